@@ -1,0 +1,1 @@
+//! Requests, replies and notifications of the state store protocol.

@@ -1,0 +1,100 @@
+//! UTF-8 encoded strings as MQTT defines them (MQTT 5.0 section 1.5.4).
+
+use std::fmt;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+
+/// A UTF-8 encoded string: at most 65,535 bytes, no U+0000. [MQTT-1.5.4-1] [MQTT-1.5.4-2]
+///
+/// Backed by [`Bytes`]: cloning does not copy, and a string cut out of a received packet shares its memory.
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Text(ByteString);
+
+/// Why some bytes are no MQTT string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// Longer than the two-byte length can say.
+    #[error("the string is longer than 65,535 bytes")]
+    TooLong,
+    /// Not UTF-8, or it encodes a surrogate. [MQTT-1.5.4-1]
+    #[error("the string is not UTF-8")]
+    NotUtf8,
+    /// Contains U+0000. [MQTT-1.5.4-2]
+    #[error("the string contains U+0000")]
+    Null,
+}
+
+impl Text {
+    /// The longest string, in bytes.
+    pub const LENGTH_MAX: usize = u16::MAX as usize;
+
+    /// A string known at compile time. Must be shorter than 65,536 bytes and free of U+0000.
+    pub const fn from_static(text: &'static str) -> Self {
+        assert!(text.len() <= Self::LENGTH_MAX);
+        Self(ByteString::from_static(text))
+    }
+
+    /// Takes over received bytes without copying them.
+    pub fn from_bytes(bytes: Bytes) -> Result<Self, TextError> {
+        let text = ByteString::try_from(bytes).map_err(|_| TextError::NotUtf8)?;
+        Self::from_byte_string(text)
+    }
+
+    /// Takes over a string.
+    pub fn new(text: impl Into<String>) -> Result<Self, TextError> {
+        Self::from_byte_string(ByteString::from(text.into()))
+    }
+
+    fn from_byte_string(text: ByteString) -> Result<Self, TextError> {
+        if text.len() > Self::LENGTH_MAX {
+            return Err(TextError::TooLong);
+        }
+        if text.as_bytes().contains(&0) {
+            return Err(TextError::Null);
+        }
+        Ok(Self(text))
+    }
+
+    /// The string itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The string's bytes, shared.
+    pub fn as_bytes(&self) -> &Bytes {
+        self.0.as_bytes()
+    }
+
+    /// The same string in memory of its own, so that it does not keep a whole receive buffer alive.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(ByteString::from(self.as_str()))
+    }
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl std::borrow::Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,146 @@
+//! Topic names and topic filters (MQTT 5.0 section 4.7).
+
+use crate::text::Text;
+
+/// A topic name: one character or more, no wildcard. [MQTT-4.7.1-1] [MQTT-4.7.3-1]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicName(Text);
+
+/// A topic filter, which may have wildcards; for a shared subscription without `$share/<name>/`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicFilter(Text);
+
+/// What a client subscribes to: a filter, of its own or shared.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SubscriptionFilter {
+    /// The share's name if it is a shared subscription.
+    pub share: Option<Text>,
+    /// The filter.
+    pub filter: TopicFilter,
+}
+
+/// Why a text is no topic name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TopicNameError {
+    /// [MQTT-4.7.3-1]
+    #[error("the topic name is empty")]
+    Empty,
+    /// [MQTT-4.7.1-1]
+    #[error("the topic name contains a wildcard")]
+    Wildcard,
+}
+
+/// Why a text is no topic filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TopicFilterError {
+    /// [MQTT-4.7.3-1]
+    #[error("the topic filter is empty")]
+    Empty,
+    /// `#` not last, or a wildcard that does not fill its level. [MQTT-4.7.1-1] [MQTT-4.7.1-2]
+    #[error("a wildcard is misplaced")]
+    MisplacedWildcard,
+    /// `$share/` without a name or without a filter, or a name with a wildcard. [MQTT-4.8.2-1] [MQTT-4.8.2-2]
+    #[error("the shared subscription has no valid share name and filter")]
+    Share,
+}
+
+impl TopicName {
+    /// Parses a topic name.
+    pub fn parse(text: Text) -> Result<Self, TopicNameError> {
+        if text.is_empty() {
+            return Err(TopicNameError::Empty);
+        }
+        if text.as_bytes().iter().any(|byte| matches!(byte, b'+' | b'#')) {
+            return Err(TopicNameError::Wildcard);
+        }
+        Ok(Self(text))
+    }
+
+    /// The name as text.
+    pub fn text(&self) -> &Text {
+        &self.0
+    }
+
+    /// The name as a string.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The same name in memory of its own.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(self.0.detached())
+    }
+}
+
+impl TopicFilter {
+    /// Parses a topic filter that is not a shared subscription's.
+    pub fn parse(text: Text) -> Result<Self, TopicFilterError> {
+        if text.is_empty() {
+            return Err(TopicFilterError::Empty);
+        }
+        let mut levels = text.split('/').peekable();
+        while let Some(level) = levels.next() {
+            let is_last = levels.peek().is_none();
+            let is_allowed = level == "+" || (level == "#" && is_last);
+            if level.contains(['+', '#']) && !is_allowed {
+                return Err(TopicFilterError::MisplacedWildcard);
+            }
+        }
+        Ok(Self(text))
+    }
+
+    /// The filter as text.
+    pub fn text(&self) -> &Text {
+        &self.0
+    }
+
+    /// The filter as a string.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// True if it has no wildcard.
+    pub fn is_exact(&self) -> bool {
+        !self.0.as_bytes().iter().any(|byte| matches!(byte, b'+' | b'#'))
+    }
+
+    /// Whether a message to `topic` is for this filter. Wildcards at the start do not match `$` topics.
+    /// [MQTT-4.7.2-1]
+    pub fn matches(&self, topic: &str) -> bool {
+        if topic.starts_with('$') && self.0.starts_with(['+', '#']) {
+            return false;
+        }
+        let mut names = topic.split('/');
+        for level in self.0.split('/') {
+            match (level, names.next()) {
+                ("#", _) => return true,
+                ("+", Some(_)) => {}
+                (level, Some(name)) if level == name => {}
+                _ => return false,
+            }
+        }
+        names.next().is_none()
+    }
+
+    /// The same filter in memory of its own.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(self.0.detached())
+    }
+}
+
+impl SubscriptionFilter {
+    /// Parses what a SUBSCRIBE or UNSUBSCRIBE names.
+    pub fn parse(text: Text) -> Result<Self, TopicFilterError> {
+        let Some(shared) = text.strip_prefix("$share/") else {
+            return Ok(Self { share: None, filter: TopicFilter::parse(text)? });
+        };
+        let (share, filter) = shared.split_once('/').ok_or(TopicFilterError::Share)?;
+        if share.is_empty() || share.contains(['+', '#']) || filter.is_empty() {
+            return Err(TopicFilterError::Share);
+        }
+        let part = |part: &str| Text::from_bytes(text.as_bytes().slice_ref(part.as_bytes())).map_err(|_| TopicFilterError::Share);
+        Ok(Self { share: Some(part(share)?), filter: TopicFilter::parse(part(filter)?)? })
+    }
+}

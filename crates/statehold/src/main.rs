@@ -1,0 +1,2 @@
+//! The `statehold` binary.
+fn main() {}
