@@ -28,6 +28,23 @@ impl UserProperties {
         &self.encoded
     }
 
+    /// The pairs of names and values, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut rest = self.encoded.as_ref();
+        std::iter::from_fn(move || {
+            let (0x26, after) = rest.split_first()? else { return None };
+            let (name, after) = split_text(after)?;
+            let (value, after) = split_text(after)?;
+            rest = after;
+            Some((name, value))
+        })
+    }
+
+    /// The value of the first property called `name`.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(candidate, _)| *candidate == name).map(|(_, value)| value)
+    }
+
     /// Encodes pairs of names and values.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, TextError> {
         let mut encoded = Vec::new();
@@ -44,6 +61,13 @@ impl UserProperties {
         }
         Ok(Self { encoded: Bytes::from(encoded) })
     }
+}
+
+/// A UTF-8 encoded string with its two-byte length, and what follows it.
+fn split_text(encoded: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, after) = encoded.split_first_chunk::<2>()?;
+    let (text, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    Some((std::str::from_utf8(text).ok()?, after))
 }
 
 /// Properties of a message that a subscriber sees: of a PUBLISH, or of a will.
