@@ -3,7 +3,7 @@
 //! MQTT 3.1.1 and 5 control packets, topic names and filters, hybrid logical clock timestamps, and the
 //! requests, replies and notifications of the state store protocol. No I/O, no clock, no state beyond one
 //! packet: whoever holds a value of a type from here holds a valid one, because parsing is the only way in.
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::indexing_slicing)]
 
 pub mod hlc;
 pub mod packet;

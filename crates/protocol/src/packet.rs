@@ -1,20 +1,27 @@
 //! MQTT control packets (MQTT 5.0 chapter 3; MQTT 3.1.1 as a variant of the same types).
 //!
 //! A packet of version 3.1.1 is the version 5 packet with no properties and success for every reason code that
-//! its wire form lacks. [`decode`] and [`encode`] are told which version the connection speaks.
+//! its wire form lacks. [`Decoder`] and [`encode`] are told which version the connection speaks.
 
-mod codec;
 mod connect;
+mod decode;
+mod encode;
+mod packet_type;
+mod property_id;
 mod publish;
 mod subscribe;
 
 use std::num::NonZeroU16;
 
-pub use self::codec::{DecodeError, Decoder, EncodeError, encode, encode_publish_head, encoded_len};
 pub use self::connect::{ConnAck, ConnAckProperties, Connect, ConnectProperties, Will};
+pub use self::decode::{DecodeError, Decoder, ProtocolName, Violation};
+pub use self::encode::{EncodeError, encode, encode_publish_head, encoded_len};
+pub use self::packet_type::PacketType;
+pub use self::property_id::PropertyId;
 pub use self::publish::{Publish, TopicAlias};
 pub use self::subscribe::{
-    RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions, UnsubAck, Unsubscribe,
+    RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions, UnsubAck,
+    Unsubscribe,
 };
 use crate::properties::{Explanation, UserProperties};
 use crate::reason_code::ReasonCode;
@@ -40,6 +47,18 @@ pub enum QoS {
     AtLeastOnce = 1,
     /// Delivered once.
     ExactlyOnce = 2,
+}
+
+impl QoS {
+    /// The quality of service with this number: 0, 1 or 2.
+    pub const fn from_u8(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::AtMostOnce),
+            1 => Some(Self::AtLeastOnce),
+            2 => Some(Self::ExactlyOnce),
+            _ => None,
+        }
+    }
 }
 
 /// A packet identifier: never zero. [MQTT-2.2.1-3]
@@ -96,6 +115,29 @@ pub enum Packet {
     Auth(Auth),
 }
 
+impl Packet {
+    /// Which packet it is.
+    pub const fn packet_type(&self) -> PacketType {
+        match self {
+            Self::Connect(_) => PacketType::Connect,
+            Self::ConnAck(_) => PacketType::ConnAck,
+            Self::Publish(_) => PacketType::Publish,
+            Self::PubAck(_) => PacketType::PubAck,
+            Self::PubRec(_) => PacketType::PubRec,
+            Self::PubRel(_) => PacketType::PubRel,
+            Self::PubComp(_) => PacketType::PubComp,
+            Self::Subscribe(_) => PacketType::Subscribe,
+            Self::SubAck(_) => PacketType::SubAck,
+            Self::Unsubscribe(_) => PacketType::Unsubscribe,
+            Self::UnsubAck(_) => PacketType::UnsubAck,
+            Self::PingReq => PacketType::PingReq,
+            Self::PingResp => PacketType::PingResp,
+            Self::Disconnect(_) => PacketType::Disconnect,
+            Self::Auth(_) => PacketType::Auth,
+        }
+    }
+}
+
 /// PUBACK, PUBREC, PUBREL or PUBCOMP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ack {
@@ -110,7 +152,11 @@ pub struct Ack {
 impl Ack {
     /// An acknowledgement without a word of explanation.
     pub const fn new(packet_id: PacketId, reason: ReasonCode) -> Self {
-        Self { packet_id, reason, explanation: None }
+        Self {
+            packet_id,
+            reason,
+            explanation: None,
+        }
     }
 }
 
@@ -134,7 +180,10 @@ impl Disconnect {
             reason,
             session_expiry: None,
             server_reference: None,
-            explanation: Explanation { reason_string: None, user_properties: UserProperties::EMPTY },
+            explanation: Explanation {
+                reason_string: None,
+                user_properties: UserProperties::EMPTY,
+            },
         }
     }
 }

@@ -29,9 +29,18 @@ impl Text {
     /// The longest string, in bytes.
     pub const LENGTH_MAX: usize = u16::MAX as usize;
 
-    /// A string known at compile time. Must be shorter than 65,536 bytes and free of U+0000.
+    /// A string known at compile time.
+    ///
+    /// # Panics
+    ///
+    /// If it is longer than 65,535 bytes or contains U+0000.
     pub const fn from_static(text: &'static str) -> Self {
-        assert!(text.len() <= Self::LENGTH_MAX);
+        assert!(text.len() <= Self::LENGTH_MAX, "longer than 65,535 bytes");
+        let mut rest = text.as_bytes();
+        while let Some((first, others)) = rest.split_first() {
+            assert!(*first != 0, "contains U+0000");
+            rest = others;
+        }
         Self(ByteString::from_static(text))
     }
 
@@ -71,6 +80,39 @@ impl Text {
     pub fn detached(&self) -> Self {
         Self(ByteString::from(self.as_str()))
     }
+}
+
+/// Whether `bytes` could be a [`Text`], without making one.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), TextError> {
+    if bytes.len() > Text::LENGTH_MAX {
+        return Err(TextError::TooLong);
+    }
+    if is_plain(bytes) {
+        return Ok(());
+    }
+    if std::str::from_utf8(bytes).is_err() {
+        return Err(TextError::NotUtf8);
+    }
+    if bytes.contains(&0) {
+        Err(TextError::Null)
+    } else {
+        Ok(())
+    }
+}
+
+/// True if every byte is ASCII and none is 0: the common case, found out eight bytes at a time.
+fn is_plain(bytes: &[u8]) -> bool {
+    const LOW_BITS: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut suspicious = 0;
+    for word in words {
+        // A high bit is left for a byte that has one itself, and for a zero, from which 1 cannot be taken.
+        let word = u64::from_ne_bytes(*word);
+        suspicious |= word | word.wrapping_sub(LOW_BITS);
+    }
+    suspicious & HIGH_BITS == 0 && rest.iter().all(|byte| (1..=0x7F).contains(byte))
 }
 
 impl std::ops::Deref for Text {

@@ -134,13 +134,21 @@ impl SubscriptionFilter {
     /// Parses what a SUBSCRIBE or UNSUBSCRIBE names.
     pub fn parse(text: Text) -> Result<Self, TopicFilterError> {
         let Some(shared) = text.strip_prefix("$share/") else {
-            return Ok(Self { share: None, filter: TopicFilter::parse(text)? });
+            return Ok(Self {
+                share: None,
+                filter: TopicFilter::parse(text)?,
+            });
         };
         let (share, filter) = shared.split_once('/').ok_or(TopicFilterError::Share)?;
         if share.is_empty() || share.contains(['+', '#']) || filter.is_empty() {
             return Err(TopicFilterError::Share);
         }
-        let part = |part: &str| Text::from_bytes(text.as_bytes().slice_ref(part.as_bytes())).map_err(|_| TopicFilterError::Share);
-        Ok(Self { share: Some(part(share)?), filter: TopicFilter::parse(part(filter)?)? })
+        let part = |part: &str| {
+            Text::from_bytes(text.as_bytes().slice_ref(part.as_bytes())).map_err(|_| TopicFilterError::Share)
+        };
+        Ok(Self {
+            share: Some(part(share)?),
+            filter: TopicFilter::parse(part(filter)?)?,
+        })
     }
 }

@@ -128,7 +128,10 @@ impl std::fmt::Debug for ConnectProperties {
             .field("request_problem_information", &self.request_problem_information)
             .field("user_properties", &self.user_properties)
             .field("authentication_method", &self.authentication_method)
-            .field("authentication_data", &self.authentication_data.as_ref().map(|_| "(secret)"))
+            .field(
+                "authentication_data",
+                &self.authentication_data.as_ref().map(|_| "(secret)"),
+            )
             .finish()
     }
 }
