@@ -1,0 +1,102 @@
+//! How a replica is made: its place, its timings, its limits, and what was found on disk.
+
+use std::time::Duration;
+
+use super::record::{Entry, HardState, LogPoint};
+use crate::{GroupId, NodeId};
+
+/// Settings of one replica.
+#[derive(Debug, Clone)]
+pub struct ReplicaConfig {
+    /// The group whose log this is.
+    pub group: GroupId,
+    /// The node that holds this replica.
+    pub node: NodeId,
+    /// Who votes when the group is made; later what is on disk counts. Must contain `node`.
+    pub voters: Vec<NodeId>,
+    /// Seed of the replica's own random numbers: the spread of election timeouts.
+    pub seed: u64,
+    /// How often a leader says that it is there.
+    pub heartbeat_interval: Duration,
+    /// The shortest time without a leader after which a follower asks for votes: four missed heartbeats.
+    pub election_timeout_min: Duration,
+    /// The longest such time; each wait is drawn between the two, so that two followers rarely ask together. A leader
+    /// that died is replaced after this time and two round trips with a sync each.
+    pub election_timeout_max: Duration,
+    /// Proposals that are not yet applied may take up this many bytes; one beyond that is refused, unless it is the only one.
+    pub uncommitted_bytes_max: u64,
+    /// Most bytes of entries in one message to a follower.
+    pub message_bytes_max: u64,
+    /// How many messages may be on the way to one follower.
+    pub messages_inflight_max: usize,
+    /// Entries kept before a snapshot, in groups with more than one voter, so that a follower that lags a little does
+    /// not need the snapshot.
+    pub log_tail_entries: u64,
+}
+
+impl ReplicaConfig {
+    /// Settings with defaults for timings and limits.
+    pub fn new(group: GroupId, node: NodeId, voters: Vec<NodeId>, seed: u64) -> ReplicaConfig {
+        ReplicaConfig {
+            group,
+            node,
+            voters,
+            seed,
+            heartbeat_interval: Duration::from_millis(100),
+            election_timeout_min: Duration::from_millis(400),
+            election_timeout_max: Duration::from_millis(800),
+            uncommitted_bytes_max: 64 << 20,
+            message_bytes_max: 1 << 20,
+            messages_inflight_max: 64,
+            log_tail_entries: 1_000,
+        }
+    }
+}
+
+/// What was found on disk at the start of a replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The highest term seen and the vote in it.
+    pub hard_state: HardState,
+    /// Who votes; empty if the group was never started on this node.
+    pub voters: Vec<NodeId>,
+    /// The point before the first entry of the log.
+    pub log_start: LogPoint,
+    /// Where the restored state machine stands: the last entry that its snapshot contains.
+    pub snapshot: LogPoint,
+    /// All entries after `log_start`, without a gap.
+    pub entries: Vec<Entry>,
+    /// Entries below `log_start` may still be on disk, from this index on; they are to be removed.
+    pub removable_from: crate::Index,
+}
+
+impl Recovered {
+    /// What is found where nothing was ever written.
+    pub fn nothing() -> Recovered {
+        Recovered {
+            hard_state: HardState {
+                term: crate::Term(0),
+                vote: None,
+            },
+            voters: Vec::new(),
+            log_start: LogPoint::START,
+            snapshot: LogPoint::START,
+            entries: Vec::new(),
+            removable_from: crate::Index(1),
+        }
+    }
+}
+
+/// A replica that cannot be made from what it was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaError {
+    /// A timing or limit is out of range.
+    #[error("replica of group {group}: {reason}")]
+    Config { group: GroupId, reason: String },
+    /// This node has no vote in the group.
+    #[error("node {node} is not a voter of group {group}")]
+    NotAVoter { group: GroupId, node: NodeId },
+    /// What was recovered does not fit together: entries with gaps, or a snapshot outside the log.
+    #[error("the recovered log of group {group} does not fit together: {reason}")]
+    Inconsistent { group: GroupId, reason: &'static str },
+}

@@ -1,0 +1,264 @@
+//! The log as Raft reads it, in memory. What is on disk is written through [`super::Action::Persist`] and read back
+//! only at the start.
+//!
+//! A group with one voter drops an entry's data when it is applied: nobody will ask for it again. A larger group
+//! keeps the data until the log is cut after a snapshot, for followers that lag. Terms are kept as runs.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use raft::eraftpb::{ConfState, Entry as RaftEntry, HardState as RaftHardState, Snapshot};
+use raft::{GetEntriesContext, RaftState, StorageError};
+
+use super::record::{ENTRY_OVERHEAD, Entry, HardState, LogPoint};
+use crate::{Index, NodeId, Term};
+
+/// Distance between two marks of the log's length in bytes; [`Log::bytes_since_snapshot`] is exact to that.
+const MARK_BYTES: u64 = 1 << 20;
+
+/// Entries from [`Log::start`] (excluded) to [`Log::last_index`].
+#[derive(Debug)]
+pub(super) struct Log {
+    /// The point before the first entry.
+    start: LogPoint,
+    /// Where each term begins; the first run may begin before the first entry.
+    runs: VecDeque<LogPoint>,
+    /// Data of the entries from `data_first` to the last one.
+    data: VecDeque<Bytes>,
+    data_first: Index,
+    /// Bytes of all entries ever appended, as records.
+    bytes: u64,
+    /// `bytes` before the first entry after the last snapshot.
+    bytes_at_snapshot: u64,
+    /// (index, bytes up to and including it), every [`MARK_BYTES`].
+    marks: VecDeque<(Index, u64)>,
+    hard_state: HardState,
+    commit: Index,
+    voters: Vec<NodeId>,
+}
+
+impl Log {
+    /// A log as it was found at the start. `snapshot` is where the state machine stands: everything up to there is
+    /// committed.
+    pub(super) fn new(
+        start: LogPoint,
+        snapshot: LogPoint,
+        hard_state: HardState,
+        voters: Vec<NodeId>,
+        entries: Vec<Entry>,
+    ) -> Log {
+        let mut log = Log {
+            start,
+            runs: VecDeque::new(),
+            data: VecDeque::with_capacity(entries.len()),
+            data_first: start.index.next(),
+            bytes: 0,
+            bytes_at_snapshot: 0,
+            marks: VecDeque::new(),
+            hard_state,
+            commit: snapshot.index,
+            voters,
+        };
+        for entry in entries {
+            log.push(entry.index, entry.term, entry.data);
+        }
+        assert!(
+            log.start.index <= snapshot.index,
+            "the log begins after the snapshot"
+        );
+        assert!(snapshot.index <= log.last(), "the snapshot is ahead of the log");
+        log.snapshot_taken(snapshot.index);
+        log
+    }
+
+    pub(super) fn start(&self) -> LogPoint {
+        self.start
+    }
+
+    pub(super) fn last(&self) -> Index {
+        Index(self.data_first.0 - 1 + self.data.len() as u64)
+    }
+
+    /// Bytes of entry records after the last snapshot, give or take a mebibyte.
+    pub(super) fn bytes_since_snapshot(&self) -> u64 {
+        self.bytes - self.bytes_at_snapshot
+    }
+
+    /// The term of the entry at `index`, if the log still knows it.
+    pub(super) fn term_at(&self, index: Index) -> Option<Term> {
+        if index == self.start.index {
+            return Some(self.start.term);
+        }
+        if index < self.start.index || index > self.last() {
+            return None;
+        }
+        let run = self.runs.partition_point(|run| run.index <= index);
+        run.checked_sub(1).map(|run| self.runs[run].term)
+    }
+
+    /// The data of the entry at `index`.
+    pub(super) fn data_at(&self, index: Index) -> Option<&Bytes> {
+        let position = index.0.checked_sub(self.data_first.0)?;
+        self.data.get(usize::try_from(position).ok()?)
+    }
+
+    /// Forgets everything from `index` on: a new leader has other entries there.
+    pub(super) fn truncate_from(&mut self, index: Index) {
+        assert!(index > self.start.index, "only kept entries can be replaced");
+        assert!(index >= self.data_first, "applied entries are not replaced");
+        let keep = (index.0 - self.data_first.0) as usize;
+        for dropped in self.data.drain(keep.min(self.data.len())..) {
+            self.bytes -= record_bytes(&dropped);
+        }
+        while self.runs.back().is_some_and(|run| run.index >= index) {
+            self.runs.pop_back();
+        }
+        while self.marks.back().is_some_and(|(marked, _)| *marked >= index) {
+            self.marks.pop_back();
+        }
+    }
+
+    /// Appends the entry after the last one.
+    pub(super) fn push(&mut self, index: Index, term: Term, data: Bytes) {
+        assert_eq!(
+            index,
+            self.last().next(),
+            "entries follow each other without a gap"
+        );
+        let newest = self.runs.back().map_or(self.start.term, |run| run.term);
+        assert!(newest <= term, "terms never fall within a log");
+        if self.runs.back().is_none_or(|run| run.term != term) {
+            self.runs.push_back(LogPoint { index, term });
+        }
+        self.bytes += record_bytes(&data);
+        self.data.push_back(data);
+        let marked = self.marks.back().map_or(0, |(_, bytes)| *bytes);
+        if self.bytes - marked >= MARK_BYTES {
+            self.marks.push_back((index, self.bytes));
+        }
+    }
+
+    /// Lets go of the data up to and including `index`.
+    pub(super) fn drop_data_through(&mut self, index: Index) {
+        while self.data_first <= index && !self.data.is_empty() {
+            self.data.pop_front();
+            self.data_first = self.data_first.next();
+        }
+    }
+
+    /// Remembers that a snapshot covers everything up to `index`.
+    pub(super) fn snapshot_taken(&mut self, index: Index) {
+        while let Some((marked, bytes)) = self.marks.front().copied() {
+            if marked > index {
+                break;
+            }
+            self.bytes_at_snapshot = bytes;
+            self.marks.pop_front();
+        }
+    }
+
+    /// Cuts the log so that it begins after `index`.
+    pub(super) fn cut_through(&mut self, index: Index) {
+        assert!(index <= self.last(), "only existing entries can be cut");
+        let Some(term) = self.term_at(index) else { return };
+        self.drop_data_through(index);
+        self.start = LogPoint { index, term };
+        while self
+            .runs
+            .get(1)
+            .is_some_and(|second| second.index <= index.next())
+        {
+            self.runs.pop_front();
+        }
+        if index == self.last() {
+            self.runs.clear();
+        }
+    }
+}
+
+/// What Raft reads. Entries for a follower carry their data; where Raft only wants to know which entries there are, the
+/// data stays here, and [`super::Replica`] takes it from [`Log::data_at`] without a copy.
+impl raft::Storage for Log {
+    fn initial_state(&self) -> raft::Result<RaftState> {
+        let hard_state = RaftHardState {
+            term: self.hard_state.term.0,
+            vote: self.hard_state.vote.map_or(0, |node| node.0),
+            commit: self.commit.0,
+        };
+        let voters = self.voters.iter().map(|node| node.0).collect();
+        Ok(RaftState::new(
+            hard_state,
+            ConfState {
+                voters,
+                ..ConfState::default()
+            },
+        ))
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        context: GetEntriesContext,
+    ) -> raft::Result<Vec<RaftEntry>> {
+        assert!(
+            high <= self.last().0 + 1,
+            "Raft asked for entries that do not exist"
+        );
+        if low <= self.start.index.0 {
+            return Err(StorageError::Compacted.into());
+        }
+        // Only entries for a follower could be fetched later; all other uses look at the entries' places.
+        let with_data = context.can_async();
+        let bytes_max = max_size.into().unwrap_or(u64::MAX);
+        let mut bytes = 0_u64;
+        let mut entries = Vec::new();
+        for index in low..high {
+            let (Some(term), data) = (self.term_at(Index(index)), self.data_at(Index(index))) else {
+                return Err(StorageError::Compacted.into());
+            };
+            let Some(data) = data else {
+                return Err(StorageError::Compacted.into());
+            };
+            bytes = bytes.saturating_add(record_bytes(data));
+            if with_data && bytes > bytes_max && !entries.is_empty() {
+                break;
+            }
+            let data = if with_data { data.to_vec() } else { Vec::new() };
+            entries.push(RaftEntry {
+                term: term.0,
+                index,
+                data,
+                ..RaftEntry::default()
+            });
+        }
+        Ok(entries)
+    }
+
+    fn term(&self, index: u64) -> raft::Result<u64> {
+        if index < self.start.index.0 {
+            return Err(StorageError::Compacted.into());
+        }
+        self.term_at(Index(index))
+            .map(|term| term.0)
+            .ok_or_else(|| StorageError::Unavailable.into())
+    }
+
+    fn first_index(&self) -> raft::Result<u64> {
+        Ok(self.start.index.next().0)
+    }
+
+    fn last_index(&self) -> raft::Result<u64> {
+        Ok(self.last().0)
+    }
+
+    /// Snapshots do not travel in Raft's messages yet: a follower that needs one waits.
+    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        Err(StorageError::SnapshotTemporarilyUnavailable.into())
+    }
+}
+
+fn record_bytes(data: &Bytes) -> u64 {
+    (ENTRY_OVERHEAD + data.len()) as u64
+}

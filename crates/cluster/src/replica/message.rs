@@ -1,0 +1,218 @@
+//! Raft's messages between the replicas of a group, as bytes.
+//!
+//! Version 1, numbers big endian:
+//!
+//! ```text
+//! version u8 | type u8 | flags u8 (1: reject) | group u32 | from u64 | to u64 | term u64 | log term u64 | index u64
+//! | commit u64 | commit term u64 | reject hint u64 | context length u8, context | entries: (term u64, length u32, data)*
+//! ```
+//!
+//! The entries of an append follow `index` without a gap, so their indexes are not sent. What does not decode, and
+//! what no correct replica would send, is a [`MessageError`]: the bytes of a peer never reach one of Raft's assertions.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
+
+use crate::{GroupId, NodeId};
+
+/// Version of the messages in this file.
+pub(super) const VERSION: u8 = 1;
+
+const HEADER_LEN: usize = 3 + 4 + 9 * 8;
+
+/// Numbers above this are refused, so that Raft can add to any of them.
+const NUMBER_MAX: u64 = 1 << 62;
+
+const FLAG_REJECT: u8 = 1;
+
+/// Why a message of a peer was dropped. The replica's state did not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// It ends too early, or a length in it points past its end.
+    #[error("the message is cut short")]
+    Truncated,
+    /// It was written by a version of the program that this one does not know.
+    #[error("the message has version {found}, this node knows up to 1")]
+    Version { found: u8 },
+    /// Its type or a flag is not one that replicas send to each other.
+    #[error("the message has an unknown type or flag")]
+    Type,
+    /// It is for another group or node, or does not come from the node that delivered it.
+    #[error("the message is misdirected")]
+    Misdirected,
+    /// Its sender has no vote in this group.
+    #[error("the sender is not a voter of the group")]
+    Stranger,
+    /// A number in it is out of range, or it contradicts what this replica knows to be decided.
+    #[error("the message contradicts the group's state")]
+    Impossible,
+}
+
+/// What was learned from reading a message's fixed part: for whom it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) group: GroupId,
+    pub(super) from: NodeId,
+    pub(super) to: NodeId,
+}
+
+/// The bytes of a message that Raft wants sent.
+pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
+    let entries: usize = message.entries.iter().map(|entry| 12 + entry.data.len()).sum();
+    let mut bytes = BytesMut::with_capacity(HEADER_LEN + 1 + message.context.len() + entries);
+    bytes.put_u8(VERSION);
+    bytes.put_u8(type_code(message.msg_type()).expect("Raft only sends messages of known types"));
+    bytes.put_u8(if message.reject { FLAG_REJECT } else { 0 });
+    bytes.put_u32(group.0);
+    for number in [
+        message.from,
+        message.to,
+        message.term,
+        message.log_term,
+        message.index,
+        message.commit,
+        message.commit_term,
+        message.reject_hint,
+    ] {
+        bytes.put_u64(number);
+    }
+    bytes.put_u8(u8::try_from(message.context.len()).expect("contexts are a few bytes long"));
+    bytes.put_slice(&message.context);
+    for entry in &message.entries {
+        bytes.put_u64(entry.term);
+        bytes.put_u32(u32::try_from(entry.data.len()).expect("an entry is less than 4 GiB long"));
+        bytes.put_slice(&entry.data);
+    }
+    bytes.freeze()
+}
+
+/// The message in `bytes`, checked by itself; what it says about the log is checked by the replica.
+pub(super) fn decode(bytes: &Bytes, expected: Route) -> Result<Message, MessageError> {
+    let mut fields = Fields(bytes);
+    let version = fields.u8()?;
+    if version != VERSION {
+        return Err(MessageError::Version { found: version });
+    }
+    let msg_type = type_from_code(fields.u8()?).ok_or(MessageError::Type)?;
+    let flags = fields.u8()?;
+    if flags & !FLAG_REJECT != 0 {
+        return Err(MessageError::Type);
+    }
+    let group = GroupId(fields.u32()?);
+    let route = Route {
+        group,
+        from: NodeId(fields.u64()?),
+        to: NodeId(fields.u64()?),
+    };
+    if route != expected {
+        return Err(MessageError::Misdirected);
+    }
+    let mut message = Message {
+        from: route.from.0,
+        to: route.to.0,
+        ..Message::default()
+    };
+    message.set_msg_type(msg_type);
+    message.reject = flags & FLAG_REJECT != 0;
+    message.term = fields.number()?;
+    message.log_term = fields.number()?;
+    message.index = fields.number()?;
+    message.commit = fields.number()?;
+    message.commit_term = fields.number()?;
+    message.reject_hint = fields.number()?;
+    if message.term == 0 {
+        return Err(MessageError::Impossible);
+    }
+    let context_len = usize::from(fields.u8()?);
+    message.context = fields.take(context_len)?.to_vec();
+    message.entries = entries(&mut fields, &message)?;
+    Ok(message)
+}
+
+fn entries(fields: &mut Fields<'_>, message: &Message) -> Result<Vec<RaftEntry>, MessageError> {
+    let mut entries = Vec::new();
+    let mut last = (message.index, message.log_term);
+    while !fields.0.is_empty() {
+        if message.msg_type() != MessageType::MsgAppend {
+            return Err(MessageError::Impossible);
+        }
+        let term = fields.number()?;
+        let len = usize::try_from(fields.u32()?).map_err(|_| MessageError::Truncated)?;
+        let data = fields.take(len)?.to_vec();
+        if term < last.1 || term > message.term || last.0 >= NUMBER_MAX {
+            return Err(MessageError::Impossible);
+        }
+        last = (last.0 + 1, term);
+        entries.push(RaftEntry {
+            term,
+            index: last.0,
+            data,
+            ..RaftEntry::default()
+        });
+    }
+    Ok(entries)
+}
+
+/// Types that replicas send to each other. Proposals and reads are not forwarded, and snapshots travel elsewhere.
+const TYPES: [MessageType; 9] = [
+    MessageType::MsgAppend,
+    MessageType::MsgAppendResponse,
+    MessageType::MsgRequestVote,
+    MessageType::MsgRequestVoteResponse,
+    MessageType::MsgRequestPreVote,
+    MessageType::MsgRequestPreVoteResponse,
+    MessageType::MsgHeartbeat,
+    MessageType::MsgHeartbeatResponse,
+    MessageType::MsgTimeoutNow,
+];
+
+fn type_code(msg_type: MessageType) -> Option<u8> {
+    TYPES
+        .iter()
+        .position(|known| *known == msg_type)
+        .map(|position| position as u8 + 1)
+}
+
+fn type_from_code(code: u8) -> Option<MessageType> {
+    TYPES.get(usize::from(code).checked_sub(1)?).copied()
+}
+
+/// The part of a message that was not yet read.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn u8(&mut self) -> Result<u8, MessageError> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn u32(&mut self) -> Result<u32, MessageError> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(MessageError::Truncated)?;
+        self.0 = rest;
+        Ok(u32::from_be_bytes(*first))
+    }
+
+    fn u64(&mut self) -> Result<u64, MessageError> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(MessageError::Truncated)?;
+        self.0 = rest;
+        Ok(u64::from_be_bytes(*first))
+    }
+
+    /// A number that Raft may calculate with.
+    fn number(&mut self) -> Result<u64, MessageError> {
+        let number = self.u64()?;
+        if number > NUMBER_MAX {
+            Err(MessageError::Impossible)
+        } else {
+            Ok(number)
+        }
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], MessageError> {
+        if len > self.0.len() {
+            return Err(MessageError::Truncated);
+        }
+        let (first, rest) = self.0.split_at(len);
+        self.0 = rest;
+        Ok(first)
+    }
+}
