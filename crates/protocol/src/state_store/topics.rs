@@ -1,0 +1,162 @@
+//! Topics of the state store: where requests go, and where notifications come from.
+
+use crate::text::Text;
+use crate::topic::{TopicFilter, TopicName};
+
+/// Where requests are published to. The store is its only subscriber.
+pub const INVOKE_TOPIC: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke";
+
+/// What the topics of notifications begin with. Clients may not publish there.
+pub const NOTIFY_PREFIX: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
+
+/// Whether the topic is [`NOTIFY_PREFIX`] or below it.
+pub fn is_reserved(topic: &str) -> bool {
+    match topic.strip_prefix(NOTIFY_PREFIX) {
+        Some(rest) => rest.is_empty() || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+/// Whether a request may ask for its reply on this topic: any topic name except the invoke topic and the
+/// reserved ones. A client that asks for another is disconnected.
+pub fn is_response_topic(topic: &str) -> bool {
+    let is_topic_name = !topic.is_empty() && !topic.contains(['+', '#', '\0']);
+    is_topic_name && topic != INVOKE_TOPIC && !is_reserved(topic)
+}
+
+/// Where a client is notified of changes of a key. `None` if the topic would be longer than 65,535 bytes: such
+/// a key can be stored but not watched.
+pub fn notification_topic(client_id: &str, key: &[u8]) -> Option<TopicName> {
+    let hex_length = 2_usize.checked_mul(client_id.len().checked_add(key.len())?)?;
+    let length = hex_length.checked_add(NOTIFY_PREFIX.len() + "/".len() + NOTIFY_INFIX.len())?;
+    if length > Text::LENGTH_MAX {
+        return None;
+    }
+    let mut topic = String::with_capacity(length);
+    topic.push_str(NOTIFY_PREFIX);
+    topic.push('/');
+    push_hex(&mut topic, client_id.as_bytes());
+    topic.push_str(NOTIFY_INFIX);
+    push_hex(&mut topic, key);
+    TopicName::parse(Text::new(topic).ok()?).ok()
+}
+
+/// A filter for all notifications of a client. `None` if the client id is too long for it.
+pub fn notification_filter(client_id: &str) -> Option<TopicFilter> {
+    let mut filter = format!("{NOTIFY_PREFIX}/");
+    push_hex(&mut filter, client_id.as_bytes());
+    filter.push_str(NOTIFY_INFIX);
+    filter.push('+');
+    TopicFilter::parse(Text::new(filter).ok()?).ok()
+}
+
+/// The key that a notification on this topic is about; `None` if it is not a topic of notifications to this
+/// client.
+pub fn notified_key(topic: &str, client_id: &str) -> Option<Vec<u8>> {
+    let rest = topic.strip_prefix(NOTIFY_PREFIX)?.strip_prefix('/')?;
+    let (client, key) = rest.split_once(NOTIFY_INFIX)?;
+    if decode_hex(client)? != client_id.as_bytes() {
+        return None;
+    }
+    decode_hex(key)
+}
+
+/// Where the published text advises a client to receive its replies.
+pub fn response_topic(client_id: &str) -> Option<TopicName> {
+    let topic = format!("clients/{client_id}/services/statestore/_any_/command/invoke/response");
+    TopicName::parse(Text::new(topic).ok()?).ok()
+}
+
+/// RFC 4648 base 16: upper case.
+fn push_hex(out: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        for nibble in [byte >> 4, byte & 0x0f] {
+            let digit = if nibble < 10 {
+                b'0' + nibble
+            } else {
+                b'A' + nibble - 10
+            };
+            out.push(char::from(digit));
+        }
+    }
+}
+
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    let nibble = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    };
+    pairs
+        .iter()
+        .map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?))
+        .collect()
+}
+
+/// Between the client id and the key.
+const NOTIFY_INFIX: &str = "/command/notify/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the published text.
+    const TEXT_EXAMPLE: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/\
+                                636C69656E742D696431/command/notify/534F4D454B4559";
+
+    #[test]
+    fn the_topic_of_a_notification_is_that_of_the_text() {
+        assert_eq!(
+            notification_topic("client-id1", b"SOMEKEY").unwrap().as_str(),
+            TEXT_EXAMPLE
+        );
+        assert_eq!(notified_key(TEXT_EXAMPLE, "client-id1").unwrap(), b"SOMEKEY");
+        assert!(notification_filter("client-id1").unwrap().matches(TEXT_EXAMPLE));
+        assert_eq!(notified_key(TEXT_EXAMPLE, "client-id2"), None);
+    }
+
+    #[test]
+    fn a_key_may_be_any_bytes() {
+        let topic = notification_topic("é", b"\x00\xff/").unwrap();
+        assert!(topic.as_str().ends_with("/C3A9/command/notify/00FF2F"));
+        assert_eq!(notified_key(topic.as_str(), "é").unwrap(), b"\x00\xff/");
+    }
+
+    #[test]
+    fn a_key_is_too_long_to_watch_when_its_topic_passes_65_535_bytes() {
+        let fixed = NOTIFY_PREFIX.len() + 1 + NOTIFY_INFIX.len();
+        let room = Text::LENGTH_MAX - fixed;
+        let longest = vec![b'k'; (room - 2) / 2];
+        assert!(notification_topic("c", &longest).is_some());
+        let longer = vec![b'k'; (room - 2) / 2 + 1];
+        assert_eq!(notification_topic("c", &longer), None);
+    }
+
+    #[test]
+    fn the_reserved_topics_end_on_a_level_boundary() {
+        assert!(is_reserved(NOTIFY_PREFIX));
+        assert!(is_reserved(&format!("{NOTIFY_PREFIX}/")));
+        assert!(is_reserved(TEXT_EXAMPLE));
+        assert!(!is_reserved(&format!("{NOTIFY_PREFIX}x")));
+        assert!(!is_reserved("clients/statestore/v1"));
+        assert!(!is_reserved(INVOKE_TOPIC));
+    }
+
+    #[test]
+    fn any_other_topic_name_may_be_a_response_topic() {
+        for topic in [
+            "r",
+            "/",
+            "clients/c/services/statestore/_any_/command/invoke/response",
+        ] {
+            assert!(is_response_topic(topic), "{topic}");
+        }
+        for topic in ["", "a/+", "a/#", INVOKE_TOPIC, NOTIFY_PREFIX, TEXT_EXAMPLE] {
+            assert!(!is_response_topic(topic), "{topic}");
+        }
+        assert!(is_response_topic(response_topic("c").unwrap().as_str()));
+    }
+}
