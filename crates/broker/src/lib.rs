@@ -1,1 +1,10 @@
 //! (laid out)
+
+pub mod ids;
+pub mod limits;
+pub mod message;
+pub mod now;
+
+pub mod session;
+pub mod subscriptions;
+pub mod timers;

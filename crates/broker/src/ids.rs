@@ -1,0 +1,43 @@
+//! What sessions and connections are called inside one node.
+
+use protocol::packet::PacketId;
+
+/// A live session's place in memory; used again after the session has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey(pub u32);
+
+/// A session's durable name: what its queue, subscriptions and received packet ids are stored under. Never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionNumber(pub u64);
+
+/// One network connection; never reused within a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// Where in its session's queue a durable delivery stands. Rises by one with each, over restarts too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueSequence(pub u64);
+
+impl QueueSequence {
+    /// The packet identifier under which the delivery is sent.
+    ///
+    /// It follows from the sequence, so that it survives a crash without having been written: a delivery that is
+    /// sent again after a restart has its original packet identifier. [MQTT-4.4.0-1]
+    pub fn packet_id(self) -> PacketId {
+        let id = u16::try_from(self.0 % u64::from(u16::MAX)).expect("a remainder of 65,535 fits") + 1;
+        PacketId::new(id).expect("at least 1")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_ids_of_sequences_are_1_to_65535_in_turn() {
+        let ids: Vec<u16> = [0, 1, 65_534, 65_535, u64::MAX]
+            .map(|n| QueueSequence(n).packet_id().get())
+            .into();
+        assert_eq!(ids, [1, 2, 65_535, 1, 1]);
+    }
+}

@@ -1,0 +1,347 @@
+//! One client's session: the state that outlives its connections.
+//!
+//! Everything on its way to the client goes through here in one order: [`Session::push`] puts a delivery at the end of
+//! the queue, [`Session::next`] gives what is to be sent now. The caller does the writing to disk and to the socket; the
+//! session says what may not be sent yet because it is not on disk.
+//!
+//! # What is durable
+//!
+//! A durable session (its Session Expiry Interval is not 0) has a record for each QoS 1 and 2 delivery, keyed by its
+//! [`QueueSequence`]. What is inflight needs no writes of its own, because the packet identifier follows from the
+//! sequence ([`QueueSequence::packet_id`]):
+//!
+//! ```text
+//!                 write                    on disk (Session::persisted)
+//!   push ───────► record(sequence) ──────► QoS 2: may be sent        QoS 1: may be sent at once
+//!   PUBACK ─────► remove(sequence)         nothing waits for it
+//!   PUBREC ─────► released(sequence) ────► PUBREL may be sent
+//!   PUBCOMP ────► remove(sequence)         nothing waits for it
+//! ```
+//!
+//! After a crash every delivery whose record is there is sent again, in order and with its original packet identifier;
+//! those that may have been sent before carry DUP. A QoS 2 delivery waits for its record because the client keeps its
+//! packet identifier: were message and identifier forgotten, the identifier's next message would be taken for a
+//! repetition and lost. PUBREL waits because the client forgets the identifier with it: were that forgotten here, the
+//! message would be sent, and taken for a new one, again.
+//!
+//! Towards the client's own publications, [`Received`] keeps the packet identifiers of its QoS 2 messages. The
+//! identifier is stored in one batch with the message's queue records before PUBREC is sent, and its removal is on disk
+//! before PUBCOMP is sent: otherwise a crash makes the identifier's next message look like a repetition.
+
+mod filters;
+mod inflight;
+mod packet_ids;
+mod queue;
+mod received;
+
+use protocol::Text;
+use protocol::packet::{PacketId, QoS};
+
+pub use self::filters::Filters;
+use self::inflight::Inflight;
+use self::queue::Queue;
+pub use self::received::Received;
+use crate::ids::{QueueSequence, SessionNumber};
+use crate::limits::{QueueFull, SessionLimits};
+use crate::message::Delivery;
+use crate::now::Now;
+
+/// The state of one client.
+#[derive(Debug)]
+pub struct Session {
+    /// What its records are stored under.
+    pub number: SessionNumber,
+    /// What the client calls itself.
+    pub client_id: Text,
+    /// Its subscriptions.
+    pub filters: Filters,
+    /// Its QoS 2 publications that it has not released yet.
+    pub received: Received,
+    queue: Queue,
+    inflight: Inflight,
+    limits: SessionLimits,
+    is_durable: bool,
+    is_connected: bool,
+    /// The sequence of the next durable delivery.
+    next_sequence: u64,
+    /// How many deliveries have been released, over restarts one process.
+    releases: u64,
+    persisted: Written,
+}
+
+/// How far a session's records have been written: what the caller keeps with a batch of writes, and gives to
+/// [`Session::persisted`] when the batch is on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// All deliveries with a lower sequence.
+    queued_below: u64,
+    /// So many releases.
+    releases: u64,
+}
+
+/// What became of a delivery that was pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PushOutcome {
+    /// It is in the queue. With a sequence: its record is to be written under it.
+    Queued {
+        /// Where it is to be stored.
+        durable: Option<QueueSequence>,
+    },
+    /// It is not in the queue, and nothing is to be written.
+    Dropped(DropCause),
+}
+
+/// A delivery that was in the queue and will not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// Why.
+    pub cause: DropCause,
+    /// Its quality of service.
+    pub qos: QoS,
+    /// Its record, which is to be removed: written once.
+    pub durable: Option<QueueSequence>,
+}
+
+/// Why a delivery is not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropCause {
+    /// Its Message Expiry Interval passed in the queue. [MQTT-3.3.2-5]
+    Expired,
+    /// The queue has as many messages as allowed.
+    QueueMessages,
+    /// The queue has as many bytes as allowed.
+    QueueBytes,
+    /// QoS 0, and the client is not connected.
+    Offline,
+}
+
+/// What is to be sent to the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outgoing {
+    /// A PUBLISH; [`Delivery::to_publish`] makes it.
+    Publish {
+        /// With DUP if it is sent again.
+        delivery: Delivery,
+        /// Present exactly if its QoS is not 0.
+        packet_id: Option<PacketId>,
+    },
+    /// A PUBREL.
+    Release {
+        /// Of the PUBLISH.
+        packet_id: PacketId,
+    },
+}
+
+/// What an acknowledgement changes on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing: the delivery has no record.
+    Nothing,
+    /// The record is to be removed. `is_written_once`: it was written once (see `RemoveOnce`).
+    Remove {
+        /// Whose record.
+        sequence: QueueSequence,
+        /// It was not overwritten since.
+        is_written_once: bool,
+    },
+    /// The record is to be replaced by "released": the PUBREL waits for it.
+    Release {
+        /// Whose record.
+        sequence: QueueSequence,
+        /// What the PUBREL names.
+        packet_id: PacketId,
+    },
+}
+
+/// Why an acknowledgement means nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AckError {
+    /// No delivery has that packet identifier: 0x92 in the answer, if there is one.
+    #[error("the packet identifier is not in use")]
+    NotFound,
+    /// The delivery awaits another packet: a protocol error.
+    #[error("the delivery awaits another acknowledgement")]
+    WrongState,
+}
+
+impl Session {
+    /// The session of a client that has none. Not durable and not connected until [`Session::connect`].
+    pub fn new(number: SessionNumber, client_id: Text, limits: SessionLimits) -> Self {
+        Self {
+            number,
+            client_id,
+            filters: Filters::default(),
+            received: Received::default(),
+            queue: Queue::default(),
+            inflight: Inflight::default(),
+            limits,
+            is_durable: false,
+            is_connected: false,
+            next_sequence: 0,
+            releases: 0,
+            persisted: Written::default(),
+        }
+    }
+
+    /// A connection begins. What is inflight will be given by [`Session::next`] again: PUBRELs, then PUBLISHes with
+    /// DUP in their original order, before anything from the queue. [MQTT-4.4.0-1] [MQTT-4.6.0-1]
+    pub fn connect(&mut self, receive_maximum: u16, is_durable: bool) {
+        self.is_connected = true;
+        self.is_durable = is_durable;
+        self.inflight
+            .connect(receive_maximum.min(self.limits.inflight_max));
+    }
+
+    /// The connection has ended. QoS 0 deliveries that wait are forgotten, and counted in `dropped`.
+    pub fn disconnect(&mut self, dropped: &mut Vec<Dropped>) {
+        self.is_connected = false;
+        self.queue.forget_qos_0(dropped);
+        self.queue.shrink();
+        self.inflight.shrink();
+    }
+
+    /// Takes a delivery for the client. Older ones that give way to it come out in `dropped`.
+    pub fn push(&mut self, now: Now, mut delivery: Delivery, dropped: &mut Vec<Dropped>) -> PushOutcome {
+        if delivery.qos == QoS::AtMostOnce && !self.is_connected {
+            return PushOutcome::Dropped(DropCause::Offline);
+        }
+        if delivery.message.is_expired(now) {
+            return PushOutcome::Dropped(DropCause::Expired);
+        }
+        if let Err(cause) = self.queue.make_room(&delivery, &self.limits, dropped) {
+            return PushOutcome::Dropped(cause);
+        }
+        delivery.durable = None;
+        if self.is_durable && delivery.qos != QoS::AtMostOnce {
+            delivery.durable = Some(QueueSequence(self.next_sequence));
+            self.next_sequence += 1;
+        }
+        let durable = delivery.durable;
+        self.queue.push(delivery);
+        PushOutcome::Queued { durable }
+    }
+
+    /// What to send now, or `None` while there is nothing, the client's Receive Maximum is reached [MQTT-3.3.4-9], or the
+    /// next one waits for the disk. Deliveries that expired in the queue come out in `dropped`.
+    pub fn next(&mut self, now: Now, dropped: &mut Vec<Dropped>) -> Option<Outgoing> {
+        if !self.is_connected {
+            return None;
+        }
+        if let Some(packet_id) = self.inflight.next_release(self.persisted.releases) {
+            return Some(Outgoing::Release { packet_id });
+        }
+        if self.inflight.is_resending() {
+            let (packet_id, delivery) = self.inflight.resend()?;
+            return Some(Outgoing::Publish {
+                delivery,
+                packet_id: Some(packet_id),
+            });
+        }
+        self.queue.drop_expired(now, dropped);
+        let delivery = self.queue.front()?;
+        if delivery.qos == QoS::AtMostOnce {
+            let delivery = self.queue.pop()?;
+            return Some(Outgoing::Publish {
+                delivery,
+                packet_id: None,
+            });
+        }
+        let is_awaiting_disk = delivery.qos == QoS::ExactlyOnce
+            && delivery
+                .durable
+                .is_some_and(|sequence| sequence.0 >= self.persisted.queued_below);
+        if is_awaiting_disk || !self.inflight.has_room(self.limits.inflight_max) {
+            return None;
+        }
+        let packet_id = self.inflight.packet_id_for(delivery)?;
+        let delivery = self.queue.pop()?;
+        self.inflight.push(packet_id, delivery.clone());
+        Some(Outgoing::Publish {
+            delivery,
+            packet_id: Some(packet_id),
+        })
+    }
+
+    /// How far the records have been written that the calls until now asked for.
+    pub fn written(&self) -> Written {
+        Written {
+            queued_below: self.next_sequence,
+            releases: self.releases,
+        }
+    }
+
+    /// Records are on disk up to `written`; [`Session::next`] may have more to send. The caller makes sure that this is
+    /// the session ([`Session::number`]) that said so.
+    pub fn persisted(&mut self, written: Written) {
+        self.persisted.queued_below = self.persisted.queued_below.max(written.queued_below);
+        self.persisted.releases = self.persisted.releases.max(written.releases);
+    }
+
+    /// PUBACK: the client has a QoS 1 message, or has refused it.
+    pub fn puback(&mut self, packet_id: PacketId) -> Result<Change, AckError> {
+        self.inflight.complete(packet_id, QoS::AtLeastOnce).map(removal)
+    }
+
+    /// PUBREC: the client has a QoS 2 message, or has refused it (`is_failure`: reason code 0x80 or higher), which ends
+    /// the delivery. The PUBREL comes from [`Session::next`]. [MQTT-4.3.3-5]
+    pub fn pubrec(&mut self, packet_id: PacketId, is_failure: bool) -> Result<Change, AckError> {
+        if is_failure {
+            return self.inflight.complete(packet_id, QoS::ExactlyOnce).map(removal);
+        }
+        let Some(release) = self.inflight.release(packet_id, self.releases)? else {
+            return Ok(Change::Nothing);
+        };
+        let Some(sequence) = release.sequence else {
+            return Ok(Change::Nothing);
+        };
+        self.releases += 1;
+        Ok(Change::Release { sequence, packet_id })
+    }
+
+    /// PUBCOMP: the client has forgotten the packet identifier.
+    pub fn pubcomp(&mut self, packet_id: PacketId) -> Result<Change, AckError> {
+        let sequence = self.inflight.complete_released(packet_id)?;
+        Ok(sequence.map_or(Change::Nothing, |sequence| Change::Remove {
+            sequence,
+            is_written_once: false,
+        }))
+    }
+
+    /// Ends a delivery that cannot be sent to this client, as if it had been: it is larger than the client's Maximum
+    /// Packet Size. [MQTT-3.1.2-25]
+    pub fn discard(&mut self, packet_id: PacketId) -> Result<Change, AckError> {
+        self.inflight.discard(packet_id).map(removal)
+    }
+
+    /// Whether a connection holds it.
+    pub fn is_connected(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Whether it is to survive a restart.
+    pub fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+
+    /// How many deliveries wait in its queue.
+    pub fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How many bytes wait in its queue.
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    /// How many deliveries are inflight.
+    pub fn inflight_len(&self) -> usize {
+        self.inflight.len()
+    }
+}
+
+fn removal(sequence: Option<QueueSequence>) -> Change {
+    sequence.map_or(Change::Nothing, |sequence| Change::Remove {
+        sequence,
+        is_written_once: true,
+    })
+}

@@ -1,0 +1,68 @@
+//! The subscriptions of one session.
+
+use protocol::topic::SubscriptionFilter;
+
+use crate::subscriptions::Subscription;
+
+/// What a session subscribed to, in the order of the filters.
+///
+/// A sorted list: most sessions have a handful, a million sessions have one each, and the limit
+/// ([`crate::limits::Limits::subscriptions_per_session_max`]) keeps insertion cheap for the others.
+#[derive(Debug, Default)]
+pub struct Filters(Vec<(SubscriptionFilter, Subscription)>);
+
+impl Filters {
+    /// Adds a subscription and returns the one it replaces. [MQTT-3.8.4-3]
+    pub fn insert(
+        &mut self,
+        filter: &SubscriptionFilter,
+        subscription: Subscription,
+    ) -> Option<Subscription> {
+        match self.position(filter) {
+            Ok(position) => Some(std::mem::replace(&mut self.0[position].1, subscription)),
+            Err(position) => {
+                if self.0.is_empty() {
+                    self.0.reserve_exact(1);
+                }
+                // In memory of its own: a filter stays for long after the packet it came in.
+                let share = filter.share.as_ref().map(protocol::Text::detached);
+                let filter = SubscriptionFilter {
+                    share,
+                    filter: filter.filter.detached(),
+                };
+                self.0.insert(position, (filter, subscription));
+                None
+            }
+        }
+    }
+
+    /// Removes a subscription.
+    pub fn remove(&mut self, filter: &SubscriptionFilter) -> Option<Subscription> {
+        let position = self.position(filter).ok()?;
+        Some(self.0.remove(position).1)
+    }
+
+    /// The subscription to a filter.
+    pub fn get(&self, filter: &SubscriptionFilter) -> Option<&Subscription> {
+        self.position(filter).ok().map(|position| &self.0[position].1)
+    }
+
+    /// All of them, in the order of their filters.
+    pub fn iter(&self) -> impl Iterator<Item = (&SubscriptionFilter, &Subscription)> {
+        self.0.iter().map(|(filter, subscription)| (filter, subscription))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn position(&self, filter: &SubscriptionFilter) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| other.cmp(filter))
+    }
+}

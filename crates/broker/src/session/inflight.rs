@@ -1,0 +1,298 @@
+//! QoS 1 and 2 deliveries on their way: sent, and not yet acknowledged to the end.
+//!
+//! Deliveries are kept in the order in which they were first sent, which is the order in which they are sent again.
+//! Acknowledgements come nearly always in that order too, so they are looked for from the front; the search is bounded
+//! by [`crate::limits::Limits::inflight_max`].
+
+use std::collections::VecDeque;
+
+use protocol::packet::{PacketId, QoS};
+
+use super::AckError;
+use super::packet_ids::PacketIds;
+use crate::ids::QueueSequence;
+use crate::message::Delivery;
+
+/// What is inflight to one client.
+#[derive(Debug, Default)]
+pub(super) struct Inflight {
+    /// PUBLISHes that await PUBACK or PUBREC.
+    published: VecDeque<Published>,
+    /// How many of `published`, from the front, were sent on this connection.
+    sent: usize,
+    /// Deliveries that await PUBCOMP, in the order of their PUBRECs. [MQTT-4.6.0-4]
+    released: VecDeque<Released>,
+    /// How many of `released` are to be sent: again, or for the first time.
+    releases_unsent: usize,
+    /// How many of `released` had their PUBLISH sent on this connection, and so count for Receive Maximum.
+    releases_counted: usize,
+    /// Of this connection's client.
+    receive_maximum: u16,
+    ids: PacketIds,
+}
+
+#[derive(Debug)]
+struct Published {
+    packet_id: PacketId,
+    delivery: Delivery,
+}
+
+#[derive(Debug)]
+struct Released {
+    packet_id: PacketId,
+    sequence: Option<QueueSequence>,
+    /// It is not to be sent before so many releases (less one) are on disk.
+    awaits_release: Option<u64>,
+    is_sent: bool,
+    is_counted: bool,
+}
+
+impl Inflight {
+    /// A connection begins: all of it will be sent again, and nothing counts for Receive Maximum yet.
+    pub(super) fn connect(&mut self, receive_maximum: u16) {
+        self.receive_maximum = receive_maximum;
+        self.sent = 0;
+        self.releases_unsent = self.released.len();
+        self.releases_counted = 0;
+        for released in &mut self.released {
+            released.is_sent = false;
+            released.is_counted = false;
+        }
+    }
+
+    /// Adds what a restart found: a delivery that may have been sent before.
+    pub(super) fn restore(&mut self, packet_id: PacketId, delivery: Delivery) {
+        self.published.push_back(Published {
+            packet_id,
+            delivery: Delivery {
+                dup: true,
+                ..delivery
+            },
+        });
+        self.ids.forget();
+    }
+
+    /// Adds what a restart found: a delivery whose release is on disk.
+    pub(super) fn restore_released(&mut self, packet_id: PacketId, sequence: QueueSequence) {
+        self.released.push_back(Released {
+            packet_id,
+            sequence: Some(sequence),
+            awaits_release: None,
+            is_sent: false,
+            is_counted: false,
+        });
+        self.releases_unsent += 1;
+        self.ids.forget();
+    }
+
+    /// The next PUBREL to send; `releases_persisted` of all releases are on disk.
+    pub(super) fn next_release(&mut self, releases_persisted: u64) -> Option<PacketId> {
+        if self.releases_unsent == 0 {
+            return None;
+        }
+        let next = self.released.iter_mut().find(|released| !released.is_sent)?;
+        if next
+            .awaits_release
+            .is_some_and(|number| number >= releases_persisted)
+        {
+            return None;
+        }
+        next.is_sent = true;
+        self.releases_unsent -= 1;
+        Some(next.packet_id)
+    }
+
+    /// True while deliveries of earlier connections have not been sent on this one.
+    pub(super) fn is_resending(&self) -> bool {
+        self.sent < self.published.len()
+    }
+
+    /// The next delivery of an earlier connection, if Receive Maximum has room.
+    pub(super) fn resend(&mut self) -> Option<(PacketId, Delivery)> {
+        if self.counted() >= usize::from(self.receive_maximum) {
+            return None;
+        }
+        let next = self.published.get_mut(self.sent)?;
+        // [MQTT-3.3.1-1]
+        next.delivery.dup = true;
+        self.sent += 1;
+        Some((next.packet_id, next.delivery.clone()))
+    }
+
+    /// Whether one more may be sent: Receive Maximum [MQTT-3.3.4-9], and `inflight_max` of all there are.
+    pub(super) fn has_room(&self, inflight_max: u16) -> bool {
+        self.counted() < usize::from(self.receive_maximum) && self.len() < usize::from(inflight_max)
+    }
+
+    /// The packet identifier to send `delivery` with. `None`: the one of its sequence is in use, by a delivery that was
+    /// not acknowledged while 65,534 others were. QoS 2 then waits, because no other identifier would be known after a
+    /// crash; QoS 1 takes another.
+    pub(super) fn packet_id_for(&mut self, delivery: &Delivery) -> Option<PacketId> {
+        let published = self.published.iter().map(|published| published.packet_id);
+        let in_use = published.chain(self.released.iter().map(|released| released.packet_id));
+        if let Some(wanted) = delivery.durable.map(QueueSequence::packet_id) {
+            if self.ids.take_this(wanted, in_use.clone()) {
+                return Some(wanted);
+            }
+            if delivery.qos == QoS::ExactlyOnce {
+                return None;
+            }
+        }
+        self.ids.take(in_use)
+    }
+
+    /// Adds a delivery that is sent now.
+    pub(super) fn push(&mut self, packet_id: PacketId, delivery: Delivery) {
+        assert!(
+            !self.is_resending(),
+            "new deliveries come after those of earlier connections"
+        );
+        self.published.push_back(Published { packet_id, delivery });
+        self.sent += 1;
+    }
+
+    /// Ends a delivery of this QoS that has not been released, and returns its sequence.
+    pub(super) fn complete(
+        &mut self,
+        packet_id: PacketId,
+        qos: QoS,
+    ) -> Result<Option<QueueSequence>, AckError> {
+        Ok(self.take(packet_id, Some(qos))?.durable)
+    }
+
+    /// Ends a delivery that has not been released, whatever its QoS.
+    pub(super) fn discard(&mut self, packet_id: PacketId) -> Result<Option<QueueSequence>, AckError> {
+        Ok(self.take(packet_id, None)?.durable)
+    }
+
+    /// PUBREC: the PUBREL comes next, for a durable delivery when the release with number `release` is on disk. `None`:
+    /// it was released before, and the PUBREL is sent again.
+    pub(super) fn release(
+        &mut self,
+        packet_id: PacketId,
+        release: u64,
+    ) -> Result<Option<NewRelease>, AckError> {
+        if let Some(released) = self
+            .released
+            .iter_mut()
+            .find(|released| released.packet_id == packet_id)
+        {
+            self.releases_unsent += usize::from(released.is_sent);
+            released.is_sent = false;
+            return Ok(None);
+        }
+        let sent_before = self.sent;
+        let sequence = self.take(packet_id, Some(QoS::ExactlyOnce))?.durable;
+        let is_counted = self.sent < sent_before;
+        self.releases_counted += usize::from(is_counted);
+        self.releases_unsent += 1;
+        let awaits_release = sequence.map(|_| release);
+        self.released.push_back(Released {
+            packet_id,
+            sequence,
+            awaits_release,
+            is_sent: false,
+            is_counted,
+        });
+        Ok(Some(NewRelease { sequence }))
+    }
+
+    /// PUBCOMP: ends a delivery that has been released, and returns its sequence.
+    pub(super) fn complete_released(
+        &mut self,
+        packet_id: PacketId,
+    ) -> Result<Option<QueueSequence>, AckError> {
+        let Some(position) = self
+            .released
+            .iter()
+            .position(|released| released.packet_id == packet_id)
+        else {
+            return Err(self.not_in_this_state(packet_id));
+        };
+        // A PUBCOMP before the PUBREL was sent would end a delivery whose release is not on disk.
+        if self
+            .released
+            .get(position)
+            .is_some_and(|released| released.awaits_release.is_some() && !released.is_sent)
+        {
+            return Err(AckError::WrongState);
+        }
+        let released = self.released.remove(position).ok_or(AckError::NotFound)?;
+        self.releases_unsent -= usize::from(!released.is_sent);
+        self.releases_counted -= usize::from(released.is_counted);
+        Ok(released.sequence)
+    }
+
+    /// How many deliveries are inflight.
+    pub(super) fn len(&self) -> usize {
+        self.published.len() + self.released.len()
+    }
+
+    /// Gives back memory that it may have taken for a burst.
+    pub(super) fn shrink(&mut self) {
+        self.published.shrink_to_fit();
+        self.released.shrink_to_fit();
+    }
+
+    /// The packet identifiers in use, for tests.
+    #[cfg(test)]
+    pub(super) fn packet_ids(&self) -> Vec<PacketId> {
+        let published = self.published.iter().map(|published| published.packet_id);
+        published
+            .chain(self.released.iter().map(|released| released.packet_id))
+            .collect()
+    }
+
+    fn counted(&self) -> usize {
+        self.sent + self.releases_counted
+    }
+
+    fn take(&mut self, packet_id: PacketId, qos: Option<QoS>) -> Result<Delivery, AckError> {
+        let Some(position) = self
+            .published
+            .iter()
+            .position(|published| published.packet_id == packet_id)
+        else {
+            return Err(self.not_in_this_state(packet_id));
+        };
+        if self
+            .published
+            .get(position)
+            .is_some_and(|found| qos.is_some_and(|qos| qos != found.delivery.qos))
+        {
+            return Err(AckError::WrongState);
+        }
+        let published = self.published.remove(position).ok_or(AckError::NotFound)?;
+        self.sent -= usize::from(position < self.sent);
+        if self.published.is_empty() && self.published.capacity() > CAPACITY_KEPT {
+            self.published = VecDeque::new();
+        }
+        Ok(published.delivery)
+    }
+
+    fn not_in_this_state(&self, packet_id: PacketId) -> AckError {
+        let is_published = self
+            .published
+            .iter()
+            .any(|published| published.packet_id == packet_id);
+        let is_released = self
+            .released
+            .iter()
+            .any(|released| released.packet_id == packet_id);
+        if is_published || is_released {
+            AckError::WrongState
+        } else {
+            AckError::NotFound
+        }
+    }
+}
+
+/// A delivery that has been released for the first time.
+#[derive(Debug)]
+pub(super) struct NewRelease {
+    /// Its record.
+    pub(super) sequence: Option<QueueSequence>,
+}
+
+/// How much room an empty list keeps: enough for a client that has a few messages inflight all the time.
+const CAPACITY_KEPT: usize = 64;

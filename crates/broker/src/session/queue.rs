@@ -1,0 +1,134 @@
+//! Deliveries that wait until they may be sent, first in, first out.
+
+use std::collections::VecDeque;
+
+use protocol::packet::QoS;
+
+use super::{DropCause, Dropped};
+use crate::limits::{QueueFull, SessionLimits};
+use crate::message::Delivery;
+use crate::now::Now;
+
+/// A session's queue, bounded in messages and bytes.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Delivery>,
+    bytes: u64,
+}
+
+impl Queue {
+    /// Makes room for `delivery`, or says why there is none.
+    pub(super) fn make_room(
+        &mut self,
+        delivery: &Delivery,
+        limits: &SessionLimits,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), DropCause> {
+        if size(delivery) > limits.queue_bytes_max {
+            return Err(DropCause::QueueBytes);
+        }
+        while let Some(cause) = self.lacks_room_for(delivery, limits) {
+            if limits.queue_full == QueueFull::DropNewest {
+                return Err(cause);
+            }
+            let Some(oldest) = self.pop() else {
+                return Err(cause);
+            };
+            dropped.push(Dropped {
+                cause,
+                qos: oldest.qos,
+                durable: oldest.durable,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds a delivery at the end.
+    pub(super) fn push(&mut self, delivery: Delivery) {
+        self.bytes += size(&delivery);
+        self.waiting.push_back(delivery);
+    }
+
+    /// The delivery that waits for longest.
+    pub(super) fn front(&self) -> Option<&Delivery> {
+        self.waiting.front()
+    }
+
+    /// Takes the delivery that waits for longest.
+    pub(super) fn pop(&mut self) -> Option<Delivery> {
+        let delivery = self.waiting.pop_front()?;
+        self.bytes -= size(&delivery);
+        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
+            self.waiting = VecDeque::new();
+        }
+        Some(delivery)
+    }
+
+    /// Takes deliveries from the front as long as they have expired. [MQTT-3.3.2-5]
+    pub(super) fn drop_expired(&mut self, now: Now, dropped: &mut Vec<Dropped>) {
+        while self
+            .front()
+            .is_some_and(|delivery| delivery.message.is_expired(now))
+        {
+            if let Some(delivery) = self.pop() {
+                let cause = DropCause::Expired;
+                dropped.push(Dropped {
+                    cause,
+                    qos: delivery.qos,
+                    durable: delivery.durable,
+                });
+            }
+        }
+    }
+
+    /// Takes all QoS 0 deliveries.
+    pub(super) fn forget_qos_0(&mut self, dropped: &mut Vec<Dropped>) {
+        let bytes = &mut self.bytes;
+        self.waiting.retain(|delivery| {
+            let is_kept = delivery.qos != QoS::AtMostOnce;
+            if !is_kept {
+                *bytes -= size(delivery);
+                dropped.push(Dropped {
+                    cause: DropCause::Offline,
+                    qos: delivery.qos,
+                    durable: None,
+                });
+            }
+            is_kept
+        });
+    }
+
+    /// How many deliveries wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many bytes wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives back memory that it may have taken for a burst.
+    pub(super) fn shrink(&mut self) {
+        self.waiting.shrink_to_fit();
+    }
+
+    fn lacks_room_for(&self, delivery: &Delivery, limits: &SessionLimits) -> Option<DropCause> {
+        // One message has room under every setting: otherwise a connected client would receive none.
+        let messages_max = u64::from(limits.queue_messages_max.max(1));
+        if self.waiting.len() as u64 >= messages_max {
+            Some(DropCause::QueueMessages)
+        } else if self.bytes + size(delivery) > limits.queue_bytes_max {
+            Some(DropCause::QueueBytes)
+        } else {
+            None
+        }
+    }
+}
+
+fn size(delivery: &Delivery) -> u64 {
+    delivery.size() as u64
+}
+
+/// How much room an empty queue keeps: enough for a client whose queue fills and empties all the time.
+const CAPACITY_KEPT: usize = 64;

@@ -1,0 +1,98 @@
+//! Who wants which messages: the subscriptions of all sessions, found by topic name.
+//!
+//! Filters without wildcards are in a hash table, found with one probe; the others in a trie of their levels. It is
+//! told by the sessions' own lists what to add and remove, and does not know which subscriptions one session has. What
+//! a match means for the receiver (No Local, overlapping subscriptions) is the caller's business.
+//!
+//! The hashes are seeded by the caller because clients choose the names. Visits come in an order that depends on the
+//! calls alone, not on the seed.
+
+mod exact;
+mod hashing;
+mod subscribers;
+mod trie;
+
+use protocol::TopicFilter;
+use protocol::packet::{SubscriptionId, SubscriptionOptions};
+
+use self::exact::ExactFilters;
+use self::trie::Trie;
+use crate::ids::SessionKey;
+
+/// How one session subscribed to one filter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Subscription {
+    /// As in its SUBSCRIBE.
+    pub options: SubscriptionOptions,
+    /// The Subscription Identifier of its SUBSCRIBE.
+    pub id: Option<SubscriptionId>,
+}
+
+/// All subscriptions of a node.
+#[derive(Debug)]
+pub struct Subscriptions {
+    exact: ExactFilters,
+    wildcards: Trie,
+    len: usize,
+}
+
+impl Subscriptions {
+    /// No subscription yet. `seed` is to be random, so that no client can choose names whose hashes collide.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            exact: ExactFilters::new(seed),
+            wildcards: Trie::new(seed),
+            len: 0,
+        }
+    }
+
+    /// Adds a subscription. One that the session had to the same filter is replaced and returned. [MQTT-3.8.4-3]
+    pub fn subscribe(
+        &mut self,
+        session: SessionKey,
+        filter: &TopicFilter,
+        subscription: Subscription,
+    ) -> Option<Subscription> {
+        let subscribers = if filter.is_exact() {
+            self.exact.subscribers(filter.as_str())
+        } else {
+            self.wildcards.subscribers(filter.as_str())
+        };
+        let replaced = subscribers.insert(session, subscription);
+        self.len += usize::from(replaced.is_none());
+        replaced
+    }
+
+    /// Removes a subscription; false if there was none. The filters are compared character by character.
+    /// [MQTT-3.10.4-1]
+    pub fn unsubscribe(&mut self, session: SessionKey, filter: &TopicFilter) -> bool {
+        let existed = if filter.is_exact() {
+            self.exact.unsubscribe(session, filter.as_str())
+        } else {
+            self.wildcards.unsubscribe(session, filter.as_str())
+        };
+        self.len -= usize::from(existed);
+        existed
+    }
+
+    /// Visits every subscription that a message to `topic` is for: a session with several once for each.
+    pub fn matches(&self, topic: &str, visit: &mut impl FnMut(SessionKey, &Subscription)) {
+        if let Some(subscribers) = self.exact.get(topic) {
+            subscribers.visit(visit);
+        }
+        self.wildcards.matches(topic, visit);
+    }
+
+    /// How many subscriptions there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

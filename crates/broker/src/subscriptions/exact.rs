@@ -1,0 +1,96 @@
+//! Filters without wildcards: one probe by the whole topic name.
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::hashing::{NameHash, Slot, index, position};
+use super::subscribers::Subscribers;
+use crate::ids::SessionKey;
+
+/// The subscribers of each filter that has no wildcard.
+#[derive(Debug)]
+pub(super) struct ExactFilters {
+    entries: Slab<Entry>,
+    by_name: HashTable<Slot>,
+    hash: NameHash,
+}
+
+#[derive(Debug)]
+struct Entry {
+    filter: Box<str>,
+    subscribers: Subscribers,
+}
+
+impl ExactFilters {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            entries: Slab::new(),
+            by_name: HashTable::new(),
+            hash: NameHash::new(seed),
+        }
+    }
+
+    /// The subscribers of `filter`, which the caller adds one to.
+    pub(super) fn subscribers(&mut self, filter: &str) -> &mut Subscribers {
+        let hash = self.hash.of(ANY, filter);
+        let found = match self.find(hash, filter) {
+            Some(found) => found,
+            None => {
+                let entry = Entry {
+                    filter: filter.into(),
+                    subscribers: Subscribers::None,
+                };
+                let found = index(self.entries.insert(entry));
+                let slot = Slot { hash, index: found };
+                self.by_name
+                    .insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
+                found
+            }
+        };
+        &mut self.entries[position(found)].subscribers
+    }
+
+    /// Removes a session's subscription, and the filter with its last one.
+    pub(super) fn unsubscribe(&mut self, session: SessionKey, filter: &str) -> bool {
+        let hash = self.hash.of(ANY, filter);
+        let Some(found) = self.find(hash, filter) else {
+            return false;
+        };
+        let subscribers = &mut self.entries[position(found)].subscribers;
+        let existed = subscribers.remove(session);
+        if subscribers.is_empty() {
+            self.entries.remove(position(found));
+            if let Ok(slot) = self
+                .by_name
+                .find_entry(Slot::spread(hash), |slot| slot.index == found)
+            {
+                slot.remove();
+            }
+        }
+        existed
+    }
+
+    pub(super) fn get(&self, topic: &str) -> Option<&Subscribers> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let found = self.find(self.hash.of(ANY, topic), topic)?;
+        Some(&self.entries[position(found)].subscribers)
+    }
+
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        assert_eq!(self.entries.len(), self.by_name.len());
+        self.entries.len()
+    }
+
+    fn find(&self, hash: u32, filter: &str) -> Option<u32> {
+        let is_it = |slot: &Slot| slot.hash == hash && *self.entries[position(slot.index)].filter == *filter;
+        self.by_name
+            .find(Slot::spread(hash), is_it)
+            .map(|slot| slot.index)
+    }
+}
+
+/// All names have the same parent here: none.
+const ANY: u32 = u32::MAX;
