@@ -1,0 +1,155 @@
+//! Retained messages: the last one of each topic that had the RETAIN flag.
+//!
+//! Kept in the order of their topics' levels, so that the messages under a level are neighbours: a filter is answered
+//! by looking up, again and again, the first topic that can still match, and what lies between is not touched.
+
+mod key;
+mod search;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use protocol::{TopicFilter, TopicName};
+
+use self::key::Key;
+use crate::limits::Limits;
+use crate::message::Message;
+use crate::now::Now;
+
+/// All retained messages of a node, bounded in messages and bytes.
+#[derive(Debug)]
+pub struct Retained {
+    messages: BTreeMap<Key, Arc<Message>>,
+    /// Those that will expire.
+    expiring: BTreeSet<(Instant, Key)>,
+    bytes: u64,
+    messages_max: u64,
+    bytes_max: u64,
+}
+
+/// A message is not retained, because a limit is reached. Nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RetainedFull {
+    /// [`Limits::retained_messages_max`].
+    #[error("there are {limit} retained messages, the most allowed")]
+    Messages {
+        /// The most allowed.
+        limit: u64,
+    },
+    /// [`Limits::retained_bytes_max`].
+    #[error("retained messages have {limit} bytes, the most allowed")]
+    Bytes {
+        /// The most allowed.
+        limit: u64,
+    },
+}
+
+impl Retained {
+    /// No message.
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            messages: BTreeMap::new(),
+            expiring: BTreeSet::new(),
+            bytes: 0,
+            messages_max: limits.retained_messages_max,
+            bytes_max: limits.retained_bytes_max,
+        }
+    }
+
+    /// Makes `message` the retained message of its topic, and returns the one it replaces. [MQTT-3.3.1-5]
+    ///
+    /// A message without payload means that there shall be none: [`Retained::remove`]. [MQTT-3.3.1-6] The message should be
+    /// [detached](Message::detached), since it is kept for long.
+    pub fn set(&mut self, message: Arc<Message>) -> Result<Option<Arc<Message>>, RetainedFull> {
+        let key = Key::of(message.topic.as_str());
+        let replaced = self.messages.get(&key);
+        let bytes_replaced = replaced.map_or(0, |replaced| bytes(replaced));
+        if replaced.is_none() && self.messages.len() as u64 >= self.messages_max {
+            return Err(RetainedFull::Messages {
+                limit: self.messages_max,
+            });
+        }
+        let bytes_after = self.bytes - bytes_replaced + bytes(&message);
+        if bytes_after > self.bytes_max && bytes_after > self.bytes {
+            return Err(RetainedFull::Bytes {
+                limit: self.bytes_max,
+            });
+        }
+        self.bytes = bytes_after;
+        if let Some(at) = replaced.and_then(|replaced| replaced.expires_at) {
+            self.expiring.remove(&(at, key.clone()));
+        }
+        if let Some(at) = message.expires_at {
+            self.expiring.insert((at, key.clone()));
+        }
+        Ok(self.messages.insert(key, message))
+    }
+
+    /// Removes the retained message of a topic. [MQTT-3.3.1-6]
+    pub fn remove(&mut self, topic: &TopicName) -> Option<Arc<Message>> {
+        self.take(&Key::of(topic.as_str()))
+    }
+
+    /// Visits the messages that match a filter and have not expired, in the order of their topics.
+    pub fn matching(&self, filter: &TopicFilter, now: Now, visit: &mut impl FnMut(&Arc<Message>)) {
+        search::matching(&self.messages, filter, &mut |message| {
+            if !message.is_expired(now) {
+                visit(message);
+            }
+        });
+    }
+
+    /// The retained message of a topic.
+    pub fn get(&self, topic: &str, now: Now) -> Option<&Arc<Message>> {
+        self.messages
+            .get(&Key::of(topic))
+            .filter(|message| !message.is_expired(now))
+    }
+
+    /// Takes out a message that has expired. Called until there is none. (section 3.3.2.3.3)
+    pub fn pop_expired(&mut self, now: Now) -> Option<Arc<Message>> {
+        let (at, key) = self.expiring.first()?;
+        if *at > now.instant {
+            return None;
+        }
+        let key = key.clone();
+        self.take(&key)
+    }
+
+    /// When the next message expires.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        self.expiring.first().map(|(at, _)| *at)
+    }
+
+    /// How many messages there are, expired ones that were not taken out included.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// How many bytes they count for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Arc<Message>> {
+        let message = self.messages.remove(key)?;
+        self.bytes -= bytes(&message);
+        if let Some(at) = message.expires_at {
+            self.expiring.remove(&(at, key.clone()));
+        }
+        Some(message)
+    }
+}
+
+fn bytes(message: &Message) -> u64 {
+    message.size() as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Finding the retained messages for a filter.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use protocol::TopicFilter;
+
+use super::key::{Key, SEPARATOR};
+use crate::message::Message;
+
+/// Visits the messages whose topics match `filter`, in order.
+///
+/// Looks at the first topic at or after a lower bound, learns from it whether it matches and below which bound nothing
+/// else can, and goes on from there. Nothing is recursive, and the cost is that of a look-up for each match and for each
+/// value of a `+` level.
+pub(super) fn matching(
+    messages: &BTreeMap<Key, Arc<Message>>,
+    filter: &TopicFilter,
+    visit: &mut impl FnMut(&Arc<Message>),
+) {
+    let levels: Vec<Level<'_>> = filter.as_str().split('/').map(Level::of).collect();
+    let mut from = lowest(&levels);
+    loop {
+        let range = (Bound::Included(from.as_slice()), Bound::Unbounded);
+        let Some((key, message)) = messages.range::<[u8], _>(range).next() else {
+            return;
+        };
+        let next = match compare(&levels, key) {
+            Compared::Matches(next) => {
+                visit(message);
+                next
+            }
+            Compared::Differs(next) => next,
+        };
+        match next {
+            Some(next) => from = next,
+            None => return,
+        }
+    }
+}
+
+/// One level of a filter.
+enum Level<'a> {
+    /// `#`
+    Multi,
+    /// `+`
+    Single,
+    Name(&'a [u8]),
+}
+
+/// What a topic says about a filter; with the bound below which no further topic can match, if there may be one.
+enum Compared {
+    Matches(Option<Vec<u8>>),
+    Differs(Option<Vec<u8>>),
+}
+
+impl<'a> Level<'a> {
+    fn of(level: &'a str) -> Self {
+        match level {
+            "#" => Self::Multi,
+            "+" => Self::Single,
+            name => Self::Name(name.as_bytes()),
+        }
+    }
+}
+
+/// The names before the first wildcard: no lower topic can match.
+fn lowest(levels: &[Level<'_>]) -> Vec<u8> {
+    let mut bound = Vec::new();
+    for (position, level) in levels.iter().enumerate() {
+        let Level::Name(name) = level else { break };
+        if position > 0 {
+            bound.push(SEPARATOR);
+        }
+        bound.extend_from_slice(name);
+    }
+    bound
+}
+
+fn compare(levels: &[Level<'_>], key: &Key) -> Compared {
+    let bytes = key.as_bytes();
+    // The end of the last level that was matched by `+`: where the search goes on if nothing more can follow.
+    let mut last_single: Option<usize> = None;
+    let past = |end: Option<usize>| end.map(|end| with(&bytes[..end], &[SEPARATOR + 1]));
+    let mut begin = 0;
+    let mut names = key.levels();
+    for (position, level) in levels.iter().enumerate() {
+        let name = names.next();
+        // Wildcards at the start do not match topics that start with `$`. [MQTT-4.7.2-1]
+        let is_hidden = position == 0 && bytes.first() == Some(&b'$');
+        match (level, name) {
+            (Level::Multi | Level::Single, _) if is_hidden => return Compared::Differs(Some(vec![b'$' + 1])),
+            (Level::Multi, _) => return Compared::Matches(Some(with(bytes, &[SEPARATOR]))),
+            // The topic ends before the filter does: longer ones come right after it.
+            (Level::Name(wanted), None) => {
+                return Compared::Differs(Some([bytes, &[SEPARATOR], wanted].concat()));
+            }
+            (Level::Single, None) => return Compared::Differs(Some(with(bytes, &[SEPARATOR]))),
+            (Level::Single, Some(name)) => {
+                last_single = Some(begin + name.len());
+                begin += name.len() + 1;
+            }
+            (Level::Name(wanted), Some(name)) => match name.cmp(wanted) {
+                Ordering::Equal => begin += name.len() + 1,
+                Ordering::Less => return Compared::Differs(Some(with(&bytes[..begin], wanted))),
+                Ordering::Greater => return Compared::Differs(past(last_single)),
+            },
+        }
+    }
+    if names.next().is_none() {
+        Compared::Matches(past(last_single))
+    } else {
+        Compared::Differs(past(last_single))
+    }
+}
+
+fn with(start: &[u8], end: &[u8]) -> Vec<u8> {
+    [start, end].concat()
+}

@@ -1,0 +1,197 @@
+//! Wills waiting for their Will Delay Interval to pass.
+//!
+//! A will comes here when its connection has ended without a DISCONNECT that removes it. It is published when its delay
+//! has passed or the session ends, whichever is first, and not at all if the client is back before. Who keeps the will
+//! while the client is connected is the caller's business.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use protocol::packet::Will;
+
+use crate::ids::SessionKey;
+use crate::now::Now;
+use crate::timers::Timers;
+
+/// What happens to sessions that have a will.
+#[derive(Debug)]
+pub enum Event {
+    /// The client is back, in the same session.
+    Connected {
+        /// Whose session.
+        session: SessionKey,
+    },
+    /// Its connection ended and its will is to be published, after the delay that the will names.
+    ConnectionLost {
+        /// Whose session.
+        session: SessionKey,
+        /// Its will.
+        will: Box<Will>,
+        /// When the session ends if the client does not come back.
+        session_expires_in: Duration,
+    },
+    /// The session has ended: expired, or discarded by a clean start.
+    SessionEnded {
+        /// Which.
+        session: SessionKey,
+    },
+    /// The deadline has come.
+    Timeout,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Publish a will.
+    Publish {
+        /// Whose.
+        session: SessionKey,
+        /// The message.
+        will: Box<Will>,
+    },
+}
+
+/// Wills waiting for their Will Delay Interval to pass.
+#[derive(Debug, Default)]
+pub struct PendingWills {
+    wills: BTreeMap<SessionKey, Box<Will>>,
+    due: Timers<SessionKey>,
+}
+
+impl PendingWills {
+    /// Takes one event.
+    pub fn step(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            // A connection to the same session before the delay has passed: the will is not sent. [MQTT-3.1.3-9]
+            Event::Connected { session } => {
+                self.wills.remove(&session);
+                self.due.cancel(session);
+            }
+            Event::ConnectionLost {
+                session,
+                will,
+                session_expires_in,
+            } => {
+                let delay = Duration::from_secs(u64::from(will.delay.unwrap_or(0))).min(session_expires_in);
+                if delay.is_zero() {
+                    actions.push(Action::Publish { session, will });
+                    return;
+                }
+                let replaced = self.wills.insert(session, will);
+                assert!(replaced.is_none(), "session lost its connection twice");
+                self.due.schedule(session, now.after(delay));
+            }
+            // The session's end comes before the delay has passed. (section 3.1.2.5)
+            Event::SessionEnded { session } => {
+                self.due.cancel(session);
+                self.publish(session, actions);
+            }
+            Event::Timeout => {
+                while let Some(session) = self.due.due(now.instant) {
+                    self.publish(session, actions);
+                }
+            }
+        }
+    }
+
+    /// When the owner must next call `step` with [`Event::Timeout`].
+    pub fn deadline(&self) -> Option<Instant> {
+        self.due.next()
+    }
+
+    /// How many wills wait.
+    pub fn len(&self) -> usize {
+        self.wills.len()
+    }
+
+    /// True if none waits.
+    pub fn is_empty(&self) -> bool {
+        self.wills.is_empty()
+    }
+
+    fn publish(&mut self, session: SessionKey, actions: &mut Vec<Action>) {
+        if let Some(will) = self.wills.remove(&session) {
+            actions.push(Action::Publish { session, will });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use protocol::packet::QoS;
+    use protocol::properties::MessageProperties;
+    use protocol::{Text, TopicName};
+
+    use super::*;
+    use crate::now::epoch;
+
+    const S: SessionKey = SessionKey(3);
+
+    /// Plays events at seconds and returns at which second the will was published.
+    fn published_at(events: Vec<(u64, Event)>) -> Vec<u64> {
+        let (t0, mut wills, mut actions, mut published) = (epoch(), PendingWills::default(), vec![], vec![]);
+        for (second, event) in events {
+            let now = Now {
+                instant: t0 + Duration::from_secs(second),
+                wall: second * 1_000,
+            };
+            wills.step(now, event, &mut actions);
+            published.extend(actions.drain(..).map(|_| second));
+        }
+        assert!(wills.is_empty() && wills.deadline().is_none());
+        published
+    }
+
+    fn lost(delay: u32, session_expires_in: u64) -> Event {
+        let will = Will {
+            topic: TopicName::parse(Text::from_static("will")).unwrap(),
+            payload: Bytes::new(),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            delay: Some(delay),
+            properties: MessageProperties::default(),
+        };
+        let session_expires_in = Duration::from_secs(session_expires_in);
+        Event::ConnectionLost {
+            session: S,
+            will: Box::new(will),
+            session_expires_in,
+        }
+    }
+
+    #[test]
+    fn mqtt_3_1_2_8_a_will_without_delay_is_published_at_once() {
+        assert_eq!(published_at(vec![(0, lost(0, 60)), (1, Event::Timeout)]), [0]);
+    }
+
+    #[test]
+    fn mqtt_3_1_3_9_reconnect_cancels_the_delayed_will() {
+        assert_eq!(
+            published_at(vec![
+                (0, lost(5, 60)),
+                (4, Event::Connected { session: S }),
+                (5, Event::Timeout)
+            ]),
+            []
+        );
+    }
+
+    #[test]
+    fn a_delayed_will_is_published_when_the_delay_has_passed() {
+        assert_eq!(
+            published_at(vec![(0, lost(5, 60)), (4, Event::Timeout), (5, Event::Timeout)]),
+            [5]
+        );
+    }
+
+    #[test]
+    fn a_delay_longer_than_the_session_ends_with_the_session() {
+        assert_eq!(published_at(vec![(0, lost(60, 5)), (5, Event::Timeout)]), [5]);
+        assert_eq!(published_at(vec![(0, lost(60, 0)), (5, Event::Timeout)]), [0]);
+        assert_eq!(
+            published_at(vec![(0, lost(60, 50)), (2, Event::SessionEnded { session: S })]),
+            [2]
+        );
+    }
+}
