@@ -1,0 +1,79 @@
+"""A `statehold serve` of one test case's own.
+
+With INTEROP_ADDRESS=HOST:PORT in the environment the tests run against whatever listens there instead, and
+those that need Statehold itself are skipped. That is how the tests are tried against other brokers.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOREIGN = os.environ.get("INTEROP_ADDRESS")
+
+needs_statehold = unittest.skipIf(FOREIGN, "needs Statehold itself")
+
+
+def binary():
+    """STATEHOLD_BIN, else the release build of the main workspace, else its debug build."""
+    if named := os.environ.get("STATEHOLD_BIN"):
+        return named
+    target = HERE.parent.parent / "target"
+    release = target / "release" / "statehold"
+    return str(release if release.exists() else target / "debug" / "statehold")
+
+
+class Server:
+    """Runs until `stop`; `kill` and `start` in between keep the data and the address."""
+
+    def __init__(self):
+        self.host, self.port = "127.0.0.1", 0
+        self.process = None
+        if FOREIGN:
+            self.host, port = FOREIGN.rsplit(":", 1)
+            self.port = int(port)
+        else:
+            self.directory = tempfile.TemporaryDirectory(prefix="statehold-interop-")
+            self.start()
+
+    def start(self):
+        self.log = open(os.path.join(self.directory.name, "server.log"), "ab")
+        self.process = subprocess.Popen(
+            [binary(), "serve", "--listen", f"{self.host}:{self.port}", "--admin", "127.0.0.1:0",
+             "--data-dir", os.path.join(self.directory.name, "data")],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        for line in self.process.stdout:
+            if line.startswith("statehold ready "):
+                words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+                self.port = int(words["mqtt"].rsplit(":", 1)[1])
+                return
+        self.process.wait()
+        raise RuntimeError(f"the server ended before it was ready:\n{self.read_log()}")
+
+    def read_log(self):
+        with open(os.path.join(self.directory.name, "server.log"), encoding="utf-8") as log:
+            return log.read()
+
+    def kill(self):
+        """No warning, no flush: what was acknowledged must be on the disk already."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self):
+        """The orderly way. Returns the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number):
+        self.process.send_signal(number)
+        status = self.process.wait(timeout=20)
+        self.process.stdout.close()
+        self.log.close()
+        return status
+
+    def stop(self):
+        if self.process:
+            if self.process.poll() is None:
+                self.kill()
+            self.directory.cleanup()

@@ -1,0 +1,181 @@
+"""The MQTT side of the state store: notifications, reserved topics, and requests that are not proper ones."""
+
+import unittest
+
+from case import Case
+from peer import Closed
+from server import needs_statehold
+from store import INVOKE, NOTIFY, Store, clock, notification_topic, order, resp
+from peer import user
+
+DELETED = {False: b"*2\r\n$6\r\nNOTIFY\r\n$3\r\nDEL\r\n", True: b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n"}
+
+
+def was_set(value):
+    return b"*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n$%d\r\n%s\r\n" % (len(value), value)
+
+
+@needs_statehold
+class Notifications(Case):
+    def test_the_topic_of_the_text(self):
+        self.assertEqual(
+            notification_topic("client-id1", "SOMEKEY"),
+            "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/636C69656E742D696431/command/notify/"
+            "534F4D454B4559")
+
+    def test_topic_payload_and_version_in_both_dialects(self):
+        for sdk in (False, True):
+            watcher, writer, key = Store(self, sdk=sdk), Store(self, sdk=not sdk), self.name("key")
+            watcher.peer.subscribe(f"{NOTIFY}/{watcher.client_id.encode().hex().upper()}/command/notify/#", qos=1)
+            self.assertEqual(watcher.ask("KEYNOTIFY", key), b"+OK\r\n")
+            self.assertEqual(watcher.ask("KEYNOTIFY", key), b"+OK\r\n", "twice is once")
+            version = writer.call("SET", key, "abc").version
+            told = watcher.notification()
+            self.assertEqual((told.topic, told.payload), (notification_topic(watcher.client_id, key), was_set(b"abc")))
+            self.assertEqual((told.qos, told.retain, user(told, "__ts")), (1, False, [version]))
+            for delete in (("DEL", key), ("VDEL", key, "abc")):
+                writer.ask("SET", key, "abc")
+                self.assertEqual(watcher.notification().payload, was_set(b"abc"))
+                deleted = writer.call(*delete)
+                told = watcher.notification()
+                self.assertEqual(told.payload, DELETED[sdk])
+                self.assertGreater(order(user(told, "__ts")[0]), order(deleted.version))
+            self.assertEqual(writer.ask("SET", key, "x", "PX", "100"), b"+OK\r\n")
+            self.assertEqual(watcher.notification().payload, was_set(b"x"))
+            self.assertEqual(watcher.notification().payload, DELETED[sdk], "an expiry deletes too")
+            self.assertEqual(watcher.ask("KEYNOTIFY", key, "STOP"), b"+OK\r\n")
+            self.assertEqual(watcher.ask("KEYNOTIFY", key, "STOP"), b":0\r\n")
+            writer.ask("SET", key, "after")
+            self.assertEqual(watcher.peer.came(), [])
+
+    def test_without_any_subscription_and_once_with_many(self):
+        for filters in ((), (f"{NOTIFY}/#", f"{NOTIFY}/+/command/notify/+"), (f"{NOTIFY}/#", "clients/statestore/#")):
+            watcher, key = Store(self), self.name("key")
+            for each in filters:
+                watcher.peer.subscribe(each, qos=1)
+            watcher.ask("KEYNOTIFY", key)
+            correlation, _ = watcher.send(resp("SET", key, "1"), ts=clock())
+            first = watcher.peer.next()
+            self.assertEqual(first.payload, was_set(b"1"), "before the reply to the request that caused it")
+            self.assertEqual(watcher.reply(correlation).payload, b"+OK\r\n")
+            self.assertEqual(watcher.notifications + watcher.peer.came(), [], filters)
+
+    def test_others_do_not_see_them(self):
+        watcher, other, key = Store(self), self.peer(), self.name("key")
+        other.subscribe("#", qos=1)
+        other.subscribe(f"{NOTIFY}/#", qos=1)
+        watcher.ask("KEYNOTIFY", key)
+        watcher.ask("SET", key, "1")
+        watcher.notification()
+        came = [message.topic for message in other.came()]
+        self.assertIn(watcher.response_topic, came)
+        self.assertFalse([topic for topic in came if topic.startswith(NOTIFY)])
+
+    def test_a_registration_ends_with_the_connection_also_if_the_session_goes_on(self):
+        watcher = Store(self, clean=True, expiry=300)
+        writer, key = Store(self), self.name("key")
+        watcher.ask("KEYNOTIFY", key)
+        watcher.peer.cut()
+        writer.ask("SET", key, "while away")
+        watcher.peer.connect(clean=False)
+        self.assertTrue(watcher.peer.session_present)
+        writer.ask("SET", key, "back")
+        self.assertEqual(watcher.peer.came(), [])
+        self.assertEqual(watcher.ask("KEYNOTIFY", key, "STOP"), b":0\r\n")
+
+    def test_a_key_too_long_to_be_watched(self):
+        store, key = Store(self), b"k" * 33_000
+        self.assertEqual(store.ask("SET", key, "v"), b"+OK\r\n")
+        self.assertEqual(store.ask("KEYNOTIFY", key), b"-ERR the key is too long to be watched\r\n")
+        self.assertEqual(store.ask("DEL", key), b":1\r\n")
+
+
+@needs_statehold
+class Reserved(Case):
+    def test_requests_are_seen_by_the_store_alone(self):
+        spy, store = self.peer(), Store(self)
+        self.assertLess(spy.subscribe(INVOKE, qos=1), 0x80)
+        self.assertLess(spy.subscribe("statestore/#", qos=1), 0x80)
+        store.ask("SET", "secret", "v")
+        self.assertEqual(spy.came(), [])
+
+    def test_nobody_can_forge_a_notification(self):
+        victim, forger = Store(self), self.peer()
+        topic = notification_topic(victim.client_id, "key")
+        victim.peer.subscribe(f"{NOTIFY}/#", qos=1)
+        try:
+            code, _ = forger.publish(topic, was_set(b"forged"), qos=1)
+            self.assertGreaterEqual(code, 0x80)
+        except Closed:
+            self.assertGreaterEqual(forger.ended()[1], 0x80)
+        self.assertEqual(victim.peer.came(), [])
+
+
+@needs_statehold
+class ImproperRequests(Case):
+    def test_what_is_missing_is_named_in_the_puback(self):
+        peer = self.peer()
+        payload = resp("SET", "improper", "v")
+        stamp = [("__ts", clock())]
+        cases = [
+            ({"CorrelationData": b"1"}, "response topic"),
+            ({"ResponseTopic": "answers"}, "correlation data"),
+            ({}, ""),
+        ]
+        for given, missing in cases:
+            code, properties = peer.publish(INVOKE, payload, qos=1, UserProperty=stamp, **given)
+            self.assertEqual(code, 0x83)
+            self.assertIn(missing, properties.ReasonString.lower())
+        code, _ = peer.publish(INVOKE, payload, qos=2, UserProperty=stamp, ResponseTopic="answers", CorrelationData=b"1")
+        self.assertEqual(code, 0x83)
+        peer.publish(INVOKE, payload, qos=0, UserProperty=stamp, ResponseTopic="answers", CorrelationData=b"1")
+        old = self.peer(version=4)
+        old.publish(INVOKE, payload, qos=1)
+        self.assertEqual(peer.came(), [])
+        self.assertEqual(Store(self).ask("GET", "improper"), b"$-1\r\n", "none of them was executed")
+
+    def test_a_forbidden_response_topic_ends_the_connection(self):
+        for topic in (INVOKE, NOTIFY, f"{NOTIFY}/x", f"{NOTIFY}/00/command/notify/00", "with/+/wildcard", "with/#", ""):
+            with self.subTest(topic=topic):
+                store = Store(self)
+                try:
+                    store.send(resp("SET", "forbidden", "v"), ts=clock(), wait=False, ResponseTopic=topic)
+                except ValueError:
+                    continue
+                from_server, code, properties = store.peer.ended()
+                self.assertEqual((from_server, code), (True, 0x90))
+                self.assertTrue(properties.ReasonString)
+        self.assertEqual(Store(self).ask("GET", "forbidden"), b"$-1\r\n")
+
+    def test_other_response_topics_are_the_clients_choice(self):
+        for topic in (f"{NOTIFY}X/y", "answers/here", "a", "statestore/v1/answers"):
+            store = Store(self)
+            store.peer.subscribe(topic, qos=1)
+            correlation, (code, _) = store.send(resp("GET", "nothing"), ResponseTopic=topic)
+            self.assertEqual(code, 0)
+            answer = store.peer.next()
+            self.assertEqual((answer.topic, answer.payload), (topic, b"$-1\r\n"))
+            self.assertEqual(answer.properties.CorrelationData, correlation)
+
+    def test_the_reply_has_what_is_left_of_the_requests_expiry(self):
+        store = Store(self)
+        reply = store.call("GET", "nothing", MessageExpiryInterval=30)
+        self.assertIn(reply.message.properties.MessageExpiryInterval, range(25, 31))
+        self.assertFalse(hasattr(store.call("GET", "nothing").message.properties, "MessageExpiryInterval"))
+
+    def test_correlation_data_comes_back_byte_for_byte(self):
+        store = Store(self)
+        for data in (b"\x00", bytes(range(256)), b"x" * 5000):
+            correlation, _ = store.send(resp("GET", "nothing"), correlation=data)
+            self.assertEqual(store.reply(correlation).payload, b"$-1\r\n")
+
+    def test_many_requests_at_once_are_answered_in_order_of_one_connection(self):
+        store, key = Store(self), self.name("key")
+        sent = [store.send(resp("SET", key, str(n)), ts=clock(), wait=False)[0] for n in range(500)]
+        versions = [order(store.reply(correlation).version) for correlation in sent]
+        self.assertEqual(versions, sorted(set(versions)))
+        self.assertEqual(store.ask("GET", key), b"$3\r\n499\r\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
