@@ -1,0 +1,351 @@
+//! The settings of a server: one file, overridden by the command line.
+//!
+//! The structs below are the only list of settings. Their doc comments and defaults make the JSON schema
+//! ([`Config::schema_json`]), the example file ([`Config::default_toml`]) and `docs/configuration.md`, so a setting that
+//! is not described cannot exist. A `Config` from [`Config::load`] has passed every check; nobody checks again.
+
+mod example;
+mod file;
+mod limits;
+mod quantity;
+mod reference;
+mod settings;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use self::file::{ConfigError, Problem};
+pub use self::limits::Limits;
+
+/// Settings of a Statehold server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Directory of everything durable. Made if it is missing, and locked: a second server that is given the same directory
+    /// does not start. A relative path is relative to the working directory.
+    pub data_dir: PathBuf,
+
+    /// When a write counts as done.
+    pub durability: Durability,
+
+    /// Where MQTT clients connect; one table `[[listeners]]` for each address. A file without any has one listener at
+    /// `127.0.0.1:1883`.
+    pub listeners: Vec<Listener>,
+
+    /// The health, readiness and metrics pages.
+    pub admin: Admin,
+
+    /// The state store.
+    pub state_store: StateStore,
+
+    /// When the replicated log is replaced by an image of the store.
+    pub snapshot: Snapshot,
+
+    /// What a client may use of the server. Each limit says what happens when it is reached.
+    pub limits: Limits,
+
+    /// What is written to stderr.
+    pub log: Log,
+}
+
+/// When a write counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Synced to disk: what was acknowledged survives a power cut.
+    #[default]
+    Disk,
+    /// Written to the operating system and not synced: what was acknowledged survives the end of the process, but not of the
+    /// machine.
+    Memory,
+}
+
+/// One address where MQTT clients connect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// IP address and port. Port 0 takes a free port, which the `statehold ready` line names.
+    pub address: SocketAddr,
+
+    /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach.
+    #[serde(default)]
+    pub allow_anonymous: bool,
+}
+
+/// The health, readiness and metrics pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Admin {
+    /// IP address and port of `/healthz`, `/readyz` and `/metrics`. Only a loopback address is accepted: the pages ask
+    /// nobody who they are. Port 0 takes a free port, which the `statehold ready` line names.
+    pub address: SocketAddr,
+
+    /// Names by which the pages may be asked for, besides `localhost` and IP addresses. A request with another `Host` is
+    /// refused with 421, so that a web page that a browser shows cannot read them through a name of its own.
+    pub host_names: Vec<String>,
+
+    /// How long a page waits for an answer of the node's thread, before it says 503.
+    #[serde(with = "quantity::duration")]
+    #[schemars(with = "quantity::DurationText")]
+    pub answer_within: Duration,
+}
+
+/// The state store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StateStore {
+    /// In which form requests are answered where the published protocol and the shipped clients differ.
+    pub dialect: DialectChoice,
+
+    /// Keys at most. A SET that would make one more is answered `-ERR the quota has been exceeded`.
+    pub keys_max: u64,
+
+    /// Keys and values together at most. A SET that would pass it is answered `-ERR the quota has been exceeded`.
+    #[serde(with = "quantity::size")]
+    #[schemars(with = "quantity::SizeText")]
+    pub bytes_max: u64,
+}
+
+/// In which form requests are answered where the published protocol and the shipped clients differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DialectChoice {
+    /// Each request in its own form: a request with the user property `__protVer` as the shipped clients expect it, one
+    /// without it as the published text says.
+    #[default]
+    Auto,
+    /// Every request as the shipped clients expect it.
+    Sdk,
+    /// Every request as the published text says.
+    Published,
+}
+
+/// When the replicated log is replaced by an image of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Snapshot {
+    /// A snapshot is taken when the log has grown by so much since the last one, or to the size of that one, whichever is
+    /// more. Less makes restarts faster and writes more to disk.
+    #[serde(with = "quantity::size")]
+    #[schemars(with = "quantity::SizeText")]
+    pub log_bytes_min: u64,
+}
+
+/// What is written to stderr.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// The form of a line.
+    pub format: LogFormat,
+
+    /// `error`, `warn`, `info`, `debug` or `trace`; or one level for each part, such as `info,broker=debug`. The environment
+    /// variable `STATEHOLD_LOG` goes before it.
+    pub level: String,
+}
+
+/// The form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people to read.
+    #[default]
+    Text,
+    /// One JSON object for each line.
+    Json,
+}
+
+/// What the command line says, which goes before the file.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--listen`: replaces all listeners of the file.
+    pub listen: Vec<SocketAddr>,
+    /// `--allow-anonymous`: sets `allow_anonymous` of every listener.
+    pub allow_anonymous: bool,
+    /// `--data-dir`
+    pub data_dir: Option<PathBuf>,
+    /// `--admin`
+    pub admin: Option<SocketAddr>,
+    /// `--durability`
+    pub durability: Option<Durability>,
+    /// `--log-format`
+    pub log_format: Option<LogFormat>,
+    /// `--log-level`
+    pub log_level: Option<String>,
+}
+
+impl Config {
+    /// Reads the settings: defaults, then the file, then the command line; and checks them all.
+    pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let source = path.map(file::Source::read).transpose()?;
+        let mut config = match &source {
+            Some(source) => source.parse()?,
+            None => Self::default(),
+        };
+        config.apply(overrides);
+        let violations = config.violations();
+        if violations.is_empty() {
+            return Ok(config);
+        }
+        Err(match &source {
+            Some(source) => source.locate(violations),
+            None => ConfigError::Rejected(violations),
+        })
+    }
+
+    /// Whether the values make sense together; for a `Config` that was made by hand.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let violations = self.violations();
+        if violations.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Rejected(violations))
+        }
+    }
+
+    /// The JSON schema of the file.
+    pub fn schema_json() -> String {
+        settings::schema_json()
+    }
+
+    /// A file that says what the defaults say, every setting described and commented out.
+    pub fn default_toml() -> String {
+        example::default_toml()
+    }
+
+    /// `docs/configuration.md`
+    pub fn reference_markdown() -> String {
+        reference::markdown()
+    }
+
+    fn apply(&mut self, overrides: &Overrides) {
+        if !overrides.listen.is_empty() {
+            let listener = |&address| Listener {
+                address,
+                allow_anonymous: false,
+            };
+            self.listeners = overrides.listen.iter().map(listener).collect();
+        }
+        if overrides.allow_anonymous {
+            self.listeners
+                .iter_mut()
+                .for_each(|listener| listener.allow_anonymous = true);
+        }
+        if let Some(data_dir) = &overrides.data_dir {
+            self.data_dir.clone_from(data_dir);
+        }
+        self.admin.address = overrides.admin.unwrap_or(self.admin.address);
+        self.durability = overrides.durability.unwrap_or(self.durability);
+        self.log.format = overrides.log_format.unwrap_or(self.log.format);
+        if let Some(level) = &overrides.log_level {
+            self.log.level.clone_from(level);
+        }
+    }
+
+    /// What a type cannot say. The setting of each is a path as in `limits.receive_maximum` or `listeners[0].address`.
+    fn violations(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.listeners.is_empty() {
+            problems.push(Problem::new(
+                "listeners",
+                "at least one listener is needed".to_owned(),
+            ));
+        }
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let Listener {
+                address,
+                allow_anonymous,
+            } = *listener;
+            if !allow_anonymous && !address.ip().is_loopback() {
+                problems.push(Problem::new(
+                    &format!("listeners[{index}].allow_anonymous"),
+                    format!(
+                        "{address} can be reached by other machines, and clients are not asked who they are: \
+                         set `allow_anonymous = true` to accept that, or listen on a loopback address"
+                    ),
+                ));
+            }
+        }
+        if !self.admin.address.ip().is_loopback() {
+            problems.push(Problem::new(
+                "admin.address",
+                format!(
+                    "{} can be reached by other machines: use a loopback address such as 127.0.0.1:8080",
+                    self.admin.address
+                ),
+            ));
+        }
+        if let Err(error) = crate::logging::filter(&self.log.level) {
+            problems.push(Problem::new("log.level", error.to_string()));
+        }
+        self.limits.violations(&mut problems);
+        problems
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("data"),
+            durability: Durability::default(),
+            listeners: vec![Listener::default()],
+            admin: Admin::default(),
+            state_store: StateStore::default(),
+            snapshot: Snapshot::default(),
+            limits: Limits::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Default for Listener {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 1883)),
+            allow_anonymous: false,
+        }
+    }
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            host_names: Vec::new(),
+            answer_within: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Default for StateStore {
+    fn default() -> Self {
+        Self {
+            dialect: DialectChoice::default(),
+            keys_max: 10_000_000,
+            bytes_max: 4 << 30,
+        }
+    }
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self {
+            log_bytes_min: 64 << 20,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::default(),
+            level: "info".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

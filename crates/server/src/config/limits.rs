@@ -1,0 +1,218 @@
+//! `[limits]`: what a client may use of the server.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::file::Problem;
+use super::quantity;
+
+/// What a client may use of the server. Each limit says what happens when it is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Network connections at once. One more is answered with CONNACK 0x89 Server busy and closed.
+    pub connections_max: u32,
+
+    /// Sessions, connected or not. A client without a session is then answered with CONNACK 0x97 Quota exceeded.
+    pub sessions_max: u32,
+
+    /// How long a new connection may take to send its CONNECT packet; then it is closed.
+    #[serde(with = "quantity::duration")]
+    #[schemars(with = "quantity::DurationText")]
+    pub connect_timeout: Duration,
+
+    /// The longest Keep Alive; `"none"` lets clients choose any, also none at all. A client that asks for a longer one is told
+    /// this one in CONNACK (Server Keep Alive). At most 65,535 seconds.
+    #[serde(with = "quantity::optional_duration")]
+    #[schemars(with = "quantity::OptionalDurationText")]
+    pub keep_alive_max: Option<Duration>,
+
+    /// The longest Session Expiry Interval; `"none"` lets clients choose any, also for ever. A longer one is shortened, and
+    /// CONNACK says so.
+    #[serde(with = "quantity::optional_duration")]
+    #[schemars(with = "quantity::OptionalDurationText")]
+    pub session_expiry_max: Option<Duration>,
+
+    /// The largest packet that a client may send, with its fixed header; so it also limits values of the state store. Told
+    /// in CONNACK (Maximum Packet Size). A larger one is answered with DISCONNECT 0x95 before any of it is kept. At
+    /// most 268,435,460 bytes.
+    #[serde(with = "quantity::size32")]
+    #[schemars(with = "quantity::SizeText")]
+    pub packet_size_max: u32,
+
+    /// QoS 1 and 2 messages that a client may have sent without an acknowledgement. Told in CONNACK (Receive Maximum). One
+    /// more is answered with DISCONNECT 0x93.
+    pub receive_maximum: NonZeroU16,
+
+    /// QoS 1 and 2 messages on their way to one client, however many more it allows. The others wait in the session's
+    /// queue.
+    pub inflight_max: NonZeroU16,
+
+    /// Topic aliases that a client may set; 0 is none. Told in CONNACK (Topic Alias Maximum). A higher one is answered with
+    /// DISCONNECT 0x94.
+    pub topic_alias_maximum: u16,
+
+    /// Topic aliases that the server sets towards one client, however many more it allows; 0 is none. Then the alias that
+    /// was not used for longest gets another topic.
+    pub topic_alias_outbound_max: u16,
+
+    /// Levels of a topic name or filter. Beyond it: SUBACK 0x8F for a filter; PUBACK, PUBREC or DISCONNECT 0x90 for a
+    /// topic name.
+    pub topic_levels_max: NonZeroU16,
+
+    /// Subscriptions of one session. One more is answered with SUBACK 0x97.
+    pub subscriptions_per_session_max: u32,
+
+    /// Messages that wait in one session's queue. Then `queue_full` decides.
+    pub queue_messages_max: u32,
+
+    /// Bytes that wait in one session's queue: topic, payload, properties, and 256 bytes for each message. Then `queue_full`
+    /// decides; a message that is larger alone is dropped.
+    #[serde(with = "quantity::size")]
+    #[schemars(with = "quantity::SizeText")]
+    pub queue_bytes_max: u64,
+
+    /// What gives way when a session's queue is full.
+    pub queue_full: QueueFull,
+
+    /// Bytes that wait to be written to one connection. Then the others wait in the session's queue.
+    #[serde(with = "quantity::size32")]
+    #[schemars(with = "quantity::SizeText")]
+    pub outbound_bytes_max: u32,
+
+    /// Retained messages. A message for a further topic is delivered and not retained; PUBACK and PUBREC say 0x97.
+    pub retained_messages_max: u64,
+
+    /// Bytes of retained messages: topic, payload, properties, and 256 bytes for each. As for their number.
+    #[serde(with = "quantity::size")]
+    #[schemars(with = "quantity::SizeText")]
+    pub retained_bytes_max: u64,
+}
+
+/// What gives way when a session's queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueFull {
+    /// The messages that wait for longest. What is on its way is never dropped.
+    #[default]
+    DropOldest,
+    /// The message that comes.
+    DropNewest,
+}
+
+impl Limits {
+    /// As the broker takes them.
+    pub fn for_broker(&self) -> broker::limits::Limits {
+        broker::limits::Limits {
+            packet_size_max: self.packet_size_max,
+            receive_maximum: self.receive_maximum.get(),
+            topic_alias_maximum: self.topic_alias_maximum,
+            topic_alias_outbound_max: self.topic_alias_outbound_max,
+            queue_messages_max: self.queue_messages_max,
+            queue_bytes_max: self.queue_bytes_max,
+            queue_full: match self.queue_full {
+                QueueFull::DropOldest => broker::limits::QueueFull::DropOldest,
+                QueueFull::DropNewest => broker::limits::QueueFull::DropNewest,
+            },
+            inflight_max: self.inflight_max.get(),
+            session_expiry_max: self.session_expiry_max,
+            subscriptions_per_session_max: self.subscriptions_per_session_max,
+            topic_levels_max: self.topic_levels_max.get(),
+            retained_messages_max: self.retained_messages_max,
+            retained_bytes_max: self.retained_bytes_max,
+            connections_max: self.connections_max,
+            sessions_max: self.sessions_max,
+            keep_alive_max: self.keep_alive_max,
+            connect_timeout: self.connect_timeout,
+            outbound_bytes_max: self.outbound_bytes_max,
+        }
+    }
+
+    /// What the types do not say.
+    pub(super) fn violations(&self, problems: &mut Vec<Problem>) {
+        let mut require = |held: bool, name: &str, why: &str| {
+            if !held {
+                problems.push(Problem::new(&format!("limits.{name}"), why.to_owned()));
+            }
+        };
+        let packet = PACKET_SIZE_LEAST..=PACKET_SIZE_MOST;
+        require(
+            packet.contains(&self.packet_size_max),
+            "packet_size_max",
+            "the largest packet is between 1 KiB and 268435460 bytes",
+        );
+        let keep_alive_fits = |longest: Duration| {
+            let seconds = Duration::from_secs(1)..=Duration::from_secs(u64::from(u16::MAX));
+            seconds.contains(&longest)
+        };
+        require(
+            self.keep_alive_max.is_none_or(keep_alive_fits),
+            "keep_alive_max",
+            "the longest Keep Alive is between 1s and 65535s, or \"none\"",
+        );
+        require(
+            !self.connect_timeout.is_zero(),
+            "connect_timeout",
+            "no client can connect within 0s",
+        );
+        require(
+            self.connections_max > 0,
+            "connections_max",
+            "a server without connections serves nobody",
+        );
+        require(
+            self.sessions_max > 0,
+            "sessions_max",
+            "a server without sessions serves nobody",
+        );
+        require(
+            self.queue_messages_max > 0,
+            "queue_messages_max",
+            "a session needs a queue of at least one message",
+        );
+        require(
+            self.outbound_bytes_max > 0,
+            "outbound_bytes_max",
+            "nothing could be written to a connection with 0 bytes",
+        );
+    }
+}
+
+/// Mirrors `broker::limits::Limits::default`; a test compares them.
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 100_000,
+            sessions_max: 1_000_000,
+            connect_timeout: Duration::from_secs(10),
+            keep_alive_max: Some(Duration::from_secs(3_600)),
+            session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),
+            packet_size_max: (1 << 20) + (64 << 10),
+            receive_maximum: non_zero(1_024),
+            inflight_max: non_zero(1_024),
+            topic_alias_maximum: 32,
+            topic_alias_outbound_max: 32,
+            topic_levels_max: non_zero(128),
+            subscriptions_per_session_max: 10_000,
+            queue_messages_max: 10_000,
+            queue_bytes_max: 64 << 20,
+            queue_full: QueueFull::default(),
+            outbound_bytes_max: 1 << 20,
+            retained_messages_max: 1_000_000,
+            retained_bytes_max: 1 << 30,
+        }
+    }
+}
+
+fn non_zero(value: u16) -> NonZeroU16 {
+    NonZeroU16::new(value).expect("the defaults are not zero")
+}
+
+/// Room for a CONNECT or an acknowledgement with a few properties.
+const PACKET_SIZE_LEAST: u32 = 1_024;
+
+/// Fixed header of five bytes and the largest Remaining Length, 268,435,455.
+const PACKET_SIZE_MOST: u32 = 268_435_460;

@@ -1,0 +1,134 @@
+//! The list of settings, read off the JSON schema of [`Config`].
+
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::Config;
+
+/// One setting, or one table of settings.
+#[derive(Debug, Clone)]
+pub(super) struct Setting {
+    /// As in `limits.receive_maximum`; the tables of an array are `listeners[]`.
+    pub(super) path: String,
+    /// The doc comment, as one paragraph.
+    pub(super) description: String,
+    pub(super) kind: Kind,
+    /// As the file would say it; `Null` for a table and for what has no default.
+    pub(super) default: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `[path]`
+    Table,
+    /// `[[path]]`
+    Tables,
+    /// One of these words; each with its description.
+    Choice(Vec<(String, String)>),
+    /// Anything else, as the reference calls it.
+    Value(&'static str),
+}
+
+impl Setting {
+    /// The last part of the path.
+    pub(super) fn name(&self) -> &str {
+        let path = self.path.trim_end_matches("[]");
+        path.rsplit_once('.').map_or(path, |(_, name)| name)
+    }
+
+    /// The table that the setting is in; empty for the top of the file.
+    pub(super) fn table(&self) -> &str {
+        let path = self.path.trim_end_matches("[]");
+        path.rsplit_once('.').map_or("", |(table, _)| table)
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.kind, Kind::Table | Kind::Tables)
+    }
+}
+
+/// All settings by name, each table before what is in it.
+pub(super) fn all() -> Vec<Setting> {
+    let mut settings = Vec::new();
+    collect("", &schema(true).to_value(), &mut settings);
+    settings
+}
+
+/// The schema as it is published.
+pub(super) fn schema_json() -> String {
+    let mut text = serde_json::to_string_pretty(&schema(false)).expect("a schema is plain JSON");
+    text.push('\n');
+    text
+}
+
+fn schema(inline: bool) -> Schema {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = inline);
+    settings.into_generator().into_root_schema_for::<Config>()
+}
+
+fn collect(prefix: &str, table: &Value, into: &mut Vec<Setting>) {
+    let Some(properties) = table["properties"].as_object() else {
+        return;
+    };
+    for (name, schema) in properties {
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}.{name}")
+        };
+        let kind = kind(schema);
+        let path = if kind == Kind::Tables {
+            format!("{path}[]")
+        } else {
+            path
+        };
+        let is_table = matches!(kind, Kind::Table | Kind::Tables);
+        into.push(Setting {
+            path: path.clone(),
+            description: text(&schema["description"]),
+            default: if is_table {
+                Value::Null
+            } else {
+                schema["default"].clone()
+            },
+            kind,
+        });
+        collect(&path, schema, into);
+        collect(&path, &schema["items"], into);
+    }
+}
+
+fn kind(schema: &Value) -> Kind {
+    if schema["properties"].is_object() {
+        return Kind::Table;
+    }
+    if schema["items"]["properties"].is_object() {
+        return Kind::Tables;
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let choice = |choice: &Value| (text(&choice["const"]), text(&choice["description"]));
+        return Kind::Choice(choices.iter().map(choice).collect());
+    }
+    Kind::Value(match schema["format"].as_str() {
+        Some("duration") => "duration",
+        Some("optional-duration") => "duration or `\"none\"`",
+        Some("size") => "size",
+        _ => match schema["type"].as_str() {
+            Some("integer") => "whole number",
+            Some("boolean") => "`true` or `false`",
+            Some("array") => "list of text",
+            _ => "text",
+        },
+    })
+}
+
+/// A doc comment as one paragraph.
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,232 @@
+use std::time::Duration;
+
+use super::file::Source;
+use super::*;
+
+/// The settings of a file, checked; or the lines that an operator sees.
+fn check(text: &str) -> Result<Config, String> {
+    let source = Source::of_text(text);
+    let config = source.parse().map_err(|error| error.to_string())?;
+    let violations = config.violations();
+    if violations.is_empty() {
+        Ok(config)
+    } else {
+        Err(source.locate(violations).to_string())
+    }
+}
+
+fn error(text: &str) -> String {
+    check(text).expect_err("the file has a mistake")
+}
+
+#[test]
+fn an_empty_file_says_the_defaults() {
+    assert_eq!(check(""), Ok(Config::default()));
+    assert!(Config::default().check().is_ok());
+}
+
+#[test]
+fn every_kind_of_value_is_read() {
+    let config = check(
+        r#"
+        data_dir = "/var/lib/statehold"
+        durability = "memory"
+        [[listeners]]
+        address = "[::1]:1883"
+        [[listeners]]
+        address = "0.0.0.0:1884"
+        allow_anonymous = true
+        [state_store]
+        dialect = "sdk"
+        bytes_max = "1.5 GiB"
+        [limits]
+        session_expiry_max = "none"
+        keep_alive_max = "5min"
+        packet_size_max = 2048
+        queue_full = "drop-newest"
+        [admin]
+        answer_within = "250ms"
+        host_names = ["statehold.example"]
+        "#,
+    )
+    .expect("the file is right");
+    assert_eq!(config.durability, Durability::Memory);
+    assert_eq!(config.listeners.len(), 2);
+    assert_eq!(config.state_store.dialect, DialectChoice::Sdk);
+    assert_eq!(config.state_store.bytes_max, 3 << 29);
+    assert_eq!(config.limits.session_expiry_max, None);
+    assert_eq!(config.limits.keep_alive_max, Some(Duration::from_secs(300)));
+    assert_eq!(config.limits.packet_size_max, 2048);
+    assert_eq!(config.admin.answer_within, Duration::from_millis(250));
+}
+
+#[test]
+fn an_unknown_setting_names_its_place_and_what_is_near() {
+    assert_eq!(
+        error("durability = \"disk\"\n\n[limits]\nrecieve_maximum = 5\n"),
+        "statehold.toml:4:1: `limits.recieve_maximum`: there is no such setting; did you mean `limits.receive_maximum`?"
+    );
+    assert_eq!(
+        error("receive_maximum = 5\n"),
+        "statehold.toml:1:1: `receive_maximum`: there is no such setting; did you mean `limits.receive_maximum`?"
+    );
+    assert_eq!(
+        error("[colour]\nred = 1\n"),
+        "statehold.toml:1:2: `colour`: there is no such setting"
+    );
+    assert_eq!(
+        error("[[listeners]]\naddress = \"127.0.0.1:1\"\nadress = 1\n"),
+        "statehold.toml:3:1: `listeners[0].adress`: there is no such setting; did you mean `listeners[].address`?"
+    );
+}
+
+#[test]
+fn all_unknown_settings_are_named_at_once() {
+    assert_eq!(error("a_setting = 1\nanother = 2\n").lines().count(), 2);
+}
+
+#[test]
+fn a_bad_value_names_its_setting_and_its_place() {
+    assert_eq!(
+        error("durability = \"dsk\"\n"),
+        "statehold.toml:1:14: `durability`: unknown variant `dsk`, expected `disk` or `memory`"
+    );
+    assert_eq!(
+        error("[limits]\n  connect_timeout = 30\n"),
+        "statehold.toml:2:21: `limits.connect_timeout`: invalid type: integer `30`, expected a string"
+    );
+    assert_eq!(
+        error("[limits]\nqueue_bytes_max = \"a lot\"\n"),
+        "statehold.toml:2:19: `limits.queue_bytes_max`: `a lot` is not a size; write for example \"64 KiB\", \"256 MiB\""
+    );
+    assert_eq!(
+        error("[[listeners]]\naddress = \"127.0.0.1:1\"\n[[listeners]]\naddress = \"localhost\"\n"),
+        "statehold.toml:4:11: `listeners[1].address`: invalid socket address syntax"
+    );
+    let zero = error("[limits]\nreceive_maximum = 0\n");
+    assert!(
+        zero.starts_with("statehold.toml:2:19: `limits.receive_maximum`: invalid value: integer `0`"),
+        "{zero}"
+    );
+}
+
+#[test]
+fn text_that_is_not_toml_names_its_place() {
+    let message = error("durability = \"disk\"\n[limits\n");
+    assert!(message.starts_with("statehold.toml:2:8: "), "{message}");
+}
+
+#[test]
+fn values_that_do_not_fit_together_name_their_place() {
+    assert_eq!(
+        error("\n[[listeners]]\naddress = \"0.0.0.0:1883\"\n"),
+        "statehold.toml:2:3: `listeners[0].allow_anonymous`: 0.0.0.0:1883 can be reached by other machines, and clients are \
+         not asked who they are: set `allow_anonymous = true` to accept that, or listen on a loopback address"
+    );
+    let admin = error("[admin]\naddress = \"10.0.0.1:8080\"\n");
+    assert!(
+        admin.starts_with("statehold.toml:2:1: `admin.address`: 10.0.0.1:8080 can be reached"),
+        "{admin}"
+    );
+    assert!(error("listeners = []\n").contains("at least one listener is needed"));
+    assert!(error("[limits]\npacket_size_max = 5\n").contains("between 1 KiB and 268435460 bytes"));
+    assert!(error("[log]\nlevel = \"loud=very\"\n").contains("`log.level`"));
+}
+
+#[test]
+fn the_command_line_goes_before_the_file() {
+    let overrides = Overrides {
+        listen: vec!["127.0.0.1:0".parse().expect("an address")],
+        admin: Some("127.0.0.1:0".parse().expect("an address")),
+        data_dir: Some(PathBuf::from("elsewhere")),
+        durability: Some(Durability::Memory),
+        ..Overrides::default()
+    };
+    let config = Config::load(None, &overrides).expect("loopback addresses are accepted");
+    assert_eq!(
+        config.listeners,
+        [Listener {
+            address: overrides.listen[0],
+            allow_anonymous: false
+        }]
+    );
+    assert_eq!(config.data_dir, PathBuf::from("elsewhere"));
+    assert_eq!(config.durability, Durability::Memory);
+}
+
+#[test]
+fn an_open_listener_of_the_command_line_is_refused_too() {
+    let mut overrides = Overrides {
+        listen: vec!["0.0.0.0:1883".parse().expect("an address")],
+        ..Overrides::default()
+    };
+    let message = Config::load(None, &overrides)
+        .expect_err("other machines can reach it")
+        .to_string();
+    assert!(message.contains("allow_anonymous"), "{message}");
+    overrides.allow_anonymous = true;
+    assert!(Config::load(None, &overrides).is_ok());
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let message = Config::load(Some(Path::new("/nowhere/statehold.toml")), &Overrides::default());
+    let message = message.expect_err("there is no such file").to_string();
+    assert!(
+        message.starts_with("cannot read the settings file /nowhere/statehold.toml: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_example_file_says_the_defaults_with_and_without_its_comment_signs() {
+    let example = Config::default_toml();
+    assert_eq!(check(&example), Ok(Config::default()), "{example}");
+    let uncommented: String = example.lines().map(uncomment).collect();
+    assert_eq!(check(&uncommented), Ok(Config::default()), "{uncommented}");
+}
+
+/// A setting is commented out by a sign without a space; prose has a space.
+fn uncomment(line: &str) -> String {
+    let prose = line.starts_with("# ");
+    format!("{}\n", if prose { line } else { line.trim_start_matches('#') })
+}
+
+#[test]
+fn every_setting_is_described() {
+    for setting in settings::all() {
+        assert!(
+            setting.description.len() > 10,
+            "`{}` has no description",
+            setting.path
+        );
+        let has_default =
+            !setting.default.is_null() || setting.is_table() || setting.path == "listeners[].address";
+        assert!(has_default, "`{}` has no default", setting.path);
+    }
+}
+
+#[test]
+fn the_pages_in_docs_are_current() {
+    check_page("../../docs/configuration.md", &Config::reference_markdown());
+    check_page("../../docs/configuration.schema.json", &Config::schema_json());
+    check_page("../../docs/statehold.example.toml", &Config::default_toml());
+}
+
+fn check_page(path: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, expected).expect("docs/ can be written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "{} is not current: run `UPDATE=1 cargo test -p server config`",
+        path.display()
+    );
+}
+
+#[test]
+fn the_limits_of_the_settings_are_those_of_the_broker() {
+    assert_eq!(Limits::default().for_broker(), broker::limits::Limits::default());
+}

@@ -1,0 +1,111 @@
+//! Log lines on stderr.
+
+use std::io;
+
+use thiserror::Error;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::util::TryInitError;
+
+use crate::config::{Log, LogFormat};
+
+/// The environment variable that goes before `log.level`.
+pub const LEVEL_VARIABLE: &str = "STATEHOLD_LOG";
+
+/// Why there is no log.
+#[derive(Debug, Error)]
+pub enum LoggingError {
+    /// The level, of the settings or of the environment, is none.
+    #[error("{origin}: {source}")]
+    Level {
+        /// Who said it.
+        origin: &'static str,
+        /// What is wrong with it.
+        source: LevelError,
+    },
+    /// The process has a log already.
+    #[error("logging was started before")]
+    Started(#[from] TryInitError),
+}
+
+/// Text that is not a level.
+#[derive(Debug, Error)]
+#[error(
+    "`{text}` is not a log level: write error, warn, info, debug or trace, or for example info,broker=debug"
+)]
+pub struct LevelError {
+    text: String,
+    source: Option<ParseError>,
+}
+
+/// Writes log lines to stderr from here on, for the whole process.
+pub fn start(settings: &Log) -> Result<(), LoggingError> {
+    let from_environment = std::env::var(LEVEL_VARIABLE)
+        .ok()
+        .filter(|level| !level.is_empty());
+    let (level, origin) = match &from_environment {
+        Some(level) => (level, LEVEL_VARIABLE),
+        None => (&settings.level, "log.level"),
+    };
+    let filter = filter(level).map_err(|source| LoggingError::Level { origin, source })?;
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    match settings.format {
+        LogFormat::Text => {
+            let colours = io::IsTerminal::is_terminal(&io::stderr());
+            tracing_subscriber::util::SubscriberInitExt::try_init(subscriber.with_ansi(colours).finish())?;
+        }
+        LogFormat::Json => {
+            let lines = subscriber
+                .json()
+                .flatten_event(true)
+                .with_current_span(false)
+                .with_span_list(false);
+            tracing_subscriber::util::SubscriberInitExt::try_init(lines.finish())?;
+        }
+    }
+    Ok(())
+}
+
+/// What `log.level` lets through.
+pub(crate) fn filter(level: &str) -> Result<EnvFilter, LevelError> {
+    // `EnvFilter` takes a bare word for the name of a part of the program, so that `inof` would silence everything.
+    let known = |directive: &str| match directive.rsplit_once('=') {
+        Some((_, level)) => LEVELS.contains(&level),
+        None => LEVELS.contains(&directive),
+    };
+    if !level.split(',').all(known) {
+        return Err(LevelError {
+            text: level.to_owned(),
+            source: None,
+        });
+    }
+    EnvFilter::builder().parse(level).map_err(|source| LevelError {
+        text: level.to_owned(),
+        source: Some(source),
+    })
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_told_from_what_is_none() {
+        for level in [
+            "info",
+            "error",
+            "off",
+            "info,broker=debug",
+            "server::driver=trace",
+        ] {
+            assert!(filter(level).is_ok(), "{level}");
+        }
+        for level in ["", "inof", "info,broker", "broker=loud", "info;debug"] {
+            assert!(filter(level).is_err(), "{level:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The figures of `/metrics`.
+//!
+//! There is no registry: the node's thread fills one [`Figures`] when it is asked, and [`Figures::render`] writes
+//! it in the text format of Prometheus. Names and labels are written once, in `metrics/page.rs`; `docs/metrics.md` is made from
+//! the same page.
+
+mod histogram;
+mod page;
+mod text;
+
+use std::collections::BTreeMap;
+
+pub use self::histogram::Histogram;
+
+/// Counts by the value of a label.
+pub type Counts = BTreeMap<&'static str, u64>;
+
+/// What a server counted since it was started, and what there is at the moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// Network connections.
+    pub connections: Connections,
+    /// Sessions, their subscriptions and what waits in them.
+    pub sessions: Sessions,
+    /// Application messages.
+    pub messages: Messages,
+    /// The state store.
+    pub state_store: StateStoreFigures,
+    /// The replicated log and the disk under it.
+    pub log: LogFigures,
+    /// Since when the process runs, in seconds since the Unix epoch.
+    pub started_seconds: f64,
+}
+
+/// Network connections.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Open at the moment.
+    pub open: u64,
+    /// Accepted since the start.
+    pub total: u64,
+    /// CONNECT packets that were answered, by the reason code of CONNACK.
+    pub connects: BTreeMap<u8, u64>,
+    /// Ends of connections, by the reason code of the DISCONNECT that the server sent or received; without one: 0x80 for a
+    /// connection that was lost.
+    pub disconnects: BTreeMap<u8, u64>,
+    /// Packets that were not understood, by what was wrong.
+    pub malformed: Counts,
+    /// Bytes read from clients, and written to them.
+    pub bytes: InOut<u64>,
+}
+
+/// Sessions, their subscriptions and what waits in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sessions {
+    /// Sessions, connected or not.
+    pub total: u64,
+    /// Those with a connection.
+    pub connected: u64,
+    /// Subscriptions of all sessions.
+    pub subscriptions: u64,
+    /// Messages in all queues.
+    pub queue_messages: u64,
+    /// Their bytes.
+    pub queue_bytes: u64,
+    /// Deliveries that are not acknowledged.
+    pub inflight: u64,
+    /// Session takeovers.
+    pub takeovers: u64,
+}
+
+/// Application messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// From clients and to clients, by QoS 0, 1 and 2.
+    pub by_qos: InOut<[Traffic; 3]>,
+    /// Messages that were not delivered to a session, by cause.
+    pub dropped: Counts,
+    /// Retained messages.
+    pub retained: u64,
+    /// Their bytes.
+    pub retained_bytes: u64,
+    /// Wills that were published.
+    pub wills: u64,
+}
+
+/// Messages and the bytes of their payloads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// PUBLISH packets.
+    pub messages: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+}
+
+/// The same figure from clients and to clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InOut<T> {
+    /// From clients.
+    pub received: T,
+    /// To clients.
+    pub sent: T,
+}
+
+/// The state store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StateStoreFigures {
+    /// Requests that were answered, by verb and result.
+    pub requests: BTreeMap<(&'static str, &'static str), u64>,
+    /// From the packet to the reply, by verb.
+    pub latency: BTreeMap<&'static str, Histogram>,
+    /// Requests without QoS 1, response topic or correlation data, which were not executed, by what is missing.
+    pub refused: Counts,
+    /// Notifications of watched keys.
+    pub notifications: u64,
+    /// Requests that were sent again and answered from memory.
+    pub repeated: u64,
+    /// Keys that expired.
+    pub expired: u64,
+    /// Keys at the moment.
+    pub keys: u64,
+    /// Their bytes, with values.
+    pub bytes: u64,
+    /// `state_store.keys_max`
+    pub keys_max: u64,
+    /// `state_store.bytes_max`
+    pub bytes_max: u64,
+    /// Registered watches.
+    pub watches: u64,
+    /// Deletions that are remembered.
+    pub tombstones: u64,
+    /// Replies that are remembered.
+    pub replies_remembered: u64,
+}
+
+/// The replicated log and the disk under it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogFigures {
+    /// Time of one sync to disk.
+    pub sync: Histogram,
+    /// Writes that one sync served, summed over all syncs.
+    pub writes_synced: u64,
+    /// Bytes given to the disk.
+    pub bytes_written: u64,
+    /// The index that was applied last.
+    pub applied: u64,
+    /// The term.
+    pub term: u64,
+    /// Whether this node leads.
+    pub is_leader: bool,
+    /// Bytes of the log since the last snapshot.
+    pub bytes_since_snapshot: u64,
+    /// Snapshots that were finished.
+    pub snapshots: u64,
+    /// Snapshots that failed.
+    pub snapshots_failed: u64,
+    /// Seconds since the last snapshot was finished, if there is one.
+    pub snapshot_age_seconds: Option<u64>,
+    /// Bytes of the last snapshot.
+    pub snapshot_bytes: u64,
+}
+
+impl Figures {
+    /// The page `/metrics`, in the text format of Prometheus, version 0.0.4.
+    pub fn render(&self) -> String {
+        let mut page = text::Page::default();
+        page::write(self, &mut page);
+        page.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

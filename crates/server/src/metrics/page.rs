@@ -1,0 +1,296 @@
+//! Every metric by name.
+
+use std::collections::BTreeMap;
+
+use super::text::Kind::{Counter, Gauge, Histogram};
+use super::text::Page;
+use super::{Connections, Counts, Figures, LogFigures, Messages, Sessions, StateStoreFigures};
+
+pub(super) fn write(figures: &Figures, page: &mut Page) {
+    process(figures, page);
+    connections(&figures.connections, page);
+    sessions(&figures.sessions, page);
+    messages(&figures.messages, page);
+    requests(&figures.state_store, page);
+    store(&figures.state_store, page);
+    log(&figures.log, page);
+    snapshots(&figures.log, page);
+}
+
+fn process(figures: &Figures, page: &mut Page) {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    page.family(
+        Gauge,
+        "statehold_build_info",
+        "Always 1; the label says which version runs.",
+    )
+    .sample(&version, 1);
+    page.family(
+        Gauge,
+        "statehold_start_time_seconds",
+        "When the server was started, in seconds since the Unix epoch.",
+    )
+    .sample_f64(&[], figures.started_seconds);
+}
+
+fn connections(connections: &Connections, page: &mut Page) {
+    page.family(
+        Gauge,
+        "statehold_connections",
+        "Network connections that are open.",
+    )
+    .sample(&[], connections.open);
+    page.family(
+        Counter,
+        "statehold_connections_total",
+        "Network connections that were accepted.",
+    )
+    .sample(&[], connections.total);
+    page.family(
+        Counter,
+        "statehold_connects_total",
+        "CONNECT packets, by the reason code of their CONNACK.",
+    );
+    by_reason_code(&connections.connects, page);
+    page.family(
+        Counter,
+        "statehold_disconnects_total",
+        "Ends of connections, by the reason code of the DISCONNECT that the server sent or got; 0x80 where there was none.",
+    );
+    by_reason_code(&connections.disconnects, page);
+    page.family(
+        Counter,
+        "statehold_malformed_packets_total",
+        "Packets that were not understood, by what was wrong.",
+    );
+    by_label(&connections.malformed, "reason", page);
+    page.family(
+        Counter,
+        "statehold_bytes_total",
+        "Bytes read from clients (in) and written to them (out).",
+    )
+    .sample(&[("direction", "in")], connections.bytes.received)
+    .sample(&[("direction", "out")], connections.bytes.sent);
+}
+
+fn sessions(sessions: &Sessions, page: &mut Page) {
+    page.family(Gauge, "statehold_sessions", "Sessions, connected or not.")
+        .sample(&[], sessions.total);
+    page.family(
+        Gauge,
+        "statehold_sessions_connected",
+        "Sessions with a connection.",
+    )
+    .sample(&[], sessions.connected);
+    page.family(Gauge, "statehold_subscriptions", "Subscriptions of all sessions.")
+        .sample(&[], sessions.subscriptions);
+    page.family(
+        Gauge,
+        "statehold_queue_messages",
+        "Messages that wait in the queues of sessions.",
+    )
+    .sample(&[], sessions.queue_messages);
+    page.family(
+        Gauge,
+        "statehold_queue_bytes",
+        "Bytes of the messages that wait in the queues of sessions.",
+    )
+    .sample(&[], sessions.queue_bytes);
+    page.family(
+        Gauge,
+        "statehold_inflight_messages",
+        "Deliveries that clients have not acknowledged yet.",
+    )
+    .sample(&[], sessions.inflight);
+    page.family(
+        Counter,
+        "statehold_session_takeovers_total",
+        "Connections that ended because another one took the session over.",
+    )
+    .sample(&[], sessions.takeovers);
+}
+
+fn messages(messages: &Messages, page: &mut Page) {
+    let both = [("in", &messages.by_qos.received), ("out", &messages.by_qos.sent)];
+    page.family(
+        Counter,
+        "statehold_messages_total",
+        "PUBLISH packets from clients (in) and to them (out), by QoS.",
+    );
+    for (direction, by_qos) in both {
+        for (qos, traffic) in ["0", "1", "2"].into_iter().zip(by_qos) {
+            page.sample(&[("direction", direction), ("qos", qos)], traffic.messages);
+        }
+    }
+    page.family(
+        Counter,
+        "statehold_message_bytes_total",
+        "Bytes of their payloads, by QoS.",
+    );
+    for (direction, by_qos) in both {
+        for (qos, traffic) in ["0", "1", "2"].into_iter().zip(by_qos) {
+            page.sample(&[("direction", direction), ("qos", qos)], traffic.bytes);
+        }
+    }
+    page.family(
+        Counter,
+        "statehold_messages_dropped_total",
+        "Messages that a session did not get, by cause.",
+    );
+    by_label(&messages.dropped, "cause", page);
+    page.family(Gauge, "statehold_retained_messages", "Retained messages.")
+        .sample(&[], messages.retained);
+    page.family(Gauge, "statehold_retained_bytes", "Bytes of retained messages.")
+        .sample(&[], messages.retained_bytes);
+    page.family(Counter, "statehold_wills_total", "Wills that were published.")
+        .sample(&[], messages.wills);
+}
+
+fn requests(store: &StateStoreFigures, page: &mut Page) {
+    page.family(
+        Counter,
+        "statehold_store_requests_total",
+        "State-store requests that were answered, by verb and result.",
+    );
+    for ((verb, result), count) in &store.requests {
+        page.sample(&[("verb", verb), ("result", result)], *count);
+    }
+    page.family(
+        Histogram,
+        "statehold_store_request_seconds",
+        "Time from a state-store request to its reply, by verb.",
+    );
+    for (verb, latency) in &store.latency {
+        page.histogram(&[("verb", verb)], latency);
+    }
+    page.family(
+        Counter,
+        "statehold_store_requests_refused_total",
+        "State-store requests that were not executed because something on the MQTT side is missing, by what it is.",
+    );
+    by_label(&store.refused, "missing", page);
+    page.family(
+        Counter,
+        "statehold_store_requests_repeated_total",
+        "State-store requests that came again and were answered from memory.",
+    )
+    .sample(&[], store.repeated);
+    page.family(
+        Counter,
+        "statehold_store_notifications_total",
+        "Notifications of changes of watched keys.",
+    )
+    .sample(&[], store.notifications);
+    page.family(Counter, "statehold_store_expired_total", "Keys whose time ended.")
+        .sample(&[], store.expired);
+}
+
+fn store(store: &StateStoreFigures, page: &mut Page) {
+    page.family(Gauge, "statehold_store_keys", "Keys in the state store.")
+        .sample(&[], store.keys);
+    page.family(
+        Gauge,
+        "statehold_store_keys_max",
+        "The quota of keys, state_store.keys_max.",
+    )
+    .sample(&[], store.keys_max);
+    page.family(
+        Gauge,
+        "statehold_store_bytes",
+        "Bytes of keys and values in the state store.",
+    )
+    .sample(&[], store.bytes);
+    page.family(
+        Gauge,
+        "statehold_store_bytes_max",
+        "The quota of bytes, state_store.bytes_max.",
+    )
+    .sample(&[], store.bytes_max);
+    page.family(Gauge, "statehold_store_watches", "Registered watches of keys.")
+        .sample(&[], store.watches);
+    page.family(
+        Gauge,
+        "statehold_store_tombstones",
+        "Deletions that the store still remembers.",
+    )
+    .sample(&[], store.tombstones);
+    page.family(
+        Gauge,
+        "statehold_store_replies_remembered",
+        "Replies that the store remembers for requests that come again.",
+    )
+    .sample(&[], store.replies_remembered);
+}
+
+fn log(log: &LogFigures, page: &mut Page) {
+    page.family(
+        Histogram,
+        "statehold_log_sync_seconds",
+        "Time of one sync of the log to disk.",
+    )
+    .histogram(&[], &log.sync);
+    page.family(
+        Counter,
+        "statehold_log_writes_synced_total",
+        "Writes that syncs served; by the number of syncs, how many one served.",
+    )
+    .sample(&[], log.writes_synced);
+    page.family(
+        Counter,
+        "statehold_log_bytes_total",
+        "Bytes of keys and values given to the disk.",
+    )
+    .sample(&[], log.bytes_written);
+    page.family(
+        Gauge,
+        "statehold_log_applied_index",
+        "Index of the log entry that was applied last.",
+    )
+    .sample(&[], log.applied);
+    page.family(Gauge, "statehold_log_term", "Term of the replica.")
+        .sample(&[], log.term);
+    page.family(
+        Gauge,
+        "statehold_log_leader",
+        "1 while this node leads the group, else 0.",
+    )
+    .sample(&[], u64::from(log.is_leader));
+}
+
+fn snapshots(log: &LogFigures, page: &mut Page) {
+    page.family(
+        Gauge,
+        "statehold_log_bytes_since_snapshot",
+        "Bytes of the log since the last snapshot.",
+    )
+    .sample(&[], log.bytes_since_snapshot);
+    page.family(
+        Counter,
+        "statehold_snapshots_total",
+        "Snapshots, by whether they were finished or failed.",
+    )
+    .sample(&[("result", "ok")], log.snapshots)
+    .sample(&[("result", "failed")], log.snapshots_failed);
+    page.family(
+        Gauge,
+        "statehold_snapshot_age_seconds",
+        "Seconds since the last snapshot; absent before the first one.",
+    );
+    if let Some(age) = log.snapshot_age_seconds {
+        page.sample(&[], age);
+    }
+    page.family(Gauge, "statehold_snapshot_bytes", "Bytes of the last snapshot.")
+        .sample(&[], log.snapshot_bytes);
+}
+
+fn by_label(counts: &Counts, label: &str, page: &mut Page) {
+    for (value, count) in counts {
+        page.sample(&[(label, value)], *count);
+    }
+}
+
+fn by_reason_code(counts: &BTreeMap<u8, u64>, page: &mut Page) {
+    for (code, count) in counts {
+        page.sample(&[("reason_code", &format!("0x{code:02X}"))], *count);
+    }
+}
