@@ -6,6 +6,7 @@
 //! back as [`replica::Event::Persisted`].
 
 pub mod ids;
+pub mod random;
 pub mod replica;
 pub mod write;
 

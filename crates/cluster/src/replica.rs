@@ -32,8 +32,9 @@ pub use message::MessageError;
 use message::Route;
 use record::{HardState, LogPoint};
 
+use crate::random::Random;
 use crate::{GroupId, Index, Keyspace, NodeId, Term, Write};
-use clock::{Clock, Random, TICK};
+use clock::{Clock, TICK};
 use log::Log;
 use reads::Reads;
 
@@ -177,6 +178,13 @@ impl Replica {
             return Err(ReplicaError::NotAVoter {
                 group: config.group,
                 node: config.node,
+            });
+        }
+        if recovered.log_start_moved {
+            waiting_writes.push(Write::Put {
+                keyspace: Keyspace::Meta,
+                key: record::log_start_key(config.group),
+                value: record::encode_log_start(config.group, recovered.log_start),
             });
         }
         let snapshot = recovered.snapshot;

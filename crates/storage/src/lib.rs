@@ -1,1 +1,23 @@
-//! (laid out)
+//! Durable keyspaces, the replicated logs in them, and snapshot files.
+//!
+//! [`Storage`] is what the disk thread of a node drives: atomic batches, and a sync after which what was written is
+//! durable. [`Engine`] keeps them in an embedded database on disk; [`SimulatedDisk`] keeps them in memory and fails as it
+//! is told. [`recovery`] turns what is found at the start into what a replica starts from.
+
+pub mod data_dir;
+pub mod engine;
+pub mod fault;
+pub mod identity;
+pub mod recovery;
+pub mod simulated;
+pub mod snapshot_files;
+mod storage;
+
+pub use data_dir::OpenError;
+pub use engine::Engine;
+pub use fault::Fault;
+pub use identity::Identity;
+pub use recovery::{RecoveryError, open_group, recover_group};
+pub use simulated::SimulatedDisk;
+pub use snapshot_files::{SnapshotError, SnapshotFiles, SnapshotReader, SnapshotWriter};
+pub use storage::{Storage, Visit};

@@ -1,5 +1,5 @@
 //! Raft counts ticks. Here ticks are derived from `now`, and the replica says when the next one matters, so that nothing
-//! wakes up for a tick in which nothing happens. The election timeout is drawn from the replica's own seeded generator.
+//! wakes up for a tick in which nothing happens.
 
 use std::time::{Duration, Instant};
 
@@ -37,26 +37,5 @@ impl Clock {
     /// When that many more ticks will have passed.
     pub(super) fn after(&self, ticks: usize) -> Instant {
         self.last + TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
-    }
-}
-
-/// SplitMix64: enough to spread timeouts, and the same numbers on every machine.
-#[derive(Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// A number from `low` (included) to `high` (excluded).
-    pub(super) fn between(&mut self, low: usize, high: usize) -> usize {
-        assert!(low < high, "the range holds at least one number");
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
-        low + (mixed % (high - low) as u64) as usize
     }
 }

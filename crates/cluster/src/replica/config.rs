@@ -62,6 +62,8 @@ pub struct Recovered {
     pub voters: Vec<NodeId>,
     /// The point before the first entry of the log.
     pub log_start: LogPoint,
+    /// `log_start` is not what is on disk, and is to be written.
+    pub log_start_moved: bool,
     /// Where the restored state machine stands: the last entry that its snapshot contains.
     pub snapshot: LogPoint,
     /// All entries after `log_start`, without a gap.
@@ -80,6 +82,7 @@ impl Recovered {
             },
             voters: Vec::new(),
             log_start: LogPoint::START,
+            log_start_moved: false,
             snapshot: LogPoint::START,
             entries: Vec::new(),
             removable_from: crate::Index(1),

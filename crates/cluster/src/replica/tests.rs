@@ -226,6 +226,7 @@ fn recovered_entries_are_applied_in_a_new_term() {
             index: Index(10),
             term: Term(1),
         },
+        log_start_moved: false,
         snapshot: LogPoint {
             index: Index(11),
             term: Term(2),

@@ -1,0 +1,255 @@
+//! Reads back what a replica wrote, and refuses to start from anything that does not fit together.
+//!
+//! The engine drops a batch that was cut off by a crash as a whole, so a record that can be read but is wrong is damage,
+//! not a torn tail. Damage is an error that names the place; nothing is repaired by guessing.
+
+use std::ops::ControlFlow;
+
+use cluster::replica::Recovered;
+use cluster::replica::record::{self, Entry, HardState, LogPoint, RecordError};
+use cluster::{GroupId, Index, Keyspace, NodeId, Term};
+
+use crate::{Fault, SnapshotError, SnapshotFiles, SnapshotReader, Storage};
+
+/// Why a group, or the node, cannot start from what is on disk. Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RecoveryError {
+    /// The disk failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// A snapshot is needed and cannot be read.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// A record is damaged, or of a newer version.
+    #[error("group {group}: {place}: {error}")]
+    Record {
+        group: GroupId,
+        place: Place,
+        error: RecordError,
+    },
+    /// An entry between two others is missing.
+    #[error("group {group}: log entry {missing} is missing, entry {found} follows")]
+    EntryMissing {
+        group: GroupId,
+        missing: Index,
+        found: Index,
+    },
+    /// Terms fall along the log, or the log and the snapshot have different terms at the same index.
+    #[error("group {group}: the log contradicts itself or the snapshot at entry {index}")]
+    Contradiction { group: GroupId, index: Index },
+    /// The log was cut after a snapshot that cannot be read any more.
+    #[error(
+        "group {group}: the log begins after entry {log_start}, and no readable snapshot reaches that far"
+    )]
+    SnapshotMissing { group: GroupId, log_start: Index },
+    /// There is data but no record of who this node is.
+    #[error("the node's identity is missing although it has data")]
+    IdentityMissing,
+    /// The record of who this node is cannot be read.
+    #[error("the node's identity record is damaged, or of a newer version")]
+    IdentityDamaged,
+}
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    HardState,
+    Voters,
+    LogStart,
+    LogEntry(Option<Index>),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::HardState => f.write_str("hard state"),
+            Place::Voters => f.write_str("voters"),
+            Place::LogStart => f.write_str("log start"),
+            Place::LogEntry(Some(index)) => write!(f, "log entry {index}"),
+            Place::LogEntry(None) => f.write_str("log entry"),
+        }
+    }
+}
+
+/// Finds the snapshot from which the state machine of `group` is to be restored, and what its replica starts from.
+pub fn open_group(
+    storage: &impl Storage,
+    snapshots: &SnapshotFiles,
+    group: GroupId,
+) -> Result<(Option<SnapshotReader>, Recovered), RecoveryError> {
+    let log_start = log_start(storage, group)?;
+    let snapshot = snapshots.latest(group, log_start.index)?;
+    let recovered = recover_group(storage, group, snapshot.as_ref().map(SnapshotReader::point))?;
+    Ok((snapshot, recovered))
+}
+
+/// The point before the first log entry that is kept: a snapshot must reach at least this far.
+pub fn log_start(storage: &impl Storage, group: GroupId) -> Result<LogPoint, RecoveryError> {
+    match storage.get(Keyspace::Meta, &record::log_start_key(group))? {
+        Some(bytes) => {
+            record::decode_log_start(group, &bytes).map_err(|error| at(group, Place::LogStart, error))
+        }
+        None => Ok(LogPoint::START),
+    }
+}
+
+/// What a replica of `group` starts from, given the snapshot from which its state machine was restored.
+pub fn recover_group(
+    storage: &impl Storage,
+    group: GroupId,
+    snapshot: Option<LogPoint>,
+) -> Result<Recovered, RecoveryError> {
+    let log_start = log_start(storage, group)?;
+    let snapshot = snapshot.unwrap_or(LogPoint::START);
+    if snapshot.index < log_start.index {
+        return Err(RecoveryError::SnapshotMissing {
+            group,
+            log_start: log_start.index,
+        });
+    }
+    let entries = read_entries(storage, group, log_start)?;
+    let mut recovered = Recovered {
+        hard_state: hard_state(storage, group)?,
+        voters: voters(storage, group)?,
+        log_start,
+        log_start_moved: false,
+        snapshot,
+        entries,
+        removable_from: first_entry(storage, group, log_start)?,
+    };
+    fit_snapshot(group, &mut recovered)?;
+    Ok(recovered)
+}
+
+fn hard_state(storage: &impl Storage, group: GroupId) -> Result<HardState, RecoveryError> {
+    match storage.get(Keyspace::Meta, &record::hard_state_key(group))? {
+        Some(bytes) => {
+            record::decode_hard_state(group, &bytes).map_err(|error| at(group, Place::HardState, error))
+        }
+        None => Ok(HardState {
+            term: Term(0),
+            vote: None,
+        }),
+    }
+}
+
+fn voters(storage: &impl Storage, group: GroupId) -> Result<Vec<NodeId>, RecoveryError> {
+    match storage.get(Keyspace::Meta, &record::voters_key(group))? {
+        Some(bytes) => record::decode_voters(group, &bytes).map_err(|error| at(group, Place::Voters, error)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// All entries after `start`, without a gap.
+fn read_entries(
+    storage: &impl Storage,
+    group: GroupId,
+    start: LogPoint,
+) -> Result<Vec<Entry>, RecoveryError> {
+    let mut entries = Vec::new();
+    let mut last = start;
+    let mut failed = None;
+    let from = record::entry_key(group, start.index.next());
+    let to = record::entry_key(group, Index(u64::MAX));
+    storage.scan_range(
+        Keyspace::Log,
+        &from,
+        Some(&to),
+        &mut |key, value| match read_entry(group, last, key, &value) {
+            Ok(entry) => {
+                last = LogPoint {
+                    index: entry.index,
+                    term: entry.term,
+                };
+                entries.push(entry);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
+    failed.map_or(Ok(entries), Err)
+}
+
+fn read_entry(
+    group: GroupId,
+    last: LogPoint,
+    key: &[u8],
+    value: &bytes::Bytes,
+) -> Result<Entry, RecoveryError> {
+    let (_, entry) = record::decode_entry(key, value).map_err(|error| {
+        let index = record::parse_entry_key(key).ok().map(|(_, index)| index);
+        at(group, Place::LogEntry(index), error)
+    })?;
+    if entry.index != last.index.next() {
+        return Err(RecoveryError::EntryMissing {
+            group,
+            missing: last.index.next(),
+            found: entry.index,
+        });
+    }
+    if entry.term < last.term {
+        return Err(RecoveryError::Contradiction {
+            group,
+            index: entry.index,
+        });
+    }
+    Ok(entry)
+}
+
+/// Where removable entries below the log's start begin: a removal may have been cut off by a crash.
+fn first_entry(storage: &impl Storage, group: GroupId, start: LogPoint) -> Result<Index, RecoveryError> {
+    let mut first = start.index.next();
+    let from = record::entry_key(group, Index::ZERO);
+    let to = record::entry_key(group, first);
+    storage.scan_range(Keyspace::Log, &from, Some(&to), &mut |key, _| {
+        if let Ok((_, index)) = record::parse_entry_key(key) {
+            first = index;
+        }
+        ControlFlow::Break(())
+    })?;
+    Ok(first)
+}
+
+/// Checks that the snapshot lies on the log. A snapshot that reaches further than the log happens when the log is not
+/// synced (durability in memory): the log then begins again after the snapshot, which holds all that the log held.
+fn fit_snapshot(group: GroupId, recovered: &mut Recovered) -> Result<(), RecoveryError> {
+    let snapshot = recovered.snapshot;
+    let last = recovered
+        .entries
+        .last()
+        .map_or(recovered.log_start.index, |entry| entry.index);
+    if snapshot.index > last {
+        recovered.entries.clear();
+        recovered.log_start = snapshot;
+        recovered.log_start_moved = true;
+        if recovered.hard_state.term < snapshot.term {
+            recovered.hard_state = HardState {
+                term: snapshot.term,
+                vote: None,
+            };
+        }
+        return Ok(());
+    }
+    let offset = snapshot.index.0 - recovered.log_start.index.0;
+    let term = match offset.checked_sub(1) {
+        None => recovered.log_start.term,
+        Some(position) => recovered.entries[position as usize].term,
+    };
+    if term != snapshot.term {
+        return Err(RecoveryError::Contradiction {
+            group,
+            index: snapshot.index,
+        });
+    }
+    Ok(())
+}
+
+fn at(group: GroupId, place: Place, error: RecordError) -> RecoveryError {
+    RecoveryError::Record { group, place, error }
+}
+
+#[cfg(test)]
+mod tests;
