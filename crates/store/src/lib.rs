@@ -1,1 +1,39 @@
-//! (laid out)
+//! The key-value state machine of the state store: a pure function of committed commands.
+//!
+//! A [`Store`] is what every replica of a group builds from the same log. It reads no clock, draws no random
+//! number and does no I/O: the leader's wall time comes in with each log entry ([`Store::begin`]), so that every
+//! replica computes the same outcomes, versions and effects. Reads ([`Store::get`], [`Store::scan`]) take the
+//! time as an argument and change nothing.
+//!
+//! * [`Command`]s go in, [`Outcome`]s and [`Effect`]s come out: `command.rs`, `store.rs`.
+//! * One log entry is one batch of commands: [`EntryBuilder`], [`decode_entry`].
+//! * [`Image`] is a frozen view for a snapshot, taken in constant time; [`Store::restore`] reads it back.
+//!
+//! Invariant: the versions of a key rise strictly for ever, across deletion, expiry, re-creation and a leader
+//! whose clock is behind.
+#![warn(missing_docs)]
+
+mod codec;
+mod command;
+mod entry;
+mod expiry;
+mod fencing;
+mod key;
+mod retry;
+mod scan;
+mod snapshot;
+mod store;
+mod tombstone;
+mod version;
+mod watch;
+
+pub use command::{Change, Command, CommandAction, Effect, Origin, Outcome, Quota, Refusal, Watcher};
+pub use entry::{Entry, EntryBuilder, EntryError, decode_entry};
+pub use protocol::state_store::{Condition, Dialect, Glob};
+pub use retry::{REPLIES_REMEMBERED_MAX, RequestIdentity, RetryKey};
+pub use scan::{ScanError, ScanLimits, ScanPage};
+pub use snapshot::{CHUNK_BYTES_MAX, Chunks, Image, RestoreError};
+pub use store::{Found, Store, Usage};
+pub use tombstone::{TOMBSTONE_BYTES_MAX, TOMBSTONES_MAX};
+pub use version::{Version, WALL_MAX};
+pub use watch::{WATCHED_BYTES_PER_WATCHER_MAX, WATCHES_PER_WATCHER_MAX};

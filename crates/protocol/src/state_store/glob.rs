@@ -247,7 +247,7 @@ fn strip_start<'a>(text: &'a str, elements: &[Element]) -> Option<&'a str> {
     elements
         .iter()
         .all(|element| rest.next().is_some_and(|next| element.matches(next)))
-        .then(|| rest.as_str())
+        .then_some(rest.as_str())
 }
 
 /// What is left of the text before an end that matches the elements.
@@ -256,7 +256,7 @@ fn strip_end<'a>(text: &'a str, elements: &[Element]) -> Option<&'a str> {
     let mut elements = elements.iter().rev();
     elements
         .all(|element| rest.next_back().is_some_and(|next| element.matches(next)))
-        .then(|| rest.as_str())
+        .then_some(rest.as_str())
 }
 
 /// Reads a class up to and with its `]`. A `]` that comes first is an element.

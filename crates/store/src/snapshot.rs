@@ -1,0 +1,102 @@
+//! Snapshots: the store's state as bytes, and back.
+//!
+//! [`Store::image`] takes constant time: the maps share their nodes with the image, and the store copies what it
+//! changes while the image is alive. The image goes to another thread, which turns it into chunks.
+//!
+//! Version 1 is one stream of bytes, cut into chunks anywhere, with the numbers and byte strings of `codec.rs`:
+//!
+//! ```text
+//! stream    = 0x01  clock quota dropped floor  counts  key* tombstone* reply* watch*  0xED
+//! quota     = keys_max bytes_max
+//! dropped   = how many remembered outcomes were dropped before their time
+//! floor     = 0x00 | 0x01 version: what new keys must be greater than
+//! counts    = keys tombstones replies watches
+//! key       = flags key value version [deadline] [fencing]      flags: bit 0 deadline, 1 fencing
+//! tombstone = key version
+//! reply     = hash (16 bytes) until outcome
+//! watch     = key watcher dialect
+//! ```
+//!
+//! Keys and tombstones are in the order of their keys, watches in the order of key and watcher, replies in the
+//! order in which they were decided. Checksums are the business of the file that holds the chunks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use imbl::{OrdMap, Vector};
+use protocol::state_store::Dialect;
+
+use crate::command::{Quota, Watcher};
+use crate::key::Key;
+use crate::retry::Remembered;
+use crate::store::{Store, Stored};
+use crate::version::Version;
+
+mod read;
+mod write;
+
+pub use read::RestoreError;
+pub use write::Chunks;
+
+/// A frozen view of a store.
+#[derive(Debug, Clone)]
+pub struct Image {
+    clock: u64,
+    quota: Quota,
+    replies_dropped: u64,
+    floor: Option<Version>,
+    keys: OrdMap<Key, Arc<Stored>>,
+    tombstones: OrdMap<Key, Version>,
+    replies: Vector<Remembered>,
+    watches: OrdMap<Key, OrdMap<Watcher, Dialect>>,
+    watches_count: u64,
+}
+
+impl Store {
+    /// The state as it is, for a snapshot. Takes constant time.
+    pub fn image(&self) -> Image {
+        Image {
+            clock: self.clock,
+            quota: self.quota,
+            replies_dropped: self.replies.dropped,
+            floor: self.tombstones.floor,
+            keys: self.keys.clone(),
+            tombstones: self.tombstones.versions.clone(),
+            replies: self.replies.remembered.clone(),
+            watches: self.watches.by_key.clone(),
+            watches_count: self.watches.len() as u64,
+        }
+    }
+
+    /// The store that an image was taken of. The chunks come in their order.
+    pub fn restore(chunks: impl Iterator<Item = Bytes>) -> Result<Self, RestoreError> {
+        read::restore(chunks)
+    }
+}
+
+impl Image {
+    /// How many keys the image has.
+    pub fn keys(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// The image as bytes, in chunks of at most [`CHUNK_BYTES_MAX`].
+    pub fn into_chunks(self) -> Chunks {
+        Chunks::new(self)
+    }
+}
+
+/// How long a chunk of a snapshot is at most.
+pub const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// The format that is written.
+const VERSION: u8 = 1;
+
+/// What the stream ends with.
+const END: u8 = 0xed;
+
+const FLAG_DEADLINE: u8 = 0b01;
+const FLAG_FENCING: u8 = 0b10;
+
+#[cfg(test)]
+mod tests;
