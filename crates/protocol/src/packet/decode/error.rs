@@ -52,13 +52,13 @@ pub enum Violation {
         field: &'static str,
     },
     /// The packet, or its properties, end before this field does.
-    #[error("the {field} runs past the end")]
+    #[error("it ends before the {field} does")]
     Truncated {
         /// The field that is not there, or not whole.
         field: &'static str,
     },
     /// The packet is longer than what it says.
-    #[error("{count} bytes follow the end")]
+    #[error("it has {count} bytes too many")]
     TrailingBytes {
         /// How many.
         count: usize,
