@@ -4,6 +4,7 @@ pub mod ids;
 pub mod limits;
 pub mod message;
 pub mod now;
+pub mod records;
 pub mod retained;
 pub mod session;
 pub mod subscriptions;

@@ -38,6 +38,9 @@ pub struct Limits {
     /// How many levels a topic name or filter may have. Default 128. Beyond it: SUBACK 0x8F for a filter, PUBACK or
     /// PUBREC 0x90 for a topic name (DISCONNECT 0x90 at QoS 0).
     pub topic_levels_max: u16,
+    /// How many bytes a topic name or filter may have. Default, and the most that fits into a key on disk beside the
+    /// session's number: 65,527. Beyond it: as for levels.
+    pub topic_bytes_max: u16,
     /// How many retained messages the node keeps. Default 1,000,000. At the limit: a message for a new topic is delivered
     /// but not retained, PUBACK or PUBREC say 0x97.
     pub retained_messages_max: u64,
@@ -96,6 +99,7 @@ impl Default for Limits {
             session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),
             subscriptions_per_session_max: 10_000,
             topic_levels_max: 128,
+            topic_bytes_max: 65_527,
             retained_messages_max: 1_000_000,
             retained_bytes_max: 1_073_741_824,
             connections_max: 100_000,
@@ -118,9 +122,11 @@ impl Limits {
         }
     }
 
-    /// Whether a topic name or filter has no more levels than allowed.
-    pub fn allow_levels(&self, topic: &str) -> bool {
-        topic.bytes().filter(|byte| *byte == b'/').count() < usize::from(self.topic_levels_max)
+    /// Whether a topic name or filter is no longer and has no more levels than allowed. A shared subscription's filter
+    /// counts with its `$share/name/`.
+    pub fn allow_topic(&self, topic: &str) -> bool {
+        topic.len() <= usize::from(self.topic_bytes_max)
+            && topic.bytes().filter(|byte| *byte == b'/').count() < usize::from(self.topic_levels_max)
     }
 
     /// The Session Expiry Interval in seconds that a client gets which asked for `asked`; `u32::MAX` is for ever.
@@ -149,9 +155,9 @@ mod tests {
             topic_levels_max: 3,
             ..Limits::default()
         };
-        assert!(limits.allow_levels("a/b/c"));
-        assert!(limits.allow_levels("//"));
-        assert!(!limits.allow_levels("///"));
+        assert!(limits.allow_topic("a/b/c"));
+        assert!(limits.allow_topic("//"));
+        assert!(!limits.allow_topic("///"));
     }
 
     #[test]

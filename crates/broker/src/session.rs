@@ -35,16 +35,18 @@ mod queue;
 mod received;
 
 use protocol::Text;
-use protocol::packet::{PacketId, QoS};
+use protocol::packet::{PacketId, QoS, Will};
 
 pub use self::filters::Filters;
 use self::inflight::Inflight;
 use self::queue::Queue;
 pub use self::received::Received;
 use crate::ids::{QueueSequence, SessionNumber};
-use crate::limits::{QueueFull, SessionLimits};
+use crate::limits::SessionLimits;
 use crate::message::Delivery;
 use crate::now::Now;
+use crate::records::queue::QueueRecord;
+use crate::records::session::{Presence, SessionRecord};
 
 /// The state of one client.
 #[derive(Debug)]
@@ -64,9 +66,22 @@ pub struct Session {
     is_connected: bool,
     /// The sequence of the next durable delivery.
     next_sequence: u64,
-    /// How many deliveries have been released, over restarts one process.
+    /// All durable deliveries with a lower sequence have been sent at least once.
+    sent_below: u64,
+    /// How many durable deliveries have been released since the session is in memory.
     releases: u64,
     persisted: Written,
+    /// After a restart: how many of the deliveries found from here on may have been sent before.
+    may_have_sent: u16,
+}
+
+/// Where a durable session's queue stands; part of its record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Positions {
+    /// The sequence of the next durable delivery.
+    pub next_sequence: u64,
+    /// All durable deliveries with a lower sequence have been sent at least once, the others never.
+    pub sent_below: u64,
 }
 
 /// How far a session's records have been written: what the caller keeps with a batch of writes, and gives to
@@ -178,8 +193,59 @@ impl Session {
             is_durable: false,
             is_connected: false,
             next_sequence: 0,
+            sent_below: 0,
             releases: 0,
             persisted: Written::default(),
+            may_have_sent: 0,
+        }
+    }
+
+    /// A durable session as a restart finds it. Its filters, received packet ids and deliveries are added after that.
+    pub fn restore(client_id: Text, record: &SessionRecord, limits: SessionLimits) -> Self {
+        let may_have_sent = match record.presence {
+            // The server ended without ending the connection: it is not known how much of the queue it had sent.
+            Presence::Connected { inflight_max, .. } => inflight_max,
+            Presence::Disconnected { .. } => 0,
+        };
+        let next_sequence = record.positions.next_sequence;
+        Self {
+            is_durable: true,
+            next_sequence,
+            sent_below: record.positions.sent_below,
+            persisted: Written {
+                queued_below: next_sequence,
+                releases: 0,
+            },
+            may_have_sent,
+            ..Self::new(record.number, client_id, limits)
+        }
+    }
+
+    /// Adds a delivery that a restart finds, in the order of the sequences.
+    ///
+    /// One that may have been sent before is inflight: it comes before all others, carries DUP [MQTT-3.3.1-1], and is
+    /// neither dropped nor expires. At most as many as can have been inflight are taken for that.
+    pub fn restore_delivery(&mut self, sequence: QueueSequence, record: QueueRecord) {
+        self.next_sequence = self.next_sequence.max(sequence.0.saturating_add(1));
+        self.persisted.queued_below = self.next_sequence;
+        let mut delivery = match record {
+            QueueRecord::Released { packet_id } => {
+                return self.inflight.restore_released(packet_id, sequence);
+            }
+            QueueRecord::Waiting(delivery) => delivery,
+        };
+        delivery.durable = Some(sequence);
+        let was_sent = sequence.0 < self.sent_below;
+        delivery.dup = was_sent || self.may_have_sent > 0;
+        if !was_sent {
+            self.may_have_sent = self.may_have_sent.saturating_sub(1);
+        }
+        let is_first_in_queue = self.queue.len() == 0;
+        if delivery.dup && is_first_in_queue && !self.inflight.has(sequence.packet_id()) {
+            self.sent_below = self.sent_below.max(sequence.0 + 1);
+            self.inflight.restore(sequence.packet_id(), delivery);
+        } else {
+            self.queue.push(delivery);
         }
     }
 
@@ -255,6 +321,9 @@ impl Session {
         }
         let packet_id = self.inflight.packet_id_for(delivery)?;
         let delivery = self.queue.pop()?;
+        if let Some(sequence) = delivery.durable {
+            self.sent_below = sequence.0 + 1;
+        }
         self.inflight.push(packet_id, delivery.clone());
         Some(Outgoing::Publish {
             delivery,
@@ -311,6 +380,30 @@ impl Session {
     /// Packet Size. [MQTT-3.1.2-25]
     pub fn discard(&mut self, packet_id: PacketId) -> Result<Change, AckError> {
         self.inflight.discard(packet_id).map(removal)
+    }
+
+    /// The record to store when a connection begins or has ended; `now` is when that was.
+    pub fn record(&self, now: Now, expiry: u32, will: Option<Will>) -> SessionRecord {
+        let since = now.wall;
+        let presence = if self.is_connected {
+            Presence::Connected {
+                since,
+                inflight_max: self.inflight.receive_maximum(),
+            }
+        } else {
+            Presence::Disconnected { since }
+        };
+        let positions = Positions {
+            next_sequence: self.next_sequence,
+            sent_below: self.sent_below,
+        };
+        SessionRecord {
+            number: self.number,
+            expiry,
+            presence,
+            positions,
+            will,
+        }
     }
 
     /// Whether a connection holds it.

@@ -47,7 +47,7 @@ fn retained(topics: &[&str]) -> Retained {
 fn matching(retained: &Retained, text: &str) -> Vec<String> {
     let mut found = vec![];
     retained.matching(&filter(text), now(), &mut |message| {
-        found.push(message.topic.as_str().to_owned())
+        found.push(message.topic.as_str().to_owned());
     });
     found
 }

@@ -202,22 +202,15 @@ impl Inflight {
         &mut self,
         packet_id: PacketId,
     ) -> Result<Option<QueueSequence>, AckError> {
-        let Some(position) = self
-            .released
-            .iter()
-            .position(|released| released.packet_id == packet_id)
-        else {
+        let is_it = |released: &Released| released.packet_id == packet_id;
+        let Some(position) = self.released.iter().position(is_it) else {
             return Err(self.not_in_this_state(packet_id));
         };
         // A PUBCOMP before the PUBREL was sent would end a delivery whose release is not on disk.
-        if self
-            .released
-            .get(position)
-            .is_some_and(|released| released.awaits_release.is_some() && !released.is_sent)
-        {
+        if self.released[position].awaits_release.is_some() && !self.released[position].is_sent {
             return Err(AckError::WrongState);
         }
-        let released = self.released.remove(position).ok_or(AckError::NotFound)?;
+        let released = self.released.remove(position).expect("it was found there");
         self.releases_unsent -= usize::from(!released.is_sent);
         self.releases_counted -= usize::from(released.is_counted);
         Ok(released.sequence)
@@ -234,13 +227,20 @@ impl Inflight {
         self.released.shrink_to_fit();
     }
 
-    /// The packet identifiers in use, for tests.
-    #[cfg(test)]
-    pub(super) fn packet_ids(&self) -> Vec<PacketId> {
+    /// The Receive Maximum of this connection.
+    pub(super) fn receive_maximum(&self) -> u16 {
+        self.receive_maximum
+    }
+
+    /// Whether a packet identifier is in use.
+    pub(super) fn has(&self, packet_id: PacketId) -> bool {
+        self.packet_ids().any(|other| other == packet_id)
+    }
+
+    /// The packet identifiers in use.
+    pub(super) fn packet_ids(&self) -> impl Iterator<Item = PacketId> + Clone {
         let published = self.published.iter().map(|published| published.packet_id);
-        published
-            .chain(self.released.iter().map(|released| released.packet_id))
-            .collect()
+        published.chain(self.released.iter().map(|released| released.packet_id))
     }
 
     fn counted(&self) -> usize {
@@ -248,21 +248,14 @@ impl Inflight {
     }
 
     fn take(&mut self, packet_id: PacketId, qos: Option<QoS>) -> Result<Delivery, AckError> {
-        let Some(position) = self
-            .published
-            .iter()
-            .position(|published| published.packet_id == packet_id)
-        else {
+        let is_it = |published: &Published| published.packet_id == packet_id;
+        let Some(position) = self.published.iter().position(is_it) else {
             return Err(self.not_in_this_state(packet_id));
         };
-        if self
-            .published
-            .get(position)
-            .is_some_and(|found| qos.is_some_and(|qos| qos != found.delivery.qos))
-        {
+        if qos.is_some_and(|qos| qos != self.published[position].delivery.qos) {
             return Err(AckError::WrongState);
         }
-        let published = self.published.remove(position).ok_or(AckError::NotFound)?;
+        let published = self.published.remove(position).expect("it was found there");
         self.sent -= usize::from(position < self.sent);
         if self.published.is_empty() && self.published.capacity() > CAPACITY_KEPT {
             self.published = VecDeque::new();
@@ -271,15 +264,7 @@ impl Inflight {
     }
 
     fn not_in_this_state(&self, packet_id: PacketId) -> AckError {
-        let is_published = self
-            .published
-            .iter()
-            .any(|published| published.packet_id == packet_id);
-        let is_released = self
-            .released
-            .iter()
-            .any(|released| released.packet_id == packet_id);
-        if is_published || is_released {
+        if self.has(packet_id) {
             AckError::WrongState
         } else {
             AckError::NotFound

@@ -6,7 +6,7 @@
 use protocol::packet::PacketId;
 
 /// Gives packet identifiers that are not in use. [MQTT-2.2.1-4]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PacketIds {
     /// The identifier that comes next, less one: 0 to 65,534.
     next: u32,
@@ -73,12 +73,6 @@ impl PacketIds {
         }
         self.next = (self.next + first_free) % COUNT;
         self.free = end.saturating_sub(first_free);
-    }
-}
-
-impl Default for PacketIds {
-    fn default() -> Self {
-        Self { next: 0, free: 0 }
     }
 }
 

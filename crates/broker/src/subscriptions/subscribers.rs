@@ -9,6 +9,10 @@ use crate::ids::SessionKey;
 ///
 /// Most filters have one subscriber, and there may be a million filters: 16 bytes for none or one.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::box_collection,
+    reason = "an unboxed map would make none and one as large"
+)]
 pub(super) enum Subscribers {
     #[default]
     None,

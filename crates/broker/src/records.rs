@@ -1,0 +1,61 @@
+//! What the session plane has on disk: the bytes of every record, and the writes that put and remove them.
+//!
+//! Formats are written out by hand and start with a version; a changed format gets a new version and golden files of its
+//! own beside `tests/golden/v1`. Numbers are big endian, so that a session's records are neighbours in key order.
+//! Decoders take any bytes and never panic. Times are Unix milliseconds, converted with the [`Now`](crate::now::Now) of
+//! the moment.
+//!
+//! | keyspace | key | value |
+//! |---|---|---|
+//! | Meta | `broker/session-numbers` | [`numbers`]: the session numbers that may have been given |
+//! | Sessions | client id | [`session`]: number, expiry, connected or not since when, positions in the queue, will |
+//! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
+//! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
+//! | Received | session number (8), packet id (2) | [`received`]: nothing but the version |
+//! | Retained | topic | [`retained`]: a message |
+
+mod encoding;
+mod message;
+pub mod numbers;
+pub mod queue;
+pub mod received;
+pub mod retained;
+pub mod session;
+pub mod subscription;
+
+use bytes::Bytes;
+use cluster::write::{Keyspace, Write};
+
+use crate::ids::SessionNumber;
+
+/// Why bytes from the disk are no record. Nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// It was written by a newer version of this program, or it is no record at all.
+    #[error("a {record} record has format {version}, which is unknown")]
+    UnknownVersion {
+        /// What it should be.
+        record: &'static str,
+        /// Its first byte.
+        version: u8,
+    },
+    /// It has the right version and does not fit the format.
+    #[error("a {record} record is damaged: {what}")]
+    Damaged {
+        /// What it should be.
+        record: &'static str,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// The writes that remove all that is stored under a session's number: when the session ends, or is begun anew. The
+/// session's own record is [`session::remove`]d or replaced in the same batch.
+pub fn remove_all(number: SessionNumber) -> [Write; 3] {
+    [Keyspace::Subscriptions, Keyspace::Queue, Keyspace::Received].map(|keyspace| {
+        let from = Bytes::copy_from_slice(&number.0.to_be_bytes());
+        // Numbers are given in turn from 0: the highest is never reached.
+        let to = Bytes::copy_from_slice(&number.0.saturating_add(1).to_be_bytes());
+        Write::RemoveRange { keyspace, from, to }
+    })
+}

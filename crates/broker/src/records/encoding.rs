@@ -1,0 +1,127 @@
+//! Numbers, texts and byte strings in records.
+
+use bytes::{BufMut, Bytes};
+use protocol::Text;
+
+use super::RecordError;
+
+/// Appends a text or byte string of at most 65,535 bytes, its length (2 bytes) first.
+pub(super) fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.put_u16(u16::try_from(bytes.len()).expect("texts and correlation data have at most 65,535 bytes"));
+    out.put_slice(bytes);
+}
+
+/// Appends a byte string, its length (4 bytes) first.
+pub(super) fn put_long(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.put_u32(u32::try_from(bytes.len()).expect("a packet has less than 256 MiB"));
+    out.put_slice(bytes);
+}
+
+/// Takes a record apart. The parts share its memory.
+#[derive(Debug)]
+pub(super) struct Reader {
+    rest: Bytes,
+    record: &'static str,
+}
+
+impl Reader {
+    /// Begins with a value, whose first byte must be `version`.
+    pub(super) fn of_value(value: Bytes, record: &'static str, version: u8) -> Result<Self, RecordError> {
+        let mut reader = Self { rest: value, record };
+        match reader.u8()? {
+            found if found == version => Ok(reader),
+            found => Err(RecordError::UnknownVersion {
+                record,
+                version: found,
+            }),
+        }
+    }
+
+    /// Begins with a key, which has no version.
+    pub(super) fn of_key(key: &[u8], record: &'static str) -> Self {
+        Self {
+            rest: Bytes::copy_from_slice(key),
+            record,
+        }
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, RecordError> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, RecordError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, RecordError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, RecordError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// What [`put_short`] wrote.
+    pub(super) fn short(&mut self) -> Result<Bytes, RecordError> {
+        let length = usize::from(self.u16()?);
+        self.bytes(length)
+    }
+
+    /// What [`put_short`] wrote, as a text.
+    pub(super) fn text(&mut self) -> Result<Text, RecordError> {
+        let bytes = self.short()?;
+        self.parse(Text::from_bytes(bytes), "a text is not valid")
+    }
+
+    /// What [`put_long`] wrote.
+    pub(super) fn long(&mut self) -> Result<Bytes, RecordError> {
+        let length = self.u32()?;
+        let length = usize::try_from(length).map_err(|_| self.damaged("a length is too large"))?;
+        self.bytes(length)
+    }
+
+    /// All that is left.
+    pub(super) fn rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.rest)
+    }
+
+    /// Nothing may be left.
+    pub(super) fn end(&self) -> Result<(), RecordError> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(self.damaged("bytes are left over"))
+        }
+    }
+
+    /// Turns a failed parse into the error of this record.
+    pub(super) fn parse<T, E>(&self, parsed: Result<T, E>, what: &'static str) -> Result<T, RecordError> {
+        parsed.map_err(|_| self.damaged(what))
+    }
+
+    /// Turns an absent value into the error of this record.
+    pub(super) fn require<T>(&self, value: Option<T>, what: &'static str) -> Result<T, RecordError> {
+        value.ok_or(self.damaged(what))
+    }
+
+    pub(super) fn damaged(&self, what: &'static str) -> RecordError {
+        RecordError::Damaged {
+            record: self.record,
+            what,
+        }
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<Bytes, RecordError> {
+        if length > self.rest.len() {
+            return Err(self.damaged("it is too short"));
+        }
+        Ok(self.rest.split_to(length))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        let found = self.rest.first_chunk::<N>().copied();
+        let found = self.require(found, "it is too short")?;
+        self.rest = self.rest.slice(N..);
+        Ok(found)
+    }
+}

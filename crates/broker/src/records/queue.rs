@@ -1,0 +1,158 @@
+//! Deliveries of QoS 1 and 2 to durable sessions.
+//!
+//! ```text
+//! key                 session number (8), sequence (8)
+//! value, waiting      version (1) = 1, 0 (1), QoS and RETAIN << 2 (1),
+//!                     count (2) and subscription identifiers (4 each), message
+//! value, released     version (1) = 1, 1 (1), packet id (2)
+//! ```
+//!
+//! A waiting record stands for a delivery that was or was not sent: see [`crate::session`]. It is written once and
+//! removed once, unless it is replaced by a released one in between.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use cluster::write::{Keyspace, Write};
+use protocol::packet::{PacketId, QoS, SubscriptionId};
+use smallvec::SmallVec;
+
+use super::RecordError;
+use super::encoding::Reader;
+use super::message;
+use crate::ids::{QueueSequence, SessionNumber};
+use crate::message::Delivery;
+use crate::now::Now;
+use crate::session::Change;
+
+/// What is stored of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueueRecord {
+    /// It may or may not have been sent.
+    Waiting(Delivery),
+    /// Its PUBREC has come.
+    Released {
+        /// What the PUBREL names.
+        packet_id: PacketId,
+    },
+}
+
+/// The value that stores a delivery. It has nothing of the session in it: receivers with the same QoS, RETAIN flag and
+/// subscription identifiers can share it.
+pub fn value(delivery: &Delivery, now: Now) -> Bytes {
+    assert!(delivery.qos != QoS::AtMostOnce, "QoS 0 is not stored");
+    let mut out = Vec::with_capacity(delivery.message.size());
+    out.put_u8(VERSION);
+    out.put_u8(WAITING);
+    out.put_u8(delivery.qos as u8 | u8::from(delivery.retain) << 2);
+    out.put_u16(u16::try_from(delivery.subscription_ids.len()).unwrap_or(u16::MAX));
+    for id in delivery.subscription_ids.iter().take(usize::from(u16::MAX)) {
+        out.put_u32(id.get());
+    }
+    message::put_message(&mut out, &delivery.message, now);
+    out.into()
+}
+
+/// Stores a delivery: `value` under a sequence.
+pub fn put(number: SessionNumber, sequence: QueueSequence, value: Bytes) -> Write {
+    Write::Put {
+        keyspace: Keyspace::Queue,
+        key: key(number, sequence),
+        value,
+    }
+}
+
+/// Removes a delivery that was not sent, or acknowledged with PUBACK: its record was written once.
+pub fn remove_once(number: SessionNumber, sequence: QueueSequence) -> Write {
+    Write::RemoveOnce {
+        keyspace: Keyspace::Queue,
+        key: key(number, sequence),
+    }
+}
+
+/// What an acknowledgement changes, if anything.
+pub fn change(number: SessionNumber, change: Change) -> Option<Write> {
+    match change {
+        Change::Nothing => None,
+        Change::Remove {
+            sequence,
+            is_written_once: true,
+        } => Some(remove_once(number, sequence)),
+        Change::Remove {
+            sequence,
+            is_written_once: false,
+        } => Some(Write::Remove {
+            keyspace: Keyspace::Queue,
+            key: key(number, sequence),
+        }),
+        Change::Release { sequence, packet_id } => {
+            let id = packet_id.get().to_be_bytes();
+            Some(put(
+                number,
+                sequence,
+                Bytes::copy_from_slice(&[VERSION, RELEASED, id[0], id[1]]),
+            ))
+        }
+    }
+}
+
+/// Reads a record.
+pub fn decode(
+    key: &[u8],
+    value: Bytes,
+    now: Now,
+) -> Result<(SessionNumber, QueueSequence, QueueRecord), RecordError> {
+    let mut reader = Reader::of_key(key, RECORD);
+    let number = SessionNumber(reader.u64()?);
+    let sequence = QueueSequence(reader.u64()?);
+    reader.end()?;
+
+    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
+    let record = match reader.u8()? {
+        WAITING => QueueRecord::Waiting(delivery(&mut reader, sequence, now)?),
+        RELEASED => {
+            let packet_id = PacketId::new(reader.u16()?);
+            QueueRecord::Released {
+                packet_id: reader.require(packet_id, "a packet id is 0")?,
+            }
+        }
+        _ => return Err(reader.damaged("neither waiting nor released")),
+    };
+    reader.end()?;
+    Ok((number, sequence, record))
+}
+
+fn delivery(reader: &mut Reader, sequence: QueueSequence, now: Now) -> Result<Delivery, RecordError> {
+    let flags = reader.u8()?;
+    let qos = message::qos(reader, u16::from(flags & 0b11))?;
+    if flags >> 3 != 0 || qos == QoS::AtMostOnce {
+        return Err(reader.damaged("unknown flags of a delivery"));
+    }
+    let mut subscription_ids = SmallVec::new();
+    for _ in 0..reader.u16()? {
+        let id = SubscriptionId::new(reader.u32()?);
+        subscription_ids.push(reader.require(id, "a subscription identifier is 0")?);
+    }
+    let message = Arc::new(message::message(reader, now)?);
+    let retain = flags & 0b100 != 0;
+    Ok(Delivery {
+        message,
+        qos,
+        retain,
+        subscription_ids,
+        durable: Some(sequence),
+        dup: false,
+    })
+}
+
+fn key(number: SessionNumber, sequence: QueueSequence) -> Bytes {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&number.0.to_be_bytes());
+    key[8..].copy_from_slice(&sequence.0.to_be_bytes());
+    Bytes::copy_from_slice(&key)
+}
+
+const VERSION: u8 = 1;
+const RECORD: &str = "queue";
+const WAITING: u8 = 0;
+const RELEASED: u8 = 1;

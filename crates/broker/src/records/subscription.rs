@@ -1,0 +1,90 @@
+//! Subscriptions of durable sessions.
+//!
+//! ```text
+//! key    session number (8), filter as subscribed, with $share/name/ if it is shared
+//! value  version (1) = 1, options as in SUBSCRIBE (1), subscription identifier or 0 (4)
+//! ```
+
+use bytes::{BufMut, Bytes};
+use cluster::write::{Keyspace, Write};
+use protocol::Text;
+use protocol::packet::{RetainHandling, SubscriptionId, SubscriptionOptions};
+use protocol::topic::SubscriptionFilter;
+
+use super::RecordError;
+use super::encoding::Reader;
+use super::message;
+use crate::ids::SessionNumber;
+use crate::subscriptions::Subscription;
+
+/// Stores a subscription, instead of an earlier one to the same filter.
+pub fn put(number: SessionNumber, filter: &SubscriptionFilter, subscription: &Subscription) -> Write {
+    let options = subscription.options;
+    let mut value = Vec::with_capacity(6);
+    value.put_u8(VERSION);
+    value.put_u8(
+        options.qos as u8
+            | u8::from(options.no_local) << 2
+            | u8::from(options.retain_as_published) << 3
+            | (options.retain_handling as u8) << 4,
+    );
+    value.put_u32(subscription.id.map_or(0, SubscriptionId::get));
+    Write::Put {
+        keyspace: Keyspace::Subscriptions,
+        key: key(number, filter),
+        value: value.into(),
+    }
+}
+
+/// Removes a subscription.
+pub fn remove(number: SessionNumber, filter: &SubscriptionFilter) -> Write {
+    Write::Remove {
+        keyspace: Keyspace::Subscriptions,
+        key: key(number, filter),
+    }
+}
+
+/// Reads a record.
+pub fn decode(
+    key: &[u8],
+    value: Bytes,
+) -> Result<(SessionNumber, SubscriptionFilter, Subscription), RecordError> {
+    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
+    let flags = reader.u8()?;
+    let id = SubscriptionId::new(reader.u32()?);
+    reader.end()?;
+    let retain_handling = match flags >> 4 {
+        0 => RetainHandling::Send,
+        1 => RetainHandling::SendIfNew,
+        2 => RetainHandling::DoNotSend,
+        _ => return Err(reader.damaged("unknown subscription options")),
+    };
+    let options = SubscriptionOptions {
+        qos: message::qos(&reader, u16::from(flags & 0b11))?,
+        no_local: flags & 0b100 != 0,
+        retain_as_published: flags & 0b1000 != 0,
+        retain_handling,
+    };
+
+    let mut reader = Reader::of_key(key, RECORD);
+    let number = SessionNumber(reader.u64()?);
+    let filter = Text::from_bytes(reader.rest());
+    let filter = reader.parse(filter, "a filter is not a text")?;
+    let filter = reader.parse(SubscriptionFilter::parse(filter), "a filter is not valid")?;
+    Ok((number, filter, Subscription { options, id }))
+}
+
+fn key(number: SessionNumber, filter: &SubscriptionFilter) -> Bytes {
+    let mut key = Vec::with_capacity(8 + filter.filter.as_str().len());
+    key.put_u64(number.0);
+    if let Some(share) = &filter.share {
+        key.put_slice(b"$share/");
+        key.put_slice(share.as_str().as_bytes());
+        key.put_u8(b'/');
+    }
+    key.put_slice(filter.filter.as_str().as_bytes());
+    key.into()
+}
+
+const VERSION: u8 = 1;
+const RECORD: &str = "subscription";

@@ -1,0 +1,2 @@
+//! What the broker's data structures promise across restarts: the formats on disk.
+mod records;

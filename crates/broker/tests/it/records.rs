@@ -1,0 +1,392 @@
+//! Every record as bytes that a released version wrote: it is written the same today, and read back.
+//!
+//! `UPDATE=1` writes the files of a new format version; files of a released one are never changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use broker::ids::{QueueSequence, SessionNumber};
+use broker::message::{Delivery, Message};
+use broker::now::Now;
+use broker::records::queue::QueueRecord;
+use broker::records::session::{Presence, SessionRecord};
+use broker::records::{self, RecordError};
+use broker::session::{Change, Positions};
+use broker::subscriptions::Subscription;
+use bytes::Bytes;
+use cluster::write::Write;
+use proptest::prelude::*;
+use protocol::packet::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions, Will};
+use protocol::properties::{MessageProperties, UserProperties};
+use protocol::topic::SubscriptionFilter;
+use protocol::{Text, TopicName};
+
+const NUMBER: SessionNumber = SessionNumber(0x0102_0304_0506_0708);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an `Instant` cannot be made in another way"
+)]
+fn now() -> Now {
+    Now {
+        instant: Instant::now(),
+        wall: 1_700_000_000_000,
+    }
+}
+
+fn text(text: &str) -> Text {
+    Text::new(text).unwrap()
+}
+
+fn id(id: u16) -> PacketId {
+    PacketId::new(id).unwrap()
+}
+
+fn properties() -> MessageProperties {
+    MessageProperties {
+        payload_is_utf8: Some(true),
+        message_expiry: Some(60),
+        content_type: Some(text("text/plain")),
+        response_topic: Some(text("answers/1")),
+        correlation_data: Some(Bytes::from_static(&[1, 2, 3])),
+        user_properties: UserProperties::from_pairs([("a", "1"), ("a", "2")]).unwrap(),
+    }
+}
+
+fn full_message(now: Now) -> Message {
+    Message {
+        topic: TopicName::parse(text("plant/1/temperature")).unwrap(),
+        payload: Bytes::from_static(b"21.5"),
+        properties: properties(),
+        qos: QoS::ExactlyOnce,
+        retain: true,
+        publisher: None,
+        expires_at: Some(now.instant + Duration::from_secs(60)),
+        received_at: now.instant,
+    }
+}
+
+fn bare_message(now: Now) -> Message {
+    Message {
+        topic: TopicName::parse(text("t")).unwrap(),
+        payload: Bytes::new(),
+        properties: MessageProperties::default(),
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        publisher: None,
+        expires_at: None,
+        received_at: now.instant,
+    }
+}
+
+fn delivery(message: Message, ids: &[u32]) -> Delivery {
+    Delivery {
+        qos: message.qos,
+        retain: message.retain,
+        message: Arc::new(message),
+        subscription_ids: ids.iter().map(|id| SubscriptionId::new(*id).unwrap()).collect(),
+        durable: Some(QueueSequence(9)),
+        dup: false,
+    }
+}
+
+fn session_record(will: Option<Will>, presence: Presence) -> SessionRecord {
+    let positions = Positions {
+        next_sequence: 1_000,
+        sent_below: 900,
+    };
+    SessionRecord {
+        number: NUMBER,
+        expiry: 3_600,
+        presence,
+        positions,
+        will,
+    }
+}
+
+fn will() -> Will {
+    Will {
+        topic: TopicName::parse(text("wills/1")).unwrap(),
+        payload: Bytes::from_static(b"gone"),
+        qos: QoS::AtLeastOnce,
+        retain: true,
+        delay: Some(30),
+        properties: properties(),
+    }
+}
+
+fn shared_filter() -> (SubscriptionFilter, Subscription) {
+    let options = SubscriptionOptions {
+        qos: QoS::ExactlyOnce,
+        no_local: false,
+        retain_as_published: true,
+        retain_handling: RetainHandling::DoNotSend,
+    };
+    let filter = SubscriptionFilter::parse(text("$share/workers/jobs/+/#")).unwrap();
+    (
+        filter,
+        Subscription {
+            options,
+            id: SubscriptionId::new(268_435_455),
+        },
+    )
+}
+
+/// Compares a write with a golden file, and returns its key and value as the file has them.
+fn golden(name: &str, write: Write) -> (Bytes, Bytes) {
+    let Write::Put { key, value, .. } = write else {
+        panic!("{name} is not put: {write:?}")
+    };
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/v1")
+        .join(name);
+    let mut bytes = u16::try_from(key.len()).unwrap().to_be_bytes().to_vec();
+    bytes.extend_from_slice(&key);
+    bytes.extend_from_slice(&value);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    let released = Bytes::from(std::fs::read(&path).unwrap());
+    assert_eq!(
+        Bytes::from(bytes),
+        released,
+        "{name} is written in another way than it was released"
+    );
+    let value_from = 2 + usize::from(u16::from_be_bytes([released[0], released[1]]));
+    (released.slice(2..value_from), released.slice(value_from..))
+}
+
+#[test]
+fn queue_records_are_as_released() {
+    let now = now();
+    for (name, delivery) in [
+        ("queue-full.bin", delivery(full_message(now), &[1, 268_435_455])),
+        ("queue-bare.bin", delivery(bare_message(now), &[])),
+    ] {
+        let value = records::queue::value(&delivery, now);
+        let (key, value) = golden(name, records::queue::put(NUMBER, QueueSequence(9), value));
+        let read = records::queue::decode(&key, value, now);
+        assert_eq!(
+            read,
+            Ok((NUMBER, QueueSequence(9), QueueRecord::Waiting(delivery)))
+        );
+    }
+    let change = Change::Release {
+        sequence: QueueSequence(9),
+        packet_id: id(10),
+    };
+    let (key, value) = golden(
+        "queue-released.bin",
+        records::queue::change(NUMBER, change).unwrap(),
+    );
+    let read = records::queue::decode(&key, value, now);
+    assert_eq!(
+        read,
+        Ok((
+            NUMBER,
+            QueueSequence(9),
+            QueueRecord::Released { packet_id: id(10) }
+        ))
+    );
+}
+
+#[test]
+fn retained_records_are_as_released() {
+    let now = now();
+    let (key, value) = golden(
+        "retained-full.bin",
+        records::retained::put(&full_message(now), now),
+    );
+    assert_eq!(records::retained::decode(&key, value, now), Ok(full_message(now)));
+}
+
+#[test]
+fn session_records_are_as_released() {
+    let client_id = text("client-1");
+    let since = 1_700_000_000_000;
+    for (name, record) in [
+        (
+            "session-connected.bin",
+            session_record(
+                Some(will()),
+                Presence::Connected {
+                    since,
+                    inflight_max: 100,
+                },
+            ),
+        ),
+        (
+            "session-disconnected.bin",
+            session_record(None, Presence::Disconnected { since }),
+        ),
+    ] {
+        let (key, value) = golden(name, records::session::put(&client_id, &record));
+        assert_eq!(
+            records::session::decode(&key, value),
+            Ok((client_id.clone(), record))
+        );
+    }
+}
+
+#[test]
+fn subscription_records_are_as_released() {
+    let plain = SubscriptionFilter::parse(text("a/b")).unwrap();
+    for (name, (filter, subscription)) in [
+        ("subscription-shared.bin", shared_filter()),
+        ("subscription-plain.bin", (plain, Subscription::default())),
+    ] {
+        let (key, value) = golden(name, records::subscription::put(NUMBER, &filter, &subscription));
+        assert_eq!(
+            records::subscription::decode(&key, value),
+            Ok((NUMBER, filter, subscription))
+        );
+    }
+}
+
+#[test]
+fn small_records_are_as_released() {
+    let (key, value) = golden("received.bin", records::received::put(NUMBER, id(65_535)));
+    assert_eq!(records::received::decode(&key, value), Ok((NUMBER, id(65_535))));
+    let (_, value) = golden("session-numbers.bin", records::numbers::put(NUMBER));
+    assert_eq!(records::numbers::decode(value), Ok(NUMBER));
+}
+
+#[test]
+fn deadlines_follow_the_wall_clock_over_a_restart() {
+    let before = now();
+    let value = records::queue::value(&delivery(full_message(before), &[]), before);
+    let after = Now {
+        instant: before.instant + Duration::from_secs(5),
+        wall: before.wall + 20_000,
+    };
+    let key = [0; 16];
+    let (_, _, record) = records::queue::decode(&key, value, after).unwrap();
+    let QueueRecord::Waiting(delivery) = record else {
+        panic!("it is not waiting")
+    };
+    assert_eq!(delivery.message.remaining_expiry(after), Some(40));
+}
+
+#[test]
+fn an_unknown_version_is_refused() {
+    let refused = records::received::decode(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 1], Bytes::from_static(&[2]));
+    assert_eq!(
+        refused,
+        Err(RecordError::UnknownVersion {
+            record: "received packet id",
+            version: 2
+        })
+    );
+}
+
+#[test]
+fn all_of_a_session_is_one_range_in_each_keyspace() {
+    for write in records::remove_all(SessionNumber(7)) {
+        let Write::RemoveRange { from, to, .. } = write else {
+            panic!("not a range: {write:?}")
+        };
+        assert_eq!(
+            (from.as_ref(), to.as_ref()),
+            (&7_u64.to_be_bytes()[..], &8_u64.to_be_bytes()[..])
+        );
+    }
+}
+
+/// Gives bytes to all decoders; whatever they say, they do not panic, and what they accept is what is written again.
+fn decode_all(key: &[u8], value: &Bytes) {
+    let now = now();
+    if let Ok((number, sequence, QueueRecord::Waiting(delivery))) =
+        records::queue::decode(key, value.clone(), now)
+    {
+        let again = records::queue::value(&delivery, now);
+        let read = records::queue::decode(key, again, now).map(|(_, _, record)| record);
+        assert_eq!(read, Ok(QueueRecord::Waiting(delivery)));
+        let _ = records::queue::put(number, sequence, Bytes::new());
+    }
+    let _ = records::retained::decode(key, value.clone(), now);
+    if let Ok((client_id, record)) = records::session::decode(key, value.clone())
+        && !client_id.is_empty()
+    {
+        let _ = records::session::put(&client_id, &record);
+    }
+    if let Ok((number, filter, subscription)) = records::subscription::decode(key, value.clone()) {
+        let _ = records::subscription::put(number, &filter, &subscription);
+    }
+    let _ = records::received::decode(key, value.clone());
+    let _ = records::numbers::decode(value.clone());
+}
+
+/// The value of one of the golden records.
+fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
+    let names = [
+        "queue-full",
+        "queue-bare",
+        "queue-released",
+        "retained-full",
+        "session-connected",
+    ];
+    let more = [
+        "session-disconnected",
+        "subscription-shared",
+        "subscription-plain",
+        "received",
+    ];
+    let all: Vec<&str> = names.into_iter().chain(more).collect();
+    prop::sample::select(all).prop_map(|name| {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden/v1")
+            .join(name);
+        let released = Bytes::from(std::fs::read(path.with_extension("bin")).unwrap());
+        let value_from = 2 + usize::from(u16::from_be_bytes([released[0], released[1]]));
+        (released.slice(2..value_from), released.slice(value_from..))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn no_bytes_make_a_decoder_panic(
+        key in prop::collection::vec(any::<u8>(), 0..24),
+        kind in 0..3_u8,
+        value in prop::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let value = [[1, kind].as_slice(), &value].concat();
+        decode_all(&key, &Bytes::from(value));
+    }
+
+    #[test]
+    fn no_change_of_a_record_makes_a_decoder_panic(
+        (key, value) in released_value(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        length in any::<prop::sample::Index>(),
+        is_cut: bool,
+    ) {
+        let mut value = value.to_vec();
+        for (position, byte) in changes {
+            let position = position.index(value.len());
+            value[position] = byte;
+        }
+        if is_cut {
+            value.truncate(length.index(value.len() + 1));
+        }
+        decode_all(&key, &Bytes::from(value));
+    }
+}
+
+#[test]
+fn a_cut_record_is_damaged_at_every_length() {
+    let now = now();
+    let value = records::queue::value(&delivery(full_message(now), &[1]), now);
+    for length in 0..value.len() {
+        assert!(
+            records::queue::decode(&[0; 16], value.slice(..length), now).is_err(),
+            "cut at {length}"
+        );
+    }
+    assert!(
+        records::queue::decode(&[], value, now).is_err(),
+        "a key of no bytes"
+    );
+}
