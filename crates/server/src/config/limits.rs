@@ -121,6 +121,7 @@ impl Limits {
             session_expiry_max: self.session_expiry_max,
             subscriptions_per_session_max: self.subscriptions_per_session_max,
             topic_levels_max: self.topic_levels_max.get(),
+            topic_bytes_max: broker::limits::Limits::default().topic_bytes_max,
             retained_messages_max: self.retained_messages_max,
             retained_bytes_max: self.retained_bytes_max,
             connections_max: self.connections_max,
