@@ -5,6 +5,7 @@
 //! packet: whoever holds a value of a type from here holds a valid one, because parsing is the only way in.
 #![warn(missing_docs, clippy::indexing_slicing)]
 
+mod byte_search;
 pub mod hlc;
 pub mod packet;
 pub mod properties;

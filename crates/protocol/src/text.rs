@@ -5,6 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 use bytestring::ByteString;
 
+use crate::byte_search;
+
 /// A UTF-8 encoded string: at most 65,535 bytes, no U+0000. [MQTT-1.5.4-1] [MQTT-1.5.4-2]
 ///
 /// Backed by [`Bytes`]: cloning does not copy, and a string cut out of a received packet shares its memory.
@@ -45,6 +47,7 @@ impl Text {
     }
 
     /// Takes over received bytes without copying them.
+    #[inline]
     pub fn from_bytes(bytes: Bytes) -> Result<Self, TextError> {
         let text = ByteString::try_from(bytes).map_err(|_| TextError::NotUtf8)?;
         Self::from_byte_string(text)
@@ -55,11 +58,12 @@ impl Text {
         Self::from_byte_string(ByteString::from(text.into()))
     }
 
+    #[inline]
     fn from_byte_string(text: ByteString) -> Result<Self, TextError> {
         if text.len() > Self::LENGTH_MAX {
             return Err(TextError::TooLong);
         }
-        if text.as_bytes().contains(&0) {
+        if byte_search::has_null(text.as_bytes()) {
             return Err(TextError::Null);
         }
         Ok(Self(text))
@@ -83,36 +87,22 @@ impl Text {
 }
 
 /// Whether `bytes` could be a [`Text`], without making one.
+#[inline]
 pub(crate) fn check(bytes: &[u8]) -> Result<(), TextError> {
     if bytes.len() > Text::LENGTH_MAX {
         return Err(TextError::TooLong);
     }
-    if is_plain(bytes) {
+    if byte_search::is_plain(bytes) {
         return Ok(());
     }
     if std::str::from_utf8(bytes).is_err() {
         return Err(TextError::NotUtf8);
     }
-    if bytes.contains(&0) {
+    if byte_search::has_null(bytes) {
         Err(TextError::Null)
     } else {
         Ok(())
     }
-}
-
-/// True if every byte is ASCII and none is 0: the common case, found out eight bytes at a time.
-fn is_plain(bytes: &[u8]) -> bool {
-    const LOW_BITS: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
-
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut suspicious = 0;
-    for word in words {
-        // A high bit is left for a byte that has one itself, and for a zero, from which 1 cannot be taken.
-        let word = u64::from_ne_bytes(*word);
-        suspicious |= word | word.wrapping_sub(LOW_BITS);
-    }
-    suspicious & HIGH_BITS == 0 && rest.iter().all(|byte| (1..=0x7F).contains(byte))
 }
 
 impl std::ops::Deref for Text {

@@ -1,5 +1,6 @@
 //! Topic names and topic filters (MQTT 5.0 section 4.7).
 
+use crate::byte_search;
 use crate::text::Text;
 
 /// A topic name: one character or more, no wildcard. [MQTT-4.7.1-1] [MQTT-4.7.3-1]
@@ -50,7 +51,7 @@ impl TopicName {
         if text.is_empty() {
             return Err(TopicNameError::Empty);
         }
-        if text.as_bytes().iter().any(|byte| matches!(byte, b'+' | b'#')) {
+        if byte_search::has_wildcard(text.as_bytes()) {
             return Err(TopicNameError::Wildcard);
         }
         Ok(Self(text))
@@ -102,7 +103,7 @@ impl TopicFilter {
 
     /// True if it has no wildcard.
     pub fn is_exact(&self) -> bool {
-        !self.0.as_bytes().iter().any(|byte| matches!(byte, b'+' | b'#'))
+        !byte_search::has_wildcard(self.0.as_bytes())
     }
 
     /// Whether a message to `topic` is for this filter. Wildcards at the start do not match `$` topics.

@@ -19,7 +19,7 @@ mod tests;
 use bytes::{Buf, Bytes, BytesMut};
 
 pub use self::error::{DecodeError, ProtocolName, Violation};
-use self::reader::{TooLong, VariableByteInteger};
+use self::reader::{Reader, TooLong, VariableByteInteger};
 use super::{Packet, PacketType, ProtocolVersion, QoS};
 
 /// Cuts packets out of a byte stream; may stop and go on at any byte.
@@ -87,9 +87,17 @@ impl Decoder {
         if buffer.len() < header.packet_size() {
             return Ok(None);
         }
+        if let (true, Some(version)) = (header.is_short_ack(), self.version) {
+            let body = buffer
+                .get(header.length..header.packet_size())
+                .unwrap_or_default();
+            let packet = ack(header.packet, Reader::of_numbers(body), version);
+            buffer.advance(header.packet_size());
+            return header.checked(packet);
+        }
         let mut body = buffer.split_to(header.packet_size()).freeze();
         body.advance(header.length);
-        self.body(header, body).map(Some)
+        self.body(header, body)
     }
 
     /// How many bytes must follow those in `buffer` before [`decode`](Self::decode) can do more than it can now.
@@ -194,28 +202,29 @@ impl Decoder {
         }
     }
 
-    fn body(&mut self, header: FixedHeader, body: Bytes) -> Result<Packet, DecodeError> {
-        if header.packet == PacketType::Connect {
-            let connect = connect::connect(&body, header.is_minimal)?;
-            self.version = Some(connect.version);
-            return Ok(Packet::Connect(Box::new(connect)));
-        }
-        let version = self.version.unwrap_or(ProtocolVersion::V5);
-        let packet = match header.packet {
-            PacketType::Publish => {
-                publish::publish(body, header.flags, version, self.sender).map(Packet::Publish)
+    #[inline]
+    fn body(&mut self, header: FixedHeader, body: Bytes) -> Result<Option<Packet>, DecodeError> {
+        let version = match (header.packet, self.version) {
+            (PacketType::Connect, _) | (_, None) => {
+                let connect = connect::connect(&body, header.is_minimal)?;
+                self.version = Some(connect.version);
+                return Ok(Some(Packet::Connect(Box::new(connect))));
             }
-            packet => other(packet, &body, version, self.sender),
+            (_, Some(version)) => version,
         };
-        packet.map_err(|violation| DecodeError {
-            packet: Some(header.packet),
-            violation,
-            connack_version: None,
-        })
+        // The packet is put where it is returned at once: it is large enough for its copies to be seen.
+        match header.packet {
+            PacketType::Publish => match publish::publish(body, header.flags, version, self.sender) {
+                Ok(publish) => Ok(Some(Packet::Publish(publish))),
+                Err(violation) => Err(header.error(violation)),
+            },
+            packet if packet.is_ack() => header.checked(ack(packet, Reader::new(&body), version)),
+            packet => header.checked(other(packet, &body, version, self.sender)),
+        }
     }
 }
 
-/// Decodes the body of any packet but CONNECT and PUBLISH.
+/// Decodes the body of any packet but CONNECT, PUBLISH and the four acknowledgements of PUBLISH.
 fn other(
     packet: PacketType,
     body: &Bytes,
@@ -223,23 +232,31 @@ fn other(
     sender: Sender,
 ) -> Result<Packet, Violation> {
     match packet {
-        PacketType::Connect | PacketType::Publish => Err(Violation::WrongDirection),
         PacketType::ConnAck => {
             connack::connack(body, version).map(|connack| Packet::ConnAck(Box::new(connack)))
         }
-        PacketType::PubAck => acknowledgement::ack(packet, body, version).map(Packet::PubAck),
-        PacketType::PubRec => acknowledgement::ack(packet, body, version).map(Packet::PubRec),
-        PacketType::PubRel => acknowledgement::ack(packet, body, version).map(Packet::PubRel),
-        PacketType::PubComp => acknowledgement::ack(packet, body, version).map(Packet::PubComp),
         PacketType::Subscribe => subscribe::subscribe(body, version).map(Packet::Subscribe),
         PacketType::SubAck => subscribe::suback(body, version).map(Packet::SubAck),
         PacketType::Unsubscribe => subscribe::unsubscribe(body, version).map(Packet::Unsubscribe),
         PacketType::UnsubAck => subscribe::unsuback(body, version).map(Packet::UnsubAck),
-        PacketType::PingReq => reader::Reader::new(body).end().map(|()| Packet::PingReq),
-        PacketType::PingResp => reader::Reader::new(body).end().map(|()| Packet::PingResp),
+        PacketType::PingReq => Reader::new(body).end().map(|()| Packet::PingReq),
+        PacketType::PingResp => Reader::new(body).end().map(|()| Packet::PingResp),
         PacketType::Disconnect => acknowledgement::disconnect(body, version, sender).map(Packet::Disconnect),
         PacketType::Auth => acknowledgement::auth(body, sender).map(Packet::Auth),
+        _ => Err(Violation::WrongDirection),
     }
+}
+
+/// Decodes the body of an acknowledgement of a PUBLISH.
+#[inline]
+fn ack(packet: PacketType, body: Reader<'_>, version: ProtocolVersion) -> Result<Packet, Violation> {
+    let ack = acknowledgement::ack(packet, body, version)?;
+    Ok(match packet {
+        PacketType::PubAck => Packet::PubAck(ack),
+        PacketType::PubRec => Packet::PubRec(ack),
+        PacketType::PubRel => Packet::PubRel(ack),
+        _ => Packet::PubComp(ack),
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -257,6 +274,26 @@ struct FixedHeader {
 impl FixedHeader {
     fn packet_size(&self) -> usize {
         self.length + self.remaining
+    }
+
+    /// It acknowledges a PUBLISH without a word of explanation.
+    fn is_short_ack(&self) -> bool {
+        self.packet.is_ack() && self.remaining <= acknowledgement::ACK_WITHOUT_PROPERTIES_MAX
+    }
+
+    fn checked(&self, packet: Result<Packet, Violation>) -> Result<Option<Packet>, DecodeError> {
+        match packet {
+            Ok(packet) => Ok(Some(packet)),
+            Err(violation) => Err(self.error(violation)),
+        }
+    }
+
+    fn error(&self, violation: Violation) -> DecodeError {
+        DecodeError {
+            packet: Some(self.packet),
+            violation,
+            connack_version: None,
+        }
     }
 }
 

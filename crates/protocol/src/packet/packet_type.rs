@@ -68,6 +68,11 @@ impl PacketType {
         }
     }
 
+    /// PUBACK, PUBREC, PUBREL or PUBCOMP.
+    pub(crate) const fn is_ack(self) -> bool {
+        matches!(self, Self::PubAck | Self::PubRec | Self::PubRel | Self::PubComp)
+    }
+
     /// What the lower half of the first byte must be, for all but PUBLISH. [MQTT-2.1.3-1] [MQTT-3.6.1-1]
     /// [MQTT-3.8.1-1] [MQTT-3.10.1-1]
     pub(crate) const fn reserved_flags(self) -> u8 {

@@ -11,9 +11,16 @@ use crate::packet::{Ack, Auth, Disconnect, PacketType, PropertyId, ProtocolVersi
 use crate::properties::Explanation;
 use crate::reason_code::ReasonCode;
 
+/// The body of an acknowledgement of at most this many bytes has no property.
+pub(super) const ACK_WITHOUT_PROPERTIES_MAX: usize = 3;
+
 /// Decodes any of the four acknowledgements of a PUBLISH.
-pub(super) fn ack(packet_type: PacketType, body: &Bytes, version: ProtocolVersion) -> Result<Ack, Violation> {
-    let mut packet = Reader::new(body);
+#[inline]
+pub(super) fn ack(
+    packet_type: PacketType,
+    mut packet: Reader<'_>,
+    version: ProtocolVersion,
+) -> Result<Ack, Violation> {
     let packet_id = packet.packet_id()?;
     if version == ProtocolVersion::V311 || packet.is_empty() {
         packet.end()?;

@@ -30,6 +30,7 @@ enum CollectedUserProperties<'a> {
 
 impl<'a> PropertyReader<'a> {
     /// Takes the property length and the section it announces out of `packet`.
+    #[inline]
     pub(super) fn new(packet: &mut Reader<'a>) -> Result<Self, Violation> {
         let length = packet.variable_byte_integer("property length")?;
         let section = packet.part(length as usize, "property section")?;
@@ -41,6 +42,7 @@ impl<'a> PropertyReader<'a> {
     }
 
     /// The identifier of the next property but user properties, which this collects. Its value must be read next.
+    #[inline]
     pub(super) fn next_id(&mut self) -> Result<Option<PropertyId>, Violation> {
         loop {
             let Some(&id) = self.section.rest().first() else {
@@ -96,6 +98,7 @@ impl<'a> PropertyReader<'a> {
     }
 
     /// Reads the value of `property` into `message`, or says that it is not a property of messages.
+    #[inline]
     pub(super) fn message_property(
         &mut self,
         property: PropertyId,
@@ -113,6 +116,7 @@ impl<'a> PropertyReader<'a> {
     }
 
     /// The user properties, once all properties have been read.
+    #[inline]
     pub(super) fn into_user_properties(self) -> UserProperties {
         let encoded = match self.user_properties {
             CollectedUserProperties::None => Bytes::new(),
@@ -123,6 +127,7 @@ impl<'a> PropertyReader<'a> {
     }
 
     /// Checks and takes the run of user properties that the section goes on with. [MQTT-1.5.7-1]
+    #[inline]
     fn collect_user_properties(&mut self) -> Result<(), Violation> {
         let field = PropertyId::UserProperty.name();
         let start = self.section.rest();
@@ -140,6 +145,7 @@ impl<'a> PropertyReader<'a> {
 }
 
 impl<'a> CollectedUserProperties<'a> {
+    #[inline]
     fn add(&mut self, run: &'a [u8]) {
         match self {
             Self::None => *self = Self::OneRun(run),

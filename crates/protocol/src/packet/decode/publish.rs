@@ -6,11 +6,13 @@ use smallvec::SmallVec;
 use super::Sender;
 use super::error::Violation;
 use super::properties::PropertyReader;
-use super::reader::{Reader, has_wildcard};
+use super::reader::Reader;
+use crate::byte_search;
 use crate::packet::{PropertyId, ProtocolVersion, Publish, QoS, SubscriptionId, TopicAlias};
 use crate::properties::MessageProperties;
 
 /// Decodes a PUBLISH; `flags` are those of its fixed header.
+#[inline]
 pub(super) fn publish(
     mut body: Bytes,
     flags: u8,
@@ -20,7 +22,7 @@ pub(super) fn publish(
     let qos = QoS::from_u8(flags >> 1 & 0b11).ok_or(Violation::Qos3)?;
     let mut packet = Reader::new(&body);
     let topic = packet.text("topic name")?;
-    if has_wildcard(&topic) {
+    if byte_search::has_wildcard(topic.as_bytes()) {
         return Err(Violation::TopicNameWildcard { field: "topic name" });
     }
     // [MQTT-2.2.1-2]

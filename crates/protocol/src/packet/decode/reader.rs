@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::error::Violation;
+use crate::byte_search;
 use crate::packet::PacketId;
 use crate::text::Text;
 
@@ -16,18 +17,32 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(super) fn new(frame: &'a Bytes) -> Self {
         Self { frame, rest: frame }
     }
 
+    /// Reads from a packet that has neither strings nor binary data, so that its memory need not be shared.
+    #[inline]
+    pub(super) fn of_numbers(packet: &'a [u8]) -> Self {
+        static NOTHING: Bytes = Bytes::new();
+        Self {
+            frame: &NOTHING,
+            rest: packet,
+        }
+    }
+
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.rest.len()
     }
 
+    #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -43,12 +58,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, Violation> {
         let (byte, rest) = self.rest.split_first().ok_or(Violation::Truncated { field })?;
         self.rest = rest;
         Ok(*byte)
     }
 
+    #[inline]
     pub(super) fn u16(&mut self, field: &'static str) -> Result<u16, Violation> {
         let (bytes, rest) = self
             .rest
@@ -58,6 +75,7 @@ impl<'a> Reader<'a> {
         Ok(u16::from_be_bytes(*bytes))
     }
 
+    #[inline]
     pub(super) fn u32(&mut self, field: &'static str) -> Result<u32, Violation> {
         let (bytes, rest) = self
             .rest
@@ -68,10 +86,12 @@ impl<'a> Reader<'a> {
     }
 
     /// [MQTT-2.2.1-3]
+    #[inline]
     pub(super) fn packet_id(&mut self) -> Result<PacketId, Violation> {
         PacketId::new(self.u16("packet identifier")?).ok_or(Violation::PacketIdZero)
     }
 
+    #[inline]
     pub(super) fn variable_byte_integer(&mut self, field: &'static str) -> Result<u32, Violation> {
         let integer = match VariableByteInteger::read(self.rest) {
             Ok(Some(integer)) => integer,
@@ -90,6 +110,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A two-byte length and as many bytes, in place.
+    #[inline]
     pub(super) fn prefixed(&mut self, field: &'static str) -> Result<&'a [u8], Violation> {
         let (length, rest) = self
             .rest
@@ -103,29 +124,33 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
+    #[inline]
     pub(super) fn binary(&mut self, field: &'static str) -> Result<Bytes, Violation> {
         let bytes = self.prefixed(field)?;
         Ok(self.share(bytes))
     }
 
+    #[inline]
     pub(super) fn text(&mut self, field: &'static str) -> Result<Text, Violation> {
         let bytes = self.prefixed(field)?;
         Text::from_bytes(self.share(bytes)).map_err(|error| Violation::Text { field, error })
     }
 
     /// A topic name that must be there and must not have wildcards. [MQTT-4.7.0-1] [MQTT-4.7.3-1]
+    #[inline]
     pub(super) fn topic_name(&mut self, field: &'static str) -> Result<Text, Violation> {
         let text = self.text(field)?;
         if text.is_empty() {
             return Err(Violation::TopicNameEmpty { field });
         }
-        if has_wildcard(&text) {
+        if byte_search::has_wildcard(text.as_bytes()) {
             return Err(Violation::TopicNameWildcard { field });
         }
         Ok(text)
     }
 
     /// The next `length` bytes as a reader of their own.
+    #[inline]
     pub(super) fn part(&mut self, length: usize, field: &'static str) -> Result<Self, Violation> {
         let (part, rest) = self
             .rest
@@ -139,13 +164,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Some bytes of this packet, sharing its memory.
+    #[inline]
     pub(super) fn share(&self, bytes: &[u8]) -> Bytes {
         self.frame.slice_ref(bytes)
     }
-}
-
-pub(super) fn has_wildcard(topic: &str) -> bool {
-    topic.as_bytes().iter().any(|byte| matches!(byte, b'+' | b'#'))
 }
 
 /// A variable byte integer (MQTT 5.0 section 1.5.5).
