@@ -66,13 +66,13 @@ pub struct Session {
     is_connected: bool,
     /// The sequence of the next durable delivery.
     next_sequence: u64,
-    /// All durable deliveries with a lower sequence have been sent at least once.
+    /// No durable delivery from this sequence on has been sent.
     sent_below: u64,
     /// How many durable deliveries have been released since the session is in memory.
     releases: u64,
     persisted: Written,
-    /// After a restart: how many of the deliveries found from here on may have been sent before.
-    may_have_sent: u16,
+    /// After a restart: a connection held the session when the server ended.
+    was_connected: bool,
 }
 
 /// Where a durable session's queue stands; part of its record.
@@ -80,7 +80,7 @@ pub struct Session {
 pub struct Positions {
     /// The sequence of the next durable delivery.
     pub next_sequence: u64,
-    /// All durable deliveries with a lower sequence have been sent at least once, the others never.
+    /// No durable delivery from this sequence on has been sent.
     pub sent_below: u64,
 }
 
@@ -196,56 +196,48 @@ impl Session {
             sent_below: 0,
             releases: 0,
             persisted: Written::default(),
-            may_have_sent: 0,
+            was_connected: false,
         }
     }
 
     /// A durable session as a restart finds it. Its filters, received packet ids and deliveries are added after that.
     pub fn restore(client_id: Text, record: &SessionRecord, limits: SessionLimits) -> Self {
-        let may_have_sent = match record.presence {
-            // The server ended without ending the connection: it is not known how much of the queue it had sent.
-            Presence::Connected { inflight_max, .. } => inflight_max,
-            Presence::Disconnected { .. } => 0,
-        };
         let next_sequence = record.positions.next_sequence;
         Self {
             is_durable: true,
             next_sequence,
             sent_below: record.positions.sent_below,
+            // The server ended without ending the connection: it is not known how much of the queue it had sent.
+            was_connected: matches!(record.presence, Presence::Connected { .. }),
             persisted: Written {
                 queued_below: next_sequence,
                 releases: 0,
             },
-            may_have_sent,
             ..Self::new(record.number, client_id, limits)
         }
     }
 
     /// Adds a delivery that a restart finds, in the order of the sequences.
     ///
-    /// One that may have been sent before is inflight: it comes before all others, carries DUP [MQTT-3.3.1-1], and is
-    /// neither dropped nor expires. At most as many as can have been inflight are taken for that.
+    /// One that may have been sent before carries DUP [MQTT-3.3.1-1] and does not expire. With QoS 2 it is not dropped
+    /// either: the client may wait for its PUBREL. It may be sent for the first time all the same, which the
+    /// specification allows: DUP does not promise an earlier copy.
     pub fn restore_delivery(&mut self, sequence: QueueSequence, record: QueueRecord) {
         self.next_sequence = self.next_sequence.max(sequence.0.saturating_add(1));
         self.persisted.queued_below = self.next_sequence;
-        let mut delivery = match record {
-            QueueRecord::Released { packet_id } => {
-                return self.inflight.restore_released(packet_id, sequence);
+        match record {
+            QueueRecord::Released { packet_id } => self.inflight.restore_released(packet_id, sequence),
+            QueueRecord::Waiting(delivery) => {
+                if self.was_connected {
+                    self.sent_below = self.next_sequence;
+                }
+                let dup = sequence.0 < self.sent_below;
+                self.queue.push(Delivery {
+                    durable: Some(sequence),
+                    dup,
+                    ..delivery
+                });
             }
-            QueueRecord::Waiting(delivery) => delivery,
-        };
-        delivery.durable = Some(sequence);
-        let was_sent = sequence.0 < self.sent_below;
-        delivery.dup = was_sent || self.may_have_sent > 0;
-        if !was_sent {
-            self.may_have_sent = self.may_have_sent.saturating_sub(1);
-        }
-        let is_first_in_queue = self.queue.len() == 0;
-        if delivery.dup && is_first_in_queue && !self.inflight.has(sequence.packet_id()) {
-            self.sent_below = self.sent_below.max(sequence.0 + 1);
-            self.inflight.restore(sequence.packet_id(), delivery);
-        } else {
-            self.queue.push(delivery);
         }
     }
 
@@ -322,7 +314,7 @@ impl Session {
         let packet_id = self.inflight.packet_id_for(delivery)?;
         let delivery = self.queue.pop()?;
         if let Some(sequence) = delivery.durable {
-            self.sent_below = sequence.0 + 1;
+            self.sent_below = self.sent_below.max(sequence.0 + 1);
         }
         self.inflight.push(packet_id, delivery.clone());
         Some(Outgoing::Publish {
@@ -386,10 +378,7 @@ impl Session {
     pub fn record(&self, now: Now, expiry: u32, will: Option<Will>) -> SessionRecord {
         let since = now.wall;
         let presence = if self.is_connected {
-            Presence::Connected {
-                since,
-                inflight_max: self.inflight.receive_maximum(),
-            }
+            Presence::Connected { since }
         } else {
             Presence::Disconnected { since }
         };
@@ -438,3 +427,6 @@ fn removal(sequence: Option<QueueSequence>) -> Change {
         is_written_once: true,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,8 @@
 //! ```text
 //! key    client id
 //! value  version (1) = 1, session number (8), expiry interval in seconds, 2^32 - 1 for ever (4),
-//!        0 connected or 1 disconnected (1), since, Unix ms (8), inflight maximum of the connection or 0 (2),
-//!        next sequence (8), all below this sequence were sent (8), 0 or 1 will (1), will
+//!        0 connected or 1 disconnected (1), since, Unix ms (8), next sequence (8), none was sent from this
+//!        sequence on (8), 0 or 1 will (1), will
 //! will   0 or 1 delay (1), delay in seconds (4), message
 //! ```
 //!
@@ -43,8 +43,6 @@ pub enum Presence {
     Connected {
         /// Unix milliseconds.
         since: u64,
-        /// How many deliveries can have been inflight.
-        inflight_max: u16,
     },
     /// The session ends when the expiry interval has passed since then.
     Disconnected {
@@ -55,9 +53,9 @@ pub enum Presence {
 
 /// Stores a session.
 pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
-    let (presence, since, inflight_max) = match record.presence {
-        Presence::Connected { since, inflight_max } => (CONNECTED, since, inflight_max),
-        Presence::Disconnected { since } => (DISCONNECTED, since, 0),
+    let (presence, since) = match record.presence {
+        Presence::Connected { since } => (CONNECTED, since),
+        Presence::Disconnected { since } => (DISCONNECTED, since),
     };
     let mut value = Vec::with_capacity(64);
     value.put_u8(VERSION);
@@ -65,7 +63,6 @@ pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
     value.put_u32(record.expiry);
     value.put_u8(presence);
     value.put_u64(since);
-    value.put_u16(inflight_max);
     value.put_u64(record.positions.next_sequence);
     value.put_u64(record.positions.sent_below);
     value.put_u8(u8::from(record.will.is_some()));
@@ -92,9 +89,9 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(Text, SessionRecord), RecordE
     let mut reader = Reader::of_value(value, RECORD, VERSION)?;
     let number = SessionNumber(reader.u64()?);
     let expiry = reader.u32()?;
-    let (presence, since, inflight_max) = (reader.u8()?, reader.u64()?, reader.u16()?);
+    let (presence, since) = (reader.u8()?, reader.u64()?);
     let presence = match presence {
-        CONNECTED => Presence::Connected { since, inflight_max },
+        CONNECTED => Presence::Connected { since },
         DISCONNECTED => Presence::Disconnected { since },
         _ => return Err(reader.damaged("neither connected nor disconnected")),
     };

@@ -60,18 +60,6 @@ impl Inflight {
         }
     }
 
-    /// Adds what a restart found: a delivery that may have been sent before.
-    pub(super) fn restore(&mut self, packet_id: PacketId, delivery: Delivery) {
-        self.published.push_back(Published {
-            packet_id,
-            delivery: Delivery {
-                dup: true,
-                ..delivery
-            },
-        });
-        self.ids.forget();
-    }
-
     /// Adds what a restart found: a delivery whose release is on disk.
     pub(super) fn restore_released(&mut self, packet_id: PacketId, sequence: QueueSequence) {
         self.released.push_back(Released {
@@ -225,11 +213,6 @@ impl Inflight {
     pub(super) fn shrink(&mut self) {
         self.published.shrink_to_fit();
         self.released.shrink_to_fit();
-    }
-
-    /// The Receive Maximum of this connection.
-    pub(super) fn receive_maximum(&self) -> u16 {
-        self.receive_maximum
     }
 
     /// Whether a packet identifier is in use.

@@ -31,6 +31,11 @@ impl Queue {
             if limits.queue_full == QueueFull::DropNewest {
                 return Err(cause);
             }
+            // The client may wait for the PUBREL of a QoS 2 message that may have been sent before a restart.
+            let is_kept = |oldest: &Delivery| oldest.dup && oldest.qos == QoS::ExactlyOnce;
+            if self.front().is_none_or(is_kept) {
+                return Err(cause);
+            }
             let Some(oldest) = self.pop() else {
                 return Err(cause);
             };
@@ -64,11 +69,12 @@ impl Queue {
         Some(delivery)
     }
 
-    /// Takes deliveries from the front as long as they have expired. [MQTT-3.3.2-5]
+    /// Takes deliveries from the front as long as they have expired, which is for those that were never sent.
+    /// [MQTT-3.3.2-5]
     pub(super) fn drop_expired(&mut self, now: Now, dropped: &mut Vec<Dropped>) {
         while self
             .front()
-            .is_some_and(|delivery| delivery.message.is_expired(now))
+            .is_some_and(|delivery| !delivery.dup && delivery.message.is_expired(now))
         {
             if let Some(delivery) = self.pop() {
                 let cause = DropCause::Expired;

@@ -208,13 +208,7 @@ fn session_records_are_as_released() {
     for (name, record) in [
         (
             "session-connected.bin",
-            session_record(
-                Some(will()),
-                Presence::Connected {
-                    since,
-                    inflight_max: 100,
-                },
-            ),
+            session_record(Some(will()), Presence::Connected { since }),
         ),
         (
             "session-disconnected.bin",
