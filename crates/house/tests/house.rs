@@ -1,0 +1,147 @@
+//! The house rules over the whole repository.
+
+use std::path::Path;
+
+use house::layers::{self, LAYERS, Manifest};
+use house::repository::{self, Text};
+use house::{Finding, docs, io, manifests, names, tidy};
+
+/// Fails with every finding, each on a line of its own.
+#[track_caller]
+fn none(findings: Vec<Finding>) {
+    let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    assert!(
+        lines.is_empty(),
+        "{} findings:\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+fn our_manifests() -> Vec<Manifest> {
+    let files = repository::files("crates", "Cargo.toml");
+    let parse = |file: Text| {
+        let name = file
+            .path
+            .split('/')
+            .nth(1)
+            .expect("crates/NAME/Cargo.toml")
+            .to_owned();
+        Manifest {
+            name,
+            table: file.text.parse().expect("a manifest is TOML"),
+        }
+    };
+    files.into_iter().map(parse).collect()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(repository::root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn crates_use_only_what_their_layer_allows() {
+    let manifests = our_manifests();
+    assert_eq!(manifests.len(), LAYERS.len(), "a crate of the table is missing");
+    none(layers::check_ours(&manifests));
+    let lock = read("Cargo.lock").parse().expect("the lock file is TOML");
+    none(layers::check_reach(&manifests, &lock));
+}
+
+#[test]
+fn crates_take_lints_and_versions_from_the_workspace() {
+    none(manifests::check(&our_manifests()));
+}
+
+#[test]
+fn cargo_run_knows_what_to_run() {
+    let has_main = |name: &str| {
+        repository::root()
+            .join(format!("crates/{name}/src/main.rs"))
+            .exists()
+    };
+    assert_eq!(manifests::binaries(&our_manifests(), &has_main), ["statehold"]);
+}
+
+#[test]
+fn there_is_no_io_left_of_the_edge() {
+    none(repository::sources().iter().flat_map(io::check).collect());
+}
+
+#[test]
+fn only_a_clock_reads_the_clock() {
+    none(repository::sources().iter().flat_map(io::check_clock).collect());
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let sources = repository::sources();
+    for source in &sources {
+        let lines = source.text.lines().count();
+        if lines > tidy::LINES_LONG {
+            println!("{}: {lines} lines", source.path);
+        }
+    }
+    none(sources.iter().flat_map(tidy::check_length).collect());
+}
+
+#[test]
+fn nothing_is_left_over() {
+    none(
+        repository::sources()
+            .iter()
+            .flat_map(tidy::check_leftovers)
+            .collect(),
+    );
+}
+
+#[test]
+fn exceptions_from_lints_have_reasons() {
+    none(
+        repository::sources()
+            .iter()
+            .flat_map(tidy::check_reasons)
+            .collect(),
+    );
+}
+
+#[test]
+fn names_say_what_the_glossary_says() {
+    let banned = names::banned_in(&read("docs/glossary.md"));
+    assert!(banned.len() > 10, "the glossary bans words in code font");
+    let ours = |source: &&house::source::Source| source.path.starts_with("crates/");
+    none(
+        repository::sources()
+            .iter()
+            .filter(ours)
+            .flat_map(|source| names::check(source, &banned))
+            .collect(),
+    );
+}
+
+#[test]
+fn pages_are_whole() {
+    let pages = repository::files("", ".md");
+    let exists = |path: &str| Path::exists(&repository::root().join(path));
+    none(docs::check_links(&pages, &exists));
+    none(docs::check_length(&pages));
+    none(docs::check_decisions(&pages));
+}
+
+/// What the README tells people to run is what CI runs.
+#[test]
+fn ci_runs_the_commands_of_the_readme() {
+    let (readme, ci) = (read("README.md"), read(".ci/run"));
+    for command in ["cargo test --workspace"] {
+        assert!(
+            readme.lines().any(|line| line == command),
+            "README.md does not say `{command}`"
+        );
+        assert!(
+            ci.lines().any(|line| line.trim().ends_with(command)),
+            ".ci/run does not run `{command}`"
+        );
+    }
+    assert!(readme.lines().any(|line| line == "cargo run --release -- serve"));
+    assert!(read(".github/workflows/ci.yml").contains(".ci/run"));
+}
