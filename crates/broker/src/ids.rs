@@ -18,6 +18,18 @@ pub struct ConnectionId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueSequence(pub u64);
 
+impl ConnectionId {
+    /// The `generation`-th connection, in a slot that no open connection has.
+    pub fn new(generation: u32, slot: u32) -> Self {
+        Self(u64::from(generation) << 32 | u64::from(slot))
+    }
+
+    /// Its place in tables.
+    pub fn slot(self) -> usize {
+        (self.0 & 0xFFFF_FFFF) as usize
+    }
+}
+
 impl QueueSequence {
     /// The packet identifier under which the delivery is sent.
     ///

@@ -1,13 +1,42 @@
-//! (laid out)
+//! Connections, sessions, subscriptions, retained messages, routing, and [`Node`]: one cluster member as a state
+//! machine.
+//!
+//! No I/O, no clock, no randomness: [`Node::step`] takes what happened, with the time, and says what to do. The order
+//! of things is carried by events: what says "done" to a client leaves only after [`Event::Durable`].
 
+mod acks;
+mod closing;
+mod commits;
+mod connection;
+mod counters;
+mod delivery;
+mod handshake;
 pub mod ids;
+mod invoking;
 pub mod limits;
 pub mod message;
+mod node;
 pub mod now;
+mod publishing;
 pub mod records;
+pub mod recovery;
+mod report;
 pub mod retained;
 pub mod session;
+mod sessions;
+mod state_store_service;
+mod subscribing;
 pub mod subscriptions;
 pub mod timers;
 pub mod topic_alias;
 pub mod will;
+
+pub use crate::commits::DiskTicket;
+pub use crate::counters::{Counters, Dropped, Gauges};
+pub use crate::delivery::OutgoingPublish;
+pub use crate::ids::ConnectionId;
+pub use crate::node::{Action, Event, Node, NodeConfig};
+pub use crate::now::Now;
+pub use crate::recovery::{RecoveredStore, Recovery};
+pub use crate::report::Report;
+pub use crate::state_store_service::{DialectChoice, GROUP, StateStoreConfig, Verb};

@@ -50,6 +50,8 @@ pub struct Delivery {
     pub subscription_ids: SmallVec<[SubscriptionId; 1]>,
     /// Where it is stored, if it is; set by [`crate::session::Session::push`].
     pub durable: Option<QueueSequence>,
+    /// It is not stored, also in a durable session: what it says can be asked for again.
+    pub is_volatile: bool,
     /// It may have been sent before. [MQTT-3.3.1-1]
     pub dup: bool,
 }

@@ -86,6 +86,15 @@ impl Retained {
         Ok(self.messages.insert(key, message))
     }
 
+    /// Takes back a message from the disk. Limits that were lowered since then do not delete it.
+    pub fn restore(&mut self, message: Arc<Message>) {
+        let (messages_max, bytes_max) = (self.messages_max, self.bytes_max);
+        (self.messages_max, self.bytes_max) = (u64::MAX, u64::MAX);
+        let restored = self.set(message);
+        assert!(restored.is_ok(), "there is no limit");
+        (self.messages_max, self.bytes_max) = (messages_max, bytes_max);
+    }
+
     /// Removes the retained message of a topic. [MQTT-3.3.1-6]
     pub fn remove(&mut self, topic: &TopicName) -> Option<Arc<Message>> {
         self.take(&Key::of(topic.as_str()))

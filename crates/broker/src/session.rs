@@ -270,7 +270,7 @@ impl Session {
             return PushOutcome::Dropped(cause);
         }
         delivery.durable = None;
-        if self.is_durable && delivery.qos != QoS::AtMostOnce {
+        if self.is_durable && !delivery.is_volatile && delivery.qos != QoS::AtMostOnce {
             delivery.durable = Some(QueueSequence(self.next_sequence));
             self.next_sequence += 1;
         }

@@ -99,6 +99,11 @@ impl PendingWills {
         self.due.next()
     }
 
+    /// The will of a session that waits for its delay.
+    pub fn get(&self, session: SessionKey) -> Option<&Will> {
+        self.wills.get(&session).map(|will| &**will)
+    }
+
     /// How many wills wait.
     pub fn len(&self) -> usize {
         self.wills.len()

@@ -141,6 +141,7 @@ fn delivery(reader: &mut Reader, sequence: QueueSequence, now: Now) -> Result<De
         retain,
         subscription_ids,
         durable: Some(sequence),
+        is_volatile: false,
         dup: false,
     })
 }

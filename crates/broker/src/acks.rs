@@ -1,0 +1,105 @@
+//! Acknowledgements of received PUBLISHes leave in the order in which the PUBLISHes came.
+//! [MQTT-4.6.0-2] [MQTT-4.6.0-3]
+//!
+//! Deciding takes different times: one message waits for the disk, the next for nobody. The queue keeps what is
+//! decided early until everything before it is decided as well. It grows with what is undecided, which Receive
+//! Maximum bounds.
+
+use std::collections::VecDeque;
+
+use protocol::Packet;
+use protocol::packet::Ack;
+
+/// Acknowledgements that wait for their turn.
+#[derive(Debug, Default)]
+pub(crate) struct AckQueue {
+    /// The sequence number of `waiting`'s front.
+    first: u64,
+    /// `None`: not decided yet.
+    waiting: VecDeque<Option<Acknowledgement>>,
+}
+
+/// The first acknowledgement of a received PUBLISH.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Acknowledgement {
+    /// Of QoS 1.
+    PubAck(Ack),
+    /// Of QoS 2.
+    PubRec(Ack),
+}
+
+impl From<Acknowledgement> for Packet {
+    fn from(acknowledgement: Acknowledgement) -> Self {
+        match acknowledgement {
+            Acknowledgement::PubAck(ack) => Self::PubAck(ack),
+            Acknowledgement::PubRec(ack) => Self::PubRec(ack),
+        }
+    }
+}
+
+/// Which received PUBLISH of a connection is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AckSequence(u64);
+
+impl AckQueue {
+    /// Takes the next place in the order.
+    pub(crate) fn open(&mut self) -> AckSequence {
+        self.waiting.push_back(None);
+        AckSequence(self.first + self.waiting.len() as u64 - 1)
+    }
+
+    /// Says how the PUBLISH was decided, and hands out everything whose turn has come.
+    pub(crate) fn decide(
+        &mut self,
+        sequence: AckSequence,
+        acknowledgement: Acknowledgement,
+        mut send: impl FnMut(Acknowledgement),
+    ) {
+        let Some(place) = self.place(sequence) else { return };
+        assert!(place.is_none(), "a received PUBLISH is decided once");
+        *place = Some(acknowledgement);
+        while let Some(Some(_)) = self.waiting.front() {
+            self.first += 1;
+            if let Some(Some(acknowledgement)) = self.waiting.pop_front() {
+                send(acknowledgement);
+            }
+        }
+    }
+
+    /// How many are undecided or wait behind one that is.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn place(&mut self, sequence: AckSequence) -> Option<&mut Option<Acknowledgement>> {
+        let offset = sequence.0.checked_sub(self.first)?;
+        self.waiting.get_mut(usize::try_from(offset).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::ReasonCode;
+    use protocol::packet::{Ack, PacketId};
+
+    use super::{AckQueue, Acknowledgement};
+
+    fn puback(id: u16) -> Acknowledgement {
+        Acknowledgement::PubAck(Ack::new(PacketId::new(id).unwrap(), ReasonCode::Success))
+    }
+
+    #[test]
+    fn mqtt_4_6_0_2_acknowledgements_leave_in_the_order_of_the_messages() {
+        let mut queue = AckQueue::default();
+        let mut sent = vec![];
+        let (first, second, third) = (queue.open(), queue.open(), queue.open());
+
+        queue.decide(second, puback(2), |packet| sent.push(packet));
+        assert_eq!(sent, []);
+        queue.decide(first, puback(1), |packet| sent.push(packet));
+        assert_eq!(sent, [puback(1), puback(2)]);
+        queue.decide(third, puback(3), |packet| sent.push(packet));
+        assert_eq!(sent, [puback(1), puback(2), puback(3)]);
+        assert_eq!(queue.len(), 0);
+    }
+}

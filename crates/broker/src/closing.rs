@@ -1,0 +1,333 @@
+//! How connections and sessions end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::packet::{ConnAck, ConnAckProperties, DecodeError, Disconnect, ProtocolVersion};
+use protocol::{Packet, ReasonCode};
+
+use crate::connection::Stage;
+use crate::ids::{ConnectionId, SessionKey};
+use crate::message::Message;
+use crate::node::{Action, Node, TimerKey};
+use crate::now::Now;
+use crate::publishing::Keeping;
+use crate::records;
+use crate::report::Report;
+use crate::will;
+
+/// In which way a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// DISCONNECT with Normal disconnection: no will. [MQTT-3.14.4-3]
+    Normal,
+    /// Everything else.
+    Abnormal,
+}
+
+impl Node {
+    /// DISCONNECT from the client.
+    pub(crate) fn received_disconnect(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        disconnect: &Disconnect,
+        actions: &mut Vec<Action>,
+    ) {
+        if let (Some(expiry), Some(entry)) = (disconnect.session_expiry, self.sessions.get_mut(key)) {
+            // [MQTT-3.14.2-2] forbids what section 3.14.2.2.2 calls a protocol error.
+            if entry.expiry == 0 && expiry > 0 {
+                return self.protocol_error(
+                    now,
+                    id,
+                    "a Session Expiry Interval of 0 cannot be changed",
+                    actions,
+                );
+            }
+            entry.expiry = self.config.limits.session_expiry(expiry);
+        }
+        let ending = if disconnect.reason == ReasonCode::Success {
+            Ending::Normal
+        } else {
+            Ending::Abnormal
+        };
+        actions.push(Action::Close { connection: id });
+        self.counters.ended(disconnect.reason);
+        self.report_end(id, ending == Ending::Normal, actions);
+        self.connection_ended(now, id, ending, actions);
+    }
+
+    /// The network connection is gone.
+    pub(crate) fn lost(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        if self
+            .connections
+            .get(id)
+            .is_some_and(|connection| connection.is_connected())
+        {
+            self.counters.ended(ReasonCode::UnspecifiedError);
+        }
+        self.report_end(id, false, actions);
+        self.connection_ended(now, id, Ending::Abnormal, actions);
+    }
+
+    /// Bytes that are no packet.
+    pub(crate) fn violated(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        error: DecodeError,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        self.counters.violated(&error);
+        let reason = error.reason_code();
+        if connection.stage != Stage::AwaitingConnect {
+            return self.disconnect(now, id, reason, &error.to_string(), actions);
+        }
+        if let Some(version) = error.connack_version() {
+            self.counters.answered(reason);
+            actions.push(Action::Speak {
+                connection: id,
+                version,
+                packet_size_max: u32::MAX,
+            });
+            let explanation = self.explain(id, &error.to_string());
+            let properties = ConnAckProperties {
+                explanation,
+                ..ConnAckProperties::default()
+            };
+            let packet = Packet::ConnAck(Box::new(ConnAck {
+                session_present: false,
+                reason,
+                properties,
+            }));
+            actions.push(Action::Send {
+                connection: id,
+                packet,
+            });
+        }
+        actions.push(Action::Report(Report::Refused {
+            connection: id,
+            reason,
+            why: error.to_string(),
+        }));
+        self.close_unconnected(id, actions);
+    }
+
+    /// The client did what the protocol forbids.
+    pub(crate) fn protocol_error(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        why: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        self.disconnect(now, id, ReasonCode::ProtocolError, why, actions);
+    }
+
+    /// Ends a connection and says why.
+    pub(crate) fn disconnect(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        reason: ReasonCode,
+        why: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        if let Some(entry) = connection.session().and_then(|key| self.sessions.get(key)) {
+            let client_id = entry.session.client_id.clone();
+            let report = Report::Disconnected {
+                connection: id,
+                client_id,
+                reason,
+                why: why.to_owned(),
+            };
+            actions.push(Action::Report(report));
+        }
+        let disconnect = Disconnect {
+            explanation: self.explain(id, why),
+            ..Disconnect::new(reason)
+        };
+        self.send_disconnect(id, disconnect, actions);
+        actions.push(Action::Close { connection: id });
+        self.connection_ended(now, id, Ending::Abnormal, actions);
+    }
+
+    /// Sends a DISCONNECT where the protocol has one for servers. [MQTT-3.14.0-1]
+    pub(crate) fn send_disconnect(
+        &mut self,
+        id: ConnectionId,
+        disconnect: Disconnect,
+        actions: &mut Vec<Action>,
+    ) {
+        self.counters.ended(disconnect.reason);
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        if connection.version == ProtocolVersion::V5 && connection.is_connected() {
+            actions.push(Action::Send {
+                connection: id,
+                packet: Packet::Disconnect(disconnect),
+            });
+        }
+    }
+
+    /// Closes a connection that has no session.
+    pub(crate) fn close_unconnected(&mut self, id: ConnectionId, actions: &mut Vec<Action>) {
+        self.timers.cancel(TimerKey::Connection(id));
+        self.connections.remove(id);
+        actions.push(Action::Close { connection: id });
+    }
+
+    /// A connection's silence, or its missing CONNECT, has lasted long enough to look at it.
+    pub(crate) fn connection_timer(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        let Some(silence_max) = connection.silence_max else {
+            if connection.stage == Stage::AwaitingConnect {
+                self.close_unconnected(id, actions);
+            }
+            return;
+        };
+        let until = connection.last_received + silence_max;
+        if until > now.instant {
+            // Activity does not touch the timer; it only moves on when it fires.
+            self.timers.schedule(TimerKey::Connection(id), until);
+        } else {
+            // [MQTT-3.1.2-22]
+            self.disconnect(
+                now,
+                id,
+                ReasonCode::KeepAliveTimeout,
+                "nothing came within the Keep Alive",
+                actions,
+            );
+        }
+    }
+
+    /// What follows for the session when its connection ends.
+    pub(crate) fn connection_ended(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        ending: Ending,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(connection) = self.connections.remove(id) else {
+            return;
+        };
+        self.timers.cancel(TimerKey::Connection(id));
+        if connection.has_watches {
+            self.with_service(now, actions, |service, outputs| {
+                service.connection_ended(now, id.0, outputs)
+            });
+        }
+        let Some(key) = connection.session() else { return };
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        entry.connection = None;
+        entry.disconnected_at = Some(now.wall);
+        let mut dropped = Vec::new();
+        entry.session.disconnect(&mut dropped);
+        let (number, expiry) = (entry.session.number, entry.expiry);
+        let will = entry.will.take().filter(|_| ending == Ending::Abnormal);
+        self.forget(number, &dropped);
+        if let Some(will) = will {
+            let session_expires_in = Duration::from_secs(expiry.into());
+            let event = will::Event::ConnectionLost {
+                session: key,
+                will,
+                session_expires_in,
+            };
+            self.will_step(now, event, actions);
+        }
+        match expiry {
+            0 => self.discard_session(now, key, actions),
+            u32::MAX => self.write_session(now, key),
+            seconds => {
+                let at = now.after(Duration::from_secs(seconds.into()));
+                self.timers.schedule(TimerKey::Session(key), at);
+                self.write_session(now, key);
+            }
+        }
+    }
+
+    /// A session's time after its connection is over.
+    pub(crate) fn session_expired(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        if self
+            .sessions
+            .get(key)
+            .is_some_and(|entry| entry.connection.is_none())
+        {
+            self.discard_session(now, key, actions);
+        }
+    }
+
+    /// Ends a session: its subscriptions, its queue, and its will's delay. [MQTT-3.1.2-4]
+    pub(crate) fn discard_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        self.timers.cancel(TimerKey::Session(key));
+        self.will_step(now, will::Event::SessionEnded { session: key }, actions);
+        let Some(entry) = self.sessions.remove(key) else {
+            return;
+        };
+        for (filter, _) in entry.session.filters.iter() {
+            self.subscriptions.unsubscribe(key, &filter.filter);
+        }
+        if entry.session.is_durable() {
+            self.commits
+                .write(records::session::remove(&entry.session.client_id));
+            for write in records::remove_all(entry.session.number) {
+                self.commits.write(write);
+            }
+        }
+    }
+
+    /// Tells the waiting wills what happened, and publishes those whose time has come.
+    pub(crate) fn will_step(&mut self, now: Now, event: will::Event, actions: &mut Vec<Action>) {
+        let mut due = Vec::new();
+        self.wills.step(now, event, &mut due);
+        for will::Action::Publish { session, will } in due {
+            self.counters.wills_published += 1;
+            let message = Arc::new(Message::from_will(*will, None, now));
+            self.publish_message(now, message, Keeping::Durable, actions);
+            self.write_session(now, session);
+        }
+    }
+
+    /// Says goodbye to everybody.
+    pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.is_stopping = true;
+        for id in self.connections.ids() {
+            self.disconnect(
+                now,
+                id,
+                ReasonCode::ServerShuttingDown,
+                "the server is shutting down",
+                actions,
+            );
+        }
+    }
+
+    fn report_end(&self, id: ConnectionId, is_graceful: bool, actions: &mut Vec<Action>) {
+        let key = self
+            .connections
+            .get(id)
+            .and_then(crate::connection::Connection::session);
+        if let Some(entry) = key.and_then(|key| self.sessions.get(key)) {
+            let client_id = entry.session.client_id.clone();
+            actions.push(Action::Report(Report::Ended {
+                connection: id,
+                client_id,
+                is_graceful,
+            }));
+        }
+    }
+}

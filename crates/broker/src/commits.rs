@@ -1,0 +1,114 @@
+//! What waits for the disk.
+//!
+//! The node collects durable writes while it works through what has arrived, and sends them to the disk as one
+//! batch. Whatever says "done" to somebody (an acknowledgement, a CONNACK) waits here until its batch is durable.
+//! Batches are carried out and confirmed in the order of their tickets, so waiting for the last ticket is waiting
+//! for all.
+
+use std::collections::VecDeque;
+
+use cluster::Write;
+
+/// A batch of writes on its way to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DiskTicket(pub u64);
+
+/// What a ticket was for.
+#[derive(Debug)]
+pub(crate) enum Committed<W> {
+    /// The node's own records; `W`: who waited.
+    Records(Vec<W>),
+    /// The log of the state store's group.
+    Log(cluster::replica::Ticket),
+}
+
+/// Collects writes and remembers who waits for them.
+#[derive(Debug)]
+pub(crate) struct Commits<W> {
+    writes: Vec<Write>,
+    waiters: Vec<W>,
+    on_the_way: VecDeque<(DiskTicket, Committed<W>)>,
+    next: u64,
+}
+
+/// One batch is being synced, one waits for the next sync.
+const RECORD_BATCHES_MAX: usize = 2;
+
+impl<W> Default for Commits<W> {
+    fn default() -> Self {
+        Self {
+            writes: Vec::new(),
+            waiters: Vec::new(),
+            on_the_way: VecDeque::new(),
+            next: 1,
+        }
+    }
+}
+
+impl<W> Commits<W> {
+    /// Adds a write to the open batch.
+    pub(crate) fn write(&mut self, write: Write) {
+        self.writes.push(write);
+    }
+
+    /// Lets `waiter` wait for everything written so far, or gives it back if everything is durable.
+    pub(crate) fn wait(&mut self, waiter: W) -> Option<W> {
+        if !self.writes.is_empty() {
+            self.waiters.push(waiter);
+            return None;
+        }
+        let last = self
+            .on_the_way
+            .iter_mut()
+            .rev()
+            .find_map(|(_, committed)| match committed {
+                Committed::Records(waiters) => Some(waiters),
+                Committed::Log(_) => None,
+            });
+        match last {
+            Some(waiters) => {
+                waiters.push(waiter);
+                None
+            }
+            None => Some(waiter),
+        }
+    }
+
+    /// Closes the open batch, if there is anything in it and the disk is not busy with earlier ones: what comes
+    /// meanwhile joins it, so one sync serves more, and the number of batches on their way is bounded.
+    pub(crate) fn close(&mut self) -> Option<(DiskTicket, Vec<Write>)> {
+        if self.writes.is_empty() {
+            assert!(self.waiters.is_empty(), "nobody waits for nothing");
+            return None;
+        }
+        let is_records =
+            |(_, committed): &&(DiskTicket, Committed<W>)| matches!(committed, Committed::Records(_));
+        if self.on_the_way.iter().filter(is_records).count() >= RECORD_BATCHES_MAX {
+            return None;
+        }
+        let waiters = std::mem::take(&mut self.waiters);
+        let ticket = self.issue(Committed::Records(waiters));
+        Some((ticket, std::mem::take(&mut self.writes)))
+    }
+
+    /// Issues a ticket for writes of the log.
+    pub(crate) fn log(&mut self, ticket: cluster::replica::Ticket) -> DiskTicket {
+        self.issue(Committed::Log(ticket))
+    }
+
+    /// Takes note that `ticket` and everything before it are durable; call until `None`.
+    pub(crate) fn durable(&mut self, ticket: DiskTicket) -> Option<Committed<W>> {
+        let (first, _) = self.on_the_way.front()?;
+        if *first > ticket {
+            return None;
+        }
+        self.on_the_way.pop_front().map(|(_, committed)| committed)
+    }
+
+    fn issue(&mut self, committed: Committed<W>) -> DiskTicket {
+        let ticket = DiskTicket(self.next);
+        self.next += 1;
+        self.on_the_way.push_back((ticket, committed));
+        ticket
+    }
+}

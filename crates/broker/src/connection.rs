@@ -1,0 +1,143 @@
+//! One network connection, as the node sees it.
+
+use std::time::{Duration, Instant};
+
+use protocol::packet::ProtocolVersion;
+
+use crate::acks::AckQueue;
+use crate::ids::{ConnectionId, SessionKey};
+use crate::topic_alias;
+
+/// How far a connection has come.
+///
+/// ```text
+/// AwaitingConnect --CONNECT--> Accepting --durable--> Connected
+///        |                         |                      |
+///        +-------------------------+----------------------+--> removed
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Opened; the first packet must be a CONNECT.
+    AwaitingConnect,
+    /// The CONNACK waits until the session is durable; nothing is read meanwhile.
+    Accepting(SessionKey),
+    /// CONNACK was sent.
+    Connected(SessionKey),
+}
+
+/// A network connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) id: ConnectionId,
+    pub(crate) stage: Stage,
+    pub(crate) version: ProtocolVersion,
+    /// Reason Strings and user properties are welcome: Request Problem Information.
+    pub(crate) wants_problem_information: bool,
+    /// A state store registration was made: its end must be written into the log.
+    pub(crate) has_watches: bool,
+    /// A PUBLISH to the invoke topic was no request: the operator was told once.
+    pub(crate) has_sent_no_request: bool,
+    /// Nothing is sent until the socket has taken what it was given.
+    pub(crate) is_congested: bool,
+    /// Bytes that may be handed over before the socket is asked whether it keeps up.
+    pub(crate) send_budget: usize,
+    /// The client's Maximum Packet Size in bytes.
+    pub(crate) packet_size_max: u32,
+    pub(crate) last_received: Instant,
+    /// One and a half times the Keep Alive.
+    pub(crate) silence_max: Option<Duration>,
+    pub(crate) acks: AckQueue,
+    pub(crate) inbound_aliases: Option<Box<topic_alias::Inbound>>,
+    pub(crate) outbound_aliases: Option<Box<topic_alias::Outbound>>,
+}
+
+/// Bytes handed to a socket before asking whether it keeps up.
+pub(crate) const SEND_BUDGET: usize = 256 * 1024;
+
+impl Connection {
+    pub(crate) fn new(id: ConnectionId, now: Instant) -> Self {
+        Self {
+            id,
+            stage: Stage::AwaitingConnect,
+            version: ProtocolVersion::V5,
+            wants_problem_information: true,
+            has_watches: false,
+            has_sent_no_request: false,
+            is_congested: false,
+            send_budget: SEND_BUDGET,
+            packet_size_max: u32::MAX,
+            last_received: now,
+            silence_max: None,
+            acks: AckQueue::default(),
+            inbound_aliases: None,
+            outbound_aliases: None,
+        }
+    }
+
+    /// The session, once there is one.
+    pub(crate) fn session(&self) -> Option<SessionKey> {
+        match self.stage {
+            Stage::AwaitingConnect => None,
+            Stage::Accepting(session) | Stage::Connected(session) => Some(session),
+        }
+    }
+
+    /// True from the CONNACK on.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.stage, Stage::Connected(_))
+    }
+}
+
+/// All connections by their id.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    slots: Vec<Option<Box<Connection>>>,
+    count: usize,
+}
+
+impl Connections {
+    pub(crate) fn insert(&mut self, connection: Connection) {
+        let slot = connection.id.slot();
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        assert!(
+            self.slots[slot].is_none(),
+            "a slot is given to one connection at a time"
+        );
+        self.slots[slot] = Some(Box::new(connection));
+        self.count += 1;
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slots
+            .get(id.slot())?
+            .as_deref()
+            .filter(|connection| connection.id == id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.slots
+            .get_mut(id.slot())?
+            .as_deref_mut()
+            .filter(|connection| connection.id == id)
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        self.get(id)?;
+        self.count -= 1;
+        self.slots[id.slot()].take().map(|connection| *connection)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
+        self.slots
+            .iter()
+            .flatten()
+            .map(|connection| connection.id)
+            .collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! What the node counts, for metrics. Plain numbers: whoever exports them copies them.
+
+use std::collections::BTreeMap;
+
+use protocol::ReasonCode;
+use protocol::packet::{DecodeError, QoS};
+use store::{Quota, Usage};
+
+use crate::state_store_service::Verb;
+
+/// Everything counted since the node started.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    /// Network connections.
+    pub connections_opened: u64,
+    /// CONNECTs answered, by the reason code of the CONNACK.
+    pub connects: BTreeMap<ReasonCode, u64>,
+    /// Ends of accepted connections, by the reason code of the DISCONNECT that was sent or received; 0x80 for one
+    /// that was lost.
+    pub connections_ended: BTreeMap<ReasonCode, u64>,
+    /// Connections ended because their client id connected again.
+    pub takeovers: u64,
+    /// Wills published.
+    pub wills_published: u64,
+    /// Connections ended by something that is no packet, by reason.
+    pub malformed: BTreeMap<ReasonCode, u64>,
+    /// Messages from clients, by QoS.
+    pub messages_in: [u64; 3],
+    /// Their payload bytes.
+    pub bytes_in: [u64; 3],
+    /// Messages to clients, by QoS.
+    pub messages_out: [u64; 3],
+    /// Their payload bytes.
+    pub bytes_out: [u64; 3],
+    /// Messages not delivered, by cause.
+    pub dropped: Dropped,
+    /// State store requests decided, by verb.
+    pub store_requests: [u64; Verb::COUNT],
+    /// Of these, answered with an error.
+    pub store_errors: [u64; Verb::COUNT],
+    /// PUBLISHes to the invoke topic that are no requests.
+    pub store_not_requests: u64,
+    /// Requests that had expired when they came.
+    pub store_expired: u64,
+    /// Requests with a timestamp too far ahead.
+    pub store_clock_ahead: u64,
+    /// Key notifications sent.
+    pub store_notifications: u64,
+}
+
+/// Messages that some session did not get, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// The session's queue was full.
+    pub queue_full: u64,
+    /// The message had expired.
+    pub expired: u64,
+    /// Larger than the client's Maximum Packet Size.
+    pub too_large: u64,
+    /// QoS 0 while the connection did not keep up or was away.
+    pub not_connected: u64,
+    /// The limit of retained messages was reached: routed, but not retained.
+    pub retained_full: u64,
+}
+
+/// What there is at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gauges {
+    /// Network connections.
+    pub connections: usize,
+    /// Sessions, connected or not.
+    pub sessions: usize,
+    /// Subscriptions of all sessions.
+    pub subscriptions: usize,
+    /// Retained messages.
+    pub retained_messages: usize,
+    /// Their bytes.
+    pub retained_bytes: u64,
+    /// Of these, with a connection.
+    pub sessions_connected: usize,
+    /// Messages waiting in all queues.
+    pub queued_messages: usize,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Deliveries that are not acknowledged.
+    pub inflight: usize,
+    /// The log entry that was applied last.
+    pub log_applied: u64,
+    /// The log's term.
+    pub log_term: u64,
+    /// Bytes of log since the last snapshot.
+    pub log_bytes: u64,
+    /// The state store's contents.
+    pub store: Usage,
+    /// What the state store may hold.
+    pub store_quota: Quota,
+    /// State store requests that wait for their decision.
+    pub store_requests_waiting: usize,
+}
+
+impl Counters {
+    pub(crate) fn received(&mut self, qos: QoS, payload: usize) {
+        self.messages_in[qos as usize] += 1;
+        self.bytes_in[qos as usize] += payload as u64;
+    }
+
+    pub(crate) fn answered(&mut self, reason: ReasonCode) {
+        *self.connects.entry(reason).or_default() += 1;
+    }
+
+    pub(crate) fn ended(&mut self, reason: ReasonCode) {
+        *self.connections_ended.entry(reason).or_default() += 1;
+    }
+
+    pub(crate) fn sent(&mut self, qos: QoS, payload: usize) {
+        self.messages_out[qos as usize] += 1;
+        self.bytes_out[qos as usize] += payload as u64;
+    }
+
+    pub(crate) fn violated(&mut self, error: &DecodeError) {
+        *self.malformed.entry(error.reason_code()).or_default() += 1;
+    }
+
+    pub(crate) fn decided(&mut self, verb: Verb, is_error: bool) {
+        self.store_requests[verb as usize] += 1;
+        self.store_errors[verb as usize] += u64::from(is_error);
+    }
+}

@@ -1,0 +1,345 @@
+//! CONNECT to CONNACK.
+
+use std::time::Duration;
+
+use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, ProtocolVersion};
+use protocol::properties::Explanation;
+use protocol::{Packet, ReasonCode, Text};
+
+use crate::connection::Stage;
+use crate::ids::{ConnectionId, SessionKey};
+use crate::node::{Action, Node, TimerKey, Waiter};
+use crate::now::Now;
+use crate::records;
+use crate::report::Report;
+use crate::session::Session;
+use crate::sessions::SessionEntry;
+use crate::topic_alias;
+use crate::will;
+
+/// A CONNECT that is not accepted.
+struct Refusal {
+    reason: ReasonCode,
+    why: &'static str,
+}
+
+/// A CONNECT that is, with what was made of its wishes.
+struct Accepted {
+    connect: Connect,
+    /// Session Expiry Interval in seconds.
+    expiry: u32,
+    /// In seconds; 0 is none.
+    keep_alive: u16,
+}
+
+impl Node {
+    /// The first packet of a connection.
+    pub(crate) fn connect(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        connect: Connect,
+        actions: &mut Vec<Action>,
+    ) {
+        self.speak(id, &connect, actions);
+        let client_id = match self.admit(&connect) {
+            Ok(client_id) => client_id,
+            Err(refusal) => return self.refuse(id, &refusal, actions),
+        };
+        let limits = &self.config.limits;
+        let asked_expiry = expiry_asked(&connect);
+        let expiry = limits.session_expiry(asked_expiry);
+        let keep_alive = limits
+            .server_keep_alive(connect.keep_alive)
+            .filter(|_| connect.version == ProtocolVersion::V5);
+        let properties = ConnAckProperties {
+            session_expiry: (expiry != asked_expiry).then_some(expiry),
+            receive_maximum: Some(limits.receive_maximum),
+            packet_size_max: Some(limits.packet_size_max),
+            assigned_client_id: connect.client_id.is_empty().then(|| client_id.clone()),
+            topic_alias_maximum: Some(limits.topic_alias_maximum),
+            shared_subscription_available: Some(false),
+            server_keep_alive: keep_alive,
+            ..ConnAckProperties::default()
+        };
+        let keep_alive = keep_alive.unwrap_or(connect.keep_alive);
+        let (key, session_present) = self.take_session(now, &client_id, connect.clean_start, expiry, actions);
+        self.attach(
+            now,
+            id,
+            key,
+            Accepted {
+                connect,
+                expiry,
+                keep_alive,
+            },
+            actions,
+        );
+        actions.push(Action::Report(Report::Connected {
+            connection: id,
+            client_id,
+            session_present,
+        }));
+        let packet = Packet::ConnAck(Box::new(ConnAck {
+            session_present,
+            reason: ReasonCode::Success,
+            properties,
+        }));
+        self.after_commit(
+            now,
+            Waiter::Connack {
+                connection: id,
+                packet,
+            },
+            actions,
+        );
+    }
+
+    /// CONNACK with success: what had to be durable is.
+    pub(crate) fn accepted(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let Some(key) = connection.session() else { return };
+        connection.stage = Stage::Connected(key);
+        self.counters.answered(ReasonCode::Success);
+        actions.push(Action::Send {
+            connection: id,
+            packet,
+        });
+        actions.push(Action::Resume { connection: id });
+        self.resume(now, key, actions);
+    }
+
+    /// Takes over how the connection speaks.
+    fn speak(&mut self, id: ConnectionId, connect: &Connect, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let properties = &connect.properties;
+        connection.version = connect.version;
+        connection.wants_problem_information = properties.request_problem_information.unwrap_or(true);
+        connection.packet_size_max = properties.packet_size_max.unwrap_or(u32::MAX);
+        let packet_size_max = connection.packet_size_max;
+        actions.push(Action::Speak {
+            connection: id,
+            version: connect.version,
+            packet_size_max,
+        });
+        let limits = &self.config.limits;
+        if connect.version == ProtocolVersion::V5 {
+            connection.inbound_aliases = None;
+            let outbound = properties
+                .topic_alias_maximum
+                .unwrap_or(0)
+                .min(limits.topic_alias_outbound_max);
+            connection.outbound_aliases =
+                (outbound > 0).then(|| Box::new(topic_alias::Outbound::new(outbound)));
+            if limits.topic_alias_maximum > 0 {
+                connection.inbound_aliases =
+                    Some(Box::new(topic_alias::Inbound::new(limits.topic_alias_maximum)));
+            }
+        }
+    }
+
+    /// Whether the client may connect, and as whom.
+    fn admit(&mut self, connect: &Connect) -> Result<Text, Refusal> {
+        if self.connections.len() > self.config.limits.connections_max as usize {
+            return Err(Refusal {
+                reason: ReasonCode::ServerBusy,
+                why: "the limit of connections is reached",
+            });
+        }
+        if connect.properties.authentication_method.is_some() {
+            let why = "the Authentication Method is not supported";
+            return Err(Refusal {
+                reason: ReasonCode::BadAuthenticationMethod,
+                why,
+            });
+        }
+        if connect.client_id.is_empty() {
+            // [MQTT-3.1.3-8] of version 3.1.1.
+            if connect.version == ProtocolVersion::V311 && !connect.clean_start {
+                let why = "an empty client id needs Clean Session";
+                return Err(Refusal {
+                    reason: ReasonCode::ClientIdentifierNotValid,
+                    why,
+                });
+            }
+            return Ok(self.assign_client_id());
+        }
+        if self.sessions.find(&connect.client_id).is_none()
+            && self.sessions.len() >= self.config.limits.sessions_max as usize
+        {
+            return Err(Refusal {
+                reason: ReasonCode::QuotaExceeded,
+                why: "the limit of sessions is reached",
+            });
+        }
+        Ok(connect.client_id.detached())
+    }
+
+    /// [MQTT-3.1.3-6] [MQTT-3.2.2-16]
+    fn assign_client_id(&mut self) -> Text {
+        loop {
+            let random = self.random();
+            let client_id = Text::new(format!("statehold-{random:016x}")).expect("short and without U+0000");
+            if self.sessions.find(&client_id).is_none() {
+                return client_id;
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: ConnectionId, refusal: &Refusal, actions: &mut Vec<Action>) {
+        let Refusal { reason, why } = *refusal;
+        self.counters.answered(reason);
+        let explanation = self.explain(id, why);
+        let properties = ConnAckProperties {
+            explanation,
+            ..ConnAckProperties::default()
+        };
+        let packet = Packet::ConnAck(Box::new(ConnAck {
+            session_present: false,
+            reason,
+            properties,
+        }));
+        actions.push(Action::Send {
+            connection: id,
+            packet,
+        });
+        actions.push(Action::Report(Report::Refused {
+            connection: id,
+            reason,
+            why: why.to_owned(),
+        }));
+        self.close_unconnected(id, actions);
+    }
+
+    /// The Reason String, for those who want one. [MQTT-3.1.2-29]
+    pub(crate) fn explain(&self, id: ConnectionId, why: &str) -> Explanation {
+        let is_wanted = self
+            .connections
+            .get(id)
+            .is_some_and(|connection| connection.wants_problem_information);
+        let reason_string = if is_wanted { Text::new(why).ok() } else { None };
+        Explanation {
+            reason_string,
+            ..Explanation::default()
+        }
+    }
+
+    /// Finds or makes the session; ends whatever connection it has.
+    fn take_session(
+        &mut self,
+        now: Now,
+        client_id: &Text,
+        clean_start: bool,
+        expiry: u32,
+        actions: &mut Vec<Action>,
+    ) -> (SessionKey, bool) {
+        if let Some(key) = self.sessions.find(client_id) {
+            self.take_over(now, key, clean_start, actions);
+        }
+        match self.sessions.find(client_id) {
+            Some(key) if !clean_start => return (key, true),
+            Some(key) => self.discard_session(now, key, actions), // [MQTT-3.1.2-4]
+            None => {}
+        }
+        let number = self.sessions.next_number();
+        let session = Session::new(number, client_id.clone(), self.config.limits.of_session());
+        let entry = SessionEntry {
+            session,
+            connection: None,
+            expiry,
+            disconnected_at: None,
+            will: None,
+            route_place: 0,
+            route_mark: 0,
+        };
+        (self.sessions.insert(client_id, entry), false)
+    }
+
+    /// Ends the connection that a session has, because its client id connects again. [MQTT-3.1.4-3]
+    fn take_over(&mut self, now: Now, key: SessionKey, clean_start: bool, actions: &mut Vec<Action>) {
+        let Some(old) = self.sessions.get(key).and_then(|entry| entry.connection) else {
+            return;
+        };
+        self.counters.takeovers += 1;
+        let disconnect = Disconnect {
+            explanation: self.explain(old, "another connection uses this client id"),
+            ..Disconnect::new(ReasonCode::SessionTakenOver)
+        };
+        self.send_disconnect(old, disconnect, actions);
+        actions.push(Action::Close { connection: old });
+        // A session that goes on keeps a delayed will from firing; one that ends does not. [MQTT-3.1.3-9]
+        self.connection_ended(now, old, crate::closing::Ending::Abnormal, actions);
+        if clean_start && self.sessions.get(key).is_some() {
+            self.discard_session(now, key, actions);
+        }
+    }
+
+    /// Binds connection and session.
+    fn attach(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        accepted: Accepted,
+        actions: &mut Vec<Action>,
+    ) {
+        let Accepted {
+            connect,
+            expiry,
+            keep_alive,
+        } = accepted;
+        self.will_step(now, will::Event::Connected { session: key }, actions);
+        self.timers.cancel(TimerKey::Session(key));
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        entry.connection = Some(id);
+        entry.expiry = expiry;
+        entry.disconnected_at = None;
+        entry.will = connect.will.map(Box::new);
+        let receive_maximum = connect.properties.receive_maximum.unwrap_or(u16::MAX);
+        let is_durable = expiry > 0 || entry.session.is_durable();
+        entry.session.connect(receive_maximum, is_durable);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.stage = Stage::Accepting(key);
+            connection.silence_max =
+                (keep_alive > 0).then(|| Duration::from_millis(u64::from(keep_alive) * 1_500));
+            match connection.silence_max {
+                Some(silence_max) => self
+                    .timers
+                    .schedule(TimerKey::Connection(id), now.instant + silence_max),
+                None => {
+                    self.timers.cancel(TimerKey::Connection(id));
+                }
+            }
+        }
+        self.write_session(now, key);
+    }
+
+    /// Writes the session's record, if it has one.
+    pub(crate) fn write_session(&mut self, now: Now, key: SessionKey) {
+        let Some(entry) = self.sessions.get(key) else {
+            return;
+        };
+        if entry.session.is_durable() {
+            // A will that waits for its delay belongs to the record until it is published.
+            let will = entry.will.as_deref().or_else(|| self.wills.get(key));
+            let record = entry.session.record(now, entry.expiry, will.cloned());
+            self.commits
+                .write(records::session::put(&entry.session.client_id, &record));
+        }
+    }
+}
+
+/// The Session Expiry Interval asked for; 3.1.1 knows only "ends now" and "never ends".
+fn expiry_asked(connect: &Connect) -> u32 {
+    match connect.version {
+        ProtocolVersion::V5 => connect.properties.session_expiry.unwrap_or(0),
+        ProtocolVersion::V311 if connect.clean_start => 0,
+        ProtocolVersion::V311 => u32::MAX,
+    }
+}

@@ -1,0 +1,227 @@
+//! Between the node and its state store: requests go in, answers and notifications become messages.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use protocol::packet::{Ack, ProtocolVersion, Publish, QoS};
+use protocol::properties::MessageProperties;
+use protocol::state_store::{Notification, notification_topic};
+use protocol::{ReasonCode, TopicName};
+use smallvec::SmallVec;
+use store::{Change, Effect};
+
+use crate::acks::Acknowledgement;
+use crate::ids::{ConnectionId, SessionKey};
+use crate::message::{Delivery, Message};
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::publishing::Keeping;
+use crate::report::Report;
+use crate::state_store_service::{
+    Answer, Asker, Checked, Output, Refused, Remark, check, check_envelope, properties,
+};
+
+impl Node {
+    /// PUBLISH to the invoke topic.
+    pub(crate) fn received_invoke(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        publish: Publish,
+        actions: &mut Vec<Action>,
+    ) {
+        let (Some(connection), Some(entry)) = (self.connections.get_mut(id), self.sessions.get(key)) else {
+            return;
+        };
+        match check_envelope(&publish, connection.version) {
+            Ok(()) => {}
+            Err(Refused::NotARequest(why)) => {
+                return self.not_a_request(now, id, key, &publish, why, actions);
+            }
+            Err(Refused::ResponseTopic(why)) => {
+                return self.disconnect(now, id, ReasonCode::TopicNameInvalid, why, actions);
+            }
+            Err(Refused::Expired) => {
+                self.counters.store_expired += 1;
+                return self.acknowledge_request(now, id, &publish, ReasonCode::Success, None, actions);
+            }
+        }
+        let Some(packet_id) = publish.packet_id else {
+            return;
+        };
+        let asker = Asker {
+            connection: id,
+            client_id: entry.session.client_id.as_str(),
+            watcher: self.service.watcher(id.0),
+            ack: connection.acks.open(),
+            packet_id,
+        };
+        match check(now, asker, publish, self.service.dialect()) {
+            Checked::Call(call) => {
+                connection.has_watches |= call.is_watch();
+                self.with_service(now, actions, |service, outputs| service.call(now, call, outputs));
+            }
+            Checked::Refused(answer, remark) => {
+                if let Remark::ClockAhead(ahead_ms) = remark {
+                    self.counters.store_clock_ahead += 1;
+                    let client_id = entry.session.client_id.clone();
+                    actions.push(Action::Report(Report::ClockAhead {
+                        connection: id,
+                        client_id,
+                        ahead_ms,
+                    }));
+                }
+                self.answer(now, answer, actions);
+            }
+        }
+    }
+
+    /// What comes out of the state store.
+    pub(crate) fn state_store_output(&mut self, now: Now, output: Output, actions: &mut Vec<Action>) {
+        match output {
+            Output::Persist(ticket, writes) => {
+                let ticket = self.commits.log(ticket);
+                actions.push(Action::Persist { ticket, writes });
+            }
+            Output::Snapshot { index, term, image } => actions.push(Action::Snapshot { index, term, image }),
+            Output::Answer(answer) => self.answer(now, answer, actions),
+            Output::Effect(effect) => self.notify(now, effect, actions),
+        }
+    }
+
+    /// Sends the response, then acknowledges the request.
+    fn answer(&mut self, now: Now, answer: Answer, actions: &mut Vec<Action>) {
+        self.counters.decided(answer.verb, answer.is_error);
+        actions.push(Action::Decided {
+            verb: answer.verb,
+            took: answer.took,
+        });
+        let ack = Acknowledgement::PubAck(Ack::new(answer.packet_id, ReasonCode::Success));
+        let (connection, sequence) = (answer.connection, answer.ack);
+        if let Some(message) = response(now, answer) {
+            self.publish_message(now, Arc::new(message), Keeping::Memory, actions);
+        }
+        self.acknowledge(connection, sequence, ack, actions);
+    }
+
+    /// Hands a key's change to the session of the client that watches it.
+    fn notify(&mut self, now: Now, effect: Effect, actions: &mut Vec<Action>) {
+        let Effect::Changed {
+            watcher,
+            dialect,
+            key,
+            change,
+            version,
+        } = effect;
+        let id = ConnectionId(watcher.connection);
+        let Some(session) = self
+            .connections
+            .get(id)
+            .and_then(crate::connection::Connection::session)
+        else {
+            return;
+        };
+        let Some(entry) = self.sessions.get(session) else {
+            return;
+        };
+        let Some(topic) = notification_topic(entry.session.client_id.as_str(), &key) else {
+            return;
+        };
+        let payload = match change {
+            Change::Set { value } => Notification::Set { value }.encode(dialect),
+            Change::Delete => Notification::Delete.encode(dialect),
+        };
+        let mut message = own_message(now, topic, payload);
+        message.properties.user_properties = properties::of_notification(version);
+        self.counters.store_notifications += 1;
+        let delivery = Delivery {
+            message: Arc::new(message),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            subscription_ids: SmallVec::new(),
+            durable: None,
+            is_volatile: true,
+            dup: false,
+        };
+        self.deliver(now, session, delivery, actions);
+    }
+
+    /// A PUBLISH to the invoke topic that is no request: refused as far as the client can be told.
+    fn not_a_request(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        publish: &Publish,
+        why: &'static str,
+        actions: &mut Vec<Action>,
+    ) {
+        self.counters.store_not_requests += 1;
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let reason = match connection.version {
+            ProtocolVersion::V5 => ReasonCode::ImplementationSpecificError,
+            ProtocolVersion::V311 => ReasonCode::Success,
+        };
+        if !std::mem::replace(&mut connection.has_sent_no_request, true)
+            && let Some(entry) = self.sessions.get(key)
+        {
+            let client_id = entry.session.client_id.clone();
+            actions.push(Action::Report(Report::PublishRefused {
+                connection: id,
+                client_id,
+                reason,
+                why,
+            }));
+        }
+        self.acknowledge_request(now, id, publish, reason, Some(why), actions);
+    }
+
+    fn acknowledge_request(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        publish: &Publish,
+        reason: ReasonCode,
+        why: Option<&str>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(packet_id) = publish.packet_id else {
+            return;
+        };
+        let ack = Ack::new(packet_id, reason);
+        let ack = why.map_or(ack.clone(), |why| self.refusing_ack(id, ack, why));
+        self.confirm(now, id, publish.qos, ack, actions);
+    }
+}
+
+/// The response to a request, or `None` if it comes too late to be of use.
+fn response(now: Now, answer: Answer) -> Option<Message> {
+    let topic = TopicName::parse(answer.response_topic).ok()?;
+    if answer.expires_at.is_some_and(|at| at <= now.instant) {
+        return None;
+    }
+    let mut message = own_message(now, topic, answer.payload);
+    message.expires_at = answer.expires_at;
+    message.properties.correlation_data = Some(answer.correlation_data);
+    message.properties.user_properties = match (answer.unsupported_version, answer.version) {
+        (Some(asked), _) => properties::of_unsupported_version(&asked),
+        (None, version) => properties::of_response(version),
+    };
+    Some(message)
+}
+
+fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
+    Message {
+        topic,
+        payload,
+        properties: MessageProperties::default(),
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        publisher: None,
+        expires_at: None,
+        received_at: now.instant,
+    }
+}

@@ -1,0 +1,476 @@
+//! One cluster member as a state machine.
+//!
+//! [`Node::step`] takes what happened and says what to do; nothing here reads a clock, a socket or a disk. This
+//! file only routes: connecting is in `handshake.rs`, messages in `publishing.rs` and `delivery.rs`, subscriptions
+//! in `subscribing.rs`, the end of connections in `closing.rs`, the state store in `state_store_service.rs`.
+//!
+//! Invariant: whatever tells somebody "done" leaves only after [`Event::Durable`] for all it depends on.
+
+use std::time::{Duration, Instant};
+
+use cluster::{Index, Term, Write};
+use protocol::Packet;
+use protocol::packet::{DecodeError, ProtocolVersion};
+use store::Image;
+
+use crate::acks::{AckSequence, Acknowledgement};
+use crate::commits::{Commits, Committed, DiskTicket};
+use crate::connection::{Connection, Connections, SEND_BUDGET, Stage};
+use crate::counters::{Counters, Gauges};
+use crate::delivery::OutgoingPublish;
+use crate::ids::{ConnectionId, SessionKey, SessionNumber};
+use crate::limits::Limits;
+use crate::now::Now;
+use crate::report::Report;
+use crate::retained::Retained;
+use crate::session::Written;
+use crate::sessions::Sessions;
+use crate::state_store_service::{Output, StateStoreService, Verb};
+use crate::subscriptions::Subscriptions;
+use crate::timers::Timers;
+use crate::will::{self, PendingWills};
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A client opened a network connection.
+    Opened {
+        /// Chosen by the driver; its slot is free.
+        connection: ConnectionId,
+    },
+    /// A packet came.
+    Received {
+        /// On which connection.
+        connection: ConnectionId,
+        /// Which.
+        packet: Packet,
+    },
+    /// Bytes came that are no packet; nothing more is read from the connection.
+    Violated {
+        /// On which connection.
+        connection: ConnectionId,
+        /// What is wrong with them.
+        error: DecodeError,
+    },
+    /// The network connection is gone.
+    Lost {
+        /// Which.
+        connection: ConnectionId,
+    },
+    /// The answer to [`Action::ReportDrained`]: the socket took what it had been given.
+    Drained {
+        /// Which.
+        connection: ConnectionId,
+    },
+    /// The writes of `ticket` and of all tickets before it are durable.
+    Durable {
+        /// The latest.
+        ticket: DiskTicket,
+    },
+    /// A snapshot could not be written; the log still has everything.
+    SnapshotFailed,
+    /// A snapshot of the state store is durable.
+    SnapshotWritten {
+        /// Of which log position.
+        index: Index,
+        /// And its term.
+        term: Term,
+    },
+    /// Everything that had arrived was given to the node: time to send out what was collected.
+    Flush,
+    /// The server stops: say goodbye to all clients.
+    Stop,
+    /// The time of [`Node::deadline`] has come.
+    Timeout,
+}
+
+/// What to do. Actions for one connection, and [`Action::Persist`]s, are carried out in their order.
+#[derive(Debug)]
+pub enum Action {
+    /// From here on the connection speaks this version and accepts packets of at most so many bytes.
+    Speak {
+        /// Which connection.
+        connection: ConnectionId,
+        /// Its protocol.
+        version: ProtocolVersion,
+        /// Bytes.
+        packet_size_max: u32,
+    },
+    /// Send a packet.
+    Send {
+        /// To which connection.
+        connection: ConnectionId,
+        /// What.
+        packet: Packet,
+    },
+    /// Send a message.
+    Publish {
+        /// To which connection.
+        connection: ConnectionId,
+        /// What.
+        publish: OutgoingPublish,
+    },
+    /// Read on: [`Node::is_reading`] turned true.
+    Resume {
+        /// Which connection.
+        connection: ConnectionId,
+    },
+    /// Answer with [`Event::Drained`] when the socket has taken everything.
+    ReportDrained {
+        /// Which connection.
+        connection: ConnectionId,
+    },
+    /// Close after everything was sent.
+    Close {
+        /// Which connection.
+        connection: ConnectionId,
+    },
+    /// Make these writes durable, in the order of tickets, then answer with [`Event::Durable`].
+    Persist {
+        /// For the answer.
+        ticket: DiskTicket,
+        /// One atomic batch.
+        writes: Vec<Write>,
+    },
+    /// Write a snapshot of the state store, then answer with [`Event::SnapshotWritten`].
+    Snapshot {
+        /// Log position of the image.
+        index: Index,
+        /// Its term.
+        term: Term,
+        /// The frozen store.
+        image: Image,
+    },
+    /// A state store request was answered, for figures.
+    Decided {
+        /// What it asked for.
+        verb: Verb,
+        /// From receiving it to its answer.
+        took: Duration,
+    },
+    /// Tell the operator.
+    Report(Report),
+}
+
+/// Settings of a node.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// All limits.
+    pub limits: Limits,
+    /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
+    pub seed: u64,
+}
+
+/// Who waits for the disk.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    /// A received PUBLISH whose effects are in the batch.
+    Ack {
+        connection: ConnectionId,
+        sequence: AckSequence,
+        acknowledgement: Acknowledgement,
+    },
+    /// A CONNECT whose session is in the batch.
+    Connack {
+        connection: ConnectionId,
+        packet: Packet,
+    },
+    /// A session that may send more when its records are in place.
+    Records {
+        session: SessionKey,
+        number: SessionNumber,
+        written: Written,
+    },
+    /// Anything else for one connection.
+    Act {
+        connection: ConnectionId,
+        action: Action,
+    },
+}
+
+/// What a timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum TimerKey {
+    /// The first packet, and later silence.
+    Connection(ConnectionId),
+    /// The session's expiry after its connection ended.
+    Session(SessionKey),
+}
+
+/// A cluster member: connections, sessions, subscriptions, retained messages and the state store.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) config: NodeConfig,
+    pub(crate) connections: Connections,
+    pub(crate) sessions: Sessions,
+    pub(crate) subscriptions: Subscriptions,
+    pub(crate) retained: Retained,
+    pub(crate) wills: PendingWills,
+    pub(crate) timers: Timers<TimerKey>,
+    pub(crate) commits: Commits<Waiter>,
+    pub(crate) service: StateStoreService,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) routes: crate::publishing::RouteScratch,
+    pub(crate) counters: Counters,
+    pub(crate) is_stopping: bool,
+    pub(crate) random: u64,
+}
+
+impl Node {
+    /// Works through one event.
+    pub fn step(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            Event::Opened { connection } => self.opened(now, connection),
+            Event::Received { connection, packet } => self.received(now, connection, packet, actions),
+            Event::Violated { connection, error } => self.violated(now, connection, error, actions),
+            Event::Lost { connection } => self.lost(now, connection, actions),
+            Event::Drained { connection } => self.drained(now, connection, actions),
+            Event::Durable { ticket } => self.durable(now, ticket, actions),
+            Event::SnapshotWritten { index, term } => {
+                self.with_service(now, actions, |service, outputs| {
+                    service.snapshot_written(now, index, term, outputs)
+                });
+            }
+            Event::SnapshotFailed => self.service.snapshot_failed(),
+            Event::Flush => self.flush(now, actions),
+            Event::Stop => self.stop(now, actions),
+            Event::Timeout => self.timeout(now, actions),
+        }
+    }
+
+    /// When the node must be stepped with [`Event::Timeout`] next.
+    pub fn deadline(&self, now: Now) -> Option<Instant> {
+        let deadlines = [
+            self.timers.next(),
+            self.wills.deadline(),
+            self.retained.next_expiry(),
+            self.service.deadline(now),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// False while a connection's next packets must wait; [`Action::Resume`] ends it.
+    pub fn is_reading(&self, connection: ConnectionId) -> bool {
+        self.connections
+            .get(connection)
+            .is_some_and(|connection| !matches!(connection.stage, Stage::Accepting(_)))
+    }
+
+    /// False while the state store cannot decide anything.
+    pub fn is_available(&self) -> bool {
+        self.service.is_available()
+    }
+
+    /// What was counted since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What there is at this moment.
+    pub fn gauges(&self) -> Gauges {
+        let usage = self.service.store().usage();
+        let totals = self.sessions.totals();
+        Gauges {
+            connections: self.connections.len(),
+            sessions: self.sessions.len(),
+            subscriptions: self.subscriptions.len(),
+            retained_messages: self.retained.len(),
+            retained_bytes: self.retained.bytes(),
+            sessions_connected: totals.connected,
+            queued_messages: totals.queued_messages,
+            queued_bytes: totals.queued_bytes,
+            inflight: totals.inflight,
+            log_applied: self.service.replica().applied().index.0,
+            log_term: self.service.replica().term().0,
+            log_bytes: self.service.replica().log_bytes(),
+            store: usage,
+            store_quota: self.service.store().quota(),
+            store_requests_waiting: self.service.pending_len(),
+        }
+    }
+
+    /// A number that clients cannot guess, from the seed.
+    pub(crate) fn random(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood 2014): every seed gives a full period.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn opened(&mut self, now: Now, id: ConnectionId) {
+        self.connections.insert(Connection::new(id, now.instant));
+        self.timers.schedule(
+            TimerKey::Connection(id),
+            now.instant + self.config.limits.connect_timeout,
+        );
+        self.counters.connections_opened += 1;
+    }
+
+    fn received(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.last_received = now.instant;
+        let key = match (connection.stage, packet) {
+            (Stage::AwaitingConnect, Packet::Connect(connect)) => {
+                return self.connect(now, id, *connect, actions);
+            }
+            // [MQTT-3.1.0-1]: nothing but a close answers another first packet.
+            (Stage::AwaitingConnect, _) => return self.close_unconnected(id, actions),
+            (Stage::Accepting(key) | Stage::Connected(key), packet) => {
+                self.received_connected(now, id, key, packet, actions);
+                key
+            }
+        };
+        self.pump(now, key, actions);
+    }
+
+    fn received_connected(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        packet: Packet,
+        actions: &mut Vec<Action>,
+    ) {
+        match packet {
+            Packet::Publish(publish) => self.received_publish(now, id, key, publish, actions),
+            Packet::PubAck(ack) => self.received_puback(key, &ack),
+            Packet::PubRec(ack) => self.received_pubrec(now, id, key, &ack, actions),
+            Packet::PubRel(ack) => self.received_pubrel(now, id, key, &ack, actions),
+            Packet::PubComp(ack) => self.received_pubcomp(key, &ack),
+            Packet::Subscribe(subscribe) => self.received_subscribe(now, id, key, subscribe, actions),
+            Packet::Unsubscribe(unsubscribe) => self.received_unsubscribe(now, id, key, unsubscribe, actions),
+            Packet::PingReq => actions.push(Action::Send {
+                connection: id,
+                packet: Packet::PingResp,
+            }),
+            Packet::Disconnect(disconnect) => self.received_disconnect(now, id, key, &disconnect, actions),
+            Packet::Connect(_) => self.protocol_error(now, id, "a second CONNECT", actions), // [MQTT-3.1.0-2]
+            Packet::Auth(_) => self.protocol_error(now, id, "AUTH without an Authentication Method", actions),
+            Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
+                self.protocol_error(now, id, "a packet that only servers send", actions);
+            }
+        }
+    }
+
+    fn drained(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.is_congested = false;
+        connection.send_budget = SEND_BUDGET;
+        if let Some(key) = connection.session() {
+            self.pump(now, key, actions);
+        }
+    }
+
+    fn durable(&mut self, now: Now, ticket: DiskTicket, actions: &mut Vec<Action>) {
+        while let Some(committed) = self.commits.durable(ticket) {
+            match committed {
+                Committed::Records(waiters) => {
+                    for waiter in waiters {
+                        self.release(now, waiter, actions);
+                    }
+                }
+                Committed::Log(ticket) => {
+                    self.with_service(now, actions, |service, outputs| {
+                        service.persisted(now, ticket, outputs)
+                    });
+                }
+            }
+        }
+    }
+
+    /// Lets `waiter` go on when everything written so far is durable.
+    pub(crate) fn after_commit(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
+        if let Some(waiter) = self.commits.wait(waiter) {
+            self.release(now, waiter, actions);
+        }
+    }
+
+    fn release(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
+        match waiter {
+            Waiter::Ack {
+                connection,
+                sequence,
+                acknowledgement,
+            } => {
+                self.acknowledge(connection, sequence, acknowledgement, actions);
+            }
+            Waiter::Connack { connection, packet } => self.accepted(now, connection, packet, actions),
+            Waiter::Records {
+                session,
+                number,
+                written,
+            } => {
+                let Some(entry) = self.sessions.get_mut(session) else {
+                    return;
+                };
+                if entry.session.number == number {
+                    entry.session.persisted(written);
+                    self.pump(now, session, actions);
+                }
+            }
+            Waiter::Act { connection, action } => {
+                if self.connections.get(connection).is_some() {
+                    actions.push(action);
+                }
+            }
+        }
+    }
+
+    /// Decides a received PUBLISH.
+    pub(crate) fn acknowledge(
+        &mut self,
+        id: ConnectionId,
+        sequence: AckSequence,
+        acknowledgement: Acknowledgement,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.acks.decide(sequence, acknowledgement, |ready| {
+            actions.push(Action::Send {
+                connection: id,
+                packet: ready.into(),
+            });
+        });
+    }
+
+    fn flush(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.with_service(now, actions, |service, outputs| service.flush(now, outputs));
+        if let Some((ticket, writes)) = self.commits.close() {
+            actions.push(Action::Persist { ticket, writes });
+        }
+    }
+
+    fn timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
+        while let Some(timer) = self.timers.due(now.instant) {
+            match timer {
+                TimerKey::Connection(id) => self.connection_timer(now, id, actions),
+                TimerKey::Session(key) => self.session_expired(now, key, actions),
+            }
+        }
+        self.will_step(now, will::Event::Timeout, actions);
+        self.drop_expired_retained(now);
+        self.with_service(now, actions, |service, outputs| service.timeout(now, outputs));
+    }
+
+    /// Lets the state store work, and delivers what comes out of it.
+    pub(crate) fn with_service(
+        &mut self,
+        now: Now,
+        actions: &mut Vec<Action>,
+        work: impl FnOnce(&mut StateStoreService, &mut Vec<Output>),
+    ) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        work(&mut self.service, &mut outputs);
+        for output in outputs.drain(..) {
+            self.state_store_output(now, output, actions);
+        }
+        self.outputs = outputs;
+    }
+}

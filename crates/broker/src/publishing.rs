@@ -1,0 +1,355 @@
+//! Messages in: from a PUBLISH to the sessions it is for.
+
+use std::sync::Arc;
+
+use protocol::packet::{Ack, ProtocolVersion, Publish, QoS, SubscriptionId};
+use protocol::state_store::{INVOKE_TOPIC, is_reserved};
+use protocol::{ReasonCode, TopicName};
+use smallvec::SmallVec;
+
+use crate::acks::Acknowledgement;
+use crate::ids::{ConnectionId, SessionKey};
+use crate::message::{Delivery, Message};
+use crate::node::{Action, Node, Waiter};
+use crate::now::Now;
+use crate::records;
+use crate::report::Report;
+
+/// Whether persistent sessions keep a message over a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// On disk, before its publisher hears of success.
+    Durable,
+    /// In memory. Replies of the state store: whoever misses one sends its request again.
+    Memory,
+}
+
+/// One session that a message is for, over all its subscriptions that match.
+#[derive(Debug)]
+struct Route {
+    session: SessionKey,
+    qos: QoS,
+    retain: bool,
+    subscription_ids: SmallVec<[SubscriptionId; 1]>,
+}
+
+/// Memory that every publish uses again.
+#[derive(Debug, Default)]
+pub(crate) struct RouteScratch {
+    routes: Vec<Route>,
+    mark: u64,
+}
+
+impl Node {
+    /// PUBLISH from a client.
+    pub(crate) fn received_publish(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        mut publish: Publish,
+        actions: &mut Vec<Action>,
+    ) {
+        self.counters.received(publish.qos, publish.payload.len());
+        if publish.qos != QoS::AtMostOnce && self.is_receive_maximum_exceeded(id, key) {
+            let why = "more messages without acknowledgement than the server's Receive Maximum";
+            return self.disconnect(now, id, ReasonCode::ReceiveMaximumExceeded, why, actions);
+        }
+        let topic = match self.resolve_topic(id, &mut publish) {
+            Ok(topic) => topic,
+            Err((reason, why)) => return self.disconnect(now, id, reason, why, actions),
+        };
+        if topic.as_str() == INVOKE_TOPIC {
+            return self.received_invoke(now, id, key, publish, actions);
+        }
+        if let Some((reason, why)) = self.refusal_of(&topic) {
+            return self.refuse_publish(now, id, key, &publish, reason, why, actions);
+        }
+        if publish.qos == QoS::ExactlyOnce && self.is_received_again(now, id, key, &publish, actions) {
+            return;
+        }
+        let (qos, packet_id) = (publish.qos, publish.packet_id);
+        let message = Message::from_publish(publish, topic, Some(key), now);
+        let reason = self.publish_message(now, Arc::new(message), Keeping::Durable, actions);
+        let Some(packet_id) = packet_id else { return };
+        self.confirm(now, id, qos, Ack::new(packet_id, reason), actions);
+    }
+
+    /// Routes a message and keeps it as its topic's retained message if it asks for that.
+    pub(crate) fn publish_message(
+        &mut self,
+        now: Now,
+        message: Arc<Message>,
+        keeping: Keeping,
+        actions: &mut Vec<Action>,
+    ) -> ReasonCode {
+        let reason = if message.retain {
+            self.retain(now, &message)
+        } else {
+            ReasonCode::Success
+        };
+        let mut scratch = std::mem::take(&mut self.routes);
+        self.find_routes(&message, &mut scratch);
+        let message = if self.is_kept_by_any(&scratch) {
+            Arc::new(message.detached())
+        } else {
+            message
+        };
+        for route in scratch.routes.drain(..) {
+            let delivery = Delivery {
+                message: Arc::clone(&message),
+                qos: route.qos,
+                retain: route.retain,
+                subscription_ids: route.subscription_ids,
+                durable: None,
+                is_volatile: keeping == Keeping::Memory,
+                dup: false,
+            };
+            self.deliver(now, route.session, delivery, actions);
+        }
+        self.routes = scratch;
+        reason
+    }
+
+    /// The first acknowledgement of a received message, when all that it promises is durable.
+    pub(crate) fn confirm(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        qos: QoS,
+        ack: Ack,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let sequence = connection.acks.open();
+        let acknowledgement = acknowledgement(qos, ack);
+        self.after_commit(
+            now,
+            Waiter::Ack {
+                connection: id,
+                sequence,
+                acknowledgement,
+            },
+            actions,
+        );
+    }
+
+    /// Refuses a message without ending the connection; at QoS 0 nobody can be told.
+    #[expect(clippy::too_many_arguments, reason = "all of it is needed to say no")]
+    fn refuse_publish(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        publish: &Publish,
+        reason: ReasonCode,
+        why: &'static str,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(entry) = self.sessions.get(key) {
+            let client_id = entry.session.client_id.clone();
+            actions.push(Action::Report(Report::PublishRefused {
+                connection: id,
+                client_id,
+                reason,
+                why,
+            }));
+        }
+        let Some(packet_id) = publish.packet_id else {
+            return;
+        };
+        let ack = self.refusing_ack(id, Ack::new(packet_id, reason), why);
+        self.confirm(now, id, publish.qos, ack, actions);
+    }
+
+    /// Adds the Reason String for those who want one.
+    pub(crate) fn refusing_ack(&self, id: ConnectionId, ack: Ack, why: &str) -> Ack {
+        let explanation = self.explain(id, why);
+        let is_v5 = self
+            .connections
+            .get(id)
+            .is_some_and(|connection| connection.version == ProtocolVersion::V5);
+        let explanation = (is_v5 && explanation.reason_string.is_some()).then(|| Box::new(explanation));
+        Ack { explanation, ..ack }
+    }
+
+    /// [MQTT-3.3.4-7] [MQTT-3.3.4-8]; a 3.1.1 client cannot know the limit, so it is only held to the protocol's own.
+    fn is_receive_maximum_exceeded(&self, id: ConnectionId, key: SessionKey) -> bool {
+        let Some(connection) = self.connections.get(id) else {
+            return false;
+        };
+        let Some(entry) = self.sessions.get(key) else {
+            return false;
+        };
+        let limit = match connection.version {
+            ProtocolVersion::V5 => self.config.limits.receive_maximum,
+            ProtocolVersion::V311 => u16::MAX,
+        };
+        connection.acks.len() + entry.session.received.len() >= usize::from(limit)
+    }
+
+    fn resolve_topic(
+        &mut self,
+        id: ConnectionId,
+        publish: &mut Publish,
+    ) -> Result<TopicName, (ReasonCode, &'static str)> {
+        if publish.topic_alias.is_some() {
+            let aliases = self
+                .connections
+                .get_mut(id)
+                .and_then(|connection| connection.inbound_aliases.as_mut());
+            let Some(aliases) = aliases else {
+                return Err((ReasonCode::TopicAliasInvalid, "topic aliases are not accepted"));
+            };
+            let why = "the topic alias is above the maximum or stands for no topic";
+            return aliases.resolve(publish).map_err(|reason| (reason, why));
+        }
+        let topic = TopicName::parse(publish.topic.clone());
+        let topic = topic.map_err(|_| {
+            (
+                ReasonCode::TopicNameInvalid,
+                "the topic name is empty or has wildcards",
+            )
+        })?;
+        let is_allowed = self.config.limits.allow_topic(topic.as_str());
+        if !is_allowed && publish.qos == QoS::AtMostOnce {
+            return Err((ReasonCode::TopicNameInvalid, TOPIC_TOO_LONG));
+        }
+        Ok(topic)
+    }
+
+    /// Topics that clients may not publish to.
+    fn refusal_of(&self, topic: &TopicName) -> Option<(ReasonCode, &'static str)> {
+        if !self.config.limits.allow_topic(topic.as_str()) {
+            return Some((ReasonCode::TopicNameInvalid, TOPIC_TOO_LONG));
+        }
+        if is_reserved(topic.as_str()) {
+            return Some((
+                ReasonCode::NotAuthorized,
+                "the topic is reserved for notifications of the state store",
+            ));
+        }
+        if topic.as_str().starts_with("$SYS/") || topic.as_str() == "$SYS" {
+            return Some((
+                ReasonCode::NotAuthorized,
+                "topics below $SYS are the server's own",
+            ));
+        }
+        None
+    }
+
+    /// QoS 2: notes the packet id; one that is known already was routed already. [MQTT-4.3.3-10]
+    fn is_received_again(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        publish: &Publish,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let (Some(packet_id), Some(entry)) = (publish.packet_id, self.sessions.get_mut(key)) else {
+            return false;
+        };
+        if !entry.session.received.insert(packet_id) {
+            self.confirm(
+                now,
+                id,
+                QoS::ExactlyOnce,
+                Ack::new(packet_id, ReasonCode::Success),
+                actions,
+            );
+            return true;
+        }
+        if entry.session.is_durable() {
+            self.commits
+                .write(records::received::put(entry.session.number, packet_id));
+        }
+        false
+    }
+
+    /// [MQTT-3.3.1-5] [MQTT-3.3.1-6]
+    fn retain(&mut self, now: Now, message: &Arc<Message>) -> ReasonCode {
+        if message.payload.is_empty() {
+            if self.retained.remove(&message.topic).is_some() {
+                self.commits.write(records::retained::remove(&message.topic));
+            }
+            return ReasonCode::Success;
+        }
+        let message = Arc::new(message.detached());
+        match self.retained.set(Arc::clone(&message)) {
+            Err(_) => {
+                self.counters.dropped.retained_full += 1;
+                ReasonCode::QuotaExceeded
+            }
+            Ok(_) => {
+                self.commits.write(records::retained::put(&message, now));
+                ReasonCode::Success
+            }
+        }
+    }
+
+    /// Retained messages whose Message Expiry Interval has passed are gone. [MQTT-3.3.2-5]
+    pub(crate) fn drop_expired_retained(&mut self, now: Now) {
+        while let Some(message) = self.retained.pop_expired(now) {
+            self.commits.write(records::retained::remove(&message.topic));
+        }
+    }
+
+    /// Collects the sessions with a matching subscription, each once.
+    ///
+    /// Overlapping subscriptions give one delivery with the highest QoS and all subscription identifiers.
+    /// [MQTT-3.3.4-2] [MQTT-3.3.4-3]
+    fn find_routes(&mut self, message: &Message, scratch: &mut RouteScratch) {
+        scratch.mark += 1;
+        let mark = scratch.mark;
+        let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
+        subscriptions.matches(message.topic.as_str(), &mut |session, subscription| {
+            // [MQTT-3.8.3-3]
+            if subscription.options.no_local && message.publisher == Some(session) {
+                return;
+            }
+            let Some(entry) = sessions.get_mut(session) else {
+                return;
+            };
+            if entry.route_mark != mark {
+                entry.route_mark = mark;
+                entry.route_place = u32::try_from(scratch.routes.len()).expect("fewer than 2^32 sessions");
+                let route = Route {
+                    session,
+                    qos: QoS::AtMostOnce,
+                    retain: false,
+                    subscription_ids: SmallVec::new(),
+                };
+                scratch.routes.push(route);
+            }
+            let route = &mut scratch.routes[entry.route_place as usize];
+            route.qos = route.qos.max(subscription.options.qos.min(message.qos));
+            route.retain |= subscription.options.retain_as_published && message.retain;
+            route.subscription_ids.extend(subscription.id);
+        });
+    }
+
+    /// Whether the message stays here longer than this step, and must not keep a receive buffer alive.
+    fn is_kept_by_any(&self, scratch: &RouteScratch) -> bool {
+        scratch.routes.iter().any(|route| {
+            let Some(entry) = self.sessions.get(route.session) else {
+                return false;
+            };
+            let connection = entry.connection.and_then(|id| self.connections.get(id));
+            let is_sent_at_once = connection.is_some_and(|connection| !connection.is_congested);
+            route.qos != QoS::AtMostOnce && (!is_sent_at_once || entry.session.queue_len() > 0)
+        })
+    }
+}
+
+/// What a client is told whose topic name passes the limits.
+const TOPIC_TOO_LONG: &str = "the topic name is too long or has too many levels";
+
+fn acknowledgement(qos: QoS, ack: Ack) -> Acknowledgement {
+    match qos {
+        QoS::ExactlyOnce => Acknowledgement::PubRec(ack),
+        QoS::AtMostOnce | QoS::AtLeastOnce => Acknowledgement::PubAck(ack),
+    }
+}

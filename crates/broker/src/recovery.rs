@@ -1,0 +1,243 @@
+//! From what is on disk to a node that runs.
+//!
+//! The caller reads the keyspaces in the order of [`Recovery::KEYSPACES`] and gives each record to
+//! [`Recovery::record`]; [`Recovery::start`] makes the node. A connection that the disk still knows was cut by the end
+//! of the process: it ends now, so wills and expiry intervals run from here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::Write;
+use cluster::replica::{self, Replica};
+use cluster::write::Keyspace;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use store::Store;
+
+use crate::commits::Commits;
+use crate::connection::Connections;
+use crate::counters::Counters;
+use crate::ids::{SessionKey, SessionNumber};
+use crate::node::{Action, Node, NodeConfig, TimerKey};
+use crate::now::Now;
+use crate::publishing::RouteScratch;
+use crate::records::session::Presence;
+use crate::records::{self, RecordError};
+use crate::retained::Retained;
+use crate::session::Session;
+use crate::sessions::{SessionEntry, Sessions};
+use crate::state_store_service::{StateStoreConfig, StateStoreService};
+use crate::subscriptions::Subscriptions;
+use crate::timers::Timers;
+use crate::will::{self, PendingWills};
+
+/// The state store as it was recovered.
+#[derive(Debug)]
+pub struct RecoveredStore {
+    /// Its settings.
+    pub config: StateStoreConfig,
+    /// As of the snapshot, or empty.
+    pub store: Store,
+    /// With the log behind it.
+    pub replica: Replica,
+    /// What [`Replica::new`] wanted done.
+    pub started: Vec<replica::Action>,
+}
+
+/// Collects records until the node can be made.
+#[derive(Debug)]
+pub struct Recovery {
+    now: Now,
+    config: NodeConfig,
+    sessions: Sessions,
+    by_number: HashMap<SessionNumber, SessionKey, FixedState>,
+    subscriptions: Subscriptions,
+    retained: Retained,
+    /// Ended while nobody ran, or left over: to be removed.
+    leftovers: Vec<Write>,
+    discarded: Vec<SessionKey>,
+    lost: Vec<SessionKey>,
+}
+
+impl Recovery {
+    /// The order in which keyspaces are to be read.
+    pub const KEYSPACES: [Keyspace; 5] = [
+        Keyspace::Sessions,
+        Keyspace::Subscriptions,
+        Keyspace::Queue,
+        Keyspace::Received,
+        Keyspace::Retained,
+    ];
+
+    /// Nothing read yet. `incarnation` is this run's.
+    pub fn new(now: Now, config: NodeConfig, incarnation: u32) -> Self {
+        Self {
+            now,
+            sessions: Sessions::new(config.seed, incarnation),
+            by_number: HashMap::with_hasher(FixedState::with_seed(config.seed)),
+            subscriptions: Subscriptions::new(config.seed),
+            retained: Retained::new(&config.limits),
+            config,
+            leftovers: Vec::new(),
+            discarded: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Takes one record.
+    ///
+    /// # Errors
+    /// If it cannot be understood: the server must not start, since going on would lose what it says.
+    pub fn record(&mut self, keyspace: Keyspace, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        match keyspace {
+            Keyspace::Sessions => self.session(key, value),
+            Keyspace::Subscriptions => self.subscription(key, value),
+            Keyspace::Queue => self.delivery(key, value),
+            Keyspace::Received => self.received(key, value),
+            Keyspace::Retained => self.retained(key, value),
+            Keyspace::Meta | Keyspace::Log => Ok(()),
+        }
+    }
+
+    /// Makes the node.
+    pub fn start(self, store: RecoveredStore, actions: &mut Vec<Action>) -> Node {
+        let now = self.now;
+        let incarnation = store.config.incarnation;
+        let service = StateStoreService::new(store.config, store.store, store.replica, store.started);
+        let mut node = Node {
+            connections: Connections::default(),
+            sessions: self.sessions,
+            subscriptions: self.subscriptions,
+            retained: self.retained,
+            wills: PendingWills::default(),
+            timers: Timers::new(),
+            commits: Commits::default(),
+            service,
+            outputs: Vec::new(),
+            routes: RouteScratch::default(),
+            counters: Counters::default(),
+            is_stopping: false,
+            random: self.config.seed ^ u64::from(incarnation),
+            config: self.config,
+        };
+        for write in self.leftovers {
+            node.commits.write(write);
+        }
+        for key in self.discarded {
+            node.discard_session(now, key, actions);
+        }
+        for key in self.lost {
+            node.recover_session(now, key, actions);
+        }
+        node
+    }
+
+    fn session(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        let (client_id, record) = records::session::decode(key, value)?;
+        let session = Session::restore(client_id.clone(), &record, self.config.limits.of_session());
+        let (since, is_over) = match record.presence {
+            Presence::Connected { since, .. } => (since, record.expiry == 0),
+            Presence::Disconnected { since } => {
+                let ends_at = since.saturating_add(u64::from(record.expiry) * 1_000);
+                (since, record.expiry != u32::MAX && ends_at <= self.now.wall)
+            }
+        };
+        let disconnected_at = matches!(record.presence, Presence::Disconnected { .. }).then_some(since);
+        let entry = SessionEntry {
+            session,
+            connection: None,
+            expiry: record.expiry,
+            disconnected_at,
+            will: record.will.map(Box::new),
+            route_place: 0,
+            route_mark: 0,
+        };
+        let key = self.sessions.insert(&client_id, entry);
+        self.by_number.insert(record.number, key);
+        if is_over {
+            self.discarded.push(key)
+        } else {
+            self.lost.push(key)
+        }
+        Ok(())
+    }
+
+    fn subscription(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        let (number, filter, subscription) = records::subscription::decode(key, value)?;
+        let Some(session) = self.by_number.get(&number).copied() else {
+            self.leftovers.extend(records::remove_all(number));
+            return Ok(());
+        };
+        if let Some(entry) = self.sessions.get_mut(session) {
+            entry.session.filters.insert(&filter, subscription);
+            self.subscriptions
+                .subscribe(session, &filter.filter, subscription);
+        }
+        Ok(())
+    }
+
+    fn delivery(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        let (number, sequence, record) = records::queue::decode(key, value, self.now)?;
+        match self
+            .by_number
+            .get(&number)
+            .and_then(|key| self.sessions.get_mut(*key))
+        {
+            Some(entry) => entry.session.restore_delivery(sequence, record),
+            None => self.leftovers.extend(records::remove_all(number)),
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        let (number, packet_id) = records::received::decode(key, value)?;
+        match self
+            .by_number
+            .get(&number)
+            .and_then(|key| self.sessions.get_mut(*key))
+        {
+            Some(entry) => {
+                entry.session.received.insert(packet_id);
+            }
+            None => self.leftovers.extend(records::remove_all(number)),
+        }
+        Ok(())
+    }
+
+    fn retained(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        let message = records::retained::decode(key, value, self.now)?;
+        // A limit that was lowered since does not delete anything: what is there stays until it is replaced.
+        self.retained.restore(Arc::new(message));
+        Ok(())
+    }
+}
+
+impl Node {
+    /// A recovered session: its connection ended with the process, or before it.
+    fn recover_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let since = *entry.disconnected_at.get_or_insert(now.wall);
+        let (expiry, will) = (entry.expiry, entry.will.take());
+        if expiry != u32::MAX {
+            let ends_at = since.saturating_add(u64::from(expiry) * 1_000);
+            self.timers
+                .schedule(TimerKey::Session(key), now.instant_of(ends_at));
+        }
+        if let Some(will) = will {
+            let session_expires_in = Duration::from_secs(expiry.into());
+            self.will_step(
+                now,
+                will::Event::ConnectionLost {
+                    session: key,
+                    will,
+                    session_expires_in,
+                },
+                actions,
+            );
+        }
+        self.write_session(now, key);
+    }
+}

@@ -1,0 +1,104 @@
+//! All sessions of the node, connected or not.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use protocol::Text;
+use protocol::packet::Will;
+use slab::Slab;
+
+use crate::ids::{ConnectionId, SessionKey, SessionNumber};
+use crate::session::Session;
+
+/// A session and what of it belongs to the node.
+#[derive(Debug)]
+pub(crate) struct SessionEntry {
+    pub(crate) session: Session,
+    pub(crate) connection: Option<ConnectionId>,
+    /// Seconds after the end of the connection; 0: it ends with it; `u32::MAX`: never.
+    pub(crate) expiry: u32,
+    /// When its connection ended, Unix milliseconds.
+    pub(crate) disconnected_at: Option<u64>,
+    /// The will of the present connection.
+    pub(crate) will: Option<Box<Will>>,
+    /// The place of this session in the route being worked out, if `mark` is the route's.
+    pub(crate) route_place: u32,
+    pub(crate) route_mark: u64,
+}
+
+/// Sessions by key and by client id.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    slab: Slab<Box<SessionEntry>>,
+    by_client_id: HashMap<Text, SessionKey, FixedState>,
+    next_number: u64,
+}
+
+/// Bits of a session number that count within one run of the node.
+const NUMBERS_PER_INCARNATION_BITS: u32 = 32;
+
+impl Sessions {
+    /// `incarnation` makes the numbers of this run different from those of all runs before.
+    pub(crate) fn new(seed: u64, incarnation: u32) -> Self {
+        Self {
+            slab: Slab::new(),
+            by_client_id: HashMap::with_hasher(FixedState::with_seed(seed)),
+            next_number: u64::from(incarnation) << NUMBERS_PER_INCARNATION_BITS,
+        }
+    }
+
+    pub(crate) fn next_number(&mut self) -> SessionNumber {
+        self.next_number += 1;
+        SessionNumber(self.next_number)
+    }
+
+    pub(crate) fn insert(&mut self, client_id: &Text, entry: SessionEntry) -> SessionKey {
+        let key =
+            SessionKey(u32::try_from(self.slab.insert(Box::new(entry))).expect("fewer than 2^32 sessions"));
+        let replaced = self.by_client_id.insert(client_id.clone(), key);
+        assert!(replaced.is_none(), "a client id has one session");
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: SessionKey) -> Option<SessionEntry> {
+        let entry = self.slab.try_remove(key.0 as usize)?;
+        self.by_client_id.remove(&entry.session.client_id);
+        Some(*entry)
+    }
+
+    pub(crate) fn find(&self, client_id: &str) -> Option<SessionKey> {
+        self.by_client_id.get(client_id).copied()
+    }
+
+    pub(crate) fn get(&self, key: SessionKey) -> Option<&SessionEntry> {
+        self.slab.get(key.0 as usize).map(|entry| &**entry)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
+        self.slab.get_mut(key.0 as usize).map(|entry| &mut **entry)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Sums over all sessions; walks through all of them.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for (_, entry) in &self.slab {
+            totals.connected += usize::from(entry.connection.is_some());
+            totals.queued_messages += entry.session.queue_len();
+            totals.queued_bytes += entry.session.queue_bytes();
+            totals.inflight += entry.session.inflight_len();
+        }
+        totals
+    }
+}
+
+/// Sums over all sessions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub(crate) connected: usize,
+    pub(crate) queued_messages: usize,
+    pub(crate) queued_bytes: u64,
+    pub(crate) inflight: usize,
+}

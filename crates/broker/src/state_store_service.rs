@@ -1,0 +1,425 @@
+//! The MQTT-facing side of the state store: requests in, replies and notifications out.
+//!
+//! A request is a PUBLISH to the invoke topic. It is checked in the order of the contract, becomes a command in
+//! the open log entry (or waits for a read barrier), and is answered when it has been decided. Everything that
+//! arrives while an entry is on its way to the disk travels in the next one, so the cost of a sync is shared.
+//!
+//! The service knows nothing of sessions: it takes [`Call`]s and gives back [`Answer`]s and [`Effect`]s, which the
+//! node delivers.
+
+mod call;
+mod pending;
+pub(crate) mod properties;
+mod reply;
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use cluster::replica::{self, ReadId, Replica};
+use cluster::{GroupId, Index, Term};
+use protocol::state_store::{ErrorText, Glob, Reply, Request};
+use store::{
+    Command, CommandAction, Effect, EntryBuilder, Image, Origin, Quota, ScanLimits, Store, WALL_MAX, Watcher,
+};
+
+pub use self::call::DialectChoice;
+pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
+pub(crate) use self::pending::Answer;
+pub use self::pending::Verb;
+use self::pending::{Pending, PendingCalls};
+use crate::now::Now;
+use crate::state_store_service::reply::reply_to;
+
+/// How the state store is set up.
+#[derive(Debug, Clone)]
+pub struct StateStoreConfig {
+    /// This node in the log's commands.
+    pub node: u64,
+    /// This run of the node.
+    pub incarnation: u32,
+    /// In which form requests are answered.
+    pub dialect: DialectChoice,
+    /// How many keys and bytes the store may hold.
+    pub quota: Quota,
+    /// Bytes of one log entry above which the next request opens another one.
+    pub entry_bytes_max: usize,
+    /// Requests that may wait for their decision; the next one is refused as unavailable.
+    pub pending_max: usize,
+    /// Bytes of log after which a snapshot is taken.
+    pub snapshot_log_bytes: u64,
+    /// Keys looked at and bytes returned by one page of a SCAN.
+    pub scan: ScanLimits,
+}
+
+/// What the service wants done.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// The replica needs these writes on disk.
+    Persist(replica::Ticket, Vec<cluster::Write>),
+    /// A request was decided.
+    Answer(Answer),
+    /// A watched key changed. Comes before the answer of the request that changed it.
+    Effect(Effect),
+    /// Write this image of the store to disk as the snapshot of `index`.
+    Snapshot { index: Index, term: Term, image: Image },
+}
+
+/// The state store of one node: a replica of the log, the store it feeds, and the requests that wait.
+#[derive(Debug)]
+pub(crate) struct StateStoreService {
+    config: StateStoreConfig,
+    replica: Replica,
+    store: Store,
+    /// The open entry: what came since the last one was proposed.
+    entry: Option<EntryBuilder>,
+    pending: PendingCalls,
+    reads: Vec<Pending>,
+    reads_on_the_way: Vec<(ReadId, Vec<Pending>)>,
+    next_read: u64,
+    /// An entry was proposed and is not applied yet.
+    proposing: bool,
+    expiring: bool,
+    snapshotting: bool,
+    applied: Option<(Index, Term)>,
+    replica_actions: Vec<replica::Action>,
+    effects: Vec<Effect>,
+}
+
+/// The one group of the store plane while there is one.
+pub const GROUP: GroupId = GroupId(0);
+
+/// Keys one command deletes because their time is over; the next ones follow in the next command.
+const EXPIRED_KEYS_MAX: usize = 1024;
+
+impl StateStoreService {
+    /// Takes over a recovered store and its replica; `started` is what the replica wanted done at its start.
+    pub(crate) fn new(
+        config: StateStoreConfig,
+        store: Store,
+        replica: Replica,
+        started: Vec<replica::Action>,
+    ) -> Self {
+        Self {
+            config,
+            replica,
+            store,
+            entry: None,
+            pending: PendingCalls::default(),
+            reads: Vec::new(),
+            reads_on_the_way: Vec::new(),
+            next_read: 0,
+            proposing: false,
+            expiring: false,
+            snapshotting: false,
+            applied: None,
+            replica_actions: started,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes a checked request. Its answer comes as an [`Output::Answer`], perhaps at once.
+    pub(crate) fn call(&mut self, now: Now, call: Call, outputs: &mut Vec<Output>) {
+        let Call { asked, pending } = call;
+        if !self.replica.is_leader() || self.pending.len() + self.reads.len() >= self.config.pending_max {
+            outputs.push(Output::Answer(pending.answer(
+                now,
+                &Reply::Error(ErrorText::Unavailable),
+                None,
+            )));
+            return;
+        }
+        match asked {
+            Asked::Read => self.reads.push(pending),
+            Asked::Write(action) => {
+                let request = self.pending.push(pending);
+                self.append(now, request, action, outputs);
+            }
+        }
+    }
+
+    /// Forgets what a connection watched.
+    pub(crate) fn connection_ended(&mut self, now: Now, connection: u64, outputs: &mut Vec<Output>) {
+        let watcher = self.watcher(connection);
+        self.append_own(now, CommandAction::EndWatches { watcher }, outputs);
+    }
+
+    /// Who a connection is in the log.
+    pub(crate) fn watcher(&self, connection: u64) -> Watcher {
+        Watcher {
+            node: self.config.node,
+            incarnation: self.config.incarnation,
+            connection,
+        }
+    }
+
+    /// Sends out what was collected: the open entry if none is on its way, and one barrier for all reads.
+    pub(crate) fn flush(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if !self.reads.is_empty() {
+            let read = ReadId(self.next_read);
+            self.next_read += 1;
+            let reads = std::mem::take(&mut self.reads);
+            self.reads_on_the_way.push((read, reads));
+            self.replica_step(now, replica::Event::Read { read }, outputs);
+        }
+        if !self.proposing {
+            self.propose(now, outputs);
+        }
+        self.drain(now, outputs);
+    }
+
+    /// The replica's writes are durable.
+    pub(crate) fn persisted(&mut self, now: Now, ticket: replica::Ticket, outputs: &mut Vec<Output>) {
+        self.replica_step(now, replica::Event::Persisted { ticket }, outputs);
+    }
+
+    /// The snapshot of `index` is on disk.
+    pub(crate) fn snapshot_written(&mut self, now: Now, index: Index, term: Term, outputs: &mut Vec<Output>) {
+        self.snapshotting = false;
+        self.replica_step(now, replica::Event::SnapshotTaken { index, term }, outputs);
+    }
+
+    /// The snapshot could not be written; the next one may.
+    pub(crate) fn snapshot_failed(&mut self) {
+        self.snapshotting = false;
+    }
+
+    /// Does what is due: elections, and keys whose time is over.
+    pub(crate) fn timeout(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if self
+            .replica
+            .deadline()
+            .is_some_and(|deadline| deadline <= now.instant)
+        {
+            self.replica_step(now, replica::Event::Timeout, outputs);
+        }
+        let is_due = self.store.next_expiry().is_some_and(|due| due <= now.wall);
+        if is_due && !self.expiring && self.replica.is_leader() {
+            let keys = self.store.expired(now.wall, EXPIRED_KEYS_MAX);
+            self.expiring = true;
+            self.append_own(now, CommandAction::Expire { keys }, outputs);
+            if !self.proposing {
+                self.propose(now, outputs);
+            }
+        }
+    }
+
+    /// When [`StateStoreService::timeout`] must be called next.
+    pub(crate) fn deadline(&self, now: Now) -> Option<Instant> {
+        let expiry = self
+            .store
+            .next_expiry()
+            .filter(|_| !self.expiring)
+            .map(|due| now.instant_of(due));
+        [self.replica.deadline(), expiry].into_iter().flatten().min()
+    }
+
+    /// In which form requests are answered.
+    pub(crate) fn dialect(&self) -> DialectChoice {
+        self.config.dialect
+    }
+
+    /// The replica, for figures.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// The store, for figures.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether requests are served.
+    pub(crate) fn is_available(&self) -> bool {
+        self.replica.is_leader()
+    }
+
+    /// How many requests wait for their decision.
+    pub(crate) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn append_own(&mut self, now: Now, action: CommandAction, outputs: &mut Vec<Output>) {
+        let request = self.pending.push_own();
+        self.append(now, request, action, outputs);
+    }
+
+    fn append(&mut self, now: Now, request: u64, action: CommandAction, outputs: &mut Vec<Output>) {
+        let origin = Origin {
+            node: self.config.node,
+            incarnation: self.config.incarnation,
+            request,
+        };
+        // The clock only moves forward, whatever the machine's does.
+        let clock = now.wall.min(WALL_MAX).max(self.store.clock());
+        let entry = self.entry.get_or_insert_with(|| EntryBuilder::new(clock));
+        entry.push(&Command { origin, action });
+        if entry.len_bytes() >= self.config.entry_bytes_max {
+            self.propose(now, outputs);
+        }
+    }
+
+    fn propose(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        let Some(entry) = self.entry.take() else { return };
+        self.proposing = true;
+        let data = entry.finish();
+        self.replica_step(now, replica::Event::Propose { data }, outputs);
+    }
+
+    fn replica_step(&mut self, now: Now, event: replica::Event, outputs: &mut Vec<Output>) {
+        self.replica.step(now.instant, event, &mut self.replica_actions);
+        self.drain(now, outputs);
+    }
+
+    /// Carries out what the replica decided.
+    fn drain(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        while !self.replica_actions.is_empty() {
+            let mut actions = std::mem::take(&mut self.replica_actions);
+            for action in actions.drain(..) {
+                match action {
+                    replica::Action::Persist { ticket, writes } => {
+                        outputs.push(Output::Persist(ticket, writes))
+                    }
+                    replica::Action::Apply { index, term, data } => {
+                        self.apply(now, index, term, data, outputs)
+                    }
+                    replica::Action::ReadReady { read, .. } => self.answer_reads(now, read, outputs),
+                    replica::Action::Refused { .. } => self.refuse_all(now, outputs),
+                    replica::Action::Leadership { leader, .. } => {
+                        if leader.is_some() && self.replica.is_leader() {
+                            self.take_office(now, outputs);
+                        } else {
+                            self.refuse_all(now, outputs);
+                        }
+                    }
+                    // A group of one has nobody to send to.
+                    replica::Action::Send { .. } | replica::Action::Dropped { .. } => {}
+                }
+            }
+            if self.replica_actions.is_empty() {
+                self.replica_actions = actions;
+            }
+        }
+    }
+
+    /// What a new leader says first: the quota that holds, and that earlier runs of this node watch nothing.
+    fn take_office(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        let (node, below) = (self.config.node, self.config.incarnation);
+        self.append_own(now, CommandAction::EndIncarnations { node, below }, outputs);
+        if self.store.quota() != self.config.quota {
+            self.append_own(
+                now,
+                CommandAction::Configure {
+                    quota: self.config.quota,
+                },
+                outputs,
+            );
+        }
+        self.propose(now, outputs);
+    }
+
+    fn apply(&mut self, now: Now, index: Index, term: Term, data: Bytes, outputs: &mut Vec<Output>) {
+        self.applied = Some((index, term));
+        if !data.is_empty() {
+            // What is in the log was written by this code and passed its checksum.
+            let entry = store::decode_entry(data).expect("a committed entry can be read");
+            self.store.begin(entry.clock);
+            // The next entry goes to the disk while this one is applied.
+            self.proposing = false;
+            self.propose(now, outputs);
+            for command in entry.commands {
+                self.apply_command(now, command, outputs);
+            }
+        }
+        self.snapshot_if_due(index, term, outputs);
+    }
+
+    fn apply_command(&mut self, now: Now, command: Command, outputs: &mut Vec<Output>) {
+        let Origin {
+            node,
+            incarnation,
+            request,
+        } = command.origin;
+        if matches!(command.action, CommandAction::Expire { .. }) {
+            self.expiring = false;
+        }
+        let outcome = self.store.apply(command, &mut self.effects);
+        outputs.extend(self.effects.drain(..).map(Output::Effect));
+        let is_ours = node == self.config.node && incarnation == self.config.incarnation;
+        if !is_ours {
+            return;
+        }
+        if let Some(pending) = self.pending.take(request) {
+            let (reply, version) = reply_to(outcome);
+            outputs.push(Output::Answer(pending.answer(now, &reply, version)));
+        }
+    }
+
+    fn snapshot_if_due(&mut self, index: Index, term: Term, outputs: &mut Vec<Output>) {
+        // A snapshot as large as the store pays off only after as many bytes of log.
+        let due = self.config.snapshot_log_bytes.max(self.store.usage().bytes);
+        if !self.snapshotting && self.replica.log_bytes() >= due {
+            self.snapshotting = true;
+            outputs.push(Output::Snapshot {
+                index,
+                term,
+                image: self.store.image(),
+            });
+        }
+    }
+
+    fn answer_reads(&mut self, now: Now, read: ReadId, outputs: &mut Vec<Output>) {
+        let Some(position) = self.reads_on_the_way.iter().position(|(id, _)| *id == read) else {
+            return;
+        };
+        let (_, reads) = self.reads_on_the_way.swap_remove(position);
+        for pending in reads {
+            let (reply, version) = self.read(now, &pending);
+            outputs.push(Output::Answer(pending.answer(now, &reply, version)));
+        }
+    }
+
+    fn read(&self, now: Now, pending: &Pending) -> (Reply, Option<store::Version>) {
+        match &pending.read {
+            Some(Request::Get { key }) => match self.store.get(key, now.wall) {
+                Some(found) => (Reply::Value(found.value), Some(found.version)),
+                None => (Reply::Missing, None),
+            },
+            Some(Request::Scan { pattern, token }) => (self.scan(now, pattern, token.as_deref()), None),
+            _ => (Reply::Error(ErrorText::Syntax), None),
+        }
+    }
+
+    fn scan(&self, now: Now, pattern: &[u8], token: Option<&[u8]>) -> Reply {
+        let Ok(glob) = Glob::compile(pattern) else {
+            return Reply::Error(ErrorText::Syntax);
+        };
+        match self
+            .store
+            .scan(&glob, token, now.wall, self.config.scan, &mut |_key| true)
+        {
+            Ok(page) => Reply::Keys {
+                keys: page.keys,
+                token: page.token,
+            },
+            Err(_) => Reply::Error(ErrorText::Syntax),
+        }
+    }
+
+    /// Nobody can decide: everything that waits is refused. Its fate is unknown, a retry is answered truthfully.
+    fn refuse_all(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        self.proposing = false;
+        self.expiring = false;
+        let reads = self
+            .reads_on_the_way
+            .drain(..)
+            .flat_map(|(_, reads)| reads)
+            .chain(self.reads.drain(..));
+        for pending in self.pending.drain().chain(reads) {
+            outputs.push(Output::Answer(pending.answer(
+                now,
+                &Reply::Error(ErrorText::Unavailable),
+                None,
+            )));
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! From a PUBLISH to the invoke topic to a command, in the contract's order of checks (section 3).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use protocol::Hlc;
+use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
+use protocol::properties::UserProperties;
+use protocol::state_store::properties::{self as wire, CLOCK_SKEW_MAX_MS};
+use protocol::state_store::{
+    Dialect, ErrorText, INVOKE_TOPIC, Reply, Request, RequestError, is_reserved, notification_topic,
+};
+use protocol::topic::TopicName;
+use store::{CommandAction, RequestIdentity, RetryKey, Watcher};
+
+use super::pending::{Answer, Pending, Verb};
+use crate::acks::AckSequence;
+use crate::ids::ConnectionId;
+use crate::now::Now;
+
+/// In which form requests are answered where the published text and the shipped clients differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DialectChoice {
+    /// As the request asks: with `__protVer` as the clients expect, without as the text says.
+    #[default]
+    Auto,
+    /// Always as the shipped clients expect.
+    Sdk,
+    /// Always as the text says.
+    Published,
+}
+
+/// A request ready to be decided.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) asked: Asked,
+    pub(crate) pending: Pending,
+}
+
+/// Which way a request goes.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// Through the log.
+    Write(CommandAction),
+    /// After a read barrier.
+    Read,
+}
+
+/// Why a PUBLISH to the invoke topic is not executed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The response topic may not be used: the client is disconnected (0x90).
+    ResponseTopic(&'static str),
+    /// Not a request at all: the PUBLISH is refused (0x83) and nothing is answered.
+    NotARequest(&'static str),
+    /// It has expired: acknowledged, not answered.
+    Expired,
+}
+
+/// Who asks, in which PUBLISH.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) connection: ConnectionId,
+    pub(crate) client_id: &'a str,
+    pub(crate) watcher: Watcher,
+    pub(crate) ack: AckSequence,
+    pub(crate) packet_id: PacketId,
+}
+
+/// The outcome of the checks: a call to decide, or an answer right away.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    Call(Call),
+    Refused(Answer, Remark),
+}
+
+/// What else is to be said about a refused request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Remark {
+    Nothing,
+    /// A timestamp is so many milliseconds ahead.
+    ClockAhead(u64),
+}
+
+impl Call {
+    /// Whether it registers for notifications.
+    pub(crate) fn is_watch(&self) -> bool {
+        matches!(self.asked, Asked::Write(CommandAction::Watch { .. }))
+    }
+}
+
+/// Checks the MQTT side of a request (contract, section 2).
+pub(crate) fn check_envelope(publish: &Publish, version: ProtocolVersion) -> Result<(), Refused> {
+    if version != ProtocolVersion::V5 {
+        return Err(Refused::NotARequest("a state store request needs MQTT 5"));
+    }
+    if publish.qos != QoS::AtLeastOnce {
+        return Err(Refused::NotARequest(
+            "a state store request must be published with QoS 1",
+        ));
+    }
+    let Some(topic) = &publish.properties.response_topic else {
+        return Err(Refused::NotARequest(
+            "a state store request needs a Response Topic",
+        ));
+    };
+    if topic.as_str() == INVOKE_TOPIC {
+        return Err(Refused::ResponseTopic(
+            "the Response Topic of a state store request must not be the invoke topic",
+        ));
+    }
+    if is_reserved(topic) {
+        return Err(Refused::ResponseTopic(
+            "the Response Topic of a state store request must not be a reserved topic",
+        ));
+    }
+    if TopicName::parse(topic.clone()).is_err() {
+        return Err(Refused::ResponseTopic(
+            "the Response Topic of a state store request must be a topic name",
+        ));
+    }
+    if publish.properties.correlation_data.is_none() {
+        return Err(Refused::NotARequest(
+            "a state store request needs Correlation Data",
+        ));
+    }
+    if publish.properties.message_expiry == Some(0) {
+        return Err(Refused::Expired);
+    }
+    Ok(())
+}
+
+/// Turns a PUBLISH whose envelope is in order into a call, or into the answer that refuses it.
+pub(crate) fn check(now: Now, asker: Asker<'_>, publish: Publish, choice: DialectChoice) -> Checked {
+    let properties = Properties::of(&publish.properties.user_properties);
+    let message_expiry = publish.properties.message_expiry;
+    let expires_in = message_expiry.map(|seconds| Duration::from_secs(seconds.into()));
+    let mut pending = Pending {
+        connection: asker.connection,
+        ack: asker.ack,
+        packet_id: asker.packet_id,
+        response_topic: publish.properties.response_topic.unwrap_or_default(),
+        correlation_data: publish.properties.correlation_data.unwrap_or_default(),
+        dialect: properties.dialect(choice),
+        verb: Verb::Unknown,
+        read: None,
+        expires_at: expires_in.map(|left| now.after(left)),
+        received_at: now.instant,
+    };
+    if let Some(unsupported) = properties.unsupported_version() {
+        let mut answer = pending.answer(now, &Reply::Error(ErrorText::Syntax), None);
+        answer.unsupported_version = Some(unsupported);
+        return Checked::Refused(answer, Remark::Nothing);
+    }
+    match command(
+        now,
+        asker,
+        &publish.payload,
+        &properties,
+        &mut pending,
+        message_expiry,
+    ) {
+        Ok(asked) => Checked::Call(Call { asked, pending }),
+        Err((text, remark)) => Checked::Refused(pending.answer(now, &Reply::Error(text), None), remark),
+    }
+}
+
+fn command(
+    now: Now,
+    asker: Asker<'_>,
+    payload: &Bytes,
+    properties: &Properties<'_>,
+    pending: &mut Pending,
+    message_expiry: Option<u32>,
+) -> Result<Asked, (ErrorText, Remark)> {
+    let request = Request::parse(payload).map_err(|error| (text_of(error), Remark::Nothing))?;
+    pending.verb = verb_of(&request);
+    let (timestamp, fencing) = timestamps(now, properties, &request)?;
+    let identity = RequestIdentity {
+        client_id: asker.client_id,
+        response_topic: &pending.response_topic,
+        correlation_data: &pending.correlation_data,
+        payload,
+    };
+    let retry = Some(RetryKey::new(&identity, now.wall, message_expiry));
+    let action = match request {
+        Request::Get { .. } | Request::Scan { .. } => {
+            pending.read = Some(request);
+            return Ok(Asked::Read);
+        }
+        Request::Set {
+            key,
+            value,
+            condition,
+            expires_in,
+        } => {
+            let timestamp = timestamp.ok_or((ErrorText::MissingTimestamp, Remark::Nothing))?;
+            CommandAction::Set {
+                key,
+                value,
+                condition,
+                expires_in,
+                timestamp,
+                fencing,
+                retry,
+            }
+        }
+        Request::Del { key } => CommandAction::Delete {
+            key,
+            only_if: None,
+            timestamp,
+            fencing,
+            retry,
+        },
+        Request::VDel { key, value } => CommandAction::Delete {
+            key,
+            only_if: Some(value),
+            timestamp,
+            fencing,
+            retry,
+        },
+        Request::KeyNotify { key, stop: true } => CommandAction::Unwatch {
+            key,
+            watcher: asker.watcher,
+            retry,
+        },
+        Request::KeyNotify { key, stop: false } => {
+            if notification_topic(asker.client_id, &key).is_none() {
+                return Err((ErrorText::KeyTooLongToWatch, Remark::Nothing));
+            }
+            CommandAction::Watch {
+                key,
+                watcher: asker.watcher,
+                dialect: pending.dialect,
+                retry,
+            }
+        }
+    };
+    Ok(Asked::Write(action))
+}
+
+/// `__ts` and `__ft`: of each first its form, then how far ahead it is.
+fn timestamps(
+    now: Now,
+    properties: &Properties<'_>,
+    request: &Request,
+) -> Result<(Option<Hlc>, Option<Hlc>), (ErrorText, Remark)> {
+    let timestamp = timestamp_of(now, properties.timestamp, ErrorText::TimestampAhead)?;
+    if timestamp.is_none() && matches!(request, Request::Set { .. }) {
+        return Err((ErrorText::MissingTimestamp, Remark::Nothing));
+    }
+    let is_write = matches!(
+        request,
+        Request::Set { .. } | Request::Del { .. } | Request::VDel { .. }
+    );
+    let fencing = timestamp_of(
+        now,
+        properties.fencing.filter(|_| is_write),
+        ErrorText::FencingTokenAhead,
+    )?;
+    Ok((timestamp, fencing))
+}
+
+fn timestamp_of(now: Now, text: Option<&str>, ahead: ErrorText) -> Result<Option<Hlc>, (ErrorText, Remark)> {
+    let Some(text) = text else { return Ok(None) };
+    let hlc = Hlc::parse(text).map_err(|_| (ErrorText::MalformedTimestamp, Remark::Nothing))?;
+    if hlc.wall > now.wall.saturating_add(CLOCK_SKEW_MAX_MS) {
+        return Err((ahead, Remark::ClockAhead(hlc.wall - now.wall)));
+    }
+    Ok(Some(hlc))
+}
+
+/// The user properties of a request that mean something to us.
+struct Properties<'a> {
+    timestamp: Option<&'a str>,
+    fencing: Option<&'a str>,
+    version: Option<&'a str>,
+}
+
+impl<'a> Properties<'a> {
+    fn of(properties: &'a UserProperties) -> Self {
+        let mut found = Self {
+            timestamp: None,
+            fencing: None,
+            version: None,
+        };
+        for (name, value) in properties.iter() {
+            let place = match name {
+                wire::TIMESTAMP => &mut found.timestamp,
+                wire::FENCING_TOKEN => &mut found.fencing,
+                wire::PROTOCOL_VERSION => &mut found.version,
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        found
+    }
+
+    fn dialect(&self, choice: DialectChoice) -> Dialect {
+        match (choice, self.version) {
+            (DialectChoice::Sdk, _) | (DialectChoice::Auto, Some(_)) => Dialect::Sdk,
+            (DialectChoice::Published, _) | (DialectChoice::Auto, None) => Dialect::Published,
+        }
+    }
+
+    /// A version whose major part is not ours.
+    fn unsupported_version(&self) -> Option<String> {
+        let version = self.version?;
+        let major = version.split('.').next().unwrap_or_default();
+        (major != "1").then(|| version.to_owned())
+    }
+}
+
+fn verb_of(request: &Request) -> Verb {
+    match request {
+        Request::Set { .. } => Verb::Set,
+        Request::Get { .. } => Verb::Get,
+        Request::Del { .. } => Verb::Del,
+        Request::VDel { .. } => Verb::VDel,
+        Request::KeyNotify { .. } => Verb::KeyNotify,
+        Request::Scan { .. } => Verb::Scan,
+    }
+}
+
+fn text_of(error: RequestError) -> ErrorText {
+    match error {
+        RequestError::Syntax => ErrorText::Syntax,
+        RequestError::UnknownCommand => ErrorText::UnknownCommand,
+        RequestError::WrongArguments => ErrorText::WrongArguments,
+        RequestError::KeyLengthZero => ErrorText::KeyLengthZero,
+    }
+}

@@ -1,0 +1,370 @@
+//! Runs the node: feeds it what happens and carries out what it says.
+//!
+//! Everything here lives on one thread. Socket tasks call [`Driver::step`] with each packet; the turn ends when the
+//! tasks that were ready have run: then the node is flushed (one log entry, one batch of records for everything that
+//! came in the turn), and each socket that got something is written to once.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use broker::{Action, ConnectionId, DiskTicket, Event, Node, OutgoingPublish};
+use bytes::BytesMut;
+use protocol::Packet;
+use tokio::sync::{Notify, mpsc};
+
+use crate::admin::AdminRequest;
+use crate::clock;
+use crate::disk_thread::{DiskEvent, DiskThread};
+use crate::encoding::Encoder;
+use crate::observed::Observed;
+use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
+use crate::socket::{self, Socket, Written};
+use crate::sockets::Sockets;
+use storage::Fault;
+
+/// The node and the sockets it talks through.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    node: RefCell<Node>,
+    sockets: RefCell<Sockets>,
+    actions: RefCell<Vec<Action>>,
+    /// Sockets with something to write.
+    dirty: RefCell<Vec<Rc<Socket>>>,
+    /// Memory for packets on their way out.
+    spare: RefCell<Vec<BytesMut>>,
+    encoder: RefCell<Encoder>,
+    /// Where all sockets read to, in turn.
+    pub(crate) read_buffer: RefCell<BytesMut>,
+    disk: DiskThread,
+    snapshots: SnapshotThread,
+    settings: DriverSettings,
+    /// Figures that only the edge can see.
+    pub(crate) observed: RefCell<Observed>,
+    turn_ends: Notify,
+    /// Memory durability: the last batch that was handed to the disk thread.
+    handed_over: Cell<Option<DiskTicket>>,
+}
+
+/// What the driver must know of the configuration.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DriverSettings {
+    pub(crate) packet_size_max: u32,
+    pub(crate) outbound_bytes_max: usize,
+    pub(crate) connections_max: usize,
+    /// Batches count as durable when they are handed to the disk thread.
+    pub(crate) is_memory_durable: bool,
+}
+
+/// What the driver waits for besides sockets.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    pub(crate) disk: mpsc::Receiver<DiskEvent>,
+    pub(crate) snapshots: mpsc::Receiver<SnapshotEvent>,
+    pub(crate) admin: mpsc::Receiver<AdminRequest>,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        node: Node,
+        disk: DiskThread,
+        snapshots: SnapshotThread,
+        settings: DriverSettings,
+    ) -> Self {
+        Self {
+            node: RefCell::new(node),
+            sockets: RefCell::default(),
+            actions: RefCell::default(),
+            dirty: RefCell::default(),
+            spare: RefCell::default(),
+            encoder: RefCell::default(),
+            read_buffer: RefCell::default(),
+            disk,
+            snapshots,
+            settings,
+            observed: RefCell::default(),
+            turn_ends: Notify::new(),
+            handed_over: Cell::new(None),
+        }
+    }
+
+    /// Gives the node an event, and carries out what it says.
+    pub(crate) fn step(&self, event: Event) {
+        self.step_quietly(event);
+        self.turn_ends.notify_one();
+    }
+
+    fn step_quietly(&self, event: Event) {
+        let mut actions = self.actions.take();
+        self.node.borrow_mut().step(clock::now(), event, &mut actions);
+        for action in actions.drain(..) {
+            self.execute(action);
+        }
+        self.actions.replace(actions);
+    }
+
+    /// Carries out what the node wanted done when it was made.
+    pub(crate) fn execute_all(&self, actions: Vec<Action>) {
+        for action in actions {
+            self.execute(action);
+        }
+    }
+
+    /// Ends turns until the state store can serve: what is in the log has been applied.
+    pub(crate) async fn run_until_available(self: &Rc<Self>, inputs: &mut Inputs) -> Result<(), Fault> {
+        self.end_turn();
+        while !self.is_available() {
+            self.turn(inputs).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends turns until the disk fails.
+    pub(crate) async fn run(self: &Rc<Self>, inputs: &mut Inputs) -> Fault {
+        loop {
+            if let Err(fault) = self.turn(inputs).await {
+                return fault;
+            }
+        }
+    }
+
+    /// Waits for something to happen, and ends one turn.
+    pub(crate) async fn turn(self: &Rc<Self>, inputs: &mut Inputs) -> Result<(), Fault> {
+        tokio::select! {
+            biased;
+            Some(event) = inputs.disk.recv() => self.disk_event(event)?,
+            () = self.turn_ends.notified() => {}
+            Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
+            Some(request) = inputs.admin.recv() => self.admin_request(request),
+            () = until(self.deadline()) => self.step_quietly(Event::Timeout),
+        }
+        while let Ok(event) = inputs.disk.try_recv() {
+            self.disk_event(event)?;
+        }
+        self.end_turn();
+        Ok(())
+    }
+
+    /// Sends out what the turn has collected.
+    pub(crate) fn end_turn(self: &Rc<Self>) {
+        self.encoder.borrow_mut().forget();
+        self.step_quietly(Event::Flush);
+        while let Some(ticket) = self.handed_over.take() {
+            self.step_quietly(Event::Durable { ticket });
+            self.step_quietly(Event::Flush);
+        }
+        loop {
+            let mut dirty = self.dirty.take();
+            if dirty.is_empty() {
+                self.dirty.replace(dirty);
+                return;
+            }
+            for socket in dirty.drain(..) {
+                socket.is_dirty.set(false);
+                match self.write(&socket) {
+                    Written::All => {}
+                    Written::Blocked => {
+                        tokio::task::spawn_local(socket::write_blocked(Rc::clone(self), socket));
+                    }
+                    Written::Failed => {
+                        socket.is_closing.set(true);
+                        socket.changed.notify_one();
+                    }
+                }
+            }
+            if self.dirty.borrow().is_empty() {
+                self.dirty.replace(dirty);
+            }
+        }
+    }
+
+    /// Writes to a socket; tells the node if it asked for that.
+    pub(crate) fn write(&self, socket: &Socket) -> Written {
+        let written = socket.write(&mut self.spare.borrow_mut());
+        if written == Written::All && socket.reports_drained.replace(false) {
+            self.step(Event::Drained {
+                connection: socket.id,
+            });
+        }
+        written
+    }
+
+    /// False while nothing should be read from the socket.
+    pub(crate) fn may_read(&self, socket: &Socket) -> bool {
+        self.node.borrow().is_reading(socket.id) && !socket.is_behind(self.settings.outbound_bytes_max)
+    }
+
+    pub(crate) fn packet_size_max(&self) -> u32 {
+        self.settings.packet_size_max
+    }
+
+    /// Whether the state store can serve.
+    pub(crate) fn is_available(&self) -> bool {
+        self.node.borrow().is_available()
+    }
+
+    /// A connection id for a new socket, or `None` at the limit of connections.
+    pub(crate) fn reserve(&self) -> Option<ConnectionId> {
+        let mut sockets = self.sockets.borrow_mut();
+        if sockets.len() >= self.settings.connections_max + REFUSED_AT_ONCE_MAX {
+            return None;
+        }
+        Some(sockets.reserve())
+    }
+
+    pub(crate) fn opened(&self, socket: &Rc<Socket>) {
+        self.sockets.borrow_mut().insert(Rc::clone(socket));
+        self.step(Event::Opened {
+            connection: socket.id,
+        });
+    }
+
+    pub(crate) fn remove(&self, socket: &Socket) {
+        self.sockets.borrow_mut().remove(socket.id);
+    }
+
+    /// How many sockets there are.
+    pub(crate) fn sockets_len(&self) -> usize {
+        self.sockets.borrow().len()
+    }
+
+    /// Syncs what is on its way and ends the disk's threads.
+    pub(crate) fn stop(self) {
+        self.snapshots.stop();
+        self.disk.stop();
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.node.borrow().deadline(clock::now())
+    }
+
+    fn disk_event(&self, event: DiskEvent) -> Result<(), Fault> {
+        match event {
+            DiskEvent::Durable { ticket, sync_micros } => {
+                self.observed.borrow_mut().sync_latency.record(sync_micros);
+                if !self.settings.is_memory_durable {
+                    self.step_quietly(Event::Durable { ticket });
+                }
+                Ok(())
+            }
+            DiskEvent::Failed(fault) => Err(fault),
+        }
+    }
+
+    fn snapshot_event(&self, event: SnapshotEvent) {
+        match event {
+            SnapshotEvent::Written { index, term } => {
+                let mut observed = self.observed.borrow_mut();
+                observed.snapshots += 1;
+                observed.snapshot_written_at = Some(clock::instant());
+                drop(observed);
+                self.step_quietly(Event::SnapshotWritten { index, term });
+            }
+            SnapshotEvent::Failed(fault) => {
+                // The log still has everything; it grows until a later snapshot succeeds.
+                self.observed.borrow_mut().snapshots_failed += 1;
+                tracing::error!(%fault, "a snapshot of the state store could not be written");
+                self.step_quietly(Event::SnapshotFailed);
+            }
+        }
+    }
+
+    fn admin_request(&self, request: AdminRequest) {
+        // Whoever asked may have gone.
+        match request {
+            AdminRequest::Metrics(answer) => {
+                let figures = self.observed.borrow().figures(&self.node.borrow());
+                let _ = answer.send(Box::new(figures));
+            }
+            AdminRequest::Health(answer) => {
+                let _ = answer.send(crate::serve::health(self));
+            }
+        }
+    }
+
+    fn execute(&self, action: Action) {
+        match action {
+            Action::Send { connection, packet } => self.send(connection, &packet),
+            Action::Publish { connection, publish } => self.publish(connection, &publish),
+            Action::Persist { ticket, writes } => {
+                let is_running = self.disk.persist(ticket, writes);
+                if is_running && self.settings.is_memory_durable {
+                    self.handed_over.set(Some(ticket));
+                }
+            }
+            Action::Speak {
+                connection,
+                version,
+                packet_size_max,
+            } => {
+                self.with_socket(connection, |socket| socket.speaks.set((version, packet_size_max)));
+            }
+            Action::Resume { connection } => {
+                self.with_socket(connection, |socket| socket.changed.notify_one())
+            }
+            Action::ReportDrained { connection } => self.with_socket(connection, |socket| {
+                socket.reports_drained.set(true);
+                self.mark_dirty(socket);
+            }),
+            Action::Close { connection } => self.with_socket(connection, |socket| {
+                socket.is_closing.set(true);
+                socket.changed.notify_one();
+            }),
+            Action::Snapshot { index, term, image } => self.snapshots.write(index, term, image),
+            Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
+            Action::Report(report) => {
+                let sockets = self.sockets.borrow();
+                crate::reporting::report(&report, |connection| {
+                    sockets.get(connection).map(|socket| socket.peer)
+                });
+            }
+        }
+    }
+
+    fn send(&self, connection: ConnectionId, packet: &Packet) {
+        self.with_socket(connection, |socket| {
+            let (version, size_max) = socket.speaks.get();
+            let mut out = socket.out.borrow_mut();
+            let tail = out.tail(&mut self.spare.borrow_mut());
+            if let Err(error) = protocol::packet::encode(packet, version, size_max, tail) {
+                tracing::warn!(%error, connection = connection.0, "a packet was too large for its client");
+                return;
+            }
+            self.mark_dirty(socket);
+        });
+    }
+
+    fn publish(&self, connection: ConnectionId, publish: &OutgoingPublish) {
+        self.with_socket(connection, |socket| {
+            let (version, _) = socket.speaks.get();
+            let mut out = socket.out.borrow_mut();
+            self.encoder
+                .borrow_mut()
+                .encode(publish, version, out.tail(&mut self.spare.borrow_mut()));
+            out.payload(&publish.delivery.message.payload);
+            self.mark_dirty(socket);
+        });
+    }
+
+    fn mark_dirty(&self, socket: &Rc<Socket>) {
+        if !socket.is_dirty.replace(true) {
+            self.dirty.borrow_mut().push(Rc::clone(socket));
+        }
+    }
+
+    fn with_socket(&self, connection: ConnectionId, act: impl FnOnce(&Rc<Socket>)) {
+        if let Some(socket) = self.sockets.borrow().get(connection) {
+            act(socket);
+        }
+    }
+}
+
+/// Connections over the limit that are told so by CONNACK at once; further ones are closed without a word.
+const REFUSED_AT_ONCE_MAX: usize = 256;
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,57 @@
+//! Why a server does not start, or stops.
+
+use std::net::SocketAddr;
+
+use broker::records::RecordError;
+use cluster::replica::ReplicaError;
+use storage::{Fault, OpenError, RecoveryError};
+use store::RestoreError;
+use thiserror::Error;
+
+use crate::admin::AdminError;
+use crate::config::ConfigError;
+
+/// Why a server does not start, or stops.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The settings do not make sense together.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data directory cannot be used. Nothing in it was changed.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What is in the data directory cannot be read. Nothing in it was removed.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// The snapshot of the state store cannot be read. Nothing was removed.
+    #[error("the snapshot of the state store cannot be read: {0}")]
+    Restore(#[from] RestoreError),
+    /// The log does not belong to this node.
+    #[error(transparent)]
+    Replica(#[from] ReplicaError),
+    /// A record of a session, a queue or a retained message cannot be read. Nothing was removed.
+    #[error("keyspace {keyspace}: {error}")]
+    Record {
+        /// Where it is.
+        keyspace: &'static str,
+        /// What is wrong with it.
+        error: RecordError,
+    },
+    /// The disk failed while the server ran. What was acknowledged before is safe.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The address of a listener is in use, or not one of this machine.
+    #[error("cannot listen on {address} (listeners.address): {error}")]
+    Bind {
+        /// As in the settings.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The admin pages cannot be served.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The system does not give a thread or a poll.
+    #[error("cannot start: {0}")]
+    System(std::io::Error),
+}

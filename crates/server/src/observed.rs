@@ -1,0 +1,173 @@
+//! Figures for `/metrics`: what the node counted, and what only the edge can see.
+
+use std::time::Instant;
+
+use broker::{Node, Verb};
+use protocol::packet::QoS;
+
+use crate::clock;
+use crate::metrics::{Counts, Figures, Histogram, InOut, Traffic};
+
+/// What the edge itself counts.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) sync_latency: Histogram,
+    pub(crate) writes_synced: u64,
+    pub(crate) snapshots: u64,
+    pub(crate) snapshots_failed: u64,
+    pub(crate) snapshot_written_at: Option<Instant>,
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_sent: u64,
+    store_latencies: [Histogram; Verb::COUNT],
+    started_seconds: f64,
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        Self {
+            sync_latency: Histogram::default(),
+            writes_synced: 0,
+            snapshots: 0,
+            snapshots_failed: 0,
+            snapshot_written_at: None,
+            bytes_received: 0,
+            bytes_sent: 0,
+            store_latencies: Default::default(),
+            started_seconds: std::time::Duration::from_millis(clock::wall()).as_secs_f64(),
+        }
+    }
+}
+
+impl Observed {
+    /// Counts how long a state store request took.
+    pub(crate) fn decided(&mut self, verb: Verb, took: std::time::Duration) {
+        self.store_latencies[verb as usize].record_duration(took);
+    }
+
+    /// Everything that `/metrics` shows.
+    pub(crate) fn figures(&self, node: &Node) -> Figures {
+        let mut figures = Figures {
+            started_seconds: self.started_seconds,
+            ..Figures::default()
+        };
+        connections(&mut figures, node, self);
+        messages(&mut figures, node);
+        self.state_store(&mut figures, node);
+        self.log(&mut figures, node);
+        figures
+    }
+
+    fn state_store(&self, figures: &mut Figures, node: &Node) {
+        let (counters, gauges) = (node.counters(), node.gauges());
+        let store = &mut figures.state_store;
+        for verb in Verb::ALL {
+            let (all, errors) = (
+                counters.store_requests[verb as usize],
+                counters.store_errors[verb as usize],
+            );
+            store.requests.insert((name(verb), "ok"), all - errors);
+            store.requests.insert((name(verb), "error"), errors);
+            store
+                .latency
+                .insert(name(verb), self.store_latencies[verb as usize].clone());
+        }
+        store.refused = Counts::from([
+            ("not_a_request", counters.store_not_requests),
+            ("expired", counters.store_expired),
+            ("clock_ahead", counters.store_clock_ahead),
+        ]);
+        store.notifications = counters.store_notifications;
+        store.keys = gauges.store.keys;
+        store.bytes = gauges.store.bytes;
+        store.keys_max = gauges.store_quota.keys_max;
+        store.bytes_max = gauges.store_quota.bytes_max;
+        store.watches = gauges.store.watches;
+        store.tombstones = gauges.store.tombstones;
+        store.replies_remembered = gauges.store.replies_remembered;
+    }
+
+    fn log(&self, figures: &mut Figures, node: &Node) {
+        let log = &mut figures.log;
+        let gauges = node.gauges();
+        log.sync = self.sync_latency.clone();
+        log.writes_synced = self.writes_synced;
+        log.applied = gauges.log_applied;
+        log.term = gauges.log_term;
+        log.is_leader = node.is_available();
+        log.bytes_since_snapshot = gauges.log_bytes;
+        log.snapshots = self.snapshots;
+        log.snapshots_failed = self.snapshots_failed;
+        log.snapshot_age_seconds = self
+            .snapshot_written_at
+            .map(|at| (clock::instant() - at).as_secs());
+    }
+}
+
+fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
+    let (counters, gauges) = (node.counters(), node.gauges());
+    figures.connections.open = gauges.connections as u64;
+    figures.connections.total = counters.connections_opened;
+    figures.connections.connects = counters
+        .connects
+        .iter()
+        .map(|(reason, count)| (*reason as u8, *count))
+        .collect();
+    let ends = counters
+        .connections_ended
+        .iter()
+        .map(|(reason, count)| (*reason as u8, *count));
+    figures.connections.disconnects = ends.collect();
+    let malformed = counters
+        .malformed
+        .iter()
+        .map(|(reason, count)| (reason.name(), *count));
+    figures.connections.malformed = malformed.collect();
+    figures.connections.bytes = InOut {
+        received: observed.bytes_received,
+        sent: observed.bytes_sent,
+    };
+    figures.sessions.total = gauges.sessions as u64;
+    figures.sessions.connected = gauges.sessions_connected as u64;
+    figures.sessions.subscriptions = gauges.subscriptions as u64;
+    figures.sessions.queue_messages = gauges.queued_messages as u64;
+    figures.sessions.queue_bytes = gauges.queued_bytes;
+    figures.sessions.inflight = gauges.inflight as u64;
+    figures.sessions.takeovers = counters.takeovers;
+}
+
+fn messages(figures: &mut Figures, node: &Node) {
+    let (counters, gauges) = (node.counters(), node.gauges());
+    let traffic = |messages: &[u64; 3], bytes: &[u64; 3]| {
+        [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].map(|qos| Traffic {
+            messages: messages[qos as usize],
+            bytes: bytes[qos as usize],
+        })
+    };
+    figures.messages.by_qos = InOut {
+        received: traffic(&counters.messages_in, &counters.bytes_in),
+        sent: traffic(&counters.messages_out, &counters.bytes_out),
+    };
+    let dropped = &counters.dropped;
+    figures.messages.dropped = Counts::from([
+        ("queue_full", dropped.queue_full),
+        ("expired", dropped.expired),
+        ("too_large", dropped.too_large),
+        ("not_connected", dropped.not_connected),
+        ("retained_full", dropped.retained_full),
+    ]);
+    figures.messages.retained = gauges.retained_messages as u64;
+    figures.messages.retained_bytes = gauges.retained_bytes;
+    figures.messages.wills = counters.wills_published;
+}
+
+fn name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Set => "set",
+        Verb::Get => "get",
+        Verb::Del => "del",
+        Verb::VDel => "vdel",
+        Verb::KeyNotify => "keynotify",
+        Verb::Scan => "scan",
+        Verb::Unknown => "unknown",
+    }
+}

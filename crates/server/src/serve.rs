@@ -1,0 +1,164 @@
+//! The life of a server: recover, serve, stop.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use broker::Event;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::admin::{Admin, AdminRequest, Health};
+use crate::config::{Config, Durability};
+use crate::disk_thread::{DiskThread, Sync};
+use crate::driver::{Driver, DriverSettings, Inputs};
+use crate::error::RunError;
+use crate::snapshot_thread::SnapshotThread;
+use crate::startup::{self, Started};
+use crate::{clock, listener};
+
+/// Where a server that is ready can be reached.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    /// MQTT listeners, in the order of the settings.
+    pub mqtt: Vec<SocketAddr>,
+    /// The admin pages.
+    pub admin: SocketAddr,
+}
+
+/// How long clients may take to read their DISCONNECT when the server stops.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Serves until `shutdown` ends, then says goodbye to all clients, syncs, and returns.
+///
+/// # Errors
+/// If the server cannot start, or the disk fails. What was acknowledged is safe in any case.
+pub fn run(
+    config: &Config,
+    shutdown: impl Future<Output = ()>,
+    on_ready: impl FnOnce(&Ready),
+) -> Result<(), RunError> {
+    config.check()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(RunError::System)?;
+    let local = LocalSet::new();
+    let served = local.block_on(&runtime, serve(config, shutdown, on_ready));
+    // Tasks hold the driver: they go before it can stop its threads.
+    drop(local);
+    drop(runtime);
+    let (driver, result) = served?;
+    if let Some(driver) = Rc::into_inner(driver) {
+        driver.stop();
+    }
+    result
+}
+
+async fn serve(
+    config: &Config,
+    shutdown: impl Future<Output = ()>,
+    on_ready: impl FnOnce(&Ready),
+) -> Result<(Rc<Driver>, Result<(), RunError>), RunError> {
+    // Addresses are bound first: one in use is told before a long recovery.
+    let mut listeners = Vec::new();
+    for listener in &config.listeners {
+        listeners.push(listener::bind(listener.address)?);
+    }
+    let (admin, requests) = Admin::start(&config.admin)?;
+    let (driver, mut inputs) = start_driver(config, requests)?;
+    driver.run_until_available(&mut inputs).await?;
+    admin.recovered();
+
+    let mut mqtt = Vec::new();
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        mqtt.push(listener.local_addr().map_err(RunError::System)?);
+        accepting.push(tokio::task::spawn_local(listener::accept(
+            Rc::clone(&driver),
+            listener,
+        )));
+    }
+    on_ready(&Ready {
+        mqtt,
+        admin: admin.address(),
+    });
+
+    let result = tokio::select! {
+        fault = driver.run(&mut inputs) => Err(fault.into()),
+        () = shutdown => Ok(()),
+    };
+    for task in accepting {
+        task.abort();
+    }
+    if result.is_ok() {
+        say_goodbye(&driver, &mut inputs).await;
+    }
+    Ok((driver, result))
+}
+
+fn start_driver(
+    config: &Config,
+    requests: mpsc::Receiver<AdminRequest>,
+) -> Result<(Rc<Driver>, Inputs), RunError> {
+    let Started {
+        node,
+        actions,
+        engine,
+        snapshots,
+    } = startup::start(config)?;
+    let sync = match config.durability {
+        Durability::Disk => Sync::Always,
+        Durability::Memory => Sync::AtStop,
+    };
+    let (disk, disk_events) = DiskThread::start(Box::new(engine), sync).map_err(RunError::System)?;
+    let (snapshots, snapshot_events) = SnapshotThread::start(snapshots).map_err(RunError::System)?;
+    let settings = DriverSettings {
+        packet_size_max: config.limits.packet_size_max,
+        outbound_bytes_max: config.limits.outbound_bytes_max as usize,
+        connections_max: config.limits.connections_max as usize,
+        is_memory_durable: config.durability == Durability::Memory,
+    };
+    let driver = Rc::new(Driver::new(node, disk, snapshots, settings));
+    driver.execute_all(actions);
+    Ok((
+        driver,
+        Inputs {
+            disk: disk_events,
+            snapshots: snapshot_events,
+            admin: requests,
+        },
+    ))
+}
+
+/// DISCONNECT 0x8B to everybody, and time to read it.
+async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs) {
+    let connections = driver.sockets_len();
+    tracing::info!(connections, "stopping");
+    driver.step(Event::Stop);
+    let deadline = Instant::from_std(clock::instant() + GOODBYE);
+    let all_gone = async {
+        while driver.sockets_len() > 0 {
+            driver.turn(inputs).await?;
+        }
+        Ok::<(), storage::Fault>(())
+    };
+    match timeout_at(deadline, all_gone).await {
+        Ok(Ok(())) => {}
+        Ok(Err(fault)) => tracing::error!(%fault, "the disk failed while the server stopped"),
+        Err(_) => tracing::info!(
+            connections = driver.sockets_len(),
+            "some clients did not take their DISCONNECT"
+        ),
+    }
+}
+
+/// What `/healthz` and `/readyz` say.
+pub(crate) fn health(driver: &Driver) -> Health {
+    let mut health = Health::default();
+    if !driver.is_available() {
+        health.not_ready.push("the state store is unavailable".to_owned());
+    }
+    health
+}

@@ -1,0 +1,270 @@
+//! One client's socket: reads packets for the driver, and takes what the driver sends.
+//!
+//! Reading is a task of its own. Writing is done by the driver at the end of a turn, straight to the socket; only
+//! when the socket does not take everything, a second task waits until it does. An idle socket holds no buffer.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use broker::{ConnectionId, Event};
+use bytes::BytesMut;
+use protocol::packet::{Decoder, ProtocolVersion};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+use tokio_util::io::poll_read_buf;
+
+use crate::driver::Driver;
+use crate::out_buffer::OutBuffer;
+
+/// The side of a connection that the driver writes to.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) id: ConnectionId,
+    pub(crate) peer: SocketAddr,
+    writer: OwnedWriteHalf,
+    pub(crate) out: RefCell<OutBuffer>,
+    /// What the connection speaks, and the largest packet it takes.
+    pub(crate) speaks: Cell<(ProtocolVersion, u32)>,
+    /// The node wants to hear when everything was taken.
+    pub(crate) reports_drained: Cell<bool>,
+    /// It is in the driver's list of sockets to write to.
+    pub(crate) is_dirty: Cell<bool>,
+    /// A task waits until the socket takes more.
+    is_blocked: Cell<bool>,
+    /// Nothing more is read; it closes when everything was taken.
+    pub(crate) is_closing: Cell<bool>,
+    /// Wakes the reading task: read on, or stop.
+    pub(crate) changed: Notify,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    All,
+    /// The socket took a part; a task goes on when it takes more.
+    Blocked,
+    /// The connection is broken.
+    Failed,
+}
+
+/// Bytes asked of a socket at once.
+const READ_SIZE: usize = 64 * 1024;
+
+/// How long a closed connection's client may take to read the last packet and close.
+const LINGER: Duration = Duration::from_secs(2);
+
+impl Socket {
+    pub(crate) fn new(id: ConnectionId, peer: SocketAddr, writer: OwnedWriteHalf) -> Self {
+        Self {
+            id,
+            peer,
+            writer,
+            out: RefCell::default(),
+            speaks: Cell::new((ProtocolVersion::V5, u32::MAX)),
+            reports_drained: Cell::new(false),
+            is_dirty: Cell::new(false),
+            is_blocked: Cell::new(false),
+            is_closing: Cell::new(false),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Gives the socket what it takes.
+    pub(crate) fn write(&self, spare: &mut Vec<BytesMut>) -> Written {
+        if self.is_blocked.get() {
+            return Written::Blocked;
+        }
+        let mut out = self.out.borrow_mut();
+        while !out.is_empty() {
+            match out.write(|slices| self.writer.try_write_vectored(slices)) {
+                Ok(0) => return Written::Failed,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Written::Blocked,
+                Err(_) => return Written::Failed,
+            }
+        }
+        out.recycle(spare);
+        Written::All
+    }
+
+    /// Whether more is waiting than a client may leave unread while it goes on sending.
+    pub(crate) fn is_behind(&self, outbound_bytes_max: usize) -> bool {
+        self.out.borrow().len() > outbound_bytes_max
+    }
+}
+
+/// Waits until a blocked socket has taken everything.
+pub(crate) async fn write_blocked(driver: Rc<Driver>, socket: Rc<Socket>) {
+    if socket.is_blocked.replace(true) {
+        return;
+    }
+    loop {
+        let is_writable = socket.writer.writable().await.is_ok();
+        socket.is_blocked.set(false);
+        match if is_writable {
+            driver.write(&socket)
+        } else {
+            Written::Failed
+        } {
+            Written::Blocked => socket.is_blocked.set(true),
+            Written::All => break,
+            Written::Failed => {
+                socket.is_closing.set(true);
+                break;
+            }
+        }
+    }
+    socket.changed.notify_one();
+}
+
+/// Reads packets until the connection ends.
+pub(crate) async fn run(driver: Rc<Driver>, stream: TcpStream, id: ConnectionId, peer: SocketAddr) {
+    let (reader, writer) = stream.into_split();
+    let socket = Rc::new(Socket::new(id, peer, writer));
+    driver.opened(&socket);
+    let mut reading = Reading {
+        decoder: Decoder::new(driver.packet_size_max()),
+        rest: BytesMut::new(),
+        is_detached: false,
+        reader,
+    };
+    reading.packets(&driver, &socket).await;
+    driver.step(Event::Lost { connection: id });
+    finish(&driver, &socket).await;
+    driver.remove(&socket);
+    // Dropping the writing side tells the client that nothing more will come.
+    drop(socket);
+    reading.linger().await;
+}
+
+/// What was said last, DISCONNECT above all, leaves before the connection does.
+async fn finish(driver: &Driver, socket: &Socket) {
+    let written = async {
+        while driver.write(socket) == Written::Blocked {
+            socket.is_blocked.set(false);
+            if socket.writer.writable().await.is_err() {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, written).await;
+}
+
+/// The reading side.
+struct Reading {
+    decoder: Decoder,
+    /// The beginning of a packet that is not complete yet.
+    rest: BytesMut,
+    /// `rest` is in memory of its own, not in the buffer that all sockets share.
+    is_detached: bool,
+    reader: OwnedReadHalf,
+}
+
+impl Reading {
+    async fn packets(&mut self, driver: &Rc<Driver>, socket: &Rc<Socket>) {
+        loop {
+            while !socket.is_closing.get() && !driver.may_read(socket) {
+                socket.changed.notified().await;
+            }
+            if socket.is_closing.get() || !self.decode(driver, socket) {
+                return;
+            }
+            if socket.is_closing.get() || !driver.may_read(socket) {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = socket.changed.notified() => {}
+                is_open = self.fill(driver) => if !is_open { return },
+            }
+        }
+    }
+
+    /// Takes what the socket has. False at its end.
+    async fn fill(&mut self, driver: &Driver) -> bool {
+        poll_fn(|context| {
+            let polled = if self.rest.is_empty() {
+                let mut shared = driver.read_buffer.borrow_mut();
+                if shared.capacity() < READ_SIZE / 4 {
+                    shared.reserve(READ_SIZE);
+                }
+                let polled = poll_read_buf(Pin::new(&mut self.reader), context, &mut *shared);
+                self.rest = shared.split();
+                self.is_detached = false;
+                polled
+            } else {
+                let missing = self.decoder.missing(&self.rest).clamp(1, READ_SIZE);
+                self.rest.reserve(missing);
+                poll_read_buf(Pin::new(&mut self.reader), context, &mut self.rest)
+            };
+            polled.map(|result| result.is_ok_and(|count| count > 0))
+        })
+        .await
+    }
+
+    /// Hands over complete packets. False if nothing more is to be read.
+    fn decode(&mut self, driver: &Driver, socket: &Socket) -> bool {
+        while !self.rest.is_empty() {
+            match self.decoder.decode(&mut self.rest) {
+                Ok(Some(packet)) => {
+                    driver.step(Event::Received {
+                        connection: socket.id,
+                        packet,
+                    });
+                    if socket.is_closing.get() {
+                        return false;
+                    }
+                    if !driver.may_read(socket) {
+                        self.detach_rest();
+                        return true;
+                    }
+                }
+                Ok(None) => {
+                    self.detach_rest();
+                    return true;
+                }
+                Err(error) => {
+                    driver.step(Event::Violated {
+                        connection: socket.id,
+                        error,
+                    });
+                    return false;
+                }
+            }
+        }
+        self.rest = BytesMut::new();
+        true
+    }
+
+    /// What waits, waits in memory of its own.
+    fn detach_rest(&mut self) {
+        if !self.is_detached {
+            let mut rest = BytesMut::with_capacity(self.rest.len());
+            rest.extend_from_slice(&self.rest);
+            self.rest = rest;
+            self.is_detached = true;
+        }
+    }
+
+    /// Lets the client read the last packet: closing with unread bytes would take it away from it.
+    async fn linger(mut self) {
+        let mut buffer = BytesMut::with_capacity(1024);
+        let discard = poll_fn(|context| {
+            loop {
+                buffer.clear();
+                match poll_read_buf(Pin::new(&mut self.reader), context, &mut buffer) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                    Poll::Ready(Ok(_)) => {}
+                }
+            }
+        });
+        let _ = tokio::time::timeout(LINGER, discard).await;
+    }
+}

@@ -1,0 +1,153 @@
+//! From a data directory to a node that is ready to serve.
+
+use broker::{NodeConfig, RecoveredStore, Recovery, StateStoreConfig};
+use cluster::NodeId;
+use cluster::replica::{Replica, ReplicaConfig};
+use std::ops::ControlFlow;
+use storage::{Engine, Identity, SnapshotFiles, Storage, open_group};
+use store::{Quota, ScanLimits, Store};
+
+use crate::clock;
+use crate::config::{self, Config};
+use crate::error::RunError;
+
+/// A node, its engine, and what the node wants done first.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) node: broker::Node,
+    pub(crate) actions: Vec<broker::Action>,
+    pub(crate) engine: Engine,
+    pub(crate) snapshots: SnapshotFiles,
+}
+
+/// Opens the data directory, reads everything in it and makes the node.
+pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
+    let mut engine = Engine::open(&config.data_dir)?;
+    let mut random = Random::new();
+    let identity = Identity::take(&mut engine, NodeId(random.next().max(1)))?;
+    let snapshots = SnapshotFiles::open(&engine.dir().snapshots())?;
+    let now = clock::now();
+
+    let store = recover_store(config, identity, &engine, &snapshots, random.next())?;
+    let node_config = NodeConfig {
+        limits: config.limits.for_broker(),
+        seed: random.next(),
+    };
+    let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);
+    for keyspace in Recovery::KEYSPACES {
+        let mut failed = None;
+        engine.scan(
+            keyspace,
+            &[],
+            &mut |key, value| match recovery.record(keyspace, key, value) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            },
+        )?;
+        if let Some(error) = failed {
+            return Err(RunError::Record {
+                keyspace: keyspace.name(),
+                error,
+            });
+        }
+    }
+    let mut actions = Vec::new();
+    let node = recovery.start(store, &mut actions);
+    let took_ms = u64::try_from((clock::instant() - now.instant).as_millis()).unwrap_or(u64::MAX);
+    let gauges = node.gauges();
+    tracing::info!(
+        node = identity.node.0,
+        incarnation = identity.incarnation.0,
+        keys = gauges.store.keys,
+        sessions = gauges.sessions,
+        took_ms,
+        "recovered"
+    );
+    Ok(Started {
+        node,
+        actions,
+        engine,
+        snapshots,
+    })
+}
+
+fn recover_store(
+    config: &Config,
+    identity: Identity,
+    engine: &Engine,
+    snapshots: &SnapshotFiles,
+    seed: u64,
+) -> Result<RecoveredStore, RunError> {
+    let (snapshot, recovered) = open_group(engine, snapshots, broker::GROUP)?;
+    let store = match snapshot {
+        None => Store::new(),
+        Some(mut reader) => {
+            for error in reader.passed_over() {
+                tracing::error!(%error, "a damaged snapshot was passed over; the log covers for it");
+            }
+            let mut failed = None;
+            let chunks = reader
+                .by_ref()
+                .map_while(|chunk| chunk.map_err(|error| failed = Some(error)).ok());
+            let restored = Store::restore(chunks);
+            match failed {
+                Some(error) => return Err(storage::RecoveryError::from(error).into()),
+                None => restored?,
+            }
+        }
+    };
+    let mut started = Vec::new();
+    let replica_config = ReplicaConfig::new(broker::GROUP, identity.node, vec![identity.node], seed);
+    let replica = Replica::new(clock::instant(), replica_config, recovered, &mut started)?;
+    Ok(RecoveredStore {
+        config: state_store_config(config, identity),
+        store,
+        replica,
+        started,
+    })
+}
+
+fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
+    StateStoreConfig {
+        node: identity.node.0,
+        incarnation: identity.incarnation.0,
+        dialect: match config.state_store.dialect {
+            config::DialectChoice::Auto => broker::DialectChoice::Auto,
+            config::DialectChoice::Sdk => broker::DialectChoice::Sdk,
+            config::DialectChoice::Published => broker::DialectChoice::Published,
+        },
+        quota: Quota {
+            keys_max: config.state_store.keys_max,
+            bytes_max: config.state_store.bytes_max,
+        },
+        entry_bytes_max: ENTRY_BYTES_MAX,
+        pending_max: PENDING_MAX,
+        snapshot_log_bytes: config.snapshot.log_bytes_min,
+        scan: ScanLimits::default(),
+    }
+}
+
+/// A log entry is closed at this size, so that one slow write does not hold up too many requests.
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// Requests of all clients that may wait for their decision; beyond it they are refused as unavailable.
+const PENDING_MAX: usize = 100_000;
+
+/// Seeds from the operating system: what is not to be guessed by clients starts here.
+struct Random(std::hash::RandomState);
+
+impl Random {
+    fn new() -> Self {
+        Self(std::hash::RandomState::new())
+    }
+
+    fn next(&mut self) -> u64 {
+        use std::hash::BuildHasher;
+        let number = self.0.hash_one("statehold");
+        self.0 = std::hash::RandomState::new();
+        number
+    }
+}
