@@ -87,6 +87,7 @@ fn delivery(message: Message, ids: &[u32]) -> Delivery {
         message: Arc::new(message),
         subscription_ids: ids.iter().map(|id| SubscriptionId::new(*id).unwrap()).collect(),
         durable: Some(QueueSequence(9)),
+        is_volatile: false,
         dup: false,
     }
 }
