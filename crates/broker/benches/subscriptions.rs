@@ -76,7 +76,7 @@ fn matching(criterion: &mut Criterion) {
                 next = (next + 1) % topics.len();
                 let mut found = 0_u32;
                 subscriptions.matches(&topics[next], &mut |session, _| {
-                    found = found.wrapping_add(session.0)
+                    found = found.wrapping_add(session.0);
                 });
                 black_box(found)
             });
@@ -113,7 +113,7 @@ fn fan_out(criterion: &mut Criterion) {
         bencher.iter(|| {
             let mut found = 0_u32;
             subscriptions.matches("news/all", &mut |session, _| {
-                found = found.wrapping_add(session.0)
+                found = found.wrapping_add(session.0);
             });
             black_box(found)
         });

@@ -33,7 +33,7 @@ fn receivers(filters: &[&str], topic: &str) -> Vec<u32> {
 fn matching(subscriptions: &Subscriptions, topic: &str) -> Vec<(SessionKey, Subscription)> {
     let mut found = vec![];
     subscriptions.matches(topic, &mut |session, subscription| {
-        found.push((session, *subscription))
+        found.push((session, *subscription));
     });
     found.sort_unstable_by_key(|(session, subscription)| (*session, subscription.id));
     found

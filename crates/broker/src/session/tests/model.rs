@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Step {
     /// A message of this QoS, which expires so many seconds from now.
     Push(QoS, Option<u64>),
