@@ -28,7 +28,9 @@ const CLOCKS: [&str; 2] = ["crates/server/src/clock.rs", "crates/client/src/cloc
 
 /// Whether the file has to do without I/O.
 pub fn is_sans_io(path: &str) -> bool {
-    SANS_IO.iter().any(|name| path.starts_with(&format!("crates/{name}/")))
+    SANS_IO
+        .iter()
+        .any(|name| path.starts_with(&format!("crates/{name}/")))
         || path.starts_with("crates/sim/")
         || path.starts_with("crates/client/src/core")
 }
@@ -45,15 +47,35 @@ pub fn check(source: &Source) -> Vec<Finding> {
                 findings.push(Finding::at_line(&source.path, number, format!("`{text}`: {why}")));
             }
         }
-        for module in FORBIDDEN_IN_STD {
-            let grouped = line.trim_start().starts_with("use std::{") && contains_word(line, module);
-            if grouped {
+    }
+    findings.extend(check_grouped(source));
+    findings
+}
+
+/// `use std::{fmt, fs};`, over any number of lines.
+fn check_grouped(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut statement: Option<(usize, String)> = None;
+    for (number, line) in source.product_lines() {
+        if line.trim_start().starts_with("use std::{") {
+            statement = Some((number, String::new()));
+        }
+        let Some((start, text)) = &mut statement else {
+            continue;
+        };
+        text.push_str(line);
+        if line.contains(';') {
+            for module in FORBIDDEN_IN_STD
+                .iter()
+                .filter(|module| contains_word(text, module))
+            {
                 findings.push(Finding::at_line(
                     &source.path,
-                    number,
+                    *start,
                     format!("`std::{module}` belongs to the edge"),
                 ));
             }
+            statement = None;
         }
     }
     findings
@@ -106,6 +128,7 @@ mod tests {
             "use tokio::net::TcpStream;",
             "let file = std::fs::read(path);",
             "use std::{fmt, fs};",
+            "use std::{\n    fmt,\n    fs::File,\n};",
             "use std::net::SocketAddr;",
             "let now = Instant::now();",
             "let now = std::time::SystemTime::now();",

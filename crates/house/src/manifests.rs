@@ -1,9 +1,9 @@
 //! What every manifest of ours has to say.
 
-use toml::Value;
+use toml::{Table, Value};
 
 use crate::Finding;
-use crate::layers::Manifest;
+use crate::layers::{Manifest, dependencies};
 
 /// Manifests that do not take lints, package fields and versions of dependencies from the workspace.
 pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
@@ -41,6 +41,26 @@ pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Versions in `[workspace.dependencies]` that no crate asks for.
+pub fn check_unused(workspace: &Table, manifests: &[Manifest]) -> Vec<Finding> {
+    let versions = workspace
+        .get("workspace")
+        .and_then(|workspace| workspace.get("dependencies"));
+    let names = versions
+        .and_then(Value::as_table)
+        .into_iter()
+        .flat_map(Table::keys);
+    let used = |name: &&String| {
+        manifests
+            .iter()
+            .any(|manifest| dependencies(&manifest.table).iter().any(|(_, it)| it == *name))
+    };
+    let unused = names.filter(|name| !used(name));
+    unused
+        .map(|name| Finding::in_file("Cargo.toml", format!("no crate uses `{name}`")))
+        .collect()
 }
 
 /// The binaries of the workspace; `cargo run` works only while there is one.
@@ -94,6 +114,24 @@ mod tests {
             findings("[lints]\nworkspace = true\n[dev-dependencies]\nbytes = \"1\""),
             ["the version of `bytes` has to come from the workspace"]
         );
+    }
+
+    #[test]
+    fn a_version_that_nobody_asks_for_is_found() {
+        let workspace = "[workspace.dependencies]\nbytes = \"1\"\nslab = \"1\""
+            .parse()
+            .expect("the sample is TOML");
+        let table = "[target.'cfg(unix)'.dependencies]\nbytes.workspace = true"
+            .parse()
+            .expect("the sample is TOML");
+        let findings = check_unused(
+            &workspace,
+            &[Manifest {
+                name: "a".to_owned(),
+                table,
+            }],
+        );
+        assert_eq!(findings, [Finding::in_file("Cargo.toml", "no crate uses `slab`")]);
     }
 
     #[test]

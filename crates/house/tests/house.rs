@@ -8,8 +8,8 @@ use house::{Finding, docs, io, manifests, names, tidy};
 
 /// Fails with every finding, each on a line of its own.
 #[track_caller]
-fn none(findings: Vec<Finding>) {
-    let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+fn none(findings: impl IntoIterator<Item = Finding>) {
+    let lines: Vec<_> = findings.into_iter().map(|finding| finding.to_string()).collect();
     assert!(
         lines.is_empty(),
         "{} findings:\n{}",
@@ -50,7 +50,12 @@ fn crates_use_only_what_their_layer_allows() {
 
 #[test]
 fn crates_take_lints_and_versions_from_the_workspace() {
-    none(manifests::check(&our_manifests()));
+    let manifests = our_manifests();
+    none(manifests::check(&manifests));
+    none(manifests::check_unused(
+        &read("Cargo.toml").parse().expect("a manifest is TOML"),
+        &manifests,
+    ));
 }
 
 #[test]
@@ -65,12 +70,12 @@ fn cargo_run_knows_what_to_run() {
 
 #[test]
 fn there_is_no_io_left_of_the_edge() {
-    none(repository::sources().iter().flat_map(io::check).collect());
+    none(repository::sources().iter().flat_map(io::check));
 }
 
 #[test]
 fn only_a_clock_reads_the_clock() {
-    none(repository::sources().iter().flat_map(io::check_clock).collect());
+    none(repository::sources().iter().flat_map(io::check_clock));
 }
 
 #[test]
@@ -82,7 +87,7 @@ fn no_file_is_too_long() {
             println!("{}: {lines} lines", source.path);
         }
     }
-    none(sources.iter().flat_map(tidy::check_length).collect());
+    none(sources.iter().flat_map(tidy::check_length));
 }
 
 #[test]
@@ -132,16 +137,20 @@ fn pages_are_whole() {
 #[test]
 fn ci_runs_the_commands_of_the_readme() {
     let (readme, ci) = (read("README.md"), read(".ci/run"));
-    for command in ["cargo test --workspace"] {
-        assert!(
-            readme.lines().any(|line| line == command),
-            "README.md does not say `{command}`"
-        );
-        assert!(
-            ci.lines().any(|line| line.trim().ends_with(command)),
-            ".ci/run does not run `{command}`"
-        );
-    }
+    let tests = "cargo test --workspace";
+    assert!(
+        readme.lines().any(|line| line == tests),
+        "README.md does not say `{tests}`"
+    );
+    assert!(
+        ci.lines().any(|line| line.ends_with(tests)),
+        ".ci/run does not run `{tests}`"
+    );
     assert!(readme.lines().any(|line| line == "cargo run --release -- serve"));
+    let example = read("interop/official/examples/first_steps.rs");
+    assert!(
+        readme.contains(&format!("```rust\n{example}```\n")),
+        "README.md shows another first_steps.rs"
+    );
     assert!(read(".github/workflows/ci.yml").contains(".ci/run"));
 }
