@@ -92,22 +92,12 @@ fn no_file_is_too_long() {
 
 #[test]
 fn nothing_is_left_over() {
-    none(
-        repository::sources()
-            .iter()
-            .flat_map(tidy::check_leftovers)
-            .collect(),
-    );
+    none(repository::sources().iter().flat_map(tidy::check_leftovers));
 }
 
 #[test]
 fn exceptions_from_lints_have_reasons() {
-    none(
-        repository::sources()
-            .iter()
-            .flat_map(tidy::check_reasons)
-            .collect(),
-    );
+    none(repository::sources().iter().flat_map(tidy::check_reasons));
 }
 
 #[test]
@@ -119,8 +109,7 @@ fn names_say_what_the_glossary_says() {
         repository::sources()
             .iter()
             .filter(ours)
-            .flat_map(|source| names::check(source, &banned))
-            .collect(),
+            .flat_map(|source| names::check(source, &banned)),
     );
 }
 
