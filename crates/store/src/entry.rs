@@ -345,3 +345,6 @@ const CAPACITY: usize = 4 * 1_024;
 
 const CONDITION_BITS: u8 = 0b11;
 const CONDITION_EQUAL_TO: u8 = 3;
+
+#[cfg(test)]
+mod tests;

@@ -112,3 +112,6 @@ const TOKEN_VERSION: u8 = 1;
 
 /// What RESP adds to a key, at most: `$`, the digits of a length of 32 bits, twice CR LF.
 const RESP_OVERHEAD: usize = 15;
+
+#[cfg(test)]
+mod tests;

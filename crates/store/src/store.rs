@@ -413,3 +413,6 @@ fn notify(
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
