@@ -1,9 +1,15 @@
 //! Topic names and topic filters (MQTT 5.0 section 4.7).
+//!
+//! They are compared byte by byte, with case and without normalization [MQTT-4.7.3-4]; empty levels are levels.
+//! Their length is limited by [`Text`] [MQTT-4.7.3-3]; how many levels are good for anybody is for the broker to
+//! say, which finds out with `level_count`.
+
+use std::fmt;
 
 use crate::byte_search;
 use crate::text::Text;
 
-/// A topic name: one character or more, no wildcard. [MQTT-4.7.1-1] [MQTT-4.7.3-1]
+/// A topic name: one character or more, no wildcard. [MQTT-4.7.0-1] [MQTT-4.7.3-1]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicName(Text);
 
@@ -26,7 +32,7 @@ pub enum TopicNameError {
     /// [MQTT-4.7.3-1]
     #[error("the topic name is empty")]
     Empty,
-    /// [MQTT-4.7.1-1]
+    /// [MQTT-4.7.0-1]
     #[error("the topic name contains a wildcard")]
     Wildcard,
 }
@@ -67,6 +73,16 @@ impl TopicName {
         &self.0
     }
 
+    /// What the slashes separate; some may be empty.
+    pub fn levels(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// How many levels there are: at least one.
+    pub fn level_count(&self) -> usize {
+        count_levels(&self.0)
+    }
+
     /// The same name in memory of its own.
     #[must_use]
     pub fn detached(&self) -> Self {
@@ -75,16 +91,16 @@ impl TopicName {
 }
 
 impl TopicFilter {
-    /// Parses a topic filter that is not a shared subscription's.
+    /// Parses a topic filter that is not a shared subscription's. [MQTT-4.7.1-1] [MQTT-4.7.1-2]
     pub fn parse(text: Text) -> Result<Self, TopicFilterError> {
         if text.is_empty() {
             return Err(TopicFilterError::Empty);
         }
-        let mut levels = text.split('/').peekable();
-        while let Some(level) = levels.next() {
-            let is_last = levels.peek().is_none();
-            let is_allowed = level == "+" || (level == "#" && is_last);
-            if level.contains(['+', '#']) && !is_allowed {
+        if byte_search::has_wildcard(text.as_bytes()) {
+            let mut levels = text.split('/').rev();
+            let last = levels.next().unwrap_or_default();
+            let is_misplaced = |level: &str| level.contains(['+', '#']) && level != "+";
+            if (last != "#" && is_misplaced(last)) || levels.any(is_misplaced) {
                 return Err(TopicFilterError::MisplacedWildcard);
             }
         }
@@ -99,6 +115,16 @@ impl TopicFilter {
     /// The filter as a string.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// What the slashes separate; some may be empty.
+    pub fn levels(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// How many levels there are: at least one.
+    pub fn level_count(&self) -> usize {
+        count_levels(&self.0)
     }
 
     /// True if it has no wildcard.
@@ -132,16 +158,16 @@ impl TopicFilter {
 }
 
 impl SubscriptionFilter {
-    /// Parses what a SUBSCRIBE or UNSUBSCRIBE names.
+    /// Parses what a SUBSCRIBE or UNSUBSCRIBE names. [MQTT-4.8.2-1] [MQTT-4.8.2-2]
     pub fn parse(text: Text) -> Result<Self, TopicFilterError> {
-        let Some(shared) = text.strip_prefix("$share/") else {
+        let Some(shared) = text.strip_prefix(SHARE_PREFIX) else {
             return Ok(Self {
                 share: None,
                 filter: TopicFilter::parse(text)?,
             });
         };
         let (share, filter) = shared.split_once('/').ok_or(TopicFilterError::Share)?;
-        if share.is_empty() || share.contains(['+', '#']) || filter.is_empty() {
+        if share.is_empty() || byte_search::has_wildcard(share.as_bytes()) || filter.is_empty() {
             return Err(TopicFilterError::Share);
         }
         let part = |part: &str| {
@@ -153,3 +179,34 @@ impl SubscriptionFilter {
         })
     }
 }
+
+impl fmt::Display for TopicName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for TopicFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// As a SUBSCRIBE would name it.
+impl fmt::Display for SubscriptionFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(share) = &self.share {
+            write!(f, "{SHARE_PREFIX}{share}/")?;
+        }
+        fmt::Display::fmt(&self.filter, f)
+    }
+}
+
+fn count_levels(text: &str) -> usize {
+    1 + text.bytes().filter(|byte| *byte == b'/').count()
+}
+
+const SHARE_PREFIX: &str = "$share/";
+
+#[cfg(test)]
+mod tests;
