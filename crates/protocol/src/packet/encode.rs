@@ -212,3 +212,6 @@ fn limit(size_max: u32) -> usize {
 
 /// The largest packet that MQTT can express: a fixed header of 5 bytes, then as many as four times seven bits count.
 const PACKET_SIZE_MAX: usize = 5 + (1 << 28) - 1;
+
+#[cfg(test)]
+mod tests;
