@@ -5,7 +5,7 @@ use crate::layers::SANS_IO;
 use crate::source::Source;
 
 /// What a crate without I/O must not say.
-const FORBIDDEN: [(&str, &str); 12] = [
+const FORBIDDEN: [(&str, &str); 13] = [
     ("tokio", "tokio belongs to the edge"),
     ("std::net", "sockets belong to the edge"),
     ("std::fs", "files belong to the edge"),
@@ -15,6 +15,7 @@ const FORBIDDEN: [(&str, &str); 12] = [
     ("Mutex<", "one thread owns the state"),
     ("RwLock<", "one thread owns the state"),
     ("Instant::now", "take `now` as an argument"),
+    (".elapsed()", "it reads the clock: subtract from `now`"),
     ("SystemTime::now", "take the wall clock as an argument"),
     ("async fn", "state machines have `step`, not `async`"),
     (".await", "state machines have `step`, not `async`"),
@@ -131,6 +132,7 @@ mod tests {
             "use std::{\n    fmt,\n    fs::File,\n};",
             "use std::net::SocketAddr;",
             "let now = Instant::now();",
+            "let waited = started.elapsed();",
             "let now = std::time::SystemTime::now();",
             "pub async fn step() {}",
             "socket.read().await",

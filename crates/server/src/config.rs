@@ -59,8 +59,8 @@ pub enum Durability {
     /// Synced to disk: what was acknowledged survives a power cut.
     #[default]
     Disk,
-    /// Written to the operating system and not synced: what was acknowledged survives the end of the process, but not of the
-    /// machine.
+    /// On its way to disk and not waited for: a stop in order loses nothing, but a crash of the process or the machine loses
+    /// what was acknowledged in the last moments before it.
     Memory,
 }
 

@@ -18,7 +18,13 @@ use crate::clock;
 #[derive(Debug)]
 pub(crate) enum DiskEvent {
     /// All batches up to this one are durable.
-    Durable { ticket: DiskTicket, sync_micros: u64 },
+    Durable {
+        ticket: DiskTicket,
+        /// How many batches went with one sync.
+        batches: u64,
+        /// How long writing and syncing them took.
+        sync_micros: u64,
+    },
     /// The disk cannot be trusted any more: the node must stop.
     Failed(Fault),
 }
@@ -125,6 +131,7 @@ fn run(
 fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Result<DiskEvent, Fault> {
     let started: Instant = clock::instant();
     let mut last = DiskTicket(0);
+    let batches = waiting.len() as u64;
     for batch in waiting.drain(..) {
         storage.write(&batch.writes)?;
         last = batch.ticket;
@@ -135,6 +142,7 @@ fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Re
     let sync_micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     Ok(DiskEvent::Durable {
         ticket: last,
+        batches,
         sync_micros,
     })
 }

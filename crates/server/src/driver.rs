@@ -180,7 +180,9 @@ impl Driver {
 
     /// Writes to a socket; tells the node if it asked for that.
     pub(crate) fn write(&self, socket: &Socket) -> Written {
+        let waited = socket.waiting();
         let written = socket.write(&mut self.spare.borrow_mut());
+        self.observed.borrow_mut().bytes_sent += (waited - socket.waiting()) as u64;
         if written == Written::All && socket.reports_drained.replace(false) {
             self.step(Event::Drained {
                 connection: socket.id,
@@ -240,8 +242,15 @@ impl Driver {
 
     fn disk_event(&self, event: DiskEvent) -> Result<(), Fault> {
         match event {
-            DiskEvent::Durable { ticket, sync_micros } => {
-                self.observed.borrow_mut().sync_latency.record(sync_micros);
+            DiskEvent::Durable {
+                ticket,
+                batches,
+                sync_micros,
+            } => {
+                let mut observed = self.observed.borrow_mut();
+                observed.sync_latency.record(sync_micros);
+                observed.batches_synced += batches;
+                drop(observed);
                 if !self.settings.is_memory_durable {
                     self.step_quietly(Event::Durable { ticket });
                 }

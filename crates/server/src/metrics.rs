@@ -109,14 +109,10 @@ pub struct StateStoreFigures {
     pub requests: BTreeMap<(&'static str, &'static str), u64>,
     /// From the packet to the reply, by verb.
     pub latency: BTreeMap<&'static str, Histogram>,
-    /// Requests without QoS 1, response topic or correlation data, which were not executed, by what is missing.
+    /// Requests that were not executed because of what came with them, by cause.
     pub refused: Counts,
     /// Notifications of watched keys.
     pub notifications: u64,
-    /// Requests that were sent again and answered from memory.
-    pub repeated: u64,
-    /// Keys that expired.
-    pub expired: u64,
     /// Keys at the moment.
     pub keys: u64,
     /// Their bytes, with values.
@@ -136,12 +132,10 @@ pub struct StateStoreFigures {
 /// The replicated log and the disk under it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogFigures {
-    /// Time of one sync to disk.
+    /// Time to write what waits and sync it.
     pub sync: Histogram,
-    /// Writes that one sync served, summed over all syncs.
-    pub writes_synced: u64,
-    /// Bytes given to the disk.
-    pub bytes_written: u64,
+    /// Batches that were synced; one sync serves all that wait.
+    pub batches_synced: u64,
     /// The index that was applied last.
     pub applied: u64,
     /// The term.
@@ -154,10 +148,8 @@ pub struct LogFigures {
     pub snapshots: u64,
     /// Snapshots that failed.
     pub snapshots_failed: u64,
-    /// Seconds since the last snapshot was finished, if there is one.
+    /// Seconds since the last snapshot was finished, if there was one since the start.
     pub snapshot_age_seconds: Option<u64>,
-    /// Bytes of the last snapshot.
-    pub snapshot_bytes: u64,
 }
 
 impl Figures {

@@ -12,12 +12,14 @@ use crate::metrics::{Counts, Figures, Histogram, InOut, Traffic};
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) sync_latency: Histogram,
-    pub(crate) writes_synced: u64,
+    pub(crate) batches_synced: u64,
     pub(crate) snapshots: u64,
     pub(crate) snapshots_failed: u64,
     pub(crate) snapshot_written_at: Option<Instant>,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_sent: u64,
+    /// The server says goodbye to its clients.
+    pub(crate) is_stopping: bool,
     store_latencies: [Histogram; Verb::COUNT],
     started_seconds: f64,
 }
@@ -26,12 +28,13 @@ impl Default for Observed {
     fn default() -> Self {
         Self {
             sync_latency: Histogram::default(),
-            writes_synced: 0,
+            batches_synced: 0,
             snapshots: 0,
             snapshots_failed: 0,
             snapshot_written_at: None,
             bytes_received: 0,
             bytes_sent: 0,
+            is_stopping: false,
             store_latencies: Default::default(),
             started_seconds: std::time::Duration::from_millis(clock::wall()).as_secs_f64(),
         }
@@ -90,7 +93,7 @@ impl Observed {
         let log = &mut figures.log;
         let gauges = node.gauges();
         log.sync = self.sync_latency.clone();
-        log.writes_synced = self.writes_synced;
+        log.batches_synced = self.batches_synced;
         log.applied = gauges.log_applied;
         log.term = gauges.log_term;
         log.is_leader = node.is_available();

@@ -136,6 +136,7 @@ fn start_driver(
 async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs) {
     let connections = driver.sockets_len();
     tracing::info!(connections, "stopping");
+    driver.observed.borrow_mut().is_stopping = true;
     driver.step(Event::Stop);
     let deadline = Instant::from_std(clock::instant() + GOODBYE);
     let all_gone = async {
@@ -157,6 +158,9 @@ async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs) {
 /// What `/healthz` and `/readyz` say.
 pub(crate) fn health(driver: &Driver) -> Health {
     let mut health = Health::default();
+    if driver.observed.borrow().is_stopping {
+        health.not_ready.push("stopping".to_owned());
+    }
     if !driver.is_available() {
         health.not_ready.push("the state store is unavailable".to_owned());
     }

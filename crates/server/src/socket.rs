@@ -93,6 +93,11 @@ impl Socket {
         Written::All
     }
 
+    /// Bytes that wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.out.borrow().len()
+    }
+
     /// Whether more is waiting than a client may leave unread while it goes on sending.
     pub(crate) fn is_behind(&self, outbound_bytes_max: usize) -> bool {
         self.out.borrow().len() > outbound_bytes_max
@@ -203,7 +208,11 @@ impl Reading {
                 self.rest.reserve(missing);
                 poll_read_buf(Pin::new(&mut self.reader), context, &mut self.rest)
             };
-            polled.map(|result| result.is_ok_and(|count| count > 0))
+            polled.map(|result| {
+                let count = result.unwrap_or(0);
+                driver.observed.borrow_mut().bytes_received += count as u64;
+                count > 0
+            })
         })
         .await
     }

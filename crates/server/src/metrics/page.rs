@@ -166,23 +166,15 @@ fn requests(store: &StateStoreFigures, page: &mut Page) {
     page.family(
         Counter,
         "statehold_store_requests_refused_total",
-        "State-store requests that were not executed because something on the MQTT side is missing, by what it is.",
+        "State-store requests that were not executed, by cause: not_a_request (not QoS 1, or without response topic or correlation data), expired, clock_ahead.",
     );
-    by_label(&store.refused, "missing", page);
-    page.family(
-        Counter,
-        "statehold_store_requests_repeated_total",
-        "State-store requests that came again and were answered from memory.",
-    )
-    .sample(&[], store.repeated);
+    by_label(&store.refused, "cause", page);
     page.family(
         Counter,
         "statehold_store_notifications_total",
         "Notifications of changes of watched keys.",
     )
     .sample(&[], store.notifications);
-    page.family(Counter, "statehold_store_expired_total", "Keys whose time ended.")
-        .sample(&[], store.expired);
 }
 
 fn store(store: &StateStoreFigures, page: &mut Page) {
@@ -226,21 +218,15 @@ fn log(log: &LogFigures, page: &mut Page) {
     page.family(
         Histogram,
         "statehold_log_sync_seconds",
-        "Time of one sync of the log to disk.",
+        "Time to write what waits to the disk and sync it (with durability = \"memory\" to write it only).",
     )
     .histogram(&[], &log.sync);
     page.family(
         Counter,
-        "statehold_log_writes_synced_total",
-        "Writes that syncs served; by the number of syncs, how many one served.",
+        "statehold_log_batches_synced_total",
+        "Batches of writes that were synced; over statehold_log_sync_seconds_count, how many one sync served.",
     )
-    .sample(&[], log.writes_synced);
-    page.family(
-        Counter,
-        "statehold_log_bytes_total",
-        "Bytes of keys and values given to the disk.",
-    )
-    .sample(&[], log.bytes_written);
+    .sample(&[], log.batches_synced);
     page.family(
         Gauge,
         "statehold_log_applied_index",
@@ -274,13 +260,11 @@ fn snapshots(log: &LogFigures, page: &mut Page) {
     page.family(
         Gauge,
         "statehold_snapshot_age_seconds",
-        "Seconds since the last snapshot; absent before the first one.",
+        "Seconds since the last snapshot; absent before the first one since the start.",
     );
     if let Some(age) = log.snapshot_age_seconds {
         page.sample(&[], age);
     }
-    page.family(Gauge, "statehold_snapshot_bytes", "Bytes of the last snapshot.")
-        .sample(&[], log.snapshot_bytes);
 }
 
 fn by_label(counts: &Counts, label: &str, page: &mut Page) {

@@ -20,7 +20,7 @@ fn full() -> String {
     };
     figures.state_store.requests.insert(("set", "stored"), 5);
     figures.state_store.latency.entry("set").or_default().record(250);
-    figures.state_store.refused.insert("response_topic", 1);
+    figures.state_store.refused.insert("expired", 1);
     figures.log.snapshot_age_seconds = Some(60);
     figures.render()
 }
