@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use broker::{ConnectionId, Event};
 use bytes::BytesMut;
+use protocol::Packet;
 use protocol::packet::{Decoder, ProtocolVersion};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -138,6 +139,7 @@ pub(crate) async fn run(driver: Rc<Driver>, stream: TcpStream, id: ConnectionId,
         rest: BytesMut::new(),
         is_detached: false,
         reader,
+        ends_with_ack: false,
     };
     reading.packets(&driver, &socket).await;
     driver.step(Event::Lost { connection: id });
@@ -169,6 +171,8 @@ struct Reading {
     /// `rest` is in memory of its own, not in the buffer that all sockets share.
     is_detached: bool,
     reader: OwnedReadHalf,
+    /// The last packet needs no answer.
+    ends_with_ack: bool,
 }
 
 impl Reading {
@@ -222,6 +226,7 @@ impl Reading {
         while !self.rest.is_empty() {
             match self.decoder.decode(&mut self.rest) {
                 Ok(Some(packet)) => {
+                    self.ends_with_ack = matches!(packet, Packet::PubAck(_) | Packet::PubComp(_));
                     driver.step(Event::Received {
                         connection: socket.id,
                         packet,
@@ -248,8 +253,24 @@ impl Reading {
             }
         }
         self.rest = BytesMut::new();
+        self.acknowledge_at_once(socket);
         true
     }
+
+    /// Tells the client's TCP at once that an acknowledgement has arrived.
+    ///
+    /// Nothing answers a PUBACK, so the system would wait 40 ms for something to send its own acknowledgement with; a
+    /// client that has not turned off Nagle's algorithm holds back its next request for as long.
+    #[cfg(target_os = "linux")]
+    fn acknowledge_at_once(&self, socket: &Socket) {
+        if self.ends_with_ack && socket.out.borrow().is_empty() {
+            // It only saves time: without it everything works as well.
+            let _ = self.reader.as_ref().set_quickack(true);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn acknowledge_at_once(&self, _socket: &Socket) {}
 
     /// What waits, waits in memory of its own.
     fn detach_rest(&mut self) {
