@@ -62,7 +62,8 @@ pub enum Write {
     /// Removes a key, if it is there.
     Remove { keyspace: Keyspace, key: Bytes },
     /// Removes a key that was put exactly once since it was last absent. Cheaper than [`Write::Remove`]; on a key that
-    /// was put twice the older value may come back.
+    /// was put twice the older value may come back. Only for keys that are never used again: a key that is put again in the
+    /// same batch as its `RemoveOnce` is a fault of the caller, and the storage panics.
     RemoveOnce { keyspace: Keyspace, key: Bytes },
     /// Removes every key from `from` (included) to `to` (excluded).
     RemoveRange {

@@ -67,7 +67,7 @@ impl SimulatedDisk {
         self.bytes_until_full = Some(bytes);
     }
 
-    /// Flips one bit of a stored value, as a failing medium would. Says whether the key was there.
+    /// Flips one bit of a durable value, as a failing medium would. Says whether there is such a byte.
     pub fn damage(&mut self, keyspace: Keyspace, key: &[u8], position: usize) -> bool {
         for content in [&mut self.visible, &mut self.durable] {
             let Some(value) = content.get_mut(&keyspace).and_then(|keys| keys.get_mut(key)) else {
@@ -205,4 +205,75 @@ fn bytes(writes: &[Write]) -> u64 {
         }
     });
     bytes.sum::<usize>() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use cluster::{Keyspace, Write};
+
+    use super::SimulatedDisk;
+    use crate::{Fault, Storage as _};
+
+    fn put(key: u8) -> [Write; 1] {
+        let (key, value) = (Bytes::copy_from_slice(&[key]), Bytes::from_static(b"value"));
+        [Write::Put {
+            keyspace: Keyspace::Queue,
+            key,
+            value,
+        }]
+    }
+
+    fn has(disk: &SimulatedDisk, key: u8) -> bool {
+        disk.get(Keyspace::Queue, &[key]).unwrap().is_some()
+    }
+
+    #[test]
+    fn a_crash_keeps_what_was_synced_and_some_of_the_rest_in_order() {
+        let mut kept = [0; 4];
+        for seed in 0..100 {
+            let mut disk = SimulatedDisk::new(seed);
+            disk.write(&put(0)).unwrap();
+            disk.sync().unwrap();
+            (1..=3).for_each(|key| disk.write(&put(key)).unwrap());
+            disk.crash();
+            let survivors: Vec<_> = (0..=3).map(|key| has(&disk, key)).collect();
+            assert!(survivors[0]);
+            assert!(
+                survivors.is_sorted_by(|before, after| before >= after),
+                "{survivors:?}"
+            );
+            kept[survivors.iter().filter(|survives| **survives).count() - 1] += 1;
+        }
+        assert!(
+            kept.iter().all(|count| *count > 0),
+            "all outcomes occur: {kept:?}"
+        );
+    }
+
+    #[test]
+    fn after_a_failed_sync_nothing_is_written_until_the_next_start() {
+        let mut disk = SimulatedDisk::new(1);
+        disk.fail_sync_after(1);
+        disk.write(&put(0)).unwrap();
+        disk.sync().unwrap();
+        disk.write(&put(1)).unwrap();
+        assert!(matches!(disk.sync(), Err(Fault::Io { .. })));
+        assert!(matches!(disk.sync(), Err(Fault::Io { .. })));
+        assert!(matches!(disk.write(&put(2)), Err(Fault::Io { .. })));
+        disk.crash_losing_all();
+        assert!(has(&disk, 0));
+        assert!(!has(&disk, 1));
+        disk.write(&put(3)).unwrap();
+        disk.sync().unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_says_so() {
+        let mut disk = SimulatedDisk::new(1);
+        disk.full_after(10);
+        disk.write(&put(0)).unwrap();
+        let error = disk.write(&put(1)).unwrap_err();
+        assert!(error.to_string().starts_with("the disk is full"), "{error}");
+    }
 }

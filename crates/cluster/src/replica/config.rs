@@ -18,7 +18,7 @@ pub struct ReplicaConfig {
     pub seed: u64,
     /// How often a leader says that it is there.
     pub heartbeat_interval: Duration,
-    /// The shortest time without a leader after which a follower asks for votes: four missed heartbeats.
+    /// The shortest time without a leader after which a follower asks for votes: three missed heartbeats.
     pub election_timeout_min: Duration,
     /// The longest such time; each wait is drawn between the two, so that two followers rarely ask together. A leader
     /// that died is replaced after this time and two round trips with a sync each.
@@ -43,8 +43,8 @@ impl ReplicaConfig {
             voters,
             seed,
             heartbeat_interval: Duration::from_millis(100),
-            election_timeout_min: Duration::from_millis(400),
-            election_timeout_max: Duration::from_millis(800),
+            election_timeout_min: Duration::from_millis(300),
+            election_timeout_max: Duration::from_millis(600),
             uncommitted_bytes_max: 64 << 20,
             message_bytes_max: 1 << 20,
             messages_inflight_max: 64,

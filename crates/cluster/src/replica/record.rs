@@ -177,7 +177,7 @@ pub fn decode_log_start(group: GroupId, record: &[u8]) -> Result<LogPoint, Recor
     Ok(LogPoint { index, term })
 }
 
-/// The key of a group's [`Voters`] in the meta keyspace.
+/// The key of a group's voters in the meta keyspace.
 pub fn voters_key(group: GroupId) -> Bytes {
     meta_key(group, b'v')
 }

@@ -35,7 +35,12 @@ pub(super) fn collect(engine: &Engine, writes: &[Write]) -> Result<OwnedWriteBat
     for write in writes {
         match write {
             Write::Put { keyspace, key, value } => {
-                operations.insert((*keyspace, key.clone()), Operation::Put(value.clone()));
+                let before = operations.insert((*keyspace, key.clone()), Operation::Put(value.clone()));
+                let reused = matches!(before, Some(Operation::RemoveOnce));
+                assert!(
+                    !reused,
+                    "a key of {keyspace:?} was put again together with its RemoveOnce"
+                );
             }
             Write::Remove { keyspace, key } => {
                 operations.insert((*keyspace, key.clone()), Operation::Remove);

@@ -1,0 +1,72 @@
+//! What a replica is told, and what it asks for.
+
+use bytes::Bytes;
+
+use super::MessageError;
+use crate::{Index, NodeId, Term, Write};
+
+/// Names one [`Action::Persist`] of a replica. Tickets rise by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Names a read; chosen by the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReadId(pub u64);
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Append this to the group's log. Must not be empty. Ends in [`Action::Apply`] or [`Action::Refused`]; after a
+    /// change of leadership perhaps in neither.
+    Propose { data: Bytes },
+    /// From which index on does a read see everything acknowledged before now?
+    Read { read: ReadId },
+    /// Everything up to this ticket is durable.
+    Persisted { ticket: Ticket },
+    /// A peer sent these bytes.
+    Message { from: NodeId, bytes: Bytes },
+    /// The state machine at this point is durable as a snapshot: the log before it may go.
+    SnapshotTaken { index: Index, term: Term },
+    /// [`super::Replica::deadline`] has passed.
+    Timeout,
+}
+
+/// What the owner shall do. [`Action::Apply`], [`Action::ReadReady`] and [`Action::Leadership`] take effect in the order
+/// given; [`Action::Persist`]s of a replica are carried out in the order of their tickets; the rest in any order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Make all these writes durable together, then say [`Event::Persisted`]. May share a batch and a sync with others.
+    Persist { ticket: Ticket, writes: Vec<Write> },
+    /// Execute this entry: it is committed, and durable here. Indexes rise; those of entries without data are left out.
+    Apply { index: Index, term: Term, data: Bytes },
+    /// The read may be served: everything up to `index` was given out as [`Action::Apply`] before.
+    ReadReady { read: ReadId, index: Index },
+    /// The request was not taken; nothing changed.
+    Refused { request: Request, refusal: Refusal },
+    /// Give these bytes to the replica of the same group on that node. May be lost, doubled and reordered.
+    Send { to: NodeId, message: Bytes },
+    /// Who leads, in which term. This replica names itself only when everything committed before its term was applied.
+    Leadership { leader: Option<NodeId>, term: Term },
+    /// A peer's message was dropped.
+    Dropped { from: NodeId, error: MessageError },
+}
+
+/// A request that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// [`Event::Propose`]; the data comes back.
+    Propose { data: Bytes },
+    /// [`Event::Read`].
+    Read { read: ReadId },
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Only the leader takes requests.
+    #[error("this replica does not lead")]
+    NotLeader { leader: Option<NodeId> },
+    /// [`super::ReplicaConfig::uncommitted_bytes_max`] is reached.
+    #[error("too many bytes wait for being committed")]
+    UncommittedBytesMax,
+}

@@ -1,0 +1,366 @@
+//! Replicas of one group, each on a disk that can crash, with a network between them that can lose everything.
+//!
+//! Nothing happens by itself: a test delivers messages, lets disks finish, and moves the time. What must never happen is
+//! checked at every step: two leaders in a term, two different entries applied at an index, a read that misses something.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::random::Random;
+use cluster::replica::record::LogPoint;
+use cluster::replica::{Event, ReadId, Request, Ticket};
+use cluster::{Action, GroupId, Index, NodeId, Replica, ReplicaConfig, Term, Write};
+use storage::{SimulatedDisk, Storage as _, recover_group};
+
+pub(crate) const GROUP: GroupId = GroupId(3);
+
+/// One node of the group.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) disk: SimulatedDisk,
+    /// None while it is down.
+    pub(crate) replica: Option<Replica>,
+    pub(crate) applied: Vec<(Index, Bytes)>,
+    /// The state machine as its last snapshot holds it.
+    snapshot: Option<(LogPoint, Vec<(Index, Bytes)>)>,
+    /// Written and not yet synced, or not even written.
+    persists: VecDeque<(Ticket, Vec<Write>)>,
+    pub(crate) refused: Vec<Request>,
+    starts: u64,
+}
+
+/// All nodes, what is on the way between them, and what is known to be decided.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) now: Instant,
+    pub(crate) members: BTreeMap<NodeId, Member>,
+    wire: Vec<(NodeId, NodeId, Bytes)>,
+    /// Pairs that cannot reach each other.
+    cut: BTreeSet<(NodeId, NodeId)>,
+    pub(crate) random: Random,
+    config: fn(&mut ReplicaConfig),
+    decided: BTreeMap<Index, (Term, Bytes)>,
+    leaders: BTreeMap<Term, NodeId>,
+    /// Reads on the way, and the newest index decided when they were asked.
+    reads: BTreeMap<ReadId, Index>,
+    pub(crate) reads_served: u64,
+}
+
+impl Group {
+    pub(crate) fn new(size: u64, seed: u64) -> Group {
+        Group::with_config(size, seed, |_| {})
+    }
+
+    pub(crate) fn with_config(size: u64, seed: u64, config: fn(&mut ReplicaConfig)) -> Group {
+        let mut group = Group {
+            now: origin(),
+            members: BTreeMap::new(),
+            wire: Vec::new(),
+            cut: BTreeSet::new(),
+            random: Random::new(seed),
+            config,
+            decided: BTreeMap::new(),
+            leaders: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            reads_served: 0,
+        };
+        for node in (1..=size).map(NodeId) {
+            let disk = SimulatedDisk::new(group.random.next());
+            group.members.insert(
+                node,
+                Member {
+                    disk,
+                    replica: None,
+                    applied: Vec::new(),
+                    snapshot: None,
+                    persists: VecDeque::new(),
+                    refused: Vec::new(),
+                    starts: 0,
+                },
+            );
+        }
+        for node in group.nodes() {
+            group.start(node);
+        }
+        group
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<NodeId> {
+        self.members.keys().copied().collect()
+    }
+
+    pub(crate) fn member(&self, node: NodeId) -> &Member {
+        &self.members[&node]
+    }
+
+    fn member_mut(&mut self, node: NodeId) -> &mut Member {
+        self.members.get_mut(&node).unwrap()
+    }
+
+    pub(crate) fn replica(&self, node: NodeId) -> &Replica {
+        self.member(node).replica.as_ref().unwrap()
+    }
+
+    /// The node that leads in the newest term, if one does.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        let leaders = self.members.iter().filter_map(|(node, member)| {
+            let replica = member.replica.as_ref().filter(|replica| replica.is_leader())?;
+            Some((replica.term(), *node))
+        });
+        leaders.max().map(|(_, node)| node)
+    }
+
+    /// Starts a node from what is on its disk.
+    pub(crate) fn start(&mut self, node: NodeId) {
+        let mut config = ReplicaConfig::new(GROUP, node, self.nodes(), self.random.next());
+        (self.config)(&mut config);
+        let now = self.now;
+        let member = self.member_mut(node);
+        assert!(member.replica.is_none(), "it runs already");
+        let snapshot = member.snapshot.clone();
+        let recovered =
+            recover_group(&member.disk, GROUP, snapshot.as_ref().map(|(point, _)| *point)).unwrap();
+        member.applied = snapshot.map_or(Vec::new(), |(_, applied)| applied);
+        member.starts += 1;
+        let mut actions = Vec::new();
+        member.replica = Some(Replica::new(now, config, recovered, &mut actions).unwrap());
+        self.execute(node, actions);
+    }
+
+    /// Stops a node without a word; its disk loses some of what was not synced.
+    pub(crate) fn crash(&mut self, node: NodeId) {
+        let member = self.member_mut(node);
+        member.replica = None;
+        let unwritten = member.persists.drain(..).collect::<Vec<_>>();
+        for (_, writes) in unwritten {
+            member.disk.write(&writes).unwrap();
+        }
+        member.disk.crash();
+    }
+
+    pub(crate) fn step(&mut self, node: NodeId, event: Event) {
+        let now = self.now;
+        let Some(replica) = self.member_mut(node).replica.as_mut() else {
+            return;
+        };
+        let mut actions = Vec::new();
+        replica.step(now, event, &mut actions);
+        self.execute(node, actions);
+    }
+
+    /// A step whose actions nobody sees: only a panic matters.
+    pub(crate) fn step_unchecked(&mut self, node: NodeId, event: Event) {
+        let now = self.now;
+        let Some(replica) = self.member_mut(node).replica.as_mut() else {
+            return;
+        };
+        let mut actions = Vec::new();
+        replica.step(now, event, &mut actions);
+        for action in actions {
+            if let Action::Persist { ticket, .. } = action {
+                self.step_unchecked(node, Event::Persisted { ticket });
+            }
+        }
+    }
+
+    pub(crate) fn propose(&mut self, node: NodeId, data: impl Into<Bytes>) {
+        self.step(node, Event::Propose { data: data.into() });
+    }
+
+    pub(crate) fn read(&mut self, node: NodeId) -> ReadId {
+        let read = ReadId(self.random.next());
+        let newest = self
+            .decided
+            .last_key_value()
+            .map_or(Index::ZERO, |(index, _)| *index);
+        self.reads.insert(read, newest);
+        self.step(node, Event::Read { read });
+        read
+    }
+
+    /// The node's disk finishes what it was given, with one sync.
+    pub(crate) fn sync(&mut self, node: NodeId) {
+        let member = self.member_mut(node);
+        if member.replica.is_none() {
+            return;
+        }
+        let mut last = None;
+        for (ticket, writes) in member.persists.drain(..) {
+            member.disk.write(&writes).unwrap();
+            last = Some(ticket);
+        }
+        let Some(ticket) = last else { return };
+        member.disk.sync().unwrap();
+        self.step(node, Event::Persisted { ticket });
+    }
+
+    /// Remembers the state machine of a node as a snapshot.
+    pub(crate) fn take_snapshot(&mut self, node: NodeId) {
+        let member = self.member_mut(node);
+        let Some(replica) = &member.replica else { return };
+        let point = replica.applied();
+        member.snapshot = Some((point, member.applied.clone()));
+        self.step(
+            node,
+            Event::SnapshotTaken {
+                index: point.index,
+                term: point.term,
+            },
+        );
+    }
+
+    /// Nothing passes between the nodes of `one` and all others.
+    pub(crate) fn partition(&mut self, one: &[NodeId]) {
+        for inside in one {
+            for outside in self.nodes().into_iter().filter(|node| !one.contains(node)) {
+                self.cut.insert((*inside, outside));
+                self.cut.insert((outside, *inside));
+            }
+        }
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.cut.clear();
+    }
+
+    /// Delivers messages and finishes syncs until nothing is on the way.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..10_000 {
+            for node in self.nodes() {
+                self.sync(node);
+            }
+            let on_disk = self.members.values().all(|member| member.persists.is_empty());
+            if self.wire.is_empty() && on_disk {
+                return;
+            }
+            for (from, to, bytes) in std::mem::take(&mut self.wire) {
+                self.deliver(from, to, bytes);
+            }
+        }
+        panic!("the group talks without end");
+    }
+
+    /// Moves the time from one deadline to the next, settling at each.
+    pub(crate) fn advance(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(deadline) = self.next_deadline().filter(|deadline| *deadline <= end) {
+            self.now = self.now.max(deadline);
+            for node in self.nodes() {
+                self.timeout_if_due(node);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Until some node leads.
+    pub(crate) fn elect(&mut self) -> NodeId {
+        for _ in 0..100 {
+            self.advance(Duration::from_millis(100));
+            if let Some(leader) = self.leader() {
+                return leader;
+            }
+        }
+        panic!("nobody was elected within ten seconds: {self:#?}");
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.members
+            .values()
+            .filter_map(|member| member.replica.as_ref()?.deadline())
+            .min()
+    }
+
+    pub(crate) fn timeout_if_due(&mut self, node: NodeId) {
+        let due = self.member(node).replica.as_ref().and_then(Replica::deadline);
+        if due.is_some_and(|due| due <= self.now) {
+            self.step(node, Event::Timeout);
+        }
+    }
+
+    /// Delivers, doubles, delays or loses one message.
+    pub(crate) fn disturb_wire(&mut self) {
+        if self.wire.is_empty() {
+            return;
+        }
+        let position = self.random.between(0, self.wire.len());
+        let (from, to, bytes) = self.wire.swap_remove(position);
+        match self.random.between(0, 20) {
+            0 => {}
+            1 => {
+                self.wire.push((from, to, bytes.clone()));
+                self.deliver(from, to, bytes);
+            }
+            _ => self.deliver(from, to, bytes),
+        }
+    }
+
+    pub(crate) fn take_wire(&mut self) -> Vec<(NodeId, NodeId, Bytes)> {
+        std::mem::take(&mut self.wire)
+    }
+
+    /// What was applied anywhere, in order.
+    pub(crate) fn decided(&self) -> Vec<Bytes> {
+        self.decided.values().map(|(_, data)| data.clone()).collect()
+    }
+
+    fn deliver(&mut self, from: NodeId, to: NodeId, bytes: Bytes) {
+        if !self.cut.contains(&(from, to)) {
+            self.step(to, Event::Message { from, bytes });
+        }
+    }
+
+    fn execute(&mut self, node: NodeId, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Persist { ticket, writes } => {
+                    self.member_mut(node).persists.push_back((ticket, writes));
+                }
+                Action::Apply { index, term, data } => self.applied(node, index, term, data),
+                Action::ReadReady { read, index } => {
+                    let newest = self.reads.remove(&read).expect("a read is answered once");
+                    assert!(newest <= index, "the read at {index} misses {newest}");
+                    self.reads_served += 1;
+                }
+                Action::Refused { request, .. } => {
+                    if let Request::Read { read } = request {
+                        self.reads.remove(&read).expect("a read is answered once");
+                    }
+                    self.member_mut(node).refused.push(request);
+                }
+                Action::Send { to, message } => self.wire.push((node, to, message)),
+                Action::Leadership { leader, term } => {
+                    if leader == Some(node) {
+                        let first = *self.leaders.entry(term).or_insert(node);
+                        assert_eq!(first, node, "two leaders in term {term}");
+                    }
+                }
+                Action::Dropped { from, error } => panic!("{node} dropped a message of {from}: {error}"),
+            }
+        }
+    }
+
+    fn applied(&mut self, node: NodeId, index: Index, term: Term, data: Bytes) {
+        let first = self.decided.entry(index).or_insert_with(|| (term, data.clone()));
+        assert_eq!(
+            *first,
+            (term, data.clone()),
+            "{node} applies something else at {index}"
+        );
+        let applied = &mut self.member_mut(node).applied;
+        assert!(
+            applied.last().is_none_or(|(last, _)| *last < index),
+            "{node} applies {index} again"
+        );
+        applied.push((index, data));
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test needs some instant as its origin"
+)]
+fn origin() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,8 @@
+//! Storage and replicas together: what is written, lost and read back.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod engine;
+mod group;
+mod replication;
+mod same_as_simulated;
