@@ -129,7 +129,7 @@ pub enum DialectChoice {
 #[serde(default, deny_unknown_fields)]
 pub struct Snapshot {
     /// A snapshot is taken when the log has grown by so much since the last one, or to the size of that one, whichever is
-    /// more. Less makes restarts faster and writes more to disk.
+    /// more. Less makes restarts faster and writes more to disk. At least 4 KiB.
     #[serde(with = "quantity::size")]
     #[schemars(with = "quantity::SizeText")]
     pub log_bytes_min: u64,
@@ -278,6 +278,19 @@ impl Config {
                 ),
             ));
         }
+        if self.data_dir.as_os_str().is_empty() {
+            problems.push(Problem::new("data_dir", "a directory is needed".to_owned()));
+        }
+        if self.admin.answer_within.is_zero() {
+            problems.push(Problem::new(
+                "admin.answer_within",
+                "no node answers within 0s".to_owned(),
+            ));
+        }
+        if self.snapshot.log_bytes_min < SNAPSHOT_LOG_BYTES_LEAST {
+            let why = "a snapshot for every few requests would write more than it saves: at least 4 KiB";
+            problems.push(Problem::new("snapshot.log_bytes_min", why.to_owned()));
+        }
         if let Err(error) = crate::logging::filter(&self.log.level) {
             problems.push(Problem::new("log.level", error.to_string()));
         }
@@ -346,6 +359,9 @@ impl Default for Log {
         }
     }
 }
+
+/// Less would take a snapshot after every few requests.
+const SNAPSHOT_LOG_BYTES_LEAST: u64 = 4 << 10;
 
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,22 @@ pub fn signal_received() -> io::Result<impl Future<Output = Stop>> {
     })
 }
 
+/// [`signal_received`] for who is not in a runtime yet: the signals are caught when this is first waited for.
+///
+/// On a system that does not let a process catch signals it never ends.
+pub async fn requested() {
+    match signal_received() {
+        Ok(received) => {
+            let signal = received.await;
+            tracing::info!(?signal, "asked to stop");
+        }
+        Err(error) => {
+            tracing::error!(%error, "signals cannot be caught: the server can only be killed");
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 impl Stop {
     /// 128 and the number of the signal.
     fn exit_code(self) -> i32 {

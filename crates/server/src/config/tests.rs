@@ -128,6 +128,13 @@ fn values_that_do_not_fit_together_name_their_place() {
         admin.starts_with("statehold.toml:2:1: `admin.address`: 10.0.0.1:8080 can be reached"),
         "{admin}"
     );
+    for text in [
+        "data_dir = \"\"\n",
+        "[admin]\nanswer_within = \"0s\"\n",
+        "[snapshot]\nlog_bytes_min = 10\n",
+    ] {
+        assert!(error(text).starts_with("statehold.toml:"), "{text}");
+    }
     assert!(error("listeners = []\n").contains("at least one listener is needed"));
     assert!(error("[limits]\npacket_size_max = 5\n").contains("between 1 KiB and 268435460 bytes"));
     assert!(error("[log]\nlevel = \"loud=very\"\n").contains("`log.level`"));
