@@ -328,7 +328,8 @@ impl Node {
         if entry.session.is_durable() {
             // A will that waits for its delay belongs to the record until it is published.
             let will = entry.will.as_deref().or_else(|| self.wills.get(key));
-            let record = entry.session.record(now, entry.expiry, will.cloned());
+            let since = entry.disconnected_at.unwrap_or(now.wall);
+            let record = entry.session.record(since, entry.expiry, will.cloned());
             self.commits
                 .write(records::session::put(&entry.session.client_id, &record));
         }

@@ -110,14 +110,7 @@ impl Message {
 
     /// What it counts for where bytes are limited: everything of variable length, and a fixed amount for the rest.
     pub fn size(&self) -> usize {
-        let text = |text: &Option<Text>| text.as_ref().map_or(0, |text| text.len());
-        FIXED_SIZE
-            + self.topic.as_str().len()
-            + self.payload.len()
-            + text(&self.properties.content_type)
-            + text(&self.properties.response_topic)
-            + self.properties.correlation_data.as_ref().map_or(0, Bytes::len)
-            + self.properties.user_properties.encoded().len()
+        size(self.topic.as_str(), &self.payload, &self.properties)
     }
 
     /// The same message in memory of its own. A received message shares the receive buffer's memory and keeps all of
@@ -165,6 +158,18 @@ impl Delivery {
     pub fn size(&self) -> usize {
         self.message.size()
     }
+}
+
+/// The [size](Message::size) of a message with these parts.
+pub(crate) fn size(topic: &str, payload: &Bytes, properties: &MessageProperties) -> usize {
+    let text = |text: &Option<Text>| text.as_ref().map_or(0, |text| text.len());
+    FIXED_SIZE
+        + topic.len()
+        + payload.len()
+        + text(&properties.content_type)
+        + text(&properties.response_topic)
+        + properties.correlation_data.as_ref().map_or(0, Bytes::len)
+        + properties.user_properties.encoded().len()
 }
 
 fn deadline(properties: &MessageProperties, now: Now) -> Option<Instant> {

@@ -65,6 +65,11 @@ impl Node {
         if let Some((reason, why)) = self.refusal_of(&topic) {
             return self.refuse_publish(now, id, key, &publish, reason, why, actions);
         }
+        if publish.qos != QoS::AtMostOnce && !self.has_room_to_retain(key, &topic, &publish) {
+            self.counters.dropped.retained_full += 1;
+            let why = "the limit of retained messages is reached";
+            return self.refuse_publish(now, id, key, &publish, ReasonCode::QuotaExceeded, why, actions);
+        }
         if publish.qos == QoS::ExactlyOnce && self.is_received_again(now, id, key, &publish, actions) {
             return;
         }
@@ -238,6 +243,21 @@ impl Node {
             ));
         }
         None
+    }
+
+    /// Whether a message that is to be retained can be. One that cannot is refused as a whole: an error says that it was
+    /// not taken, and a QoS 2 sender forgets its packet id with it.
+    fn has_room_to_retain(&self, key: SessionKey, topic: &TopicName, publish: &Publish) -> bool {
+        if !publish.retain || publish.payload.is_empty() {
+            return true;
+        }
+        let was_taken = publish.qos == QoS::ExactlyOnce
+            && publish.packet_id.is_some_and(|packet_id| {
+                let entry = self.sessions.get(key);
+                entry.is_some_and(|entry| entry.session.received.contains(packet_id))
+            });
+        let size = crate::message::size(topic.as_str(), &publish.payload, &publish.properties);
+        was_taken || self.retained.check_room(topic.as_str(), size).is_ok()
     }
 
     /// QoS 2: notes the packet id; one that is known already was routed already. [MQTT-4.3.3-10]

@@ -7,7 +7,6 @@
 //!
 //! | keyspace | key | value |
 //! |---|---|---|
-//! | Meta | `broker/session-numbers` | [`numbers`]: the session numbers that may have been given |
 //! | Sessions | client id | [`session`]: number, expiry, connected or not since when, positions in the queue, will |
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
@@ -16,7 +15,6 @@
 
 mod encoding;
 mod message;
-pub mod numbers;
 pub mod queue;
 pub mod received;
 pub mod retained;
@@ -54,7 +52,7 @@ pub enum RecordError {
 pub fn remove_all(number: SessionNumber) -> [Write; 3] {
     [Keyspace::Subscriptions, Keyspace::Queue, Keyspace::Received].map(|keyspace| {
         let from = Bytes::copy_from_slice(&number.0.to_be_bytes());
-        // Numbers are given in turn from 0: the highest is never reached.
+        // The highest number is never reached: its upper half is an incarnation.
         let to = Bytes::copy_from_slice(&number.0.saturating_add(1).to_be_bytes());
         Write::RemoveRange { keyspace, from, to }
     })

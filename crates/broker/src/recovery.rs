@@ -124,11 +124,13 @@ impl Recovery {
         for write in self.leftovers {
             node.commits.write(write);
         }
-        for key in self.discarded {
-            node.discard_session(now, key, actions);
-        }
         for key in self.lost {
             node.recover_session(now, key, actions);
+        }
+        for key in self.discarded {
+            // Its end is the latest moment for a will that waits for its delay.
+            node.recover_session(now, key, actions);
+            node.discard_session(now, key, actions);
         }
         node
     }
@@ -221,13 +223,15 @@ impl Node {
         };
         let since = *entry.disconnected_at.get_or_insert(now.wall);
         let (expiry, will) = (entry.expiry, entry.will.take());
+        let gone = u32::try_from(now.wall.saturating_sub(since) / 1_000).unwrap_or(u32::MAX);
         if expiry != u32::MAX {
             let ends_at = since.saturating_add(u64::from(expiry) * 1_000);
             self.timers
                 .schedule(TimerKey::Session(key), now.instant_of(ends_at));
         }
-        if let Some(will) = will {
-            let session_expires_in = Duration::from_secs(expiry.into());
+        if let Some(mut will) = will {
+            will.delay = will.delay.map(|delay| delay.saturating_sub(gone));
+            let session_expires_in = Duration::from_secs(expiry.saturating_sub(gone).into());
             self.will_step(
                 now,
                 will::Event::ConnectionLost {

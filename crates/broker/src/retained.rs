@@ -62,20 +62,10 @@ impl Retained {
     /// A message without payload means that there shall be none: [`Retained::remove`]. [MQTT-3.3.1-6] The message should be
     /// [detached](Message::detached), since it is kept for long.
     pub fn set(&mut self, message: Arc<Message>) -> Result<Option<Arc<Message>>, RetainedFull> {
+        self.check_room(message.topic.as_str(), message.size())?;
         let key = Key::of(message.topic.as_str());
         let replaced = self.messages.get(&key);
-        let bytes_replaced = replaced.map_or(0, |replaced| bytes(replaced));
-        if replaced.is_none() && self.messages.len() as u64 >= self.messages_max {
-            return Err(RetainedFull::Messages {
-                limit: self.messages_max,
-            });
-        }
-        let bytes_after = self.bytes - bytes_replaced + bytes(&message);
-        if bytes_after > self.bytes_max && bytes_after > self.bytes {
-            return Err(RetainedFull::Bytes {
-                limit: self.bytes_max,
-            });
-        }
+        let bytes_after = self.bytes - replaced.map_or(0, |replaced| bytes(replaced)) + bytes(&message);
         self.bytes = bytes_after;
         if let Some(at) = replaced.and_then(|replaced| replaced.expires_at) {
             self.expiring.remove(&(at, key.clone()));
@@ -93,6 +83,23 @@ impl Retained {
         let restored = self.set(message);
         assert!(restored.is_ok(), "there is no limit");
         (self.messages_max, self.bytes_max) = (messages_max, bytes_max);
+    }
+
+    /// Whether [`Retained::set`] would find room for a message of this [size](Message::size).
+    pub fn check_room(&self, topic: &str, size: usize) -> Result<(), RetainedFull> {
+        let replaced = self.messages.get(&Key::of(topic));
+        if replaced.is_none() && self.messages.len() as u64 >= self.messages_max {
+            return Err(RetainedFull::Messages {
+                limit: self.messages_max,
+            });
+        }
+        let bytes_after = self.bytes - replaced.map_or(0, |replaced| bytes(replaced)) + size as u64;
+        if bytes_after > self.bytes_max && bytes_after > self.bytes {
+            return Err(RetainedFull::Bytes {
+                limit: self.bytes_max,
+            });
+        }
+        Ok(())
     }
 
     /// Removes the retained message of a topic. [MQTT-3.3.1-6]

@@ -270,8 +270,11 @@ impl Session {
             return PushOutcome::Dropped(cause);
         }
         delivery.durable = None;
-        if self.is_durable && !delivery.is_volatile && delivery.qos != QoS::AtMostOnce {
-            delivery.durable = Some(QueueSequence(self.next_sequence));
+        if self.is_durable && delivery.qos != QoS::AtMostOnce {
+            // One that is not stored takes a sequence too, so that the packet identifiers of those that are stay free.
+            if !delivery.is_volatile {
+                delivery.durable = Some(QueueSequence(self.next_sequence));
+            }
             self.next_sequence += 1;
         }
         let durable = delivery.durable;
@@ -374,9 +377,8 @@ impl Session {
         self.inflight.discard(packet_id).map(removal)
     }
 
-    /// The record to store when a connection begins or has ended; `now` is when that was.
-    pub fn record(&self, now: Now, expiry: u32, will: Option<Will>) -> SessionRecord {
-        let since = now.wall;
+    /// The record to store: it has been connected, or not, since `since` (Unix milliseconds).
+    pub fn record(&self, since: u64, expiry: u32, will: Option<Will>) -> SessionRecord {
         let presence = if self.is_connected {
             Presence::Connected { since }
         } else {

@@ -56,6 +56,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         retain: false,
         subscription_ids,
         durable: None,
+        is_volatile: false,
         dup: false,
     }
 }
@@ -96,14 +97,14 @@ impl Play {
     fn connect(&mut self, receive_maximum: u16) {
         self.session.connect(receive_maximum, true);
         self.sync();
-        self.disk.record = Some(self.session.record(at(self.second), 3_600, None));
+        self.disk.record = Some(self.session.record(at(self.second).wall, 3_600, None));
     }
 
     fn disconnect(&mut self) {
         self.session.disconnect(&mut self.dropped);
         self.forget_dropped();
         self.sync();
-        self.disk.record = Some(self.session.record(at(self.second), 3_600, None));
+        self.disk.record = Some(self.session.record(at(self.second).wall, 3_600, None));
     }
 
     fn push(&mut self, qos: QoS, payload: &str) -> PushOutcome {
@@ -520,6 +521,23 @@ fn a_session_that_is_not_durable_waits_for_no_disk() {
         Some(Outgoing::Release { packet_id: id(1) })
     );
     assert_eq!(session.pubcomp(id(1)), Ok(Change::Nothing));
+}
+
+#[test]
+fn volatile_deliveries_are_not_stored_and_leave_other_packet_ids_free() {
+    let mut play = Play::new(LIMITS, 10);
+    let volatile = Delivery {
+        is_volatile: true,
+        ..delivery(Q1, "a", None)
+    };
+    let outcome = play.session.push(at(0), volatile, &mut play.dropped);
+    assert_eq!(outcome, PushOutcome::Queued { durable: None });
+    play.push(Q2, "b");
+    play.sync();
+    assert_eq!(play.says(), ["PUBLISH 1 a", "PUBLISH 2 b"]);
+    play.crash();
+    play.connect(10);
+    assert_eq!(play.says(), ["PUBLISH! 2 b"]);
 }
 
 /// One delivery is never acknowledged while all the other packet ids are used once.

@@ -240,11 +240,9 @@ fn subscription_records_are_as_released() {
 }
 
 #[test]
-fn small_records_are_as_released() {
+fn received_records_are_as_released() {
     let (key, value) = golden("received.bin", records::received::put(NUMBER, id(65_535)));
     assert_eq!(records::received::decode(&key, value), Ok((NUMBER, id(65_535))));
-    let (_, value) = golden("session-numbers.bin", records::numbers::put(NUMBER));
-    assert_eq!(records::numbers::decode(value), Ok(NUMBER));
 }
 
 #[test]
@@ -309,7 +307,6 @@ fn decode_all(key: &[u8], value: &Bytes) {
         let _ = records::subscription::put(number, &filter, &subscription);
     }
     let _ = records::received::decode(key, value.clone());
-    let _ = records::numbers::decode(value.clone());
 }
 
 /// The value of one of the golden records.
