@@ -15,8 +15,17 @@ use protocol::packet::Ack;
 pub(crate) struct AckQueue {
     /// The sequence number of `waiting`'s front.
     first: u64,
+    waiting: VecDeque<Place>,
+    /// How many of `waiting` count.
+    counted: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// It counts for Receive Maximum.
+    is_counted: bool,
     /// `None`: not decided yet.
-    waiting: VecDeque<Option<Acknowledgement>>,
+    acknowledgement: Option<Acknowledgement>,
 }
 
 /// The first acknowledgement of a received PUBLISH.
@@ -42,9 +51,14 @@ impl From<Acknowledgement> for Packet {
 pub(crate) struct AckSequence(u64);
 
 impl AckQueue {
-    /// Takes the next place in the order.
-    pub(crate) fn open(&mut self) -> AckSequence {
-        self.waiting.push_back(None);
+    /// Takes the next place in the order. It does not count if the PUBLISH is among the received QoS 2 messages that
+    /// were not released: those count until they are. [MQTT-3.3.4-7]
+    pub(crate) fn open(&mut self, is_counted: bool) -> AckSequence {
+        self.counted += usize::from(is_counted);
+        self.waiting.push_back(Place {
+            is_counted,
+            acknowledgement: None,
+        });
         AckSequence(self.first + self.waiting.len() as u64 - 1)
     }
 
@@ -56,22 +70,28 @@ impl AckQueue {
         mut send: impl FnMut(Acknowledgement),
     ) {
         let Some(place) = self.place(sequence) else { return };
-        assert!(place.is_none(), "a received PUBLISH is decided once");
-        *place = Some(acknowledgement);
-        while let Some(Some(_)) = self.waiting.front() {
+        assert!(
+            place.acknowledgement.is_none(),
+            "a received PUBLISH is decided once"
+        );
+        place.acknowledgement = Some(acknowledgement);
+        let is_decided = |place: &Place| place.acknowledgement.is_some();
+        while self.waiting.front().is_some_and(is_decided) {
             self.first += 1;
-            if let Some(Some(acknowledgement)) = self.waiting.pop_front() {
-                send(acknowledgement);
-            }
+            let Some(place) = self.waiting.pop_front() else {
+                return;
+            };
+            self.counted -= usize::from(place.is_counted);
+            place.acknowledgement.into_iter().for_each(&mut send);
         }
     }
 
-    /// How many are undecided or wait behind one that is.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+    /// How many of those that count are undecided or wait behind one that is.
+    pub(crate) fn counted(&self) -> usize {
+        self.counted
     }
 
-    fn place(&mut self, sequence: AckSequence) -> Option<&mut Option<Acknowledgement>> {
+    fn place(&mut self, sequence: AckSequence) -> Option<&mut Place> {
         let offset = sequence.0.checked_sub(self.first)?;
         self.waiting.get_mut(usize::try_from(offset).ok()?)
     }
@@ -92,14 +112,15 @@ mod tests {
     fn mqtt_4_6_0_2_acknowledgements_leave_in_the_order_of_the_messages() {
         let mut queue = AckQueue::default();
         let mut sent = vec![];
-        let (first, second, third) = (queue.open(), queue.open(), queue.open());
+        let (first, second, third) = (queue.open(true), queue.open(false), queue.open(true));
 
         queue.decide(second, puback(2), |packet| sent.push(packet));
         assert_eq!(sent, []);
+        assert_eq!(queue.counted(), 2);
         queue.decide(first, puback(1), |packet| sent.push(packet));
         assert_eq!(sent, [puback(1), puback(2)]);
         queue.decide(third, puback(3), |packet| sent.push(packet));
         assert_eq!(sent, [puback(1), puback(2), puback(3)]);
-        assert_eq!(queue.len(), 0);
+        assert_eq!(queue.counted(), 0);
     }
 }

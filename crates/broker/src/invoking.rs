@@ -54,7 +54,7 @@ impl Node {
             connection: id,
             client_id: entry.session.client_id.as_str(),
             watcher: self.service.watcher(id.0),
-            ack: connection.acks.open(),
+            ack: connection.acks.open(true),
             packet_id,
         };
         match check(now, asker, publish, self.service.dialect()) {

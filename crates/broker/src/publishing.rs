@@ -128,7 +128,10 @@ impl Node {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let sequence = connection.acks.open();
+        let is_kept = |entry: &crate::sessions::SessionEntry| entry.session.received.contains(ack.packet_id);
+        let session = connection.session().and_then(|key| self.sessions.get(key));
+        let is_received = qos == QoS::ExactlyOnce && session.is_some_and(is_kept);
+        let sequence = connection.acks.open(!is_received);
         let acknowledgement = acknowledgement(qos, ack);
         self.after_commit(
             now,
@@ -192,7 +195,7 @@ impl Node {
             ProtocolVersion::V5 => self.config.limits.receive_maximum,
             ProtocolVersion::V311 => u16::MAX,
         };
-        connection.acks.len() + entry.session.received.len() >= usize::from(limit)
+        connection.acks.counted() + entry.session.received.len() >= usize::from(limit)
     }
 
     fn resolve_topic(
