@@ -304,8 +304,8 @@ fn prepare(
         if length > connection.packet_size_max as usize {
             return None;
         }
-    }
-    if let Some(aliases) = &mut connection.outbound_aliases {
+        // A topic with an alias is a few bytes longer: it might not fit any more.
+    } else if let Some(aliases) = &mut connection.outbound_aliases {
         let (topic, alias) = aliases.choose(&publish.delivery.message.topic);
         publish.topic_alias = alias;
         publish.is_topic_omitted = topic.is_empty();
