@@ -304,7 +304,6 @@ impl Node {
 
     /// Says goodbye to everybody.
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
-        self.is_stopping = true;
         for id in self.connections.ids() {
             self.disconnect(
                 now,

@@ -13,6 +13,10 @@ use cluster::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskTicket(pub u64);
 
+/// A moment in the order of writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WriteMark(u64);
+
 /// What a ticket was for.
 #[derive(Debug)]
 pub(crate) enum Committed<W> {
@@ -27,6 +31,8 @@ pub(crate) enum Committed<W> {
 pub(crate) struct Commits<W> {
     writes: Vec<Write>,
     waiters: Vec<W>,
+    /// Writes added since the start.
+    written: u64,
     on_the_way: VecDeque<(DiskTicket, Committed<W>)>,
     next: u64,
 }
@@ -39,6 +45,7 @@ impl<W> Default for Commits<W> {
         Self {
             writes: Vec::new(),
             waiters: Vec::new(),
+            written: 0,
             on_the_way: VecDeque::new(),
             next: 1,
         }
@@ -49,6 +56,21 @@ impl<W> Commits<W> {
     /// Adds a write to the open batch.
     pub(crate) fn write(&mut self, write: Write) {
         self.writes.push(write);
+        self.written += 1;
+    }
+
+    /// The present moment, for [`Commits::wait_since`].
+    pub(crate) fn mark(&self) -> WriteMark {
+        WriteMark(self.written)
+    }
+
+    /// Lets `waiter` wait if anything was written since `mark`, or gives it back: what others wrote does not concern it.
+    pub(crate) fn wait_since(&mut self, mark: WriteMark, waiter: W) -> Option<W> {
+        if mark == self.mark() {
+            Some(waiter)
+        } else {
+            self.wait(waiter)
+        }
     }
 
     /// Lets `waiter` wait for everything written so far, or gives it back if everything is durable.

@@ -85,7 +85,7 @@ impl Node {
             reason: ReasonCode::Success,
             properties,
         }));
-        self.after_commit(
+        self.after_own_writes(
             now,
             Waiter::Connack {
                 connection: id,

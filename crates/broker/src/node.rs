@@ -14,7 +14,7 @@ use protocol::packet::{DecodeError, ProtocolVersion};
 use store::Image;
 
 use crate::acks::{AckSequence, Acknowledgement};
-use crate::commits::{Commits, Committed, DiskTicket};
+use crate::commits::{Commits, Committed, DiskTicket, WriteMark};
 use crate::connection::{Connection, Connections, SEND_BUDGET, Stage};
 use crate::counters::{Counters, Gauges};
 use crate::delivery::OutgoingPublish;
@@ -212,13 +212,15 @@ pub struct Node {
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::publishing::RouteScratch,
     pub(crate) counters: Counters,
-    pub(crate) is_stopping: bool,
+    /// What was written before the present step.
+    pub(crate) step_began: WriteMark,
     pub(crate) random: u64,
 }
 
 impl Node {
     /// Works through one event.
     pub fn step(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
+        self.step_began = self.commits.mark();
         match event {
             Event::Opened { connection } => self.opened(now, connection),
             Event::Received { connection, packet } => self.received(now, connection, packet, actions),
@@ -380,6 +382,13 @@ impl Node {
                     });
                 }
             }
+        }
+    }
+
+    /// Lets `waiter` go on when what this step has written is durable: at once if it has written nothing.
+    pub(crate) fn after_own_writes(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
+        if let Some(waiter) = self.commits.wait_since(self.step_began, waiter) {
+            self.release(now, waiter, actions);
         }
     }
 

@@ -133,7 +133,7 @@ impl Node {
         let is_received = qos == QoS::ExactlyOnce && session.is_some_and(is_kept);
         let sequence = connection.acks.open(!is_received);
         let acknowledgement = acknowledgement(qos, ack);
-        self.after_commit(
+        self.after_own_writes(
             now,
             Waiter::Ack {
                 connection: id,
@@ -276,11 +276,19 @@ impl Node {
             return false;
         };
         if !entry.session.received.insert(packet_id) {
-            self.confirm(
+            // What the first one wrote may still be on its way to the disk.
+            let Some(connection) = self.connections.get_mut(id) else {
+                return true;
+            };
+            let sequence = connection.acks.open();
+            let acknowledgement = Acknowledgement::PubRec(Ack::new(packet_id, ReasonCode::Success));
+            self.after_commit(
                 now,
-                id,
-                QoS::ExactlyOnce,
-                Ack::new(packet_id, ReasonCode::Success),
+                Waiter::Ack {
+                    connection: id,
+                    sequence,
+                    acknowledgement,
+                },
                 actions,
             );
             return true;

@@ -105,6 +105,7 @@ impl Recovery {
         let now = self.now;
         let incarnation = store.config.incarnation;
         let service = StateStoreService::new(store.config, store.store, store.replica, store.started);
+        let commits = Commits::default();
         let mut node = Node {
             connections: Connections::default(),
             sessions: self.sessions,
@@ -112,12 +113,12 @@ impl Recovery {
             retained: self.retained,
             wills: PendingWills::default(),
             timers: Timers::new(),
-            commits: Commits::default(),
+            step_began: commits.mark(),
+            commits,
             service,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
             counters: Counters::default(),
-            is_stopping: false,
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };

@@ -48,7 +48,7 @@ impl Node {
             connection: id,
             packet,
         };
-        self.after_commit(
+        self.after_own_writes(
             now,
             Waiter::Act {
                 connection: id,
@@ -160,7 +160,7 @@ impl Node {
             connection: id,
             packet,
         };
-        self.after_commit(
+        self.after_own_writes(
             now,
             Waiter::Act {
                 connection: id,

@@ -1,1 +1,11 @@
-//! (laid out)
+//! The deterministic simulator: production state machines on virtual disks, clocks and connections.
+//!
+//! A [`Machine`] is one server: a [`broker::Node`] over a [`storage::SimulatedDisk`]. Everything that happens to it is a
+//! call, so a run is decided by its seed alone. `transcript` plays conversations that people can read; `workload`
+//! makes random ones, with crashes, and checks the promises of `docs/replication.md` that one node can keep.
+
+pub mod machine;
+pub mod transcript;
+pub mod workload;
+
+pub use machine::Machine;

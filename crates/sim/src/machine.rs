@@ -1,0 +1,364 @@
+//! One simulated server: a node, its disk, its clock, and what it sent to each connection.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use broker::limits::Limits;
+use broker::{
+    Action, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, RecoveredStore,
+    Recovery, Report, StateStoreConfig,
+};
+use bytes::{Bytes, BytesMut};
+use cluster::replica::record::LogPoint;
+use cluster::replica::{Replica, ReplicaConfig};
+use cluster::{Index, NodeId, Term, Write};
+use protocol::Packet;
+use protocol::packet::{Decoder, ProtocolVersion};
+use storage::{Identity, SimulatedDisk, Storage, recover_group};
+use store::{Image, Quota, ScanLimits, Store};
+
+/// Settings of a simulated server.
+#[derive(Debug, Clone)]
+pub struct MachineConfig {
+    /// Decides everything that is random.
+    pub seed: u64,
+    /// Limits of the node.
+    pub limits: Limits,
+    /// Bytes of log after which a snapshot is taken.
+    pub snapshot_log_bytes: u64,
+    /// Keys and bytes of the state store.
+    pub quota: Quota,
+}
+
+/// A simulated server.
+#[derive(Debug)]
+pub struct Machine {
+    config: MachineConfig,
+    node: Node,
+    disk: SimulatedDisk,
+    /// Batches that the disk thread has not written yet.
+    writing: VecDeque<(DiskTicket, Vec<Write>)>,
+    /// The snapshot that is being written, and the one that is durable.
+    snapshotting: Option<(Index, Term, Image)>,
+    snapshot: Option<(LogPoint, Vec<Bytes>)>,
+    origin: Instant,
+    now: Now,
+    connections: BTreeMap<ConnectionId, Wire>,
+    generation: u32,
+    /// What operators were told.
+    pub reports: Vec<Report>,
+}
+
+/// The wire between the server and one client.
+#[derive(Debug)]
+struct Wire {
+    version: ProtocolVersion,
+    packet_size_max: u32,
+    bytes: BytesMut,
+    decoder: Decoder,
+    is_closed: bool,
+}
+
+impl MachineConfig {
+    /// Defaults of the product.
+    pub fn new(seed: u64) -> Self {
+        let quota = Quota {
+            keys_max: 1_000_000,
+            bytes_max: 1 << 30,
+        };
+        Self {
+            seed,
+            limits: Limits::default(),
+            snapshot_log_bytes: 64 << 20,
+            quota,
+        }
+    }
+}
+
+impl Machine {
+    /// A server with an empty disk, ready to serve. `origin` is any instant; only differences matter.
+    pub fn new(config: MachineConfig, origin: Instant) -> Self {
+        let disk = SimulatedDisk::new(config.seed);
+        let now = Now {
+            instant: origin,
+            wall: WALL_AT_ORIGIN,
+        };
+        Self::recover(config, disk, None, origin, now)
+    }
+
+    fn recover(
+        config: MachineConfig,
+        mut disk: SimulatedDisk,
+        snapshot: Option<(LogPoint, Vec<Bytes>)>,
+        origin: Instant,
+        now: Now,
+    ) -> Self {
+        let identity = Identity::take(&mut disk, NodeId(1)).expect("a simulated disk is well after a crash");
+        let (node, actions) = recovered_node(&config, identity, &disk, snapshot.as_ref(), now);
+        let mut machine = Self {
+            config,
+            node,
+            disk,
+            writing: VecDeque::new(),
+            snapshotting: None,
+            snapshot,
+            origin,
+            now,
+            connections: BTreeMap::new(),
+            generation: identity.incarnation.0 << 16,
+            reports: Vec::new(),
+        };
+        machine.carry_out(actions);
+        while !machine.node.is_available() {
+            machine.step(Event::Flush);
+            machine.write_all();
+        }
+        machine
+    }
+
+    /// The power fails and comes back: connections, memory and what was not synced are gone.
+    #[must_use]
+    pub fn crash(mut self) -> Self {
+        // Batches on their way may or may not have reached the disk; the disk's seed decides.
+        while let Some((_, writes)) = self.writing.pop_front() {
+            self.disk.write(&writes).expect("the disk works until the crash");
+        }
+        self.disk.crash();
+        Self::recover(self.config, self.disk, self.snapshot, self.origin, self.now)
+    }
+
+    /// Both clocks.
+    pub fn now(&self) -> Now {
+        self.now
+    }
+
+    /// The node, to look at.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Opens a connection.
+    pub fn open(&mut self) -> ConnectionId {
+        self.generation += 1;
+        let slot = u32::try_from(self.connections.len()).expect("few connections");
+        let id = ConnectionId::new(self.generation, slot);
+        let wire = Wire {
+            version: ProtocolVersion::V5,
+            packet_size_max: u32::MAX,
+            bytes: BytesMut::new(),
+            decoder: Decoder::for_client(u32::MAX),
+            is_closed: false,
+        };
+        self.connections.insert(id, wire);
+        self.step(Event::Opened { connection: id });
+        id
+    }
+
+    /// The client sends a packet.
+    pub fn receive(&mut self, connection: ConnectionId, packet: Packet) {
+        if self.is_open(connection) {
+            self.step(Event::Received { connection, packet });
+        }
+    }
+
+    /// The connection breaks.
+    pub fn lose(&mut self, connection: ConnectionId) {
+        if let Some(wire) = self.connections.get_mut(&connection)
+            && !std::mem::replace(&mut wire.is_closed, true)
+        {
+            self.step(Event::Lost { connection });
+        }
+    }
+
+    /// Everything that has arrived was given to the node.
+    pub fn flush(&mut self) {
+        self.step(Event::Flush);
+    }
+
+    /// The disk writes and syncs one batch. False if there is none.
+    pub fn write_one(&mut self) -> bool {
+        let Some((ticket, writes)) = self.writing.pop_front() else {
+            return false;
+        };
+        self.disk.write(&writes).expect("the simulated disk works");
+        self.disk.sync().expect("the simulated disk works");
+        self.step(Event::Durable { ticket });
+        true
+    }
+
+    /// Flushes and writes until nothing is left to do.
+    pub fn write_all(&mut self) {
+        self.flush();
+        while self.write_one() {
+            self.flush();
+        }
+    }
+
+    /// Finishes the snapshot that is being written, if there is one.
+    pub fn finish_snapshot(&mut self) {
+        if let Some((index, term, image)) = self.snapshotting.take() {
+            self.snapshot = Some((LogPoint { index, term }, image.into_chunks().collect()));
+            self.step(Event::SnapshotWritten { index, term });
+        }
+    }
+
+    /// Time passes; timers fire when they are due.
+    pub fn advance(&mut self, by: Duration) {
+        let until = self.now.instant + by;
+        while let Some(deadline) = self.node.deadline(self.now).filter(|deadline| *deadline <= until) {
+            self.move_clock(deadline.max(self.now.instant));
+            self.step(Event::Timeout);
+            self.write_all();
+            let is_stuck = self
+                .node
+                .deadline(self.now)
+                .is_some_and(|next| next <= self.now.instant);
+            if is_stuck {
+                // A deadline in whole milliseconds of wall time may lie within the present one.
+                self.move_clock((self.now.instant + Duration::from_millis(1)).min(until));
+            }
+        }
+        self.move_clock(until);
+    }
+
+    /// Whether the server still talks to the connection.
+    pub fn is_open(&self, connection: ConnectionId) -> bool {
+        self.connections
+            .get(&connection)
+            .is_some_and(|wire| !wire.is_closed)
+    }
+
+    /// Whether the node takes the connection's next packet now.
+    pub fn is_reading(&self, connection: ConnectionId) -> bool {
+        self.node.is_reading(connection)
+    }
+
+    /// What the server has sent to the connection since the last call, as its client decodes it.
+    pub fn take_sent(&mut self, connection: ConnectionId) -> Vec<Packet> {
+        let Some(wire) = self.connections.get_mut(&connection) else {
+            return Vec::new();
+        };
+        let mut packets = Vec::new();
+        while let Some(packet) = wire
+            .decoder
+            .decode(&mut wire.bytes)
+            .expect("the server sends what clients understand")
+        {
+            packets.push(packet);
+        }
+        assert!(wire.bytes.is_empty(), "the server sends whole packets");
+        packets
+    }
+
+    fn move_clock(&mut self, to: Instant) {
+        let passed = u64::try_from((to - self.origin).as_millis()).expect("simulations are short");
+        self.now = Now {
+            instant: to,
+            wall: WALL_AT_ORIGIN + passed,
+        };
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.node.step(self.now, event, &mut actions);
+        self.carry_out(actions);
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Speak {
+                    connection,
+                    version,
+                    packet_size_max,
+                } => {
+                    if let Some(wire) = self.connections.get_mut(&connection) {
+                        wire.version = version;
+                        wire.packet_size_max = packet_size_max;
+                        wire.decoder.set_version(version);
+                    }
+                }
+                Action::Send { connection, packet } => self.send(connection, &packet),
+                Action::Publish { connection, publish } => {
+                    self.send(connection, &Packet::Publish(publish.to_packet()));
+                }
+                Action::Close { connection } => {
+                    if let Some(wire) = self.connections.get_mut(&connection) {
+                        wire.is_closed = true;
+                    }
+                }
+                Action::ReportDrained { connection } => self.step(Event::Drained { connection }),
+                Action::Persist { ticket, writes } => self.writing.push_back((ticket, writes)),
+                Action::Snapshot { index, term, image } => self.snapshotting = Some((index, term, image)),
+                Action::Report(report) => self.reports.push(report),
+                Action::Resume { .. } | Action::Decided { .. } => {}
+            }
+        }
+    }
+
+    fn send(&mut self, connection: ConnectionId, packet: &Packet) {
+        let Some(wire) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        protocol::packet::encode(packet, wire.version, wire.packet_size_max, &mut wire.bytes)
+            .expect("the node keeps to the client's Maximum Packet Size");
+    }
+}
+
+fn recovered_node(
+    config: &MachineConfig,
+    identity: Identity,
+    disk: &SimulatedDisk,
+    snapshot: Option<&(LogPoint, Vec<Bytes>)>,
+    now: Now,
+) -> (Node, Vec<Action>) {
+    let node_config = NodeConfig {
+        limits: config.limits.clone(),
+        seed: config.seed,
+    };
+    let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);
+    for keyspace in Recovery::KEYSPACES {
+        let mut read = |key: &[u8], value: Bytes| {
+            recovery
+                .record(keyspace, key, value)
+                .expect("the node reads what it wrote");
+            ControlFlow::Continue(())
+        };
+        disk.scan(keyspace, &[], &mut read)
+            .expect("the simulated disk works");
+    }
+    let mut started = Vec::new();
+    let recovered = recover_group(disk, GROUP, snapshot.map(|(point, _)| *point)).expect("the log is whole");
+    let store = match snapshot {
+        Some((_, chunks)) => Store::restore(chunks.iter().cloned()).expect("the snapshot is whole"),
+        None => Store::new(),
+    };
+    let replica_config = ReplicaConfig::new(GROUP, identity.node, vec![identity.node], config.seed);
+    let replica =
+        Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
+    let state_store = StateStoreConfig {
+        node: identity.node.0,
+        incarnation: identity.incarnation.0,
+        dialect: DialectChoice::Auto,
+        quota: config.quota,
+        entry_bytes_max: 1 << 20,
+        pending_max: 100_000,
+        snapshot_log_bytes: config.snapshot_log_bytes,
+        scan: ScanLimits::default(),
+    };
+    let mut actions = Vec::new();
+    let node = recovery.start(
+        RecoveredStore {
+            config: state_store,
+            store,
+            replica,
+            started,
+        },
+        &mut actions,
+    );
+    (node, actions)
+}
+
+/// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.
+const WALL_AT_ORIGIN: u64 = 1_696_374_425_000;

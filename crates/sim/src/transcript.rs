@@ -1,0 +1,166 @@
+//! Conversations between clients and one server, as text.
+//!
+//! A transcript is a list of blocks: commands, a line `----`, and everything that the server sent because of them.
+//! [`play`] runs the commands and writes down what really happened, so a test compares two texts, and a review of a
+//! changed behaviour reads a conversation. The commands are listed at [`Stage::command`].
+
+mod packets;
+mod show;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use broker::ConnectionId;
+use protocol::Packet;
+
+use self::packets::Words;
+use crate::machine::{Machine, MachineConfig};
+
+/// Plays a transcript; the result is the same text with what really was sent.
+///
+/// # Errors
+/// A command that is not understood, with its line.
+pub fn play(text: &str, origin: Instant) -> Result<String, String> {
+    let mut stage = Stage::new(text, origin)?;
+    let mut out = String::new();
+    for block in text.split_inclusive("\n\n") {
+        let (commands, is_played) = match block.split_once("----\n") {
+            Some((commands, _)) => (commands, true),
+            None => (block, false),
+        };
+        out.push_str(commands);
+        if !is_played {
+            continue;
+        }
+        for line in commands.lines() {
+            stage.command(line).map_err(|why| format!("{line}: {why}"))?;
+        }
+        let _ = writeln!(out, "----");
+        out.push_str(&stage.take_sent());
+        out.push('\n');
+    }
+    Ok(format!("{}\n", out.trim_end()))
+}
+
+/// The server and its clients.
+struct Stage {
+    /// Taken only while it crashes.
+    machine: Option<Machine>,
+    clients: BTreeMap<String, ConnectionId>,
+    /// The disk writes at once, unless the transcript says `disk slow`.
+    is_disk_slow: bool,
+}
+
+impl Stage {
+    fn new(text: &str, origin: Instant) -> Result<Self, String> {
+        let mut config = MachineConfig::new(1);
+        for line in text.lines().filter_map(|line| line.strip_prefix("# limit ")) {
+            packets::limit(&mut config.limits, line)?;
+        }
+        Ok(Self {
+            machine: Some(Machine::new(config, origin)),
+            clients: BTreeMap::new(),
+            is_disk_slow: false,
+        })
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        self.machine.as_mut().expect("it is only away while it crashes")
+    }
+
+    /// One line: a comment, something that happens to the server, or `<client> <packet> ...`.
+    ///
+    /// | command | means |
+    /// |---|---|
+    /// | `disk slow`, `disk write`, `disk fast` | batches wait; one batch is written; all are, at once |
+    /// | `advance 5s` | time passes |
+    /// | `crash` | the power fails and comes back |
+    /// | `a open` | a connection without a CONNECT |
+    /// | `a lose` | a's connection breaks |
+    /// | `a connect ...` and every other packet | on a's connection; `connect` opens one. See `packets.rs` |
+    fn command(&mut self, line: &str) -> Result<(), String> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let mut words = Words::of(line);
+        match words.next()? {
+            "disk" => self.disk(words.next()?)?,
+            "advance" => {
+                let by = packets::duration(words.next()?)?;
+                self.machine().advance(by);
+            }
+            "crash" => {
+                self.machine = self.machine.take().map(Machine::crash);
+                self.clients.clear();
+            }
+            client => self.client(client.to_owned(), words)?,
+        }
+        if !self.is_disk_slow {
+            self.machine().write_all();
+        }
+        Ok(())
+    }
+
+    fn disk(&mut self, word: &str) -> Result<(), String> {
+        match word {
+            "slow" => self.is_disk_slow = true,
+            "fast" => self.is_disk_slow = false,
+            "write" => {
+                self.machine().flush();
+                if !self.machine().write_one() {
+                    return Err("there is nothing to write".to_owned());
+                }
+            }
+            other => return Err(format!("disk {other} is not known")),
+        }
+        Ok(())
+    }
+
+    fn client(&mut self, client: String, mut words: Words<'_>) -> Result<(), String> {
+        let verb = words.next()?;
+        if matches!(verb, "open" | "connect") {
+            let connection = self.machine().open();
+            self.clients.insert(client.clone(), connection);
+        }
+        let connection = *self.clients.get(&client).ok_or("the client is not connected")?;
+        match verb {
+            "open" => {}
+            "lose" => self.machine().lose(connection),
+            _ => {
+                let packet = packets::packet(verb, &client, self.machine().now(), words)?;
+                self.machine().receive(connection, packet);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_sent(&mut self) -> String {
+        let mut out = String::new();
+        let clients: Vec<_> = self
+            .clients
+            .iter()
+            .map(|(name, id)| (name.clone(), *id))
+            .collect();
+        for (name, connection) in clients {
+            for packet in self.machine().take_sent(connection) {
+                let _ = writeln!(out, "{name} < {}", show::packet(&packet));
+            }
+            if !self.machine().is_open(connection) && self.clients.remove(&name).is_some() {
+                let _ = writeln!(out, "{name} closed");
+            }
+        }
+        out
+    }
+}
+
+/// A state store request as the PUBLISH of `client`, for other tests.
+pub fn request(client: &str, now: broker::Now, packet_id: u16, arguments: &[&str]) -> Packet {
+    packets::request(client, now, packet_id, arguments, &[])
+}
+
+/// How long a duration of a transcript is: `100ms`, `5s`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    packets::duration(text)
+}

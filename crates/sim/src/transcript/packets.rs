@@ -1,0 +1,331 @@
+//! Words to packets.
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
+
+use broker::Now;
+use broker::limits::Limits;
+use bytes::Bytes;
+use protocol::packet::{
+    Ack, Connect, ConnectProperties, Disconnect, PacketId, ProtocolVersion, Publish, QoS, RetainHandling,
+    Subscribe, SubscribeFilter, SubscriptionOptions, Unsubscribe, Will,
+};
+use protocol::properties::{MessageProperties, UserProperties};
+use protocol::state_store::INVOKE_TOPIC;
+use protocol::{Packet, ReasonCode, Text, TopicName};
+use smallvec::SmallVec;
+
+/// The words of a line: plain ones in turn, `name=value` ones by name.
+pub(super) struct Words<'a> {
+    plain: std::vec::IntoIter<&'a str>,
+    named: Vec<(&'a str, &'a str)>,
+    flags: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn of(line: &'a str) -> Self {
+        let (mut plain, mut named, mut flags) = (Vec::new(), Vec::new(), Vec::new());
+        for word in line.split_whitespace() {
+            match (word.strip_prefix('+'), word.split_once('=')) {
+                (Some(flag), _) if !flag.is_empty() && !flag.starts_with('/') => flags.push(flag),
+                (_, Some((name, value))) => named.push((name, value)),
+                _ => plain.push(word),
+            }
+        }
+        Self {
+            plain: plain.into_iter(),
+            named,
+            flags,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<&'a str, String> {
+        self.plain.next().ok_or_else(|| "a word is missing".to_owned())
+    }
+
+    fn rest(&mut self) -> Vec<&'a str> {
+        self.plain.by_ref().collect()
+    }
+
+    fn named(&self, name: &str) -> Option<&'a str> {
+        self.named
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| *value)
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, String> {
+        self.named(name)
+            .map(|text| text.parse().map_err(|_| format!("{name}={text} is no number")))
+            .transpose()
+    }
+
+    fn is(&self, flag: &str) -> bool {
+        self.flags.contains(&flag)
+    }
+}
+
+/// `100ms`, `5s`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = |_| format!("{text} is no duration");
+    match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(millis), _) => millis.parse().map(Duration::from_millis).map_err(wrong),
+        (None, Some(seconds)) => seconds.parse().map(Duration::from_secs).map_err(wrong),
+        (None, None) => Err(format!("{text} is no duration")),
+    }
+}
+
+/// `# limit receive_maximum=2`
+pub(super) fn limit(limits: &mut Limits, line: &str) -> Result<(), String> {
+    let words = Words::of(line);
+    if let Some(limit) = words.number("receive_maximum")? {
+        limits.receive_maximum = limit;
+    }
+    if let Some(limit) = words.number("queue_messages_max")? {
+        limits.queue_messages_max = limit;
+    }
+    if let Some(limit) = words.number("sessions_max")? {
+        limits.sessions_max = limit;
+    }
+    if let Some(limit) = words.number("subscriptions_per_session_max")? {
+        limits.subscriptions_per_session_max = limit;
+    }
+    if let Some(limit) = words.number("retained_messages_max")? {
+        limits.retained_messages_max = limit;
+    }
+    if let Some(limit) = words.number("connections_max")? {
+        limits.connections_max = limit;
+    }
+    Ok(())
+}
+
+/// The packet that a line asks for.
+pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Result<Packet, String> {
+    match verb {
+        "connect" => connect(client, &words),
+        "publish" => publish(words),
+        "subscribe" => subscribe(words),
+        "unsubscribe" => unsubscribe(words),
+        "puback" => ack(words).map(Packet::PubAck),
+        "pubrec" => ack(words).map(Packet::PubRec),
+        "pubrel" => ack(words).map(Packet::PubRel),
+        "pubcomp" => ack(words).map(Packet::PubComp),
+        "ping" => Ok(Packet::PingReq),
+        "disconnect" => disconnect(&words),
+        "ask" => ask(client, now, words),
+        other => Err(format!("{other} is no packet")),
+    }
+}
+
+/// `connect [+clean] [+v311] [expiry=60] [keep_alive=10] [receive_maximum=2] [packet_size_max=100] [aliases=3]
+/// [client_id=x] [will=topic:payload] [will_qos=1] [will_delay=5] [+will_retain] [+quiet]`
+fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
+    let version = if words.is("v311") {
+        ProtocolVersion::V311
+    } else {
+        ProtocolVersion::V5
+    };
+    let properties = ConnectProperties {
+        session_expiry: words.number("expiry")?,
+        receive_maximum: words.number("receive_maximum")?,
+        packet_size_max: words.number("packet_size_max")?,
+        topic_alias_maximum: words.number("aliases")?,
+        request_problem_information: words.is("quiet").then_some(false),
+        ..ConnectProperties::default()
+    };
+    let client_id = if words.is("nameless") {
+        ""
+    } else {
+        words.named("client_id").unwrap_or(client)
+    };
+    Ok(Packet::Connect(Box::new(Connect {
+        version,
+        client_id: text(client_id)?,
+        clean_start: words.is("clean"),
+        keep_alive: words.number("keep_alive")?.unwrap_or(0),
+        will: will(words)?,
+        username: None,
+        password: None,
+        properties,
+    })))
+}
+
+fn will(words: &Words<'_>) -> Result<Option<Will>, String> {
+    let Some(will) = words.named("will") else {
+        return Ok(None);
+    };
+    let (topic, payload) = will.split_once(':').ok_or("will=topic:payload")?;
+    Ok(Some(Will {
+        topic: TopicName::parse(text(topic)?).map_err(|error| error.to_string())?,
+        payload: Bytes::copy_from_slice(payload.as_bytes()),
+        qos: qos(words.number("will_qos")?)?,
+        retain: words.is("will_retain"),
+        delay: words.number("will_delay")?,
+        properties: MessageProperties::default(),
+    }))
+}
+
+/// `publish topic [payload] [qos=1] [id=5] [+retain] [+dup] [expiry=10] [alias=1]`; the topic `-` is the empty one.
+fn publish(mut words: Words<'_>) -> Result<Packet, String> {
+    let topic = words.next()?;
+    let payload = words.rest().join(" ");
+    let qos = qos(words.number("qos")?)?;
+    Ok(Packet::Publish(Publish {
+        dup: words.is("dup"),
+        qos,
+        retain: words.is("retain"),
+        topic: text(if topic == "-" { "" } else { topic })?,
+        packet_id: words.number::<u16>("id")?.and_then(PacketId::new),
+        topic_alias: words.number::<u16>("alias")?.and_then(NonZeroU16::new),
+        subscription_ids: SmallVec::new(),
+        properties: MessageProperties {
+            message_expiry: words.number("expiry")?,
+            response_topic: words.named("response_topic").map(text).transpose()?,
+            correlation_data: words
+                .named("correlation")
+                .map(|data| Bytes::copy_from_slice(data.as_bytes())),
+            ..MessageProperties::default()
+        },
+        payload: Bytes::from(payload),
+    }))
+}
+
+/// `ask SET k v [id=7] [ts=wall:counter:node] [ft=...] [+published] [correlation=x]`: a state store request.
+fn ask(client: &str, now: Now, mut words: Words<'_>) -> Result<Packet, String> {
+    let mut properties = Vec::new();
+    let own = format!("{}:0:{client}", now.wall);
+    if !words.is("without_ts") {
+        properties.push(("__ts", words.named("ts").unwrap_or(&own)));
+    }
+    if let Some(token) = words.named("ft") {
+        properties.push(("__ft", token));
+    }
+    if !words.is("published") {
+        properties.push(("__protVer", "1.0"));
+    }
+    let packet_id = words.number("id")?.unwrap_or(1);
+    let arguments = words.rest();
+    let mut packet = request(client, now, packet_id, &arguments, &properties);
+    if let (Packet::Publish(publish), Some(correlation)) = (&mut packet, words.named("correlation")) {
+        publish.properties.correlation_data = Some(Bytes::copy_from_slice(correlation.as_bytes()));
+    }
+    if let (Packet::Publish(publish), true) = (&mut packet, words.is("dup")) {
+        publish.dup = true;
+    }
+    Ok(packet)
+}
+
+/// A state store request; without properties it gets those of an official client.
+pub(super) fn request(
+    client: &str,
+    now: Now,
+    packet_id: u16,
+    arguments: &[&str],
+    properties: &[(&str, &str)],
+) -> Packet {
+    let mut payload = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        payload.extend_from_slice(format!("${}\r\n{argument}\r\n", argument.len()).as_bytes());
+    }
+    let own = format!("{}:0:{client}", now.wall);
+    let usual = [("__ts", own.as_str()), ("__protVer", "1.0")];
+    let pairs = if properties.is_empty() {
+        &usual[..]
+    } else {
+        properties
+    };
+    Packet::Publish(Publish {
+        dup: false,
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        topic: Text::from_static(INVOKE_TOPIC),
+        packet_id: PacketId::new(packet_id),
+        topic_alias: None,
+        subscription_ids: SmallVec::new(),
+        properties: MessageProperties {
+            response_topic: Text::new(format!("clients/{client}/response")).ok(),
+            correlation_data: Some(Bytes::copy_from_slice(&packet_id.to_be_bytes())),
+            user_properties: UserProperties::from_pairs(pairs.iter().copied()).expect("short properties"),
+            ..MessageProperties::default()
+        },
+        payload: Bytes::from(payload),
+    })
+}
+
+/// `subscribe id=1 [sub_id=9] filter:qos[:nl][:rap][:new][:none] ...`
+fn subscribe(mut words: Words<'_>) -> Result<Packet, String> {
+    let filters = words
+        .rest()
+        .into_iter()
+        .map(subscribe_filter)
+        .collect::<Result<_, _>>()?;
+    Ok(Packet::Subscribe(Subscribe {
+        packet_id: packet_id(&words)?,
+        subscription_id: words.number::<u32>("sub_id")?.and_then(NonZeroU32::new),
+        user_properties: UserProperties::EMPTY,
+        filters,
+    }))
+}
+
+fn subscribe_filter(word: &str) -> Result<SubscribeFilter, String> {
+    let mut parts = word.split(':');
+    let filter = text(parts.next().unwrap_or_default())?;
+    let mut options = SubscriptionOptions::default();
+    for part in parts {
+        match part {
+            "nl" => options.no_local = true,
+            "rap" => options.retain_as_published = true,
+            "new" => options.retain_handling = RetainHandling::SendIfNew,
+            "none" => options.retain_handling = RetainHandling::DoNotSend,
+            number => options.qos = qos(number.parse().ok())?,
+        }
+    }
+    Ok(SubscribeFilter { filter, options })
+}
+
+fn unsubscribe(mut words: Words<'_>) -> Result<Packet, String> {
+    let filters = words.rest().into_iter().map(text).collect::<Result<_, _>>()?;
+    Ok(Packet::Unsubscribe(Unsubscribe {
+        packet_id: packet_id(&words)?,
+        user_properties: UserProperties::EMPTY,
+        filters,
+    }))
+}
+
+/// `puback id=3 [reason=128]`
+fn ack(words: Words<'_>) -> Result<Ack, String> {
+    Ok(Ack::new(packet_id(&words)?, reason(&words)?))
+}
+
+fn disconnect(words: &Words<'_>) -> Result<Packet, String> {
+    let session_expiry = words.number("expiry")?;
+    Ok(Packet::Disconnect(Disconnect {
+        session_expiry,
+        ..Disconnect::new(reason(words)?)
+    }))
+}
+
+fn reason(words: &Words<'_>) -> Result<ReasonCode, String> {
+    let code: u8 = words.number("reason")?.unwrap_or(0);
+    ReasonCode::try_from(code).map_err(|_| format!("{code} is no reason code"))
+}
+
+fn packet_id(words: &Words<'_>) -> Result<PacketId, String> {
+    words
+        .number::<u16>("id")?
+        .and_then(PacketId::new)
+        .ok_or_else(|| "id= is missing".to_owned())
+}
+
+fn qos(number: Option<u8>) -> Result<QoS, String> {
+    match number {
+        None | Some(0) => Ok(QoS::AtMostOnce),
+        Some(1) => Ok(QoS::AtLeastOnce),
+        Some(2) => Ok(QoS::ExactlyOnce),
+        Some(other) => Err(format!("{other} is no QoS")),
+    }
+}
+
+fn text(text: &str) -> Result<Text, String> {
+    Text::new(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,107 @@
+//! Packets to words.
+
+use std::fmt::Write as _;
+
+use protocol::Packet;
+use protocol::packet::{Ack, ConnAck, Disconnect, Publish, QoS};
+use protocol::properties::Explanation;
+
+/// One line that says what a packet says.
+pub(super) fn packet(packet: &Packet) -> String {
+    match packet {
+        Packet::ConnAck(connack) => shown_connack(connack),
+        Packet::Publish(publish) => shown_publish(publish),
+        Packet::PubAck(ack) => shown_ack("PUBACK", ack),
+        Packet::PubRec(ack) => shown_ack("PUBREC", ack),
+        Packet::PubRel(ack) => shown_ack("PUBREL", ack),
+        Packet::PubComp(ack) => shown_ack("PUBCOMP", ack),
+        Packet::SubAck(suback) => format!("SUBACK id={} {:?}", suback.packet_id.get(), suback.reasons),
+        Packet::UnsubAck(unsuback) => {
+            format!("UNSUBACK id={} {:?}", unsuback.packet_id.get(), unsuback.reasons)
+        }
+        Packet::PingResp => "PINGRESP".to_owned(),
+        Packet::Disconnect(disconnect) => shown_disconnect(disconnect),
+        other => format!("{other:?}"),
+    }
+}
+
+fn shown_connack(connack: &ConnAck) -> String {
+    let mut out = format!("CONNACK {:?}", connack.reason);
+    if connack.session_present {
+        out.push_str(" session_present");
+    }
+    let properties = &connack.properties;
+    if let Some(expiry) = properties.session_expiry {
+        let _ = write!(out, " session_expiry={expiry}");
+    }
+    if let Some(client_id) = &properties.assigned_client_id {
+        let _ = write!(out, " assigned_client_id={} bytes", client_id.len());
+    }
+    if let Some(keep_alive) = properties.server_keep_alive {
+        let _ = write!(out, " server_keep_alive={keep_alive}");
+    }
+    out + &explained(&properties.explanation)
+}
+
+fn shown_publish(publish: &Publish) -> String {
+    let mut out = format!(
+        "PUBLISH {}",
+        if publish.topic.is_empty() {
+            "-"
+        } else {
+            &publish.topic
+        }
+    );
+    if !publish.payload.is_empty() {
+        let _ = write!(out, " {}", shown_payload(&publish.payload));
+    }
+    if publish.qos != QoS::AtMostOnce {
+        let _ = write!(out, " qos={}", publish.qos as u8);
+    }
+    if let Some(id) = publish.packet_id {
+        let _ = write!(out, " id={}", id.get());
+    }
+    for (is_set, name) in [(publish.retain, " +retain"), (publish.dup, " +dup")] {
+        out.push_str(if is_set { name } else { "" });
+    }
+    if let Some(expiry) = publish.properties.message_expiry {
+        let _ = write!(out, " expiry={expiry}");
+    }
+    if let Some(alias) = publish.topic_alias {
+        let _ = write!(out, " alias={alias}");
+    }
+    for id in &publish.subscription_ids {
+        let _ = write!(out, " sub_id={id}");
+    }
+    for (name, value) in publish.properties.user_properties.iter() {
+        let _ = write!(out, " {name}={value}");
+    }
+    out
+}
+
+fn shown_payload(payload: &[u8]) -> String {
+    String::from_utf8_lossy(payload)
+        .replace("\r\n", "|")
+        .replace(char::is_control, "?")
+}
+
+fn shown_ack(name: &str, ack: &Ack) -> String {
+    let explained = ack.explanation.as_deref().map(explained).unwrap_or_default();
+    format!("{name} id={} {:?}{explained}", ack.packet_id.get(), ack.reason)
+}
+
+fn shown_disconnect(disconnect: &Disconnect) -> String {
+    format!(
+        "DISCONNECT {:?}{}",
+        disconnect.reason,
+        explained(&disconnect.explanation)
+    )
+}
+
+fn explained(explanation: &Explanation) -> String {
+    explanation
+        .reason_string
+        .as_ref()
+        .map(|reason| format!(" ({reason})"))
+        .unwrap_or_default()
+}

@@ -1,0 +1,52 @@
+//! Plays every transcript of `testdata`. `UPDATE=1 cargo test -p sim` rewrites them; read the diff as a conversation.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+
+#[test]
+fn every_transcript_is_what_the_server_says() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testdata");
+    let mut differing = Vec::new();
+    let mut paths: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "there are transcripts");
+    for path in paths {
+        let expected = std::fs::read_to_string(&path).unwrap();
+        let actual = sim::transcript::play(&expected, epoch())
+            .unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        if actual == expected {
+            continue;
+        }
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &actual).unwrap();
+        } else {
+            differing.push(format!(
+                "{}\n{}",
+                path.display(),
+                first_difference(&expected, &actual)
+            ));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+fn first_difference(expected: &str, actual: &str) -> String {
+    let mut lines = expected.lines().zip(actual.lines()).enumerate();
+    match lines.find(|(_, (expected, actual))| expected != actual) {
+        Some((line, (expected, actual))) => {
+            format!("line {}\n  expected {expected}\n  actual   {actual}", line + 1)
+        }
+        None => "one ends before the other".to_owned(),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an `Instant` cannot be made in another way; only differences matter"
+)]
+fn epoch() -> std::time::Instant {
+    std::time::Instant::now()
+}
