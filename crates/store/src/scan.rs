@@ -83,7 +83,7 @@ impl Store {
                 page.token = Some(token_after(walked));
                 return Ok(page);
             }
-            if !stored.is_due(now) && pattern.matches(key) && may_read(key) {
+            if pattern.matches(key) && !stored.is_due(now) && may_read(key) {
                 page.keys.push(Bytes::copy_from_slice(key));
                 bytes += cost;
             }

@@ -256,8 +256,8 @@ impl Store {
         }
         let last = Some(slot.version);
         let version = Version::next(self.clock, Some(&write.timestamp), last);
+        // Not older than the one that is stored: it has just been checked.
         let fencing = write.fencing.as_ref().map(|token| Box::new(token.detached()));
-        let fencing = fencing.max(slot.fencing.clone());
         let stored = Stored::new(&write.value, version, write.expires_in, fencing);
 
         let bytes = self.bytes - slot.size(key) + stored.size(key);

@@ -6,6 +6,7 @@ mod malformed;
 
 mod packets;
 mod round_trip;
+mod state_store;
 
 use statehold_protocol::packet::{DecodeError, Decoder, Packet, PacketType, ProtocolVersion};
 
