@@ -7,6 +7,7 @@
 mod batch;
 
 use std::fs;
+use std::panic;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -62,12 +63,7 @@ impl Engine {
         if !dir.engine().exists() {
             make_engine(&dir)?;
         }
-        let open = || -> fjall::Result<_> {
-            let database = open_database(&dir.engine())?;
-            let keyspaces = open_keyspaces(&database)?;
-            Ok((database, keyspaces))
-        };
-        let (database, keyspaces) = open().map_err(|error| open_error(&dir, error))?;
+        let (database, keyspaces) = open_checked(&dir)?;
         Ok(Engine {
             database,
             keyspaces,
@@ -189,6 +185,24 @@ fn make_engine(dir: &DataDir) -> Result<(), OpenError> {
         data_dir::sync_dir(dir.path())
     };
     place().map_err(|error| Fault::from_io(Doing::Opening, error).into())
+}
+
+/// Opens the engine. It panics on some damaged journals; here that is an error like any other.
+fn open_checked(dir: &DataDir) -> Result<(Database, Vec<fjall::Keyspace>), OpenError> {
+    let path = dir.engine();
+    let opened = panic::catch_unwind(move || -> fjall::Result<_> {
+        let database = open_database(&path)?;
+        let keyspaces = open_keyspaces(&database)?;
+        Ok((database, keyspaces))
+    });
+    match opened {
+        Ok(opened) => opened.map_err(|error| open_error(dir, error)),
+        Err(_) => Err(Fault::Engine {
+            doing: Doing::Opening,
+            detail: "its journal is damaged".to_owned(),
+        }
+        .into()),
+    }
 }
 
 fn open_database(path: &Path) -> fjall::Result<Database> {

@@ -36,18 +36,18 @@ fn write() -> impl Strategy<Value = Write> {
     let value = vec(any::<u8>(), 0..40).prop_map(Bytes::from);
     prop_oneof![
         6 => (keyspace(), key(), value).prop_map(|(keyspace, key, value)| Write::Put { keyspace, key, value }),
-        2 => (keyspace(), key()).prop_map(|(keyspace, key)| Write::Remove { keyspace, key }),
+        5 => (keyspace(), key()).prop_map(|(keyspace, key)| Write::Remove { keyspace, key }),
         1 => (keyspace(), key(), key()).prop_map(|(keyspace, from, to)| Write::RemoveRange { keyspace, from, to }),
     ]
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        8 => vec(write(), 1..8).prop_map(Operation::Write),
-        2 => Just(Operation::Sync),
-        2 => (keyspace(), key()).prop_map(|(keyspace, key)| Operation::Get(keyspace, key)),
-        2 => (keyspace(), key()).prop_map(|(keyspace, key)| Operation::Scan(keyspace, key)),
-        2 => (keyspace(), key(), proptest::option::of(key()))
+        20 => vec(write(), 1..8).prop_map(Operation::Write),
+        3 => Just(Operation::Sync),
+        5 => (keyspace(), key()).prop_map(|(keyspace, key)| Operation::Get(keyspace, key)),
+        5 => (keyspace(), key()).prop_map(|(keyspace, key)| Operation::Scan(keyspace, key)),
+        5 => (keyspace(), key(), proptest::option::of(key()))
             .prop_map(|(keyspace, from, to)| Operation::ScanRange(keyspace, from, to)),
         1 => Just(Operation::Reopen),
     ]
@@ -72,7 +72,7 @@ fn scanned(storage: &impl Storage, operation: &Operation) -> Vec<(Bytes, Bytes)>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_engine_answers_as_the_simulated_disk(operations in vec(operation(), 1..60)) {
