@@ -269,34 +269,29 @@ mod tests {
     #[test]
     fn the_oldest_is_dropped_and_counted_when_there_are_too_many() {
         let mut replies = Replies::default();
+        let retry = |number: u128| RetryKey {
+            hash: (number << 64).to_be_bytes(),
+            until: 100,
+        };
         for number in 0..=REPLIES_REMEMBERED_MAX as u128 {
-            let retry = RetryKey {
-                hash: number.to_be_bytes(),
-                until: 100,
-            };
-            replies.remember(&retry, Outcome::Done, 0);
+            replies.remember(&retry(number), Outcome::Done, 0);
         }
         assert_eq!((replies.len(), replies.dropped), (REPLIES_REMEMBERED_MAX, 1));
-        assert_eq!(
-            replies.outcome(
-                &RetryKey {
-                    hash: 0_u128.to_be_bytes(),
-                    until: 0
-                },
-                0
-            ),
-            None
-        );
-        assert!(
-            replies
-                .outcome(
-                    &RetryKey {
-                        hash: 1_u128.to_be_bytes(),
-                        until: 0
-                    },
-                    0
-                )
-                .is_some()
-        );
+        assert_eq!(replies.outcome(&retry(0), 0), None);
+        assert_eq!(replies.outcome(&retry(1), 0), Some(Outcome::Done));
+    }
+
+    #[test]
+    fn half_a_digest_is_not_enough_to_be_the_same_request() {
+        let mut replies = Replies::default();
+        let retry = |number: u128| RetryKey {
+            hash: number.to_be_bytes(),
+            until: 100,
+        };
+        replies.remember(&retry(1), Outcome::Done, 0);
+        assert_eq!(replies.outcome(&retry(2), 0), None);
+        replies.remember(&retry(2), Outcome::Missing, 0);
+        assert_eq!(replies.outcome(&retry(2), 0), Some(Outcome::Missing));
+        assert_eq!(replies.outcome(&retry(1), 0), None, "the younger one is found");
     }
 }

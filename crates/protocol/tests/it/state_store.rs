@@ -12,7 +12,7 @@ fn payload() -> impl Strategy<Value = Bytes> {
     let piece = prop_oneof![
         (0_usize..9).prop_map(|count| format!("*{count}\r\n").into_bytes()),
         (0_usize..12).prop_map(|length| format!("${length}\r\n").into_bytes()),
-        argument().prop_map(bulk),
+        argument().prop_map(|argument| bulk(&argument)),
         prop::sample::select(vec![
             "\r\n", "$-1\r\n", ":1\r\n", ":-1\r\n", "+OK\r\n", "-ERR ", "$", "*", "\n"
         ])
@@ -49,13 +49,13 @@ fn argument() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn bulk(bytes: Vec<u8>) -> Vec<u8> {
-    [format!("${}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat()
+fn bulk(bytes: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
 fn array(arguments: &[Vec<u8>]) -> Bytes {
     let header = format!("*{}\r\n", arguments.len()).into_bytes();
-    let arguments = arguments.iter().cloned().map(bulk);
+    let arguments = arguments.iter().map(|argument| bulk(argument));
     Bytes::from(
         std::iter::once(header)
             .chain(arguments)
