@@ -7,14 +7,16 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use statehold_protocol::packet::{PacketType, ProtocolVersion, encode};
 
-use crate::{PACKET_SIZE_MAX, Receiver, decode_all, decoder, is_connect, packets};
+use crate::check::{PACKET_SIZE_MAX, Receiver, bytes_are_decoded_or_refused};
+use crate::mutation::mutate;
+use crate::packets;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
     fn arbitrary_bytes_are_decoded_or_refused(bytes in vec(any::<u8>(), 0..200), connection in packets::connection()) {
-        check(connection, &bytes);
+        bytes_are_decoded_or_refused(connection.0, connection.1, &bytes);
     }
 
     #[test]
@@ -26,7 +28,7 @@ proptest! {
         let flags = if matches!(packet_type, 6 | 8 | 10) { 2 } else { 0 };
         let mut bytes = vec![packet_type << 4 | flags, u8::try_from(body.len()).unwrap()];
         bytes.append(&mut body);
-        check(connection, &bytes);
+        bytes_are_decoded_or_refused(connection.0, connection.1, &bytes);
     }
 }
 
@@ -56,40 +58,7 @@ fn mutated_packets_are_decoded_or_refused() {
                 *left -= 1;
                 let mut mutated = bytes.to_vec();
                 mutate(&mut mutated, &mut random);
-                check((receiver, version), &mutated);
-            }
-        }
-    }
-}
-
-/// Decodes `bytes` at once and byte by byte, with the same result.
-fn check((receiver, version): (Receiver, ProtocolVersion), bytes: &[u8]) {
-    let decoder = || decoder(receiver, version, is_connect(bytes));
-    let whole = decode_all(decoder(), bytes, bytes.len());
-    let by_byte = decode_all(decoder(), bytes, 1);
-    assert_eq!(whole, by_byte, "{bytes:02x?}");
-    if let (_, Err(error)) = whole {
-        assert!(error.reason_code().is_error());
-        assert!(!error.to_string().is_empty());
-    }
-}
-
-/// Changes one to four places: a bit, a byte, an inserted, removed or repeated piece.
-fn mutate(bytes: &mut Vec<u8>, random: &mut impl Rng) {
-    for _ in 0..random.random_range(1..=4) {
-        if bytes.is_empty() {
-            return;
-        }
-        let at = random.random_range(0..bytes.len());
-        match random.random_range(0..6) {
-            0 => bytes[at] ^= 1 << random.random_range(0..8),
-            1 => bytes[at] = random.random(),
-            2 => bytes[at] = [0x00, 0x7F, 0x80, 0xFF][random.random_range(0..4)],
-            3 => bytes.insert(at, random.random()),
-            4 => drop(bytes.remove(at)),
-            _ => {
-                let end = random.random_range(at..=bytes.len());
-                bytes.extend_from_within(at..end);
+                bytes_are_decoded_or_refused(receiver, version, &mutated);
             }
         }
     }

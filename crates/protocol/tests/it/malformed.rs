@@ -2,7 +2,7 @@
 
 use statehold_protocol::packet::ProtocolVersion;
 
-use crate::{Receiver, decode_all, decoder};
+use crate::check::{Receiver, decode_all, decoder};
 
 #[test]
 fn every_malformed_packet_is_refused_with_its_reason_code() {

@@ -1,4 +1,5 @@
 //! Arbitrary valid packets of both versions, as each side sends them.
+#![allow(dead_code, reason = "each of its users takes what it needs")]
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -12,7 +13,7 @@ use statehold_protocol::packet::{
 use statehold_protocol::properties::{Explanation, MessageProperties, UserProperties};
 use statehold_protocol::{ReasonCode, Text, TopicName};
 
-use crate::Receiver;
+use crate::check::Receiver;
 
 /// Any packet that `receiver` may get in a connection of `version`.
 pub(crate) fn packet(receiver: Receiver, version: ProtocolVersion) -> BoxedStrategy<Packet> {
@@ -88,6 +89,15 @@ fn qos() -> impl Strategy<Value = QoS> {
     (0u8..3).prop_map(|qos| QoS::from_u8(qos).unwrap())
 }
 
+/// The smallest and the largest have meanings of their own.
+fn u32_with_edges() -> impl Strategy<Value = u32> {
+    prop_oneof![1 => Just(0), 1 => Just(u32::MAX), 4 => any::<u32>()]
+}
+
+fn u16_with_edges() -> impl Strategy<Value = u16> {
+    prop_oneof![1 => Just(0), 1 => Just(u16::MAX), 4 => any::<u16>()]
+}
+
 fn packet_id() -> impl Strategy<Value = PacketId> {
     (1..=u16::MAX).prop_map(|id| PacketId::new(id).unwrap())
 }
@@ -112,7 +122,7 @@ fn explanation() -> impl Strategy<Value = Explanation> {
 fn message_properties() -> impl Strategy<Value = MessageProperties> {
     let fields = (
         option::of(any::<bool>()),
-        option::of(any::<u32>()),
+        option::of(u32_with_edges()),
         option::of(text()),
         option::of(topic()),
         option::of(binary()),
@@ -191,7 +201,7 @@ fn will(version: ProtocolVersion) -> impl Strategy<Value = Will> {
         binary(),
         qos(),
         any::<bool>(),
-        option::of(any::<u32>()),
+        option::of(u32_with_edges()),
         message_properties(),
     )
         .prop_map(move |(topic, payload, qos, retain, delay, properties)| {
@@ -213,10 +223,10 @@ fn will(version: ProtocolVersion) -> impl Strategy<Value = Will> {
 
 fn connect_properties() -> impl Strategy<Value = ConnectProperties> {
     let numbers = (
-        option::of(any::<u32>()),
+        option::of(u32_with_edges()),
         option::of(1..=u16::MAX),
         option::of(1..=u32::MAX),
-        option::of(any::<u16>()),
+        option::of(u16_with_edges()),
         option::of(any::<bool>()),
         option::of(any::<bool>()),
     );
@@ -270,11 +280,11 @@ fn connect(version: ProtocolVersion) -> impl Strategy<Value = Connect> {
 
 fn connack_properties() -> impl Strategy<Value = ConnAckProperties> {
     let numbers = (
-        option::of(any::<u32>()),
+        option::of(u32_with_edges()),
         option::of(1..=u16::MAX),
         option::of(1..=u32::MAX),
-        option::of(any::<u16>()),
-        option::of(any::<u16>()),
+        option::of(u16_with_edges()),
+        option::of(u16_with_edges()),
     );
     let switches = (
         option::of(prop_oneof![Just(QoS::AtMostOnce), Just(QoS::AtLeastOnce)]),
@@ -439,7 +449,7 @@ fn disconnect(receiver: Receiver, version: ProtocolVersion) -> impl Strategy<Val
     };
     (
         reason(codes),
-        option::of(any::<u32>()),
+        option::of(u32_with_edges()),
         option::of(text()),
         explanation(),
     )

@@ -5,7 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use statehold_protocol::packet::{Packet, ProtocolVersion, encode, encode_publish_head, encoded_len};
 
-use crate::{PACKET_SIZE_MAX, Receiver, decode_all, decoder, packets};
+use crate::check::{PACKET_SIZE_MAX, Receiver, decode_all, decoder};
+use crate::packets;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
