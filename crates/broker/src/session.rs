@@ -232,11 +232,16 @@ impl Session {
                     self.sent_below = self.next_sequence;
                 }
                 let dup = sequence.0 < self.sent_below;
-                self.queue.push(Delivery {
-                    durable: Some(sequence),
-                    dup,
-                    ..delivery
-                });
+                let bytes = delivery.size() as u64;
+                let durable = Some(sequence);
+                self.queue.push(
+                    Delivery {
+                        durable,
+                        dup,
+                        ..delivery
+                    },
+                    bytes,
+                );
             }
         }
     }
@@ -266,7 +271,8 @@ impl Session {
         if delivery.message.is_expired(now) {
             return PushOutcome::Dropped(DropCause::Expired);
         }
-        if let Err(cause) = self.queue.make_room(&delivery, &self.limits, dropped) {
+        let bytes = delivery.size() as u64;
+        if let Err(cause) = self.queue.make_room(bytes, &self.limits, dropped) {
             return PushOutcome::Dropped(cause);
         }
         delivery.durable = None;
@@ -278,7 +284,7 @@ impl Session {
             self.next_sequence += 1;
         }
         let durable = delivery.durable;
-        self.queue.push(delivery);
+        self.queue.push(delivery, bytes);
         PushOutcome::Queued { durable }
     }
 

@@ -12,22 +12,29 @@ use crate::now::Now;
 /// A session's queue, bounded in messages and bytes.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    waiting: VecDeque<Delivery>,
+    waiting: VecDeque<Waiting>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    delivery: Delivery,
+    /// What it counts for.
     bytes: u64,
 }
 
 impl Queue {
-    /// Makes room for `delivery`, or says why there is none.
+    /// Makes room for a delivery of so many bytes, or says why there is none.
     pub(super) fn make_room(
         &mut self,
-        delivery: &Delivery,
+        bytes: u64,
         limits: &SessionLimits,
         dropped: &mut Vec<Dropped>,
     ) -> Result<(), DropCause> {
-        if size(delivery) > limits.queue_bytes_max {
+        if bytes > limits.queue_bytes_max {
             return Err(DropCause::QueueBytes);
         }
-        while let Some(cause) = self.lacks_room_for(delivery, limits) {
+        while let Some(cause) = self.lacks_room_for(bytes, limits) {
             if limits.queue_full == QueueFull::DropNewest {
                 return Err(cause);
             }
@@ -48,21 +55,21 @@ impl Queue {
         Ok(())
     }
 
-    /// Adds a delivery at the end.
-    pub(super) fn push(&mut self, delivery: Delivery) {
-        self.bytes += size(&delivery);
-        self.waiting.push_back(delivery);
+    /// Adds a delivery, of so many bytes, at the end.
+    pub(super) fn push(&mut self, delivery: Delivery, bytes: u64) {
+        self.bytes += bytes;
+        self.waiting.push_back(Waiting { delivery, bytes });
     }
 
     /// The delivery that waits for longest.
     pub(super) fn front(&self) -> Option<&Delivery> {
-        self.waiting.front()
+        self.waiting.front().map(|waiting| &waiting.delivery)
     }
 
     /// Takes the delivery that waits for longest.
     pub(super) fn pop(&mut self) -> Option<Delivery> {
-        let delivery = self.waiting.pop_front()?;
-        self.bytes -= size(&delivery);
+        let Waiting { delivery, bytes } = self.waiting.pop_front()?;
+        self.bytes -= bytes;
         if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
             self.waiting = VecDeque::new();
         }
@@ -90,13 +97,13 @@ impl Queue {
     /// Takes all QoS 0 deliveries.
     pub(super) fn forget_qos_0(&mut self, dropped: &mut Vec<Dropped>) {
         let bytes = &mut self.bytes;
-        self.waiting.retain(|delivery| {
-            let is_kept = delivery.qos != QoS::AtMostOnce;
+        self.waiting.retain(|waiting| {
+            let is_kept = waiting.delivery.qos != QoS::AtMostOnce;
             if !is_kept {
-                *bytes -= size(delivery);
+                *bytes -= waiting.bytes;
                 dropped.push(Dropped {
                     cause: DropCause::Offline,
-                    qos: delivery.qos,
+                    qos: QoS::AtMostOnce,
                     durable: None,
                 });
             }
@@ -119,21 +126,17 @@ impl Queue {
         self.waiting.shrink_to_fit();
     }
 
-    fn lacks_room_for(&self, delivery: &Delivery, limits: &SessionLimits) -> Option<DropCause> {
+    fn lacks_room_for(&self, bytes: u64, limits: &SessionLimits) -> Option<DropCause> {
         // One message has room under every setting: otherwise a connected client would receive none.
         let messages_max = u64::from(limits.queue_messages_max.max(1));
         if self.waiting.len() as u64 >= messages_max {
             Some(DropCause::QueueMessages)
-        } else if self.bytes + size(delivery) > limits.queue_bytes_max {
+        } else if self.bytes + bytes > limits.queue_bytes_max {
             Some(DropCause::QueueBytes)
         } else {
             None
         }
     }
-}
-
-fn size(delivery: &Delivery) -> u64 {
-    delivery.size() as u64
 }
 
 /// How much room an empty queue keeps: enough for a client whose queue fills and empties all the time.
