@@ -280,7 +280,7 @@ impl Node {
             let Some(connection) = self.connections.get_mut(id) else {
                 return true;
             };
-            let sequence = connection.acks.open();
+            let sequence = connection.acks.open(false);
             let acknowledgement = Acknowledgement::PubRec(Ack::new(packet_id, ReasonCode::Success));
             self.after_commit(
                 now,

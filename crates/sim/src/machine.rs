@@ -29,6 +29,8 @@ pub struct MachineConfig {
     pub snapshot_log_bytes: u64,
     /// Keys and bytes of the state store.
     pub quota: Quota,
+    /// A defect to put in: the disk confirms before it syncs.
+    pub acknowledges_before_sync: bool,
 }
 
 /// A simulated server.
@@ -72,6 +74,7 @@ impl MachineConfig {
             limits: Limits::default(),
             snapshot_log_bytes: 64 << 20,
             quota,
+            acknowledges_before_sync: false,
         }
     }
 }
@@ -182,7 +185,9 @@ impl Machine {
             return false;
         };
         self.disk.write(&writes).expect("the simulated disk works");
-        self.disk.sync().expect("the simulated disk works");
+        if !self.config.acknowledges_before_sync {
+            self.disk.sync().expect("the simulated disk works");
+        }
         self.step(Event::Durable { ticket });
         true
     }
@@ -201,6 +206,11 @@ impl Machine {
             self.snapshot = Some((LogPoint { index, term }, image.into_chunks().collect()));
             self.step(Event::SnapshotWritten { index, term });
         }
+    }
+
+    /// Whether a snapshot is on disk.
+    pub fn has_snapshot(&self) -> bool {
+        self.snapshot.is_some()
     }
 
     /// Time passes; timers fire when they are due.

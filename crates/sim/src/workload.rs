@@ -1,1 +1,255 @@
-//! (soon)
+//! Random conversations with one server, over crashes, from one seed.
+//!
+//! Publishers send numbered messages to subscribers with durable sessions; others write, read and make keys of the
+//! state store. Connections break, the disk is slow, the power fails. After the storm everything is repaired and must
+//! come to rest (liveness), and then the oracle looks at what every client saw.
+//!
+//! Faults stay within what one node promises to survive: a crash loses what was not synced, and nothing else.
+
+mod client;
+mod keeper;
+mod oracle;
+
+use std::time::{Duration, Instant};
+
+use cluster::random::Random;
+
+use self::client::Client;
+use self::keeper::Keeper;
+use self::oracle::Oracle;
+use crate::machine::{Machine, MachineConfig};
+
+/// One run.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Decides everything.
+    pub seed: u64,
+    /// Steps of the storm.
+    pub steps: u64,
+    /// A defect to put in, to see that the oracle finds it.
+    pub defect: Option<Defect>,
+}
+
+/// Defects that must be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defect {
+    /// The disk confirms batches before they are synced.
+    AcknowledgeBeforeSync,
+}
+
+/// What a run did, to see that it was worth it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Summary {
+    /// Messages that publishers know to be taken over.
+    pub acknowledged: u64,
+    /// Messages that subscribers got.
+    pub delivered: u64,
+    /// State store requests that were answered.
+    pub answered: u64,
+    /// Power failures.
+    pub crashes: u64,
+    /// Connections that broke.
+    pub losses: u64,
+    /// Snapshots taken.
+    pub snapshots: u64,
+}
+
+impl Summary {
+    /// The sum of two runs.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            acknowledged: self.acknowledged + other.acknowledged,
+            delivered: self.delivered + other.delivered,
+            answered: self.answered + other.answered,
+            crashes: self.crashes + other.crashes,
+            losses: self.losses + other.losses,
+            snapshots: self.snapshots + other.snapshots,
+        }
+    }
+}
+
+/// The server, everybody around it, and what they saw.
+struct World {
+    random: Random,
+    machine: Option<Machine>,
+    publishers: Vec<Client>,
+    subscribers: Vec<Client>,
+    keepers: Vec<Keeper>,
+    oracle: Oracle,
+    summary: Summary,
+}
+
+const PUBLISHERS: usize = 3;
+const SUBSCRIBERS: usize = 3;
+const KEEPERS: usize = 3;
+
+/// Bytes of log after which a snapshot is taken: few, so that there are some in every run.
+const SNAPSHOT_LOG_BYTES: u64 = 16 * 1024;
+
+impl Run {
+    /// Plays the run.
+    ///
+    /// # Errors
+    /// The promise that was broken.
+    pub fn play(self, origin: Instant) -> Result<Summary, String> {
+        let mut world = World::new(self, origin);
+        world.calm()?;
+        for _ in 0..self.steps {
+            world.step()?;
+        }
+        world.calm()?;
+        world.oracle.check()?;
+        Ok(world.summary)
+    }
+}
+
+impl World {
+    fn new(run: Run, origin: Instant) -> Self {
+        let mut config = MachineConfig::new(run.seed);
+        config.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
+        config.acknowledges_before_sync = run.defect == Some(Defect::AcknowledgeBeforeSync);
+        let named = |role: &str, count: usize| (0..count).map(|n| format!("{role}{n}")).collect::<Vec<_>>();
+        Self {
+            random: Random::new(run.seed),
+            machine: Some(Machine::new(config, origin)),
+            publishers: named("publisher", PUBLISHERS)
+                .into_iter()
+                .map(Client::new)
+                .collect(),
+            subscribers: named("subscriber", SUBSCRIBERS)
+                .into_iter()
+                .map(Client::subscriber)
+                .collect(),
+            keepers: named("keeper", KEEPERS).into_iter().map(Keeper::new).collect(),
+            oracle: Oracle::default(),
+            summary: Summary::default(),
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        match self.random.between(0, 1000) {
+            0..250 => self.publish(),
+            250..450 => self.keep(),
+            450..700 => self.listen()?,
+            700..850 => {
+                self.machine().write_one();
+            }
+            850..950 => self.machine().flush(),
+            950..970 => self.lose(),
+            970..990 => self.connect(),
+            990..994 => {
+                let millis = self.random.between(0, 200) as u64;
+                self.machine().advance(Duration::from_millis(millis));
+            }
+            994..998 => self.machine().finish_snapshot(),
+            _ => self.crash(),
+        }
+        Ok(())
+    }
+
+    /// No more faults: everybody comes back, and everything that waits is decided and delivered.
+    fn calm(&mut self) -> Result<(), String> {
+        for _ in 0..CALM_ROUNDS_MAX {
+            self.machine().write_all();
+            let mut is_quiet = true;
+            for index in 0..self.clients_len() {
+                is_quiet &= !self.connect_one(index);
+                is_quiet &= !self.listen_one(index)?;
+            }
+            if is_quiet {
+                return Ok(());
+            }
+        }
+        Err("liveness: clients and server do not come to rest".to_owned())
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        self.machine.as_mut().expect("it is only away while it crashes")
+    }
+
+    fn clients_len(&self) -> usize {
+        PUBLISHERS + SUBSCRIBERS + KEEPERS
+    }
+
+    fn client(&mut self, index: usize) -> (&mut Client, &mut Machine) {
+        let machine = self.machine.as_mut().expect("it is only away while it crashes");
+        let client = match index {
+            0..PUBLISHERS => &mut self.publishers[index],
+            _ if index < PUBLISHERS + SUBSCRIBERS => &mut self.subscribers[index - PUBLISHERS],
+            _ => &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS].client,
+        };
+        (client, machine)
+    }
+
+    fn publish(&mut self) {
+        let index = self.random.between(0, PUBLISHERS);
+        let is_exactly_once = self.random.between(0, 2) == 0;
+        let (publisher, machine) = self.client(index);
+        publisher.publish(machine, is_exactly_once);
+    }
+
+    fn keep(&mut self) {
+        let index = self.random.between(0, KEEPERS);
+        let machine = self.machine.as_mut().expect("it is only away while it crashes");
+        self.keepers[index].ask(machine, &mut self.random, &mut self.oracle);
+    }
+
+    fn listen(&mut self) -> Result<(), String> {
+        let index = self.random.between(0, self.clients_len());
+        self.listen_one(index).map(|_| ())
+    }
+
+    /// One client reads what it was sent. True if there was something.
+    fn listen_one(&mut self, index: usize) -> Result<bool, String> {
+        let (client, machine) = self.client(index);
+        let heard = client.listen(machine)?;
+        self.summary.acknowledged += heard.acknowledged.len() as u64;
+        self.summary.delivered += heard.delivered.len() as u64;
+        for message in heard.acknowledged {
+            self.oracle.acknowledged(message);
+        }
+        if (PUBLISHERS..PUBLISHERS + SUBSCRIBERS).contains(&index) {
+            for message in heard.delivered {
+                self.oracle.delivered(index - PUBLISHERS, message)?;
+            }
+        }
+        if index >= PUBLISHERS + SUBSCRIBERS {
+            self.summary.answered += heard.responses.len() as u64;
+            let keeper = &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS];
+            for response in heard.responses {
+                keeper.answered(&response, &mut self.oracle)?;
+            }
+        }
+        Ok(heard.is_anything)
+    }
+
+    fn lose(&mut self) {
+        let index = self.random.between(0, self.clients_len());
+        self.summary.losses += 1;
+        let (client, machine) = self.client(index);
+        client.lose(machine);
+    }
+
+    fn connect(&mut self) {
+        let index = self.random.between(0, self.clients_len());
+        self.connect_one(index);
+    }
+
+    fn connect_one(&mut self, index: usize) -> bool {
+        let (client, machine) = self.client(index);
+        client.connect(machine)
+    }
+
+    fn crash(&mut self) {
+        self.summary.crashes += 1;
+        self.summary.snapshots += u64::from(self.machine().has_snapshot());
+        for index in 0..self.clients_len() {
+            self.client(index).0.cut();
+        }
+        self.machine = self.machine.take().map(Machine::crash);
+    }
+}
+
+/// Rounds in which everybody reads and answers everything, after which a quiet server must be quiet.
+const CALM_ROUNDS_MAX: usize = 10_000;

@@ -1,0 +1,354 @@
+//! A client that does what MQTT asks of one: it sends again what was not acknowledged, and knows packet ids.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use broker::ConnectionId;
+use bytes::Bytes;
+use protocol::packet::{
+    Ack, ConnAck, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
+    SubscribeFilter, SubscriptionOptions,
+};
+use protocol::properties::{MessageProperties, UserProperties};
+use protocol::{Packet, ReasonCode, Text};
+use smallvec::SmallVec;
+
+use crate::machine::Machine;
+
+/// A numbered message of one publisher.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Numbered {
+    pub(super) publisher: String,
+    pub(super) number: u64,
+    pub(super) is_exactly_once: bool,
+}
+
+/// What a client learned from what it was sent.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) is_anything: bool,
+    pub(super) acknowledged: Vec<Numbered>,
+    pub(super) delivered: Vec<Numbered>,
+    pub(super) responses: Vec<Publish>,
+}
+
+/// A client with a durable session.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) name: String,
+    connection: Option<ConnectionId>,
+    is_connected: bool,
+    /// The server has said once that it has the session.
+    had_connack: bool,
+    /// What to subscribe to; `None` once it was acknowledged.
+    subscription: Option<&'static str>,
+    next_id: u16,
+    next_number: u64,
+    outgoing: VecDeque<Outgoing>,
+    /// QoS 2 messages received and not released.
+    received: BTreeSet<PacketId>,
+}
+
+/// A PUBLISH that is not done.
+#[derive(Debug)]
+struct Outgoing {
+    publish: Publish,
+    message: Option<Numbered>,
+    is_released: bool,
+}
+
+/// Messages without acknowledgement that a client has at most.
+const OUTGOING_MAX: usize = 50;
+
+impl Client {
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            name,
+            connection: None,
+            is_connected: false,
+            had_connack: false,
+            subscription: None,
+            next_id: 0,
+            next_number: 0,
+            outgoing: VecDeque::new(),
+            received: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn subscriber(name: String) -> Self {
+        Self {
+            subscription: Some("t/#"),
+            ..Self::new(name)
+        }
+    }
+
+    /// Subscribes to the responses of the state store.
+    pub(super) fn keeper(name: String) -> Self {
+        Self {
+            subscription: Some("clients/+/response"),
+            ..Self::new(name)
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Connects if it is not. True if it did something.
+    pub(super) fn connect(&mut self, machine: &mut Machine) -> bool {
+        if self
+            .connection
+            .is_some_and(|connection| machine.is_open(connection))
+        {
+            return false;
+        }
+        let connection = machine.open();
+        self.connection = Some(connection);
+        self.is_connected = false;
+        machine.receive(connection, self.connect_packet());
+        true
+    }
+
+    /// Its connection breaks.
+    pub(super) fn lose(&mut self, machine: &mut Machine) {
+        if let Some(connection) = self.connection {
+            machine.lose(connection);
+        }
+        self.cut();
+    }
+
+    /// The server is gone.
+    pub(super) fn cut(&mut self) {
+        self.connection = None;
+        self.is_connected = false;
+    }
+
+    /// Publishes the next message.
+    pub(super) fn publish(&mut self, machine: &mut Machine, is_exactly_once: bool) {
+        if !self.is_connected || self.outgoing.len() >= OUTGOING_MAX {
+            return;
+        }
+        self.next_number += 1;
+        let message = Numbered {
+            publisher: self.name.clone(),
+            number: self.next_number,
+            is_exactly_once,
+        };
+        let qos = if is_exactly_once {
+            QoS::ExactlyOnce
+        } else {
+            QoS::AtLeastOnce
+        };
+        let topic = format!("t/{}/{}", self.name, qos as u8);
+        let publish = Publish {
+            dup: false,
+            qos,
+            retain: false,
+            topic: Text::new(topic).expect("a short topic"),
+            packet_id: None,
+            topic_alias: None,
+            subscription_ids: SmallVec::new(),
+            properties: MessageProperties::default(),
+            payload: Bytes::from(self.next_number.to_string()),
+        };
+        self.send(machine, publish, Some(message));
+    }
+
+    /// Sends a PUBLISH under a packet id of its own.
+    pub(super) fn send(&mut self, machine: &mut Machine, mut publish: Publish, message: Option<Numbered>) {
+        publish.packet_id = Some(self.free_id());
+        self.outgoing.push_back(Outgoing {
+            publish: publish.clone(),
+            message,
+            is_released: false,
+        });
+        if let Some(connection) = self.connection {
+            machine.receive(connection, Packet::Publish(publish));
+        }
+    }
+
+    /// Reads everything that was sent to it, and answers.
+    pub(super) fn listen(&mut self, machine: &mut Machine) -> Result<Heard, String> {
+        let mut heard = Heard::default();
+        let Some(connection) = self.connection else {
+            return Ok(heard);
+        };
+        for packet in machine.take_sent(connection) {
+            heard.is_anything = true;
+            if let Some(answer) = self.hear(packet, &mut heard)? {
+                for packet in answer {
+                    machine.receive(connection, packet);
+                }
+            }
+        }
+        if !machine.is_open(connection) {
+            self.cut();
+        }
+        Ok(heard)
+    }
+
+    fn hear(&mut self, packet: Packet, heard: &mut Heard) -> Result<Option<Vec<Packet>>, String> {
+        match packet {
+            Packet::ConnAck(connack) => self.accepted(&connack).map(Some),
+            Packet::Publish(publish) => Ok(self.delivered(publish, heard)),
+            Packet::PubAck(ack) => {
+                self.done(ack.packet_id, heard);
+                Ok(None)
+            }
+            Packet::PubRec(ack) => {
+                self.released(ack.packet_id, heard);
+                Ok(Some(vec![Packet::PubRel(Ack::new(
+                    ack.packet_id,
+                    ReasonCode::Success,
+                ))]))
+            }
+            Packet::PubComp(ack) => {
+                self.done(ack.packet_id, &mut Heard::default());
+                Ok(None)
+            }
+            Packet::PubRel(ack) => {
+                self.received.remove(&ack.packet_id);
+                Ok(Some(vec![Packet::PubComp(Ack::new(
+                    ack.packet_id,
+                    ReasonCode::Success,
+                ))]))
+            }
+            Packet::SubAck(_) => {
+                self.subscription = None;
+                Ok(None)
+            }
+            Packet::Disconnect(disconnect) => Err(format!("{} was disconnected: {disconnect:?}", self.name)),
+            other => Err(format!("{} got {other:?}", self.name)),
+        }
+    }
+
+    /// S1 and F1: a session that was acknowledged once is there.
+    fn accepted(&mut self, connack: &ConnAck) -> Result<Vec<Packet>, String> {
+        if self.had_connack && !connack.session_present {
+            return Err(format!("F1: the acknowledged session of {} is lost", self.name));
+        }
+        self.had_connack = true;
+        self.is_connected = true;
+        let mut packets = Vec::new();
+        if let Some(filter) = self.subscription {
+            packets.push(self.subscribe_packet(filter));
+        }
+        // [MQTT-4.4.0-1]: in the original order, with DUP.
+        for outgoing in &mut self.outgoing {
+            let packet_id = outgoing.publish.packet_id.expect("an outgoing PUBLISH has one");
+            if outgoing.is_released {
+                packets.push(Packet::PubRel(Ack::new(packet_id, ReasonCode::Success)));
+            } else {
+                outgoing.publish.dup = true;
+                packets.push(Packet::Publish(outgoing.publish.clone()));
+            }
+        }
+        Ok(packets)
+    }
+
+    fn delivered(&mut self, publish: Publish, heard: &mut Heard) -> Option<Vec<Packet>> {
+        let packet_id = publish.packet_id;
+        let is_new = match (publish.qos, packet_id) {
+            (QoS::ExactlyOnce, Some(packet_id)) => self.received.insert(packet_id),
+            _ => true,
+        };
+        let qos = publish.qos;
+        if is_new {
+            match numbered(&publish) {
+                Some(message) => heard.delivered.push(message),
+                None => heard.responses.push(publish),
+            }
+        }
+        let ack = Ack::new(packet_id?, ReasonCode::Success);
+        Some(vec![if qos == QoS::ExactlyOnce {
+            Packet::PubRec(ack)
+        } else {
+            Packet::PubAck(ack)
+        }])
+    }
+
+    /// PUBREC: the server has the message; what follows only frees the packet id.
+    fn released(&mut self, packet_id: PacketId, heard: &mut Heard) {
+        let outgoing = self
+            .outgoing
+            .iter_mut()
+            .find(|outgoing| outgoing.publish.packet_id == Some(packet_id));
+        if let Some(outgoing) = outgoing
+            && !std::mem::replace(&mut outgoing.is_released, true)
+        {
+            heard.acknowledged.extend(outgoing.message.clone());
+        }
+    }
+
+    fn done(&mut self, packet_id: PacketId, heard: &mut Heard) {
+        let position = self
+            .outgoing
+            .iter()
+            .position(|outgoing| outgoing.publish.packet_id == Some(packet_id));
+        if let Some(outgoing) = position.and_then(|position| self.outgoing.remove(position)) {
+            heard.acknowledged.extend(outgoing.message);
+        }
+    }
+
+    fn free_id(&mut self) -> PacketId {
+        loop {
+            self.next_id = self.next_id.wrapping_add(1);
+            let Some(id) = PacketId::new(self.next_id) else {
+                continue;
+            };
+            if self
+                .outgoing
+                .iter()
+                .all(|outgoing| outgoing.publish.packet_id != Some(id))
+            {
+                return id;
+            }
+        }
+    }
+
+    fn connect_packet(&self) -> Packet {
+        Packet::Connect(Box::new(Connect {
+            version: ProtocolVersion::V5,
+            client_id: Text::new(self.name.as_str()).expect("a short name"),
+            clean_start: false,
+            keep_alive: 0,
+            will: None,
+            username: None,
+            password: None,
+            properties: ConnectProperties {
+                session_expiry: Some(86_400),
+                receive_maximum: Some(20),
+                ..ConnectProperties::default()
+            },
+        }))
+    }
+
+    fn subscribe_packet(&mut self, filter: &'static str) -> Packet {
+        let options = SubscriptionOptions {
+            qos: QoS::ExactlyOnce,
+            ..SubscriptionOptions::default()
+        };
+        let filter = filter.replace('+', &self.name);
+        Packet::Subscribe(Subscribe {
+            packet_id: self.free_id(),
+            subscription_id: None,
+            user_properties: UserProperties::EMPTY,
+            filters: vec![SubscribeFilter {
+                filter: Text::new(filter).expect("a short filter"),
+                options,
+            }],
+        })
+    }
+}
+
+/// Which message a delivered PUBLISH is, by its topic `t/<publisher>/<qos>`.
+fn numbered(publish: &Publish) -> Option<Numbered> {
+    let mut levels = publish.topic.strip_prefix("t/")?.split('/');
+    let publisher = levels.next()?.to_owned();
+    let is_exactly_once = levels.next()? == "2";
+    let number = std::str::from_utf8(&publish.payload).ok()?.parse().ok()?;
+    Some(Numbered {
+        publisher,
+        number,
+        is_exactly_once,
+    })
+}

@@ -1,0 +1,128 @@
+//! Knows what was promised, and compares it with what clients saw.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::client::Numbered;
+
+/// Wall and counter of a key's version.
+pub(super) type KeyVersion = (u64, u64);
+
+/// What all clients together know.
+#[derive(Debug, Default)]
+pub(super) struct Oracle {
+    acknowledged: BTreeSet<Numbered>,
+    /// How often each subscriber got each message.
+    delivered: BTreeMap<(usize, Numbered), u64>,
+    /// The highest number that a subscriber got of a publisher, by QoS.
+    highest: BTreeMap<(usize, String, bool), u64>,
+    keys: BTreeMap<String, Key>,
+}
+
+#[derive(Debug, Default)]
+struct Key {
+    /// Values that somebody asked to be set.
+    sent: BTreeSet<String>,
+    /// Versions that somebody was told, with their values.
+    known: BTreeMap<KeyVersion, String>,
+}
+
+impl Oracle {
+    /// The publisher knows that the server has the message.
+    pub(super) fn acknowledged(&mut self, message: Numbered) {
+        self.acknowledged.insert(message);
+    }
+
+    /// Q2 and Q3, as far as they can be seen at once.
+    pub(super) fn delivered(&mut self, subscriber: usize, message: Numbered) -> Result<(), String> {
+        let count = self.delivered.entry((subscriber, message.clone())).or_default();
+        *count += 1;
+        if message.is_exactly_once && *count > 1 {
+            return Err(format!(
+                "Q2: subscriber {subscriber} got {message:?} {count} times"
+            ));
+        }
+        if *count > 1 {
+            return Ok(());
+        }
+        let line = (subscriber, message.publisher.clone(), message.is_exactly_once);
+        let highest = self.highest.entry(line).or_default();
+        if *highest > message.number {
+            return Err(format!(
+                "Q3: subscriber {subscriber} got {message:?} after {highest}"
+            ));
+        }
+        *highest = message.number;
+        Ok(())
+    }
+
+    /// Somebody asks for a key to be set.
+    pub(super) fn sent(&mut self, key: &str, value: &str) {
+        self.keys
+            .entry(key.to_owned())
+            .or_default()
+            .sent
+            .insert(value.to_owned());
+    }
+
+    /// The highest version of a key that anybody was told.
+    pub(super) fn known(&self, key: &str) -> KeyVersion {
+        let known = self.keys.get(key).and_then(|key| key.known.last_key_value());
+        known.map_or((0, 0), |(version, _)| *version)
+    }
+
+    /// L1: a version has one value.
+    pub(super) fn written(&mut self, key: &str, version: KeyVersion, value: &str) -> Result<(), String> {
+        let known = self.keys.entry(key.to_owned()).or_default();
+        match known.known.insert(version, value.to_owned()) {
+            Some(other) if other != value => Err(format!(
+                "L1: {key} has version {version:?} for both {other} and {value}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// L1: a read sees what was acknowledged before it was asked, or something newer that somebody sent.
+    pub(super) fn read(
+        &mut self,
+        key: &str,
+        known: KeyVersion,
+        version: Option<KeyVersion>,
+        payload: &[u8],
+    ) -> Result<(), String> {
+        let Some(version) = version else {
+            let is_missing = payload == b"$-1\r\n";
+            return if is_missing && known == (0, 0) {
+                Ok(())
+            } else {
+                Err(format!(
+                    "L1: {key} is missing after version {known:?} was acknowledged"
+                ))
+            };
+        };
+        if version < known {
+            return Err(format!(
+                "L1: {key} was read at {version:?} after {known:?} was acknowledged"
+            ));
+        }
+        let text = String::from_utf8_lossy(payload);
+        let value = text.split("\r\n").nth(1).unwrap_or_default().to_owned();
+        if !self.keys.get(key).is_some_and(|key| key.sent.contains(&value)) {
+            return Err(format!("L1: {key} was read as {value}, which nobody sent"));
+        }
+        self.written(key, version, &value)
+    }
+
+    /// Q1: when everything is quiet, everything acknowledged has arrived.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for message in &self.acknowledged {
+            for subscriber in 0..super::SUBSCRIBERS {
+                if !self.delivered.contains_key(&(subscriber, message.clone())) {
+                    return Err(format!(
+                        "Q1: subscriber {subscriber} never got {message:?}, which was acknowledged"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
