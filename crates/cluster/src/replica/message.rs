@@ -216,3 +216,143 @@ impl<'a> Fields<'a> {
         Ok(first)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use bytes::Bytes;
+    use raft::eraftpb::{Entry, Message, MessageType};
+
+    use super::{MessageError, Route, TYPES, decode, encode};
+    use crate::random::Random;
+    use crate::{GroupId, NodeId};
+
+    const ROUTE: Route = Route {
+        group: GroupId(7),
+        from: NodeId(2),
+        to: NodeId(3),
+    };
+
+    fn append() -> Message {
+        let entry = |index, data: &[u8]| Entry {
+            term: 4,
+            index,
+            data: data.to_vec(),
+            ..Entry::default()
+        };
+        let mut message = Message {
+            from: 2,
+            to: 3,
+            term: 5,
+            log_term: 4,
+            index: 10,
+            commit: 9,
+            ..Message::default()
+        };
+        message.set_msg_type(MessageType::MsgAppend);
+        message.entries = vec![entry(11, b"first"), entry(12, b"")];
+        message
+    }
+
+    #[test]
+    fn messages_of_all_types_are_read_as_they_were_written() {
+        for msg_type in TYPES {
+            let mut message = Message {
+                from: 2,
+                to: 3,
+                term: 5,
+                log_term: 1,
+                index: 2,
+                commit: 3,
+                commit_term: 4,
+                reject: true,
+                reject_hint: 6,
+                context: b"context".to_vec(),
+                ..Message::default()
+            };
+            message.set_msg_type(msg_type);
+            assert_eq!(decode(&encode(ROUTE.group, &message), ROUTE), Ok(message));
+        }
+        assert_eq!(decode(&encode(ROUTE.group, &append()), ROUTE), Ok(append()));
+    }
+
+    /// Bytes that version 1 sends. A change of this file is a change of the format: it needs a new version instead.
+    #[test]
+    fn a_message_of_version_1_is_written_as_ever() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/append.message");
+        let bytes = encode(ROUTE.group, &append());
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, &bytes).unwrap();
+        }
+        assert_eq!(bytes, fs::read(path).unwrap());
+    }
+
+    #[test]
+    fn what_is_not_for_this_replica_is_refused() {
+        let bytes = encode(ROUTE.group, &append());
+        let others = [
+            Route {
+                group: GroupId(8),
+                ..ROUTE
+            },
+            Route {
+                from: NodeId(4),
+                ..ROUTE
+            },
+            Route {
+                to: NodeId(2),
+                ..ROUTE
+            },
+        ];
+        for other in others {
+            assert_eq!(decode(&bytes, other), Err(MessageError::Misdirected));
+        }
+    }
+
+    #[test]
+    fn impossible_messages_are_refused() {
+        let check = |change: fn(&mut Message), expected| {
+            let mut message = append();
+            change(&mut message);
+            assert_eq!(decode(&encode(ROUTE.group, &message), ROUTE), Err(expected));
+        };
+        check(|message| message.term = 0, MessageError::Impossible);
+        check(|message| message.term = u64::MAX, MessageError::Impossible);
+        check(|message| message.index = u64::MAX, MessageError::Impossible);
+        check(|message| message.term = 3, MessageError::Impossible);
+        check(|message| message.entries[1].term = 3, MessageError::Impossible);
+        check(
+            |message| message.set_msg_type(MessageType::MsgHeartbeat),
+            MessageError::Impossible,
+        );
+        let mut newer = encode(ROUTE.group, &append()).to_vec();
+        newer[0] = 2;
+        assert_eq!(
+            decode(&newer.into(), ROUTE),
+            Err(MessageError::Version { found: 2 })
+        );
+    }
+
+    #[test]
+    fn any_bytes_decode_or_are_refused() {
+        let good = encode(ROUTE.group, &append());
+        for len in 0..good.len() {
+            // An append may end after any entry, and nowhere else.
+            let ends = [good.len(), good.len() - 12, good.len() - 29];
+            assert_eq!(
+                decode(&good.slice(..len), ROUTE).is_ok(),
+                ends.contains(&len),
+                "{len}"
+            );
+        }
+        let mut random = Random::new(1);
+        for _ in 0..20_000 {
+            let mut bytes: Vec<_> = (0..random.between(0, 120)).map(|_| random.next() as u8).collect();
+            let head = random.between(0, good.len());
+            bytes.splice(..head.min(bytes.len()), good[..head].iter().copied());
+            let _ = decode(&Bytes::from(bytes), ROUTE);
+        }
+    }
+}
