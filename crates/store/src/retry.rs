@@ -79,6 +79,9 @@ impl RetryKey {
 /// How many outcomes are remembered. At 60,000 writes a second that is the last four seconds; about 25 MB.
 pub const REPLIES_REMEMBERED_MAX: usize = 1 << 18;
 
+/// How many are forgotten when one comes, so that more go than come.
+const FORGOTTEN_PER_OUTCOME: usize = 2;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remembered {
     pub(crate) hash: [u8; 16],
@@ -115,15 +118,16 @@ impl Replies {
         if until <= clock {
             return;
         }
+        self.forget_passed(clock, FORGOTTEN_PER_OUTCOME);
+        if self.remembered.len() == REPLIES_REMEMBERED_MAX {
+            self.forget_first();
+            self.dropped += 1;
+        }
         self.push(Remembered {
             hash: retry.hash,
             until,
             outcome,
         });
-        if self.remembered.len() > REPLIES_REMEMBERED_MAX {
-            self.forget_first();
-            self.dropped += 1;
-        }
     }
 
     /// Adds an outcome as the youngest.
@@ -133,10 +137,14 @@ impl Replies {
         self.remembered.push_back(remembered);
     }
 
-    /// Forgets the oldest as far as their time is over. One that is over, but younger than one that is not,
+    /// Forgets the oldest whose time is over, at most `max`. One that is over, but younger than one that is not,
     /// goes later; it is not found any more.
-    pub(crate) fn forget_passed(&mut self, clock: u64) {
-        while self.remembered.front().is_some_and(|first| first.until <= clock) {
+    pub(crate) fn forget_passed(&mut self, clock: u64, max: usize) {
+        let is_passed = |first: &Remembered| first.until <= clock;
+        for _ in 0..max {
+            if !self.remembered.front().is_some_and(is_passed) {
+                break;
+            }
             self.forget_first();
         }
     }
@@ -251,7 +259,7 @@ mod tests {
         assert_eq!(replies.outcome(&retry(2, 99), 10), None);
         replies.remember(&retry(3, 10), Outcome::Missing, 10);
         assert_eq!(replies.len(), 1);
-        replies.forget_passed(20);
+        replies.forget_passed(20, 9);
         assert_eq!(replies.len(), 0);
     }
 
@@ -261,7 +269,7 @@ mod tests {
         replies.remember(&retry(9, 100), Outcome::Done, 0);
         replies.remember(&retry(1, 20), Outcome::Missing, 0);
         replies.remember(&retry(1, 120), Outcome::NotWatched, 30);
-        replies.forget_passed(100);
+        replies.forget_passed(100, 9);
         assert_eq!(replies.outcome(&retry(1, 0), 110), Some(Outcome::NotWatched));
         assert_eq!(replies.len(), 1);
     }
@@ -279,6 +287,19 @@ mod tests {
         assert_eq!((replies.len(), replies.dropped), (REPLIES_REMEMBERED_MAX, 1));
         assert_eq!(replies.outcome(&retry(0), 0), None);
         assert_eq!(replies.outcome(&retry(1), 0), Some(Outcome::Done));
+    }
+
+    #[test]
+    fn forgetting_many_takes_several_steps_and_more_go_than_come() {
+        let mut replies = Replies::default();
+        for number in 1..=10 {
+            replies.remember(&retry(number, 20), Outcome::Done, 0);
+        }
+        replies.forget_passed(30, 4);
+        assert_eq!(replies.len(), 6);
+        replies.remember(&retry(11, 99), Outcome::Done, 30);
+        assert_eq!(replies.len(), 5);
+        assert_eq!(replies.outcome(&retry(10, 99), 30), None);
     }
 
     #[test]

@@ -97,12 +97,13 @@ impl Store {
 
     /// Begins a log entry whose leader's wall time was `clock`, in milliseconds since the Unix epoch.
     ///
-    /// The store's clock is the greatest so far: it does not follow a leader whose clock is behind. What the
-    /// clock has passed is forgotten here.
+    /// The store's clock is the greatest so far: it does not follow a leader whose clock is behind. Some of what
+    /// the clock has passed is forgotten here, so much that an entry after a long silence takes no longer than
+    /// another.
     pub fn begin(&mut self, clock: u64) {
         self.clock = self.clock.max(clock);
-        self.tombstones.forget_passed(self.clock);
-        self.replies.forget_passed(self.clock);
+        self.tombstones.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
+        self.replies.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
     }
 
     /// Applies a command. What it keeps of the command's bytes it copies, so that a log entry's memory is free
@@ -353,7 +354,7 @@ impl Store {
         let version = Version::next(self.clock, timestamp, Some(stored.version));
         self.bytes -= stored.size(key);
         self.deadlines.change(&held, stored.deadline, None);
-        self.tombstones.insert(held, version);
+        self.tombstones.insert(held, version, self.clock);
         notify(&self.watches, key, version, || Change::Delete, effects);
     }
 }
@@ -413,6 +414,10 @@ fn notify(
         });
     }
 }
+
+/// How many tombstones and how many remembered outcomes are forgotten at the begin of an entry, at most: less
+/// than a millisecond.
+const FORGOTTEN_PER_ENTRY_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests;

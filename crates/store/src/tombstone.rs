@@ -23,7 +23,8 @@ pub(crate) struct Tombstones {
 
 impl Tombstones {
     /// Remembers the last version of a key that is gone.
-    pub(crate) fn insert(&mut self, key: Key, version: Version) {
+    pub(crate) fn insert(&mut self, key: Key, version: Version, clock: u64) {
+        self.forget_passed(clock, FORGOTTEN_PER_TOMBSTONE);
         self.bytes += key.len();
         self.by_version.insert((version, key.clone()));
         let replaced = self.versions.insert(key, version);
@@ -49,17 +50,21 @@ impl Tombstones {
         self.floor.max(Some(version))
     }
 
-    /// Forgets those that the clock has passed.
-    pub(crate) fn forget_passed(&mut self, clock: u64) {
+    /// Forgets those that the clock has passed, the oldest first, at most `max`. Any new version is greater than
+    /// one that the clock has passed, so it does no harm to keep it.
+    pub(crate) fn forget_passed(&mut self, clock: u64, max: usize) {
         let is_passed = |version: Version| version.wall < clock;
-        while self
-            .by_version
-            .first()
-            .is_some_and(|(version, _)| is_passed(*version))
-        {
+        self.floor = self.floor.filter(|floor| !is_passed(*floor));
+        for _ in 0..max {
+            if !self
+                .by_version
+                .first()
+                .is_some_and(|(version, _)| is_passed(*version))
+            {
+                break;
+            }
             self.forget_first();
         }
-        self.floor = self.floor.filter(|floor| !is_passed(*floor));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -87,6 +92,9 @@ pub const TOMBSTONES_MAX: usize = 1 << 20;
 /// How many bytes their keys may have together.
 pub const TOMBSTONE_BYTES_MAX: usize = 64 << 20;
 
+/// How many are forgotten when one comes, so that more go than come.
+const FORGOTTEN_PER_TOMBSTONE: usize = 2;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,11 +106,11 @@ mod tests {
     #[test]
     fn a_tombstone_is_forgotten_when_the_clock_has_passed_its_wall() {
         let mut tombstones = Tombstones::default();
-        tombstones.insert(Key::new(b"a"), version(10));
-        tombstones.insert(Key::new(b"b"), version(20));
-        tombstones.forget_passed(10);
+        tombstones.insert(Key::new(b"a"), version(10), 0);
+        tombstones.insert(Key::new(b"b"), version(20), 0);
+        tombstones.forget_passed(10, 9);
         assert_eq!(tombstones.len(), 2);
-        tombstones.forget_passed(11);
+        tombstones.forget_passed(11, 9);
         assert_eq!(tombstones.len(), 1);
         assert_eq!(tombstones.take(b"a"), None);
         assert_eq!(tombstones.take(b"b"), Some(version(20)));
@@ -110,15 +118,27 @@ mod tests {
     }
 
     #[test]
+    fn forgetting_many_takes_several_steps_and_more_go_than_come() {
+        let mut tombstones = Tombstones::default();
+        for key in 1..=10 {
+            tombstones.insert(Key::new(&[key]), version(10), 0);
+        }
+        tombstones.forget_passed(11, 4);
+        assert_eq!(tombstones.len(), 6);
+        tombstones.insert(Key::new(&[11]), version(20), 11);
+        assert_eq!(tombstones.len(), 5);
+    }
+
+    #[test]
     fn beyond_the_limit_the_oldest_become_a_floor_for_all_keys() {
         let mut tombstones = Tombstones::default();
         let huge = |first: u8| [&[first][..], &vec![0; TOMBSTONE_BYTES_MAX / 2]].concat();
-        tombstones.insert(Key::new(&huge(b'a')), version(10));
-        tombstones.insert(Key::new(&huge(b'b')), version(30));
+        tombstones.insert(Key::new(&huge(b'a')), version(10), 0);
+        tombstones.insert(Key::new(&huge(b'b')), version(30), 0);
         assert_eq!(tombstones.len(), 1);
         assert_eq!(tombstones.take(b"another"), Some(version(10)));
         assert_eq!(tombstones.take(&huge(b'b')), Some(version(30)));
-        tombstones.forget_passed(11);
+        tombstones.forget_passed(11, 9);
         assert_eq!(tombstones.take(b"another"), None);
         assert_eq!(tombstones, Tombstones::default());
     }
