@@ -70,7 +70,7 @@ fn encoding(criterion: &mut Criterion) {
 fn user_properties(criterion: &mut Criterion) {
     let properties = publish().properties.user_properties;
     criterion.bench_function("find the last of four user properties", |bencher| {
-        bencher.iter(|| black_box(&properties).get(black_box("__srcId")));
+        bencher.iter(|| black_box(&properties).find(black_box("__srcId")));
     });
 }
 

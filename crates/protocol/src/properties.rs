@@ -69,14 +69,9 @@ impl UserProperties {
     /// The value of the first property called `name`.
     ///
     /// Compares lengths and bytes only, so it costs a few nanoseconds for each property before the one found.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub fn find(&self, name: &str) -> Option<&str> {
         let (_, value) = self.iter_bytes().find(|(other, _)| *other == name.as_bytes())?;
         Some(checked_text(value))
-    }
-
-    /// The same as [`get`](Self::get).
-    pub fn find(&self, name: &str) -> Option<&str> {
-        self.get(name)
     }
 
     /// The same properties in memory of their own, so that they do not keep a whole receive buffer alive.
@@ -162,10 +157,10 @@ mod tests {
         let properties =
             UserProperties::from_pairs([("a", "1"), ("ab", ""), ("a", "2"), ("é", "ü")]).unwrap();
 
-        assert_eq!(properties.get("a"), Some("1"));
-        assert_eq!(properties.get("ab"), Some(""));
-        assert_eq!(properties.get("é"), Some("ü"));
-        assert_eq!(properties.get("b"), None);
+        assert_eq!(properties.find("a"), Some("1"));
+        assert_eq!(properties.find("ab"), Some(""));
+        assert_eq!(properties.find("é"), Some("ü"));
+        assert_eq!(properties.find("b"), None);
         assert_eq!(
             properties.iter().collect::<Vec<_>>(),
             [("a", "1"), ("ab", ""), ("a", "2"), ("é", "ü")]
