@@ -32,15 +32,22 @@ fn any_word(bytes: &[u8], mark: impl Fn(u64) -> u64) -> bool {
         marked |= mark(u64::from_ne_bytes(*word));
     }
     if !rest.is_empty() {
-        // The last eight bytes, some of which have been looked at, or a string of fewer, filled up.
-        let last = bytes.last_chunk().copied().unwrap_or_else(|| {
-            let mut filled = [b'_'; 8];
-            filled.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            filled
-        });
-        marked |= mark(u64::from_ne_bytes(last));
+        marked |= mark(last_word(bytes));
     }
     marked & repeat(0x80) != 0
+}
+
+/// The last eight bytes of `bytes`, which is not empty; of fewer, all of them, some twice or with letters added.
+#[inline]
+fn last_word(bytes: &[u8]) -> u64 {
+    if let Some(word) = bytes.last_chunk() {
+        return u64::from_ne_bytes(*word);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u32::from_ne_bytes(*first)) << 32 | u64::from(u32::from_ne_bytes(*last));
+    }
+    let byte = |index: usize| bytes.get(index).copied().unwrap_or(b'_');
+    u64::from_ne_bytes([byte(0), byte(1), byte(2), b'_', b'_', b'_', b'_', b'_'])
 }
 
 /// Has a high bit set if and only if `word` has a zero byte.
