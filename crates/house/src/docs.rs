@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Finding;
 use crate::repository::Text;
+use crate::source::Source;
 
 /// Pages that have to stay short, and their lines.
 pub const PAGES_MAX: [(&str, usize); 2] = [("ARCHITECTURE.md", 300), ("STYLE.md", 200)];
@@ -34,6 +35,27 @@ pub fn check_links(pages: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<Finding
                     &page.path,
                     line,
                     format!("`{target}`: there is no such heading"),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Pages that a source names and that are not there.
+pub fn check_mentions(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in source.text.lines().enumerate() {
+        for (at, _) in line.match_indices("docs/") {
+            let in_path =
+                |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-');
+            let path: String = line[at..].chars().take_while(in_path).collect();
+            let path = path.trim_end_matches('.');
+            if path.ends_with(".md") && !exists(path) {
+                findings.push(Finding::at_line(
+                    &source.path,
+                    index + 1,
+                    format!("there is no {path}"),
                 ));
             }
         }
@@ -194,6 +216,19 @@ mod tests {
                 ("README.md:1", "`docs/b.md` leads nowhere"),
                 ("README.md:2", "`docs/a.md#no`: there is no such heading"),
             ]
+        );
+    }
+
+    #[test]
+    fn a_source_that_names_a_missing_page_is_found() {
+        let source = Source::parse(
+            "crates/a/src/a.rs",
+            "//! See docs/a.md.\n//! And docs/b.md, docs/.\nfn a() {}",
+        );
+        let findings = check_mentions(&source, &|path| path == "docs/a.md");
+        assert_eq!(
+            findings,
+            [Finding::at_line("crates/a/src/a.rs", 2, "there is no docs/b.md")]
         );
     }
 

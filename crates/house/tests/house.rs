@@ -127,6 +127,13 @@ fn pages_are_whole() {
     let pages = repository::files("", ".md");
     let exists = |path: &str| Path::exists(&repository::root().join(path));
     none(docs::check_links(&pages, &exists));
+    let other = |source: &&house::source::Source| !source.path.starts_with("crates/house/");
+    none(
+        repository::sources()
+            .iter()
+            .filter(other)
+            .flat_map(|source| docs::check_mentions(source, &exists)),
+    );
     none(docs::check_length(&pages));
     none(docs::check_decisions(&pages));
 }

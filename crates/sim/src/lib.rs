@@ -2,7 +2,7 @@
 //!
 //! A [`Machine`] is one server: a [`broker::Node`] over a [`storage::SimulatedDisk`]. Everything that happens to it is a
 //! call, so a run is decided by its seed alone. `transcript` plays conversations that people can read; `workload`
-//! makes random ones, with crashes, and checks the promises of `docs/replication.md` that one node can keep.
+//! makes random ones, with crashes, and checks the promises of `ARCHITECTURE.md` that one node can keep.
 
 pub mod machine;
 pub mod transcript;
