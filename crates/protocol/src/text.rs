@@ -9,6 +9,8 @@ use crate::byte_search;
 
 /// A UTF-8 encoded string: at most 65,535 bytes, no U+0000. [MQTT-1.5.4-1] [MQTT-1.5.4-2]
 ///
+/// Control characters and non-characters, which a receiver may refuse as well, are taken as they are.
+///
 /// Backed by [`Bytes`]: cloning does not copy, and a string cut out of a received packet shares its memory.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Text(ByteString);
@@ -128,5 +130,67 @@ impl fmt::Debug for Text {
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mqtt_1_5_4_1_a_string_is_utf_8() {
+        for bytes in [
+            &b"\xff"[..],
+            b"\xc3",
+            b"\xed\xa0\x80",
+            b"\xf4\x90\x80\x80",
+            b"plain, then \xc0\xaf",
+        ] {
+            assert_eq!(
+                Text::from_bytes(Bytes::copy_from_slice(bytes)),
+                Err(TextError::NotUtf8),
+                "{bytes:x?}"
+            );
+            assert_eq!(check(bytes), Err(TextError::NotUtf8), "{bytes:x?}");
+        }
+        for text in [
+            "",
+            "a",
+            "é",
+            "\u{FEFF}",
+            "\u{10FFFF}",
+            "\u{FDD0}",
+            "\u{7F}\u{1}",
+            "12345678é",
+        ] {
+            assert_eq!(Text::new(text).unwrap().as_str(), text);
+            assert_eq!(check(text.as_bytes()), Ok(()));
+        }
+    }
+
+    #[test]
+    fn mqtt_1_5_4_2_a_string_has_no_u_0000() {
+        for text in ["\0", "1234567\0", "\x0012345678", "é\0"] {
+            assert_eq!(Text::new(text), Err(TextError::Null));
+            assert_eq!(check(text.as_bytes()), Err(TextError::Null));
+        }
+    }
+
+    #[test]
+    fn a_string_has_at_most_65_535_bytes() {
+        assert_eq!(Text::new("x".repeat(65_535)).unwrap().len(), 65_535);
+        assert_eq!(Text::new("x".repeat(65_536)), Err(TextError::TooLong));
+        assert_eq!(check(&[b'x'; 65_536]), Err(TextError::TooLong));
+    }
+
+    #[test]
+    fn a_detached_string_has_memory_of_its_own() {
+        let received = Bytes::from_static(b"received");
+        let text = Text::from_bytes(received.clone()).unwrap();
+
+        assert_eq!(text.as_bytes().as_ptr(), received.as_ptr());
+        assert_ne!(text.detached().as_bytes().as_ptr(), received.as_ptr());
+        assert_eq!(text.detached(), text);
+        assert_eq!(format!("{text} {text:?}"), "received \"received\"");
     }
 }

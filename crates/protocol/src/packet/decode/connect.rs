@@ -57,7 +57,7 @@ fn protocol_version(
     let answer = match (name, level) {
         (ProtocolName::Mqtt, LEVEL_V5) => return Ok(ProtocolVersion::V5),
         (ProtocolName::Mqtt, LEVEL_V311) => return Ok(ProtocolVersion::V311),
-        (ProtocolName::Mqtt, level) if level > LEVEL_V5 => Some(ProtocolVersion::V5),
+        (ProtocolName::Mqtt, level) if level & !BRIDGE >= LEVEL_V5 => Some(ProtocolVersion::V5),
         (ProtocolName::Mqtt | ProtocolName::MqIsdp, _) => Some(ProtocolVersion::V311),
         (ProtocolName::Other, _) => None,
     };
@@ -201,6 +201,8 @@ impl ConnectFlags {
 
 const LEVEL_V311: u8 = 4;
 const LEVEL_V5: u8 = 5;
+/// Some servers add this to the level when they connect to another as a bridge, and try without it if refused.
+const BRIDGE: u8 = 0b1000_0000;
 
 const RESERVED: u8 = 0b0000_0001;
 const CLEAN_START: u8 = 0b0000_0010;
