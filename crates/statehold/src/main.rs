@@ -1,2 +1,56 @@
-//! The `statehold` binary.
-fn main() {}
+//! The `statehold` binary: a server, and the commands that talk to one.
+
+mod bench;
+mod cli;
+mod config;
+mod del;
+mod duration;
+mod exit;
+mod get;
+mod input;
+mod lock;
+mod output;
+mod publish;
+mod runtime;
+mod scan;
+mod serve;
+mod server;
+mod set;
+mod subscribe;
+mod vdel;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::show(&error),
+    };
+    match run(cli.command) {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error),
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Serve(serve) => serve.run(),
+        Command::Config(config) => config.run(),
+        Command::Set(set) => set.run(),
+        Command::Get(get) => get.run(),
+        Command::Del(del) => del.run(),
+        Command::Vdel(vdel) => vdel.run(),
+        Command::Scan(scan) => scan.run(),
+        Command::Watch(watch) => watch.run(),
+        Command::Lock(lock) => lock.run(),
+        Command::Pub(publish) => publish.run(),
+        Command::Sub(subscribe) => subscribe.run(),
+        Command::Bench(bench) => bench.run(),
+    }
+}

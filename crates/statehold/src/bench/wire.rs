@@ -1,0 +1,220 @@
+//! One connection of the load: a socket that is never waited for longer than needed, and its two buffers.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::{Buf, BytesMut};
+use client::protocol::packet::{
+    Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, QoS, Subscribe, SubscribeFilter,
+    SubscriptionOptions, encode,
+};
+use client::protocol::properties::UserProperties;
+use client::protocol::{ReasonCode, Text};
+use tokio::io::Interest;
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::exit::UsageError;
+use crate::server::ServerArgs;
+
+/// Where and as whom to connect.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    address: SocketAddr,
+    username: Option<Text>,
+    password: Option<bytes::Bytes>,
+    timeout: Duration,
+}
+
+impl Target {
+    pub(super) fn new(server: &ServerArgs) -> anyhow::Result<Self> {
+        if server.tls || server.cafile.is_some() || server.cert.is_some() {
+            return Err(UsageError("the benchmark does not speak TLS".to_owned()).into());
+        }
+        let address = server.address();
+        let mut addresses =
+            std::net::ToSocketAddrs::to_socket_addrs(&address).with_context(|| address.clone())?;
+        let username = server.username.as_ref().map(Text::new).transpose();
+        Ok(Self {
+            address: addresses.next().context(address)?,
+            username: username.map_err(|error| UsageError(format!("user name: {error}")))?,
+            password: server
+                .username
+                .is_some()
+                .then(|| server.password())
+                .transpose()?
+                .map(bytes::Bytes::from),
+            timeout: server.timeout,
+        })
+    }
+
+    /// True if it is on this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.address.ip().is_loopback()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+    decoder: Decoder,
+    inbox: BytesMut,
+    pub(super) outbox: BytesMut,
+}
+
+impl Wire {
+    /// Connects, up to and with CONNACK.
+    pub(super) async fn connect(
+        target: &Target,
+        client_id: &str,
+        source: Option<IpAddr>,
+    ) -> anyhow::Result<Self> {
+        let connected = tokio::time::timeout(target.timeout, Self::connect_now(target, client_id, source));
+        connected
+            .await
+            .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+    }
+
+    async fn connect_now(target: &Target, client_id: &str, source: Option<IpAddr>) -> anyhow::Result<Self> {
+        let socket = if target.address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
+        if let Some(source) = source {
+            socket.bind(SocketAddr::new(source, 0))?;
+        }
+        let stream = socket
+            .connect(target.address)
+            .await
+            .with_context(|| target.address.to_string())?;
+        stream.set_nodelay(true)?;
+        let mut decoder = Decoder::new(PACKET_SIZE_MAX);
+        decoder.set_version(ProtocolVersion::V5);
+        let mut wire = Self {
+            stream,
+            decoder,
+            inbox: BytesMut::new(),
+            outbox: BytesMut::new(),
+        };
+        wire.send(&Packet::Connect(Box::new(Connect {
+            version: ProtocolVersion::V5,
+            client_id: Text::new(client_id)?,
+            clean_start: true,
+            keep_alive: 0,
+            will: None,
+            username: target.username.clone(),
+            password: target.password.clone(),
+            properties: ConnectProperties::default(),
+        })));
+        match wire.receive().await? {
+            Packet::ConnAck(connack) if connack.reason == ReasonCode::Success => Ok(wire),
+            other => anyhow::bail!("not connected: {other:?}"),
+        }
+    }
+
+    /// Subscribes, up to and with SUBACK.
+    pub(super) async fn subscribe(&mut self, filter: &str, qos: QoS) -> anyhow::Result<()> {
+        self.send(&Packet::Subscribe(Subscribe {
+            packet_id: PacketId::new(u16::MAX).context("not zero")?,
+            subscription_id: None,
+            user_properties: UserProperties::EMPTY,
+            filters: vec![SubscribeFilter {
+                filter: Text::new(filter)?,
+                options: SubscriptionOptions {
+                    qos,
+                    ..SubscriptionOptions::default()
+                },
+            }],
+        }));
+        loop {
+            match self.receive().await? {
+                Packet::SubAck(suback) if suback.reasons.iter().all(|reason| !reason.is_error()) => {
+                    return Ok(());
+                }
+                // Another connection of the load has begun already.
+                Packet::Publish(_) => {}
+                other => anyhow::bail!("not subscribed to {filter}: {other:?}"),
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, packet: &Packet) {
+        // The only error is a packet that is too large, and none of ours is.
+        let encoded = encode(packet, ProtocolVersion::V5, u32::MAX, &mut self.outbox);
+        assert!(encoded.is_ok(), "a packet of the load is too large");
+    }
+
+    /// Appends one of the four acknowledgements, with success.
+    pub(super) fn acknowledge(&mut self, kind: AckKind, packet_id: PacketId) {
+        let [high, low] = packet_id.get().to_be_bytes();
+        self.outbox.extend_from_slice(&[kind as u8, 2, high, low]);
+    }
+
+    /// Waits for the next packet.
+    pub(super) async fn receive(&mut self) -> anyhow::Result<Packet> {
+        loop {
+            if let Some(packet) = self.next()? {
+                return Ok(packet);
+            }
+            self.exchange().await?;
+        }
+    }
+
+    /// Writes what there is to write, and waits until there is something to read.
+    pub(super) async fn exchange(&mut self) -> io::Result<()> {
+        loop {
+            self.flush()?;
+            let interest = if self.outbox.is_empty() {
+                Interest::READABLE
+            } else {
+                Interest::READABLE | Interest::WRITABLE
+            };
+            let ready = self.stream.ready(interest).await?;
+            if ready.is_readable() && self.read()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes what the socket takes.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while !self.outbox.is_empty() {
+            match self.stream.try_write(&self.outbox) {
+                Ok(written) => self.outbox.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> io::Result<bool> {
+        self.inbox.reserve(READ_BYTES);
+        match self.stream.try_read_buf(&mut self.inbox) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next packet that has been read.
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<Packet>> {
+        Ok(self.decoder.decode(&mut self.inbox)?)
+    }
+}
+
+/// First byte of an acknowledgement. [MQTT-2.1.3-1]
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+pub(super) enum AckKind {
+    PubAck = 0x40,
+    PubRec = 0x50,
+    PubRel = 0x62,
+    PubComp = 0x70,
+}
+
+const PACKET_SIZE_MAX: u32 = 64 * 1024 * 1024;
+const READ_BYTES: usize = 16 * 1024;

@@ -1,0 +1,168 @@
+//! The commands and what `--help` says about all of them.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::bench::Bench;
+use crate::config::ConfigCommand;
+use crate::del::Del;
+use crate::exit::Exit;
+use crate::get::Get;
+use crate::lock::Lock;
+use crate::publish::Publish;
+use crate::scan::Scan;
+use crate::serve::Serve;
+use crate::set::Set;
+use crate::subscribe::Subscribe;
+use crate::vdel::Vdel;
+use crate::watch::Watch;
+
+/// MQTT 5 broker with a replicated state store.
+///
+/// `statehold serve` runs a server. The other commands are clients of any server that speaks MQTT 5, and those of the
+/// state store of any server that speaks the Azure IoT Operations state store protocol.
+#[derive(Debug, Parser)]
+#[command(name = "statehold", version, after_help = EXAMPLES, after_long_help = LONG_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a server
+    Serve(Serve),
+    /// Check a configuration file, or describe one
+    Config(ConfigCommand),
+    /// Set a key
+    Set(Set),
+    /// Write the value of a key to stdout
+    Get(Get),
+    /// Delete a key
+    Del(Del),
+    /// Delete a key if it has a given value
+    Vdel(Vdel),
+    /// List the keys that match a pattern
+    Scan(Scan),
+    /// Report every change of a key
+    Watch(Watch),
+    /// Run a command while holding a lock
+    Lock(Lock),
+    /// Publish a message
+    Pub(Publish),
+    /// Receive messages
+    Sub(Subscribe),
+    /// Measure a server
+    Bench(Bench),
+}
+
+/// Shows what is wrong with the arguments, or the help that was asked for.
+pub(crate) fn show(error: &clap::Error) -> ExitCode {
+    // What cannot be shown cannot be reported either.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done.into(),
+        _ => Exit::Usage.into(),
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statehold serve                                 data in ./data, MQTT on 127.0.0.1:1883
+  statehold set greeting hello
+  statehold get greeting
+  statehold watch greeting
+  statehold lock nightly-job --lease 10s -- ./job.sh
+  statehold sub 'plant/#' -v
+  statehold pub plant/1/temperature 21.5
+
+`statehold --help` and `statehold help COMMAND` say more.";
+
+const LONG_HELP: &str = "\
+Examples:
+  statehold serve                                 data in ./data, MQTT on 127.0.0.1:1883
+  statehold set greeting hello                    prints the version of the write
+  statehold get greeting
+  statehold set config --file config.json         a value from a file (-: stdin)
+  statehold set lease me --nex --expires-in 10s   only if it is free or mine
+  statehold scan 'pump/*'
+  statehold watch greeting
+  statehold lock nightly-job --lease 10s -- ./job.sh
+  statehold sub 'plant/#' -v
+  statehold pub plant/1/temperature 21.5
+  statehold bench kv --connections 50 --operation set
+
+Another server:
+  statehold get greeting --host broker.example --tls --cafile ca.pem --username me --password-file secret
+  The variables STATEHOLD_HOST, STATEHOLD_PORT, STATEHOLD_USERNAME and STATEHOLD_PASSWORD stand for the options.
+
+Exit codes:
+  0  done, or found
+  1  no such key, or the condition was not met, or the lock was not free in time
+  2  refused by the server
+  3  wrong arguments or settings
+  4  could not connect, or no answer in time (after a timeout the request may have been executed)
+  5  anything else, for example a file that cannot be read
+  6  `lock` only: the lock was lost and the command was stopped
+  `lock` otherwise ends with the exit code of its command.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_valid() {
+        let lines = LONG_HELP.lines().chain(EXAMPLES.lines()).map(str::trim);
+        let commands = lines.filter(|line| line.starts_with("statehold "));
+        let mut count = 0;
+        for line in commands {
+            let command = line.split("  ").next().unwrap_or(line).replace('\'', "");
+            assert!(parse(&command).is_ok(), "{command}: {:?}", parse(&command).err());
+            count += 1;
+        }
+        assert!(count > 15, "{count}");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for line in [
+            "statehold set",
+            "statehold set k v --file f",
+            "statehold set k v --nx --nex",
+            "statehold set k v --expires-in 0s",
+            "statehold set k v --expires-in soon",
+            "statehold get k --port 70000",
+            "statehold get k --cert c.pem",
+            "statehold get k --timeout 0",
+            "statehold vdel k",
+            "statehold lock name",
+            "statehold lock name --lease 1ms -- true",
+            "statehold pub topic v --qos 3",
+            "statehold sub",
+            "statehold bench kv --operation delete",
+            "statehold serve --durability maybe",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_may_stand_anywhere_and_values_may_look_like_options() {
+        assert!(parse("statehold set --port 1884 k v").is_ok());
+        assert!(parse("statehold set k -- --v").is_ok());
+        assert!(parse("statehold lock name -- sh -c --help").is_ok());
+    }
+}

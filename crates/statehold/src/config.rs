@@ -1,0 +1,44 @@
+//! `statehold config`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use server::config::{Config, Overrides};
+
+use crate::exit::Exit;
+use crate::output;
+
+/// Check a configuration file, or describe one.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Say what is wrong with a file, by line; exit code 3 if anything is
+    Check {
+        /// The file
+        #[arg(default_value = "statehold.toml")]
+        file: PathBuf,
+    },
+    /// Write the JSON schema of the file, for editors
+    Schema,
+    /// Write a file with every setting described and at its default
+    Default,
+}
+
+impl ConfigCommand {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        match self.action {
+            Action::Check { file } => {
+                Config::load(Some(&file), &Overrides::default())?;
+                output::line(format!("{} is valid", file.display()))?;
+            }
+            Action::Schema => output::line(Config::schema_json().trim_end())?,
+            Action::Default => output::line(Config::default_toml().trim_end())?,
+        }
+        Ok(Exit::Done)
+    }
+}

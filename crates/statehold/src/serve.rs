@@ -1,0 +1,103 @@
+//! `statehold serve`
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use server::config::{Config, Durability, LogFormat, Overrides};
+use server::{Ready, logging, shutdown};
+
+use crate::exit::{self, Exit};
+use crate::output;
+
+/// Run a server.
+///
+/// It prints one line when it is ready: `statehold ready mqtt=ADDR admin=ADDR`. SIGTERM and SIGINT stop it: clients
+/// are told, everything acknowledged is on disk, and the exit code is 0.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    /// Settings; `statehold config default` writes a file to start from. Options go before the file
+    #[arg(long, short = 'c', value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where MQTT clients connect, more than once if needed; port 0 takes a free one [default: 127.0.0.1:1883]
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<SocketAddr>,
+    /// Let clients connect that do not say who they are, also from other machines
+    #[arg(long)]
+    allow_anonymous: bool,
+    /// Directory of everything durable [default: data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where health and metrics are served [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<SocketAddr>,
+    /// When a write counts as done: synced to disk, or only written [default: disk]
+    #[arg(long)]
+    durability: Option<DurabilityArg>,
+    /// The form of log lines on stderr [default: text]
+    #[arg(long)]
+    log_format: Option<LogFormatArg>,
+    /// error, warn, info, debug or trace, or for example info,broker=debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DurabilityArg {
+    Disk,
+    Memory,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogFormatArg {
+    Text,
+    Json,
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let config = Config::load(self.config.as_deref(), &self.overrides())?;
+        logging::start(&config.log)?;
+        server::run(&config, shutdown::requested(), say_ready)?;
+        Ok(Exit::Done)
+    }
+
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            listen: self.listen.clone(),
+            allow_anonymous: self.allow_anonymous,
+            data_dir: self.data_dir.clone(),
+            admin: self.admin,
+            durability: self.durability.map(|durability| match durability {
+                DurabilityArg::Disk => Durability::Disk,
+                DurabilityArg::Memory => Durability::Memory,
+            }),
+            log_format: self.log_format.map(|format| match format {
+                LogFormatArg::Text => LogFormat::Text,
+                LogFormatArg::Json => LogFormat::Json,
+            }),
+            log_level: self.log_level.clone(),
+        }
+    }
+}
+
+/// The one line that scripts wait for.
+fn say_ready(ready: &Ready) {
+    let mqtt: Vec<_> = ready.mqtt.iter().map(SocketAddr::to_string).collect();
+    let said = output::line(format!(
+        "statehold ready mqtt={} admin={}",
+        mqtt.join(","),
+        ready.admin
+    ));
+    if let Err(error) = said {
+        // Whoever started the server does not listen; clients may all the same.
+        exit::note(&format!("cannot say that the server is ready: {error}"));
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statehold serve
+  statehold serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --data-dir /var/lib/statehold
+  statehold serve --config statehold.toml --log-format json";
