@@ -48,12 +48,20 @@ impl Source for Bytes {
 }
 
 pub(crate) fn put_number(out: &mut BytesMut, number: u64) {
+    let mut encoded = [0; NUMBER_LENGTH_MAX];
+    let mut length = 0;
     let mut rest = number;
-    while rest >= 0x80 {
-        out.put_u8(rest.to_le_bytes()[0] | 0x80);
+    for byte in &mut encoded {
+        let bits = rest.to_le_bytes()[0] & 0x7f;
         rest >>= 7;
+        length += 1;
+        if rest == 0 {
+            *byte = bits;
+            break;
+        }
+        *byte = bits | 0x80;
     }
-    out.put_u8(rest.to_le_bytes()[0]);
+    out.put_slice(&encoded[..length]);
 }
 
 pub(crate) fn number(source: &mut impl Source) -> Result<u64, Damaged> {
@@ -233,6 +241,9 @@ pub(crate) fn outcome(source: &mut impl Source) -> Result<Outcome, Damaged> {
         _ => return Err(Damaged),
     })
 }
+
+/// Seven of 64 bits in each byte.
+const NUMBER_LENGTH_MAX: usize = 10;
 
 #[cfg(test)]
 mod tests {
