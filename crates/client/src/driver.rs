@@ -101,7 +101,7 @@ impl Driver {
             connecting: None,
             reader: None,
             writer: None,
-            decoder: Decoder::new(packet_size_max),
+            decoder: Decoder::for_client(packet_size_max),
             packet_size_max,
             received: BytesMut::new(),
             to_write: BytesMut::new(),
@@ -219,8 +219,7 @@ impl Driver {
             Ok(transport) => {
                 let (reader, writer) = tokio::io::split(transport);
                 (self.reader, self.writer) = (Some(reader), Some(writer));
-                self.decoder = Decoder::new(self.packet_size_max);
-                self.decoder.set_version(ProtocolVersion::V5);
+                self.decoder = Decoder::for_client(self.packet_size_max);
                 self.step(Event::TransportOpened);
             }
             Err(error) => self.transport_failed(error),

@@ -147,7 +147,6 @@ mod tests {
             "statehold get k --port 70000",
             "statehold get k --cert c.pem",
             "statehold get k --timeout 0",
-            "statehold vdel k",
             "statehold lock name",
             "statehold lock name --lease 1ms -- true",
             "statehold pub topic v --qos 3",

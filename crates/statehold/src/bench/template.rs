@@ -166,7 +166,13 @@ mod tests {
                 key: 42,
             };
             let mut out = BytesMut::from(&b""[..]);
-            template.write(Parts::default(), &mut out);
+            template.write(
+                Parts {
+                    packet_id: 1,
+                    ..Parts::default()
+                },
+                &mut out,
+            );
             template.write(parts, &mut out);
             decode(&mut out);
             let publish = decode(&mut out);

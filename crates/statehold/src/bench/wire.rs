@@ -90,8 +90,7 @@ impl Wire {
             .await
             .with_context(|| target.address.to_string())?;
         stream.set_nodelay(true)?;
-        let mut decoder = Decoder::new(PACKET_SIZE_MAX);
-        decoder.set_version(ProtocolVersion::V5);
+        let decoder = Decoder::for_client(PACKET_SIZE_MAX);
         let mut wire = Self {
             stream,
             decoder,
