@@ -79,7 +79,8 @@ impl Decoder {
     /// Takes the next packet out of `buffer`, or `None` if it is not complete yet.
     ///
     /// The payload and the strings of the packet share the buffer's memory. After an error the stream has no
-    /// meaning any more. A packet over the limit is refused as soon as its length is known.
+    /// meaning any more. A packet over the limit is refused as soon as its length is known, a CONNECT as soon as
+    /// it has also told its version, without which it could not be answered.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Packet>, DecodeError> {
         let Some(header) = self.fixed_header(buffer)? else {
             return Ok(None);
@@ -150,11 +151,14 @@ impl Decoder {
             is_minimal: remaining.is_minimal(),
         };
         if header.packet_size() > self.packet_size_max as usize {
+            let body = buffer.get(header.length..).unwrap_or_default();
+            if packet == PacketType::Connect && body.len() < connect::VERSION_END.min(header.remaining) {
+                return Ok(None);
+            }
             let violation = Violation::TooLarge {
                 size: header.packet_size(),
                 limit: self.packet_size_max,
             };
-            let body = buffer.get(header.length..).unwrap_or_default();
             return Err(DecodeError {
                 connack_version: connect::peek_version(body),
                 ..fail(violation)

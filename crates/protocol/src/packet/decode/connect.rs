@@ -28,7 +28,7 @@ pub(super) fn connect(body: &Bytes, is_minimal: bool) -> Result<Connect, DecodeE
     after_version(packet, version).map_err(|violation| fail(violation, answer_version(version, violation)))
 }
 
-/// The version that the CONNECT starting with `body` asks for, as far as it has arrived.
+/// The version that the CONNECT starting with `body` asks for, if it is one in which too large a packet is answered.
 pub(super) fn peek_version(body: &[u8]) -> Option<ProtocolVersion> {
     let level = body.strip_prefix(b"\x00\x04MQTT")?.first()?;
     (*level == LEVEL_V5).then_some(ProtocolVersion::V5)
@@ -198,6 +198,9 @@ impl ConnectFlags {
         QoS::from_u8((self.0 & WILL_QOS) >> 3)
     }
 }
+
+/// How many bytes of a CONNECT's body hold the protocol name and version.
+pub(super) const VERSION_END: usize = 7;
 
 const LEVEL_V311: u8 = 4;
 const LEVEL_V5: u8 = 5;

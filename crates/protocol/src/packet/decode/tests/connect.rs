@@ -92,24 +92,22 @@ fn errors_in_a_connect_are_answered_in_its_version() {
 }
 
 #[test]
-fn a_large_connect_is_refused_in_its_version_as_far_as_that_has_arrived() {
+fn a_large_connect_is_refused_once_it_has_told_its_version() {
     let mut decoder = Decoder::for_server(100);
+    for waiting in [&b"\x10\x79"[..], b"\x10\x79\0\x04MQTT"] {
+        assert_eq!(decoder.decode(&mut BytesMut::from(waiting)), Ok(None));
+        assert_eq!(decoder.missing(waiting), 1);
+    }
     let mut check = |bytes: &[u8], answer| {
         let error = decoder.decode(&mut BytesMut::from(bytes)).unwrap_err();
-        assert_eq!(
-            error.violation(),
-            Violation::TooLarge {
-                size: 123,
-                limit: 100
-            }
-        );
+        let (size, limit) = (123, 100);
+        assert_eq!(error.violation(), Violation::TooLarge { size, limit });
         assert_eq!(error.reason_code(), ReasonCode::PacketTooLarge);
         assert_eq!(error.connack_version(), answer);
     };
     check(b"\x10\x79\0\x04MQTT\x05", Some(ProtocolVersion::V5));
     check(b"\x10\x79\0\x04MQTT\x04", None);
-    check(b"\x10\x79\0\x04MQTT", None);
-    check(b"\x10\x79", None);
+    check(b"\x10\x79\0\x04AMQP\x05", None);
 }
 
 #[test]
