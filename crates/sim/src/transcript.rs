@@ -2,7 +2,7 @@
 //!
 //! A transcript is a list of blocks: commands, a line `----`, and everything that the server sent because of them.
 //! [`play`] runs the commands and writes down what really happened, so a test compares two texts, and a review of a
-//! changed behaviour reads a conversation. The commands are listed at [`Stage::command`].
+//! changed behaviour reads a conversation. The commands are listed at `Stage::command`.
 
 mod packets;
 mod show;

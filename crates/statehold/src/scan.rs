@@ -13,7 +13,7 @@ use crate::server::ServerArgs;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {
-    /// A glob over the whole key: * any sequence, ? one character, [ab], [a-z], [!a]
+    /// A glob over the whole key: `*` any sequence, `?` one character, `[ab]`, `[a-z]`, `[!a]`
     #[arg(default_value = "*")]
     pattern: String,
     /// End each key with a zero byte instead of a line break
