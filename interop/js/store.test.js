@@ -38,7 +38,9 @@ class Store {
     if (words[0].toUpperCase() === "SET") userProperties.__ts = at;
     if (token) userProperties.__ft = token;
     if (this.sdk) userProperties.__protVer = "1.0";
-    const properties = { responseTopic: this.answers, correlationData, userProperties };
+    const properties = { responseTopic: this.answers, correlationData };
+    // MQTT.js writes no packet at all if there are user properties but none in them.
+    if (Object.keys(userProperties).length > 0) properties.userProperties = userProperties;
     await this.peer.publish(INVOKE, resp(...words), { properties });
     const { payload, packet } = await this.peer.next();
     assert.deepEqual(packet.properties.correlationData, correlationData);

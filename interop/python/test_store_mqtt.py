@@ -72,10 +72,13 @@ class Notifications(Case):
         self.assertFalse([topic for topic in came if topic.startswith(NOTIFY)])
 
     def test_a_registration_ends_with_the_connection_also_if_the_session_goes_on(self):
-        watcher = Store(self, clean=True, expiry=300)
-        writer, key = Store(self), self.name("key")
+        will = {"topic": self.name("gone"), "payload": b"", "qos": 1}
+        watcher = Store(self, clean=True, expiry=300, will=will)
+        writer, witness, key = Store(self), self.peer(), self.name("key")
+        witness.subscribe(will["topic"], qos=1)
         watcher.ask("KEYNOTIFY", key)
         watcher.peer.cut()
+        witness.next()  # the will: now the server knows that the connection is gone
         writer.ask("SET", key, "while away")
         watcher.peer.connect(clean=False)
         self.assertTrue(watcher.peer.session_present)
@@ -127,7 +130,8 @@ class ImproperRequests(Case):
             self.assertEqual(code, 0x83)
             self.assertIn(missing, properties.ReasonString.lower())
         code, _ = peer.publish(INVOKE, payload, qos=2, UserProperty=stamp, ResponseTopic="answers", CorrelationData=b"1")
-        self.assertEqual(code, 0x83)
+        # paho goes on with PUBREL after a PUBREC of 0x83, and reports the PUBCOMP of that.
+        self.assertIn(code, (0x83, 0x92))
         peer.publish(INVOKE, payload, qos=0, UserProperty=stamp, ResponseTopic="answers", CorrelationData=b"1")
         old = self.peer(version=4)
         old.publish(INVOKE, payload, qos=1)
