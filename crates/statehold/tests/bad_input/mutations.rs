@@ -27,7 +27,7 @@ const THREADS: u64 = 8;
 ///
 /// What legitimately stays are retained messages of damaged topics and sessions of damaged CONNECTs with an
 /// expiry, a few hundred of each; the rest of this is the allocator's.
-const GROWTH_MAX: u64 = 32 << 20;
+const GROWTH_MAX: u64 = 8 << 20;
 
 /// Bytes at the edges of what lengths and numbers may be.
 const EDGES: [u8; 5] = [0x00, 0x01, 0x7F, 0x80, 0xFF];

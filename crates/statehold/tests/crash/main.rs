@@ -126,7 +126,7 @@ fn what_was_acknowledged_survives_kill_9() {
     println!("STATEHOLD_CRASH_SEED={seed} STATEHOLD_CRASH_ROUNDS={rounds}");
     let mut random = SmallRng::seed_from_u64(seed);
 
-    let mut server = Server::start();
+    let mut server = Server::start_with(SETTINGS);
     let mut load = Load::new(&server);
     for round in 1..=rounds {
         let count = random.random_range(1..=ACKNOWLEDGEMENTS_MAX);
@@ -149,9 +149,12 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
     )
 }
 
+/// A snapshot after every few thousand writes, so that some of the kills come while one is taken.
+const SETTINGS: &str = "[snapshot]\nlog_bytes_min = \"64KiB\"\n";
+
 /// What CI can afford.
 const ROUNDS: u32 = 100;
 
-/// A round's kill comes at the latest here: far enough for several snapshots' worth of rounds, near enough that
-/// a round takes well under a second.
+/// A round's kill comes at the latest here: far enough for more than one snapshot, near enough that a round takes
+/// about a second.
 const ACKNOWLEDGEMENTS_MAX: u64 = 4_000;

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::thread::Scope;
 
+use protocol::ReasonCode;
 use protocol::packet::{Packet, PacketId, Publish, QoS};
 
 use super::Progress;
@@ -187,7 +188,14 @@ impl Publisher {
         let (Packet::PubAck(answer) | Packet::PubRec(answer) | Packet::PubComp(answer)) = &packet else {
             panic!("{}: unexpected {packet:?}", self.name);
         };
-        assert!(!answer.reason.is_error(), "{}: {packet:?}", self.name);
+        // The server may have completed a message whose PUBCOMP was lost: then it has forgotten it, and says so.
+        let is_forgotten =
+            matches!(packet, Packet::PubComp(_)) && answer.reason == ReasonCode::PacketIdentifierNotFound;
+        assert!(
+            is_forgotten || !answer.reason.is_error(),
+            "{}: {packet:?}",
+            self.name
+        );
         let place = self
             .in_flight
             .iter()

@@ -20,7 +20,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on free ports and an empty data directory.
     pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same, with these settings.
+    pub(crate) fn start_with(settings: &str) -> Self {
         let directory = TempDir::new().unwrap();
+        std::fs::write(directory.path().join("statehold.toml"), settings).unwrap();
         let (process, mqtt, admin) = spawn(directory.path(), "127.0.0.1:0");
         Self {
             process,

@@ -86,14 +86,14 @@ impl Wire {
         self.stream.shutdown(std::net::Shutdown::Write)
     }
 
-    /// Reads until the server ends the connection and looks at nothing. An error if it does not.
-    pub(crate) fn drain(&mut self) -> io::Result<()> {
-        let mut chunk = [0; 4_096];
+    /// All bytes that the server sends until it ends the connection. An error if it does not.
+    pub(crate) fn drain(&mut self) -> io::Result<Vec<u8>> {
+        let (mut bytes, mut chunk) = (Vec::new(), [0; 4_096]);
         loop {
             match self.stream.read(&mut chunk) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+                Ok(0) => return Ok(bytes),
+                Ok(length) => bytes.extend_from_slice(&chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(bytes),
                 Err(error) => return Err(error),
             }
         }
