@@ -173,7 +173,7 @@ fn answer(wire: &mut Wire, correlation: &Bytes, of: RequestKind) -> io::Result<(
                 }
                 let properties = &reply.properties;
                 assert_eq!(properties.correlation_data.as_ref(), Some(correlation));
-                let version = properties.user_properties.get("__ts");
+                let version = properties.user_properties.find("__ts");
                 let version = version.map(|version| Hlc::parse(version).unwrap());
                 return Ok((Reply::parse(&reply.payload, of).unwrap(), version));
             }
