@@ -10,9 +10,12 @@ _names = itertools.count(1)
 
 
 class Case(unittest.TestCase):
+    # What the configuration file of the server says.
+    settings = ""
+
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        cls.server = Server(cls.settings)
 
     @classmethod
     def tearDownClass(cls):

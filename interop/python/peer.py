@@ -105,6 +105,10 @@ class Peer:
         code, props = self._wait(self.pubacks, sent.mid)
         return code.value, props
 
+    def publish_again(self, mid, topic, payload, **values):
+        """Sends a QoS 1 PUBLISH once more, with DUP, as after a lost PUBACK. paho does so only by itself."""
+        self.client._send_publish(mid, topic.encode(), payload, 1, False, True, None, publish_properties(**values))
+
     def _wait(self, answers, mid):
         try:
             answer = answers.setdefault(mid, queue.Queue()).get(timeout=TIMEOUT)

@@ -29,7 +29,7 @@ def binary():
 class Server:
     """Runs until `stop`; `kill` and `start` in between keep the data and the address."""
 
-    def __init__(self):
+    def __init__(self, settings=""):
         self.host, self.port = "127.0.0.1", 0
         self.process = None
         if FOREIGN:
@@ -37,13 +37,15 @@ class Server:
             self.port = int(port)
         else:
             self.directory = tempfile.TemporaryDirectory(prefix="statehold-interop-")
+            pathlib.Path(self.directory.name, "statehold.toml").write_text(settings, encoding="utf-8")
             self.start()
 
     def start(self):
         self.log = open(os.path.join(self.directory.name, "server.log"), "ab")
         self.process = subprocess.Popen(
             [binary(), "serve", "--listen", f"{self.host}:{self.port}", "--admin", "127.0.0.1:0",
-             "--data-dir", os.path.join(self.directory.name, "data")],
+             "--data-dir", os.path.join(self.directory.name, "data"),
+             "--config", os.path.join(self.directory.name, "statehold.toml")],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
         for line in self.process.stdout:
             if line.startswith("statehold ready "):

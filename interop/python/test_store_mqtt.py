@@ -181,6 +181,62 @@ class ImproperRequests(Case):
         self.assertEqual(versions, sorted(set(versions)))
         self.assertEqual(store.ask("GET", key), b"$3\r\n499\r\n")
 
+    def test_a_request_that_is_sent_again_is_answered_again_and_not_executed_again(self):
+        store, key = Store(self, expiry=300), self.name("key")
+        values = {"ResponseTopic": store.response_topic, "CorrelationData": b"once", "MessageExpiryInterval": 60,
+                  "UserProperty": [("__ts", clock())]}
+        payload = resp("SET", key, "1", "NX")
+        store.peer.publish(INVOKE, payload, qos=1, **values)
+        first = store.reply(b"once")
+        self.assertEqual(first.payload, b"+OK\r\n")
+        for is_killed in (False, True):
+            if is_killed:
+                self.server.kill()
+                store.peer.ended()
+                self.server.start()
+                store.peer.connect(clean=False)
+                store.peer.came()
+            store.peer.publish_again(999, INVOKE, payload, **values)
+            again = store.reply(b"once")
+            self.assertEqual((again.payload, again.version), (first.payload, first.version))
+        self.assertEqual(store.call("GET", key).version, first.version)
+
+
+@needs_statehold
+class Quota(Case):
+    settings = "[state_store]\nkeys_max = 2\n"
+
+    def test_no_more_keys_than_allowed(self):
+        store, full = Store(self), b"-ERR the quota has been exceeded\r\n"
+        for key in ("a", "b"):
+            self.assertEqual(store.ask("SET", key, "1"), b"+OK\r\n")
+        self.assertEqual(store.ask("SET", "c", "1"), full)
+        self.assertEqual(store.ask("SET", "c", "1", "NX"), full)
+        self.assertEqual(store.ask("SET", "a", "2"), b"+OK\r\n", "an old key is no new one")
+        self.assertEqual(store.ask("SET", "a", "2", "NX"), b"-1\r\n", "the condition comes first")
+        self.assertEqual(store.ask("DEL", "a"), b":1\r\n")
+        self.assertEqual(store.ask("SET", "c", "1"), b"+OK\r\n")
+
+
+@needs_statehold
+class DialectSdk(Case):
+    settings = "[state_store]\ndialect = \"sdk\"\n"
+
+    def test_everybody_gets_it(self):
+        store = Store(self)
+        store.ask("SET", "k", "1")
+        self.assertEqual(store.ask("SET", "k", "2", "NX"), b":-1\r\n")
+
+
+@needs_statehold
+class DialectPublished(Case):
+    settings = "[state_store]\ndialect = \"published\"\n"
+
+    def test_everybody_gets_it(self):
+        store = Store(self, sdk=True)
+        store.ask("SET", "k", "1")
+        self.assertEqual(store.ask("SET", "k", "2", "NX"), b"-1\r\n")
+
 
 if __name__ == "__main__":
     unittest.main()
