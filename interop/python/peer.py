@@ -47,8 +47,8 @@ class Peer:
             reconnect_on_failure=False, manual_ack=manual_ack, **options)
         if will:
             self.client.will_set(**will)
-        # What a redelivery may hold at once is the server's business, so paho must not hold back.
-        self.client.max_inflight_messages_set(65535)
+        # More at once than paho's 20, and no more than any server's Receive Maximum.
+        self.client.max_inflight_messages_set(100)
         self.connacks, self.messages, self.ends = queue.Queue(), queue.Queue(), queue.Queue()
         self.subacks, self.unsubacks, self.pubacks = {}, {}, {}
         self.client.on_connect = lambda _c, _u, flags, code, props: self.connacks.put((flags, code, props))

@@ -15,7 +15,7 @@ mod support;
 
 use std::io;
 
-use protocol::packet::{Packet, QoS};
+use client::protocol::packet::{Packet, QoS};
 use support::server::Server;
 use support::wire::{Wire, ack, connect, publish, subscribe};
 

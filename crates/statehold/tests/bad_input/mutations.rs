@@ -4,12 +4,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::thread;
 
 use bytes::{Bytes, BytesMut};
-use protocol::packet::{
+use client::protocol::packet::{
     Ack, Auth, ConnAck, ConnAckProperties, Connect, Decoder, Disconnect, Packet, ProtocolVersion, Publish,
     QoS, SubAck, UnsubAck, Unsubscribe, Will, encode,
 };
-use protocol::properties::{Explanation, MessageProperties, UserProperties};
-use protocol::{ReasonCode, TopicName};
+use client::protocol::properties::{Explanation, MessageProperties, UserProperties};
+use client::protocol::{ReasonCode, TopicName};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

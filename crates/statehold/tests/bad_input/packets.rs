@@ -1,6 +1,6 @@
 //! The table of packets that MQTT forbids, each sent to the server.
 
-use protocol::packet::{Packet, ProtocolVersion};
+use client::protocol::packet::{Packet, ProtocolVersion};
 
 use super::support::server::Server;
 use super::support::wire::{Wire, connect};

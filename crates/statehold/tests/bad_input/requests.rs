@@ -1,8 +1,8 @@
 //! Payloads that are no requests, sent to the state store.
 
 use bytes::Bytes;
-use protocol::packet::{Packet, QoS};
-use protocol::state_store::{Condition, INVOKE_TOPIC, Request};
+use client::protocol::packet::{Packet, QoS};
+use client::protocol::state_store::{Condition, INVOKE_TOPIC, Request};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU16;
 
-use protocol::ReasonCode;
-use protocol::packet::{Auth, Disconnect, Packet, ProtocolVersion, QoS};
-use protocol::properties::Explanation;
+use client::protocol::ReasonCode;
+use client::protocol::packet::{Auth, Disconnect, Packet, ProtocolVersion, QoS};
+use client::protocol::properties::Explanation;
 
 use super::support::server::Server;
 use super::support::wire::{Wire, ack, connect, id, publish, subscribe, text};
@@ -211,7 +211,7 @@ fn connections_that_say_nothing_or_stop_in_the_middle_are_let_go() {
     let server = Server::start();
     let mut bytes = bytes::BytesMut::new();
     let hello = Packet::Connect(Box::new(connect("half", true)));
-    protocol::packet::encode(&hello, ProtocolVersion::V5, 1_000, &mut bytes).unwrap();
+    client::protocol::packet::encode(&hello, ProtocolVersion::V5, 1_000, &mut bytes).unwrap();
     for length in (0..bytes.len()).cycle().take(500) {
         let mut wire = Wire::open(server.mqtt()).unwrap();
         wire.send_bytes(&bytes[..length]).unwrap();

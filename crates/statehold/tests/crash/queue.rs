@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::thread::Scope;
 
-use protocol::ReasonCode;
-use protocol::packet::{Packet, PacketId, Publish, QoS};
+use client::protocol::ReasonCode;
+use client::protocol::packet::{Packet, PacketId, Publish, QoS};
 
 use super::Progress;
 use super::support::wire::{Wire, ack, connect, publish, subscribe};

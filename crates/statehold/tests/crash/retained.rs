@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use protocol::packet::{Packet, QoS};
+use client::protocol::packet::{Packet, QoS};
 
 use super::Progress;
 use super::support::wire::{Wire, ack, connect, publish, subscribe};

@@ -5,9 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use protocol::Hlc;
-use protocol::packet::{Packet, QoS};
-use protocol::state_store::{Condition, Reply, Request, RequestKind};
+use client::protocol::Hlc;
+use client::protocol::packet::{Packet, QoS};
+use client::protocol::state_store::{Condition, Reply, Request, RequestKind};
 
 use super::Progress;
 use super::support::wire::{Wire, ack, connect, id, request, subscribe};

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
-use protocol::packet::{Packet, QoS, Unsubscribe};
-use protocol::properties::UserProperties;
+use client::protocol::packet::{Packet, QoS, Unsubscribe};
+use client::protocol::properties::UserProperties;
 
 use super::Progress;
 use super::support::wire::{Wire, ack, connect, id, publish, subscribe, text};

@@ -5,12 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use protocol::packet::{
+use client::protocol::packet::{
     Ack, ConnAck, Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, Publish, QoS,
     Subscribe, SubscribeFilter, SubscriptionOptions, encode,
 };
-use protocol::properties::{MessageProperties, UserProperties};
-use protocol::{ReasonCode, Text, state_store};
+use client::protocol::properties::{MessageProperties, UserProperties};
+use client::protocol::{ReasonCode, Text, state_store};
 
 /// No answer takes this long. A server that does not answer is found out by it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
