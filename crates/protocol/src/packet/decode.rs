@@ -151,17 +151,20 @@ impl Decoder {
             is_minimal: remaining.is_minimal(),
         };
         if header.packet_size() > self.packet_size_max as usize {
-            let body = buffer.get(header.length..).unwrap_or_default();
-            if packet == PacketType::Connect && body.len() < connect::VERSION_END.min(header.remaining) {
-                return Ok(None);
-            }
-            let violation = Violation::TooLarge {
+            let error = fail(Violation::TooLarge {
                 size: header.packet_size(),
                 limit: self.packet_size_max,
-            };
+            });
+            if packet != PacketType::Connect {
+                return Err(error);
+            }
+            let body = buffer.get(header.length..).unwrap_or_default();
+            if body.len() < connect::VERSION_END.min(header.remaining) {
+                return Ok(None);
+            }
             return Err(DecodeError {
                 connack_version: connect::peek_version(body),
-                ..fail(violation)
+                ..error
             });
         }
         Ok(Some(header))
