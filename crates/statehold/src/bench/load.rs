@@ -116,7 +116,7 @@ impl Running {
         let started = clock::now();
         let (mut last_done, mut last_shown) = (0, started);
         while !is_over() {
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(5));
             let since = clock::now() - last_shown;
             if quiet || since < Duration::from_secs(1) {
                 continue;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde_json::Value;
 
 use crate::output::{self, Json};
 
@@ -90,22 +91,22 @@ impl Report {
         let mut json = Json::new()
             .with("benchmark", self.name)
             .with("operations", self.tally.operations)
-            .with("seconds", round(self.elapsed.as_secs_f64()))
-            .with("rate_per_second", round(self.rate()));
+            .with("seconds", number(self.elapsed.as_secs_f64()))
+            .with("rate_per_second", number(self.rate()));
         for (name, quantile) in QUANTILES {
-            json = json.with(&format!("{name}_ms"), round(self.milliseconds(quantile)));
+            json = json.with(&format!("{name}_ms"), number(self.milliseconds(quantile)));
         }
         json = json
             .with("errors", self.tally.errors)
             .with("missing", self.tally.missing)
             .with("connections_lost", self.tally.lost.len())
-            .with("load_cpu_us_per_operation", round(self.cpu_per_operation_us()))
+            .with("load_cpu_us_per_operation", number(self.cpu_per_operation_us()))
             .with(
                 "load_cpu_share",
                 round(self.cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9)),
             );
-        for (name, number) in &self.extra {
-            json = json.with(name, round(*number));
+        for (name, value) in &self.extra {
+            json = json.with(name, number(*value));
         }
         json.print()
     }
@@ -138,6 +139,16 @@ impl Report {
             output::line(format!("  {}: {}", name.replace('_', " "), round(*number)))?;
         }
         Ok(())
+    }
+}
+
+/// A JSON number, without a fraction where there is none.
+fn number(number: f64) -> Value {
+    let rounded = round(number);
+    if rounded.fract() == 0.0 && rounded.abs() < 1e15 {
+        Value::from(rounded as i64)
+    } else {
+        Value::from(rounded)
     }
 }
 

@@ -1,0 +1,103 @@
+//! `bench`: that it measures, not what.
+
+use crate::harness::Server;
+
+#[test]
+fn kv_counts_what_it_did() {
+    let server = Server::start();
+    for operation in ["set", "get", "mix"] {
+        let arguments = [
+            "bench",
+            "kv",
+            "--connections",
+            "3",
+            "--inflight",
+            "4",
+            "--requests",
+            "500",
+        ];
+        let further = [
+            "--keys",
+            "100",
+            "--operation",
+            operation,
+            "--threads",
+            "2",
+            "--quiet",
+            "--json",
+        ];
+        let report = server.run(&[&arguments[..], &further].concat()).expect(0).json();
+        assert_eq!(report["operations"], 500, "{report}");
+        assert_eq!(
+            (&report["errors"], &report["missing"]),
+            (&0.into(), &0.into()),
+            "{report}"
+        );
+        assert!(report["p50_ms"].as_f64() <= report["max_ms"].as_f64(), "{report}");
+        assert!(report["rate_per_second"].as_f64() > Some(0.0), "{report}");
+    }
+    let keys = server.run(&["scan", "bench:*"]).expect(0);
+    assert_eq!(keys.text().lines().count(), 100);
+}
+
+#[test]
+fn pubsub_receives_all_that_was_published() {
+    let server = Server::start();
+    for (qos, topics) in [("0", "fan-out"), ("1", "one-to-one"), ("2", "fan-in")] {
+        let arguments = [
+            "bench",
+            "pubsub",
+            "--publishers",
+            "2",
+            "--subscribers",
+            "3",
+            "--rate",
+            "200",
+        ];
+        let further = [
+            "--qos",
+            qos,
+            "--topics",
+            topics,
+            "--duration",
+            "300ms",
+            "--quiet",
+            "--json",
+        ];
+        let report = server.run(&[&arguments[..], &further].concat()).expect(0).json();
+        assert_eq!(
+            (&report["errors"], &report["missing"]),
+            (&0.into(), &0.into()),
+            "{report}"
+        );
+        assert!(report["operations"].as_u64() >= Some(60), "{report}");
+    }
+}
+
+#[test]
+fn connections_are_opened_and_held() {
+    let server = Server::start();
+    let arguments = [
+        "bench",
+        "connections",
+        "--count",
+        "50",
+        "--rate",
+        "1000",
+        "--hold",
+        "0s",
+        "--quiet",
+        "--json",
+    ];
+    let report = server.run(&arguments).expect(0).json();
+    assert_eq!(report["operations"], 50, "{report}");
+}
+
+#[test]
+fn without_a_server_it_fails() {
+    let mut server = Server::start();
+    server.kill();
+    server
+        .run(&["bench", "kv", "--requests", "1", "--quiet"])
+        .expect(5);
+}

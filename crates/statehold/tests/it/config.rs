@@ -1,0 +1,27 @@
+//! `config`
+
+use crate::harness::{run, statehold};
+
+#[test]
+fn the_default_file_is_valid_and_a_mistake_is_named_with_its_line() {
+    let default = run(statehold(&["config", "default"])).expect(0);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let name = file.path().to_str().expect("text");
+    std::fs::write(file.path(), &default.stdout).expect("written");
+    run(statehold(&["config", "check", name])).expect(0);
+
+    std::fs::write(file.path(), "durability = \"disk\"\nno_such_setting = 1\n").expect("written");
+    let ran = run(statehold(&["config", "check", name])).expect(3);
+    assert!(
+        ran.stderr.contains("no_such_setting") && ran.stderr.contains('2'),
+        "{}",
+        ran.stderr
+    );
+    run(statehold(&["config", "check", "/no/such/file"])).expect(3);
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema = run(statehold(&["config", "schema"])).expect(0).json();
+    assert!(schema["properties"]["durability"].is_object(), "{schema}");
+}

@@ -1,0 +1,224 @@
+//! Starts servers and commands, and reads what they write. Nothing here waits for time to pass: a line that is read
+//! says that something has happened.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A running `statehold serve`, killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+    pub(crate) mqtt: String,
+    pub(crate) admin: String,
+    directory: TempDir,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::start_in(TempDir::new().expect("a directory"), "127.0.0.1:0")
+    }
+
+    fn start_in(directory: TempDir, listen: &str) -> Self {
+        let mut child = serve(&directory.path().join("data"), listen)
+            .spawn()
+            .expect("the server starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("the server says something");
+        let address = |name: &str| {
+            let found = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+            found
+                .unwrap_or_else(|| panic!("no {name} in {line:?}"))
+                .to_owned()
+        };
+        assert!(line.starts_with("statehold ready "), "{line:?}");
+        let (mqtt, admin) = (address("mqtt="), address("admin="));
+        Self {
+            child,
+            _stdout: stdout,
+            mqtt,
+            admin,
+            directory,
+        }
+    }
+
+    /// Kills it as a power cut would, and starts it again at the same address.
+    pub(crate) fn restart(mut self) -> Self {
+        self.kill();
+        self.restart_after_end()
+    }
+
+    /// Starts it again at the same address.
+    pub(crate) fn restart_after_end(mut self) -> Self {
+        let directory = std::mem::replace(&mut self.directory, TempDir::new().expect("a directory"));
+        let mqtt = self.mqtt.clone();
+        drop(self);
+        Self::start_in(directory, &mqtt)
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("the server can be killed");
+        self.child.wait().expect("the server ends");
+    }
+
+    /// Asks it to stop; its exit code.
+    pub(crate) fn terminate(&mut self) -> Option<i32> {
+        signal(&self.child, "TERM");
+        self.child.wait().expect("the server ends").code()
+    }
+
+    pub(crate) fn data_directory(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// A command that talks to this server.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let (host, port) = self.mqtt.rsplit_once(':').expect("an address");
+        let mut command = statehold(arguments);
+        command.env("STATEHOLD_HOST", host).env("STATEHOLD_PORT", port);
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        run(self.command(arguments))
+    }
+
+    /// Starts a command that is talked to.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Spawned {
+        let mut command = self.command(arguments);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let stdin = child.stdin.take();
+        Spawned { child, stdin, stdout }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).expect("text").trim_end()
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A command that is running.
+pub(crate) struct Spawned {
+    pub(crate) child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Spawned {
+    /// The next line that it writes; empty at the end.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("text");
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn write_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        writeln!(stdin, "{line}").expect("it reads");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
+    /// Its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.stdin = None;
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server command that has not been started.
+pub(crate) fn serve(data_directory: &Path, listen: &str) -> Command {
+    let data_directory = data_directory.to_str().expect("text");
+    let mut command = statehold(&[
+        "serve",
+        "--listen",
+        listen,
+        "--admin",
+        "127.0.0.1:0",
+        "--data-dir",
+        data_directory,
+    ]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+/// The binary with these arguments, untouched by the settings of whoever runs the tests.
+pub(crate) fn statehold(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_statehold"));
+    for name in [
+        "STATEHOLD_HOST",
+        "STATEHOLD_PORT",
+        "STATEHOLD_USERNAME",
+        "STATEHOLD_PASSWORD",
+    ] {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn run(mut command: Command) -> Ran {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("it runs");
+    Ran {
+        code: status.code(),
+        stdout,
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill")
+        .args([format!("-{name}"), child.id().to_string()])
+        .status();
+    assert!(status.expect("kill runs").success());
+}

@@ -1,0 +1,14 @@
+//! The binary and the client library against a server that runs.
+
+// The examples of the client library call it by its own name.
+extern crate client as statehold_client;
+
+mod bench;
+mod client_library;
+mod config;
+mod examples;
+mod harness;
+mod lock;
+mod messages;
+mod serve;
+mod state_store;

@@ -1,0 +1,48 @@
+//! `serve`, seen from outside.
+
+use crate::harness::{Server, run, serve};
+
+#[test]
+fn sigterm_ends_it_with_0_and_what_was_acknowledged_is_there_again() {
+    let mut server = Server::start();
+    server.run(&["set", "k", "kept"]).expect(0);
+    assert_eq!(server.terminate(), Some(0));
+    let server = server.restart_after_end();
+    assert_eq!(server.run(&["get", "k"]).expect(0).stdout, b"kept");
+}
+
+#[test]
+fn what_is_in_use_is_said_in_one_line() {
+    let server = Server::start();
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let mut port_in_use = serve(directory.path(), &server.mqtt);
+    port_in_use.stderr(std::process::Stdio::piped());
+    let ran = run(port_in_use);
+    assert_ne!(ran.code, Some(0));
+    assert!(ran.stderr.contains(&server.mqtt), "{}", ran.stderr);
+
+    let mut locked = serve(&server.data_directory(), "127.0.0.1:0");
+    locked.stderr(std::process::Stdio::piped());
+    let ran = run(locked);
+    assert_ne!(ran.code, Some(0));
+    let said = ran
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("statehold: "))
+        .count();
+    assert_eq!(said, 1, "{}", ran.stderr);
+}
+
+#[test]
+fn the_admin_pages_are_where_the_ready_line_says() {
+    let server = Server::start();
+    let mut stream = std::net::TcpStream::connect(&server.admin).expect("connected");
+    let request = format!(
+        "GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        server.admin
+    );
+    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+    let mut response = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut response).expect("answered");
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+}
