@@ -1,4 +1,10 @@
 //! What can be wrong with received bytes, and how to answer it.
+//!
+//! Where the specification forbids something without naming a reason code, section 1.2 decides: what cannot be read as
+//! the packet it claims to be is malformed (0x81), what can be read but is not allowed is a protocol error (0x82). So a
+//! packet identifier of 0, a reason code of another packet and a value other than 0 and 1 are protocol errors, and DUP
+//! with QoS 0 is malformed, because it is a combination of header flags that does not exist. A wildcard in a topic name
+//! of any kind, and an empty Response Topic or will topic, is answered with 0x90, Topic Name invalid.
 
 use std::fmt;
 
