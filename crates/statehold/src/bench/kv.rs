@@ -362,7 +362,7 @@ impl Requester {
         match packet {
             Packet::Publish(publish) => {
                 if let Some(packet_id) = publish.packet_id {
-                    self.wire.acknowledge(AckKind::PubAck, packet_id);
+                    self.wire.acknowledge(AckKind::Acknowledged, packet_id);
                 }
                 let data = publish
                     .properties

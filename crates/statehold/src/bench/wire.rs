@@ -209,10 +209,14 @@ impl Wire {
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(super) enum AckKind {
-    PubAck = 0x40,
-    PubRec = 0x50,
-    PubRel = 0x62,
-    PubComp = 0x70,
+    /// PUBACK
+    Acknowledged = 0x40,
+    /// PUBREC
+    Received = 0x50,
+    /// PUBREL
+    Released = 0x62,
+    /// PUBCOMP
+    Completed = 0x70,
 }
 
 const PACKET_SIZE_MAX: u32 = 64 * 1024 * 1024;

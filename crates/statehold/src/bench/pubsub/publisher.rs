@@ -155,7 +155,7 @@ impl Publisher {
         while let Some(packet) = self.wire.next()? {
             match packet {
                 Packet::PubRec(ack) if !ack.reason.is_error() => {
-                    self.wire.acknowledge(AckKind::PubRel, ack.packet_id);
+                    self.wire.acknowledge(AckKind::Released, ack.packet_id);
                 }
                 Packet::PubAck(ack) | Packet::PubComp(ack) | Packet::PubRec(ack) => self.acknowledged(&ack),
                 Packet::PingResp => self.unanswered -= 1,

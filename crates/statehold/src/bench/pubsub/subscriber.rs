@@ -45,16 +45,16 @@ fn received(wire: &mut Wire, packet: Packet, now: Instant, shared: &Shared) -> a
                 let is_exact = publish.qos == QoS::ExactlyOnce;
                 wire.acknowledge(
                     if is_exact {
-                        AckKind::PubRec
+                        AckKind::Received
                     } else {
-                        AckKind::PubAck
+                        AckKind::Acknowledged
                     },
                     packet_id,
                 );
             }
             count(&publish, now, shared);
         }
-        Packet::PubRel(ack) => wire.acknowledge(AckKind::PubComp, ack.packet_id),
+        Packet::PubRel(ack) => wire.acknowledge(AckKind::Completed, ack.packet_id),
         other => anyhow::bail!("unexpected: {other:?}"),
     }
     Ok(())
