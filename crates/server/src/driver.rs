@@ -309,7 +309,7 @@ impl Driver {
                 self.with_socket(connection, |socket| socket.speaks.set((version, packet_size_max)));
             }
             Action::Resume { connection } => {
-                self.with_socket(connection, |socket| socket.changed.notify_one())
+                self.with_socket(connection, |socket| socket.changed.notify_one());
             }
             Action::ReportDrained { connection } => self.with_socket(connection, |socket| {
                 socket.reports_drained.set(true);
