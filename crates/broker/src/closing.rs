@@ -226,7 +226,7 @@ impl Node {
         self.timers.cancel(TimerKey::Connection(id));
         if connection.has_watches {
             self.with_service(now, actions, |service, outputs| {
-                service.connection_ended(now, id.0, outputs)
+                service.connection_ended(now, id.0, outputs);
             });
         }
         let Some(key) = connection.session() else { return };

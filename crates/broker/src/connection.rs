@@ -39,7 +39,8 @@ pub(crate) struct Connection {
     pub(crate) has_sent_no_request: bool,
     /// Nothing is sent until the socket has taken what it was given.
     pub(crate) is_congested: bool,
-    /// Bytes that may be handed over before the socket is asked whether it keeps up.
+    /// Bytes that may be handed over before the socket is asked whether it keeps up; at most
+    /// [`crate::limits::Limits::outbound_bytes_max`].
     pub(crate) send_budget: usize,
     /// The client's Maximum Packet Size in bytes.
     pub(crate) packet_size_max: u32,
@@ -51,11 +52,8 @@ pub(crate) struct Connection {
     pub(crate) outbound_aliases: Option<Box<topic_alias::Outbound>>,
 }
 
-/// Bytes handed to a socket before asking whether it keeps up.
-pub(crate) const SEND_BUDGET: usize = 256 * 1024;
-
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, now: Instant) -> Self {
+    pub(crate) fn new(id: ConnectionId, now: Instant, send_budget: usize) -> Self {
         Self {
             id,
             stage: Stage::AwaitingConnect,
@@ -64,7 +62,7 @@ impl Connection {
             has_watches: false,
             has_sent_no_request: false,
             is_congested: false,
-            send_budget: SEND_BUDGET,
+            send_budget,
             packet_size_max: u32::MAX,
             last_received: now,
             silence_max: None,

@@ -1,11 +1,14 @@
 //! Messages out: from a session's queue to its connection, and the client's acknowledgements.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use protocol::packet::{Ack, Publish, QoS, TopicAlias};
 use protocol::{Packet, ReasonCode, Text};
 
 use crate::connection::Connection;
 use crate::ids::{ConnectionId, SessionKey};
-use crate::message::Delivery;
+use crate::message::{Delivery, Message};
 use crate::node::{Action, Node, Waiter};
 use crate::now::Now;
 use crate::records;
@@ -24,6 +27,15 @@ pub struct OutgoingPublish {
     pub is_topic_omitted: bool,
     /// Message Expiry Interval: what is left of the received one.
     pub message_expiry: Option<u32>,
+}
+
+/// How the message that is being routed is stored, until its routing ends.
+#[derive(Debug)]
+pub(crate) struct StoredValue {
+    message: Arc<Message>,
+    qos: QoS,
+    retain: bool,
+    value: Bytes,
 }
 
 impl OutgoingPublish {
@@ -70,11 +82,8 @@ impl Node {
             PushOutcome::Queued {
                 durable: Some(sequence),
             } => {
-                self.commits.write(records::queue::put(
-                    number,
-                    sequence,
-                    records::queue::value(&kept, now),
-                ));
+                let value = self.stored_value(now, &kept);
+                self.commits.write(records::queue::put(number, sequence, value));
                 if kept.qos == QoS::ExactlyOnce {
                     self.await_records(now, key, actions);
                 }
@@ -84,6 +93,29 @@ impl Node {
         }
         self.forget(number, &dropped);
         self.pump(now, key, actions);
+    }
+
+    /// The bytes that store a delivery: made once for all receivers that get the same.
+    fn stored_value(&mut self, now: Now, delivery: &Delivery) -> Bytes {
+        let is_same = |stored: &StoredValue| {
+            Arc::ptr_eq(&stored.message, &delivery.message)
+                && (stored.qos, stored.retain) == (delivery.qos, delivery.retain)
+        };
+        if !delivery.subscription_ids.is_empty() {
+            return records::queue::value(delivery, now);
+        }
+        if let Some(stored) = self.stored.as_ref().filter(|stored| is_same(stored)) {
+            return stored.value.clone();
+        }
+        let value = records::queue::value(delivery, now);
+        let message = Arc::clone(&delivery.message);
+        self.stored = Some(StoredValue {
+            message,
+            qos: delivery.qos,
+            retain: delivery.retain,
+            value: value.clone(),
+        });
+        value
     }
 
     /// Sends what the session has to send, as long as the connection keeps up.

@@ -191,8 +191,10 @@ impl Node {
         let Some(packet_id) = publish.packet_id else {
             return;
         };
-        let ack = Ack::new(packet_id, reason);
-        let ack = why.map_or(ack.clone(), |why| self.refusing_ack(id, ack, why));
+        let ack = match why {
+            Some(why) => self.refusing_ack(id, packet_id, reason, why),
+            None => Ack::new(packet_id, reason),
+        };
         self.confirm(now, id, publish.qos, ack, actions);
     }
 }

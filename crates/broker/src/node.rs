@@ -15,9 +15,9 @@ use store::Image;
 
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::commits::{Commits, Committed, DiskTicket, WriteMark};
-use crate::connection::{Connection, Connections, SEND_BUDGET, Stage};
+use crate::connection::{Connection, Connections, Stage};
 use crate::counters::{Counters, Gauges};
-use crate::delivery::OutgoingPublish;
+use crate::delivery::{OutgoingPublish, StoredValue};
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::limits::Limits;
 use crate::now::Now;
@@ -211,6 +211,7 @@ pub struct Node {
     pub(crate) service: StateStoreService,
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::publishing::RouteScratch,
+    pub(crate) stored: Option<StoredValue>,
     pub(crate) counters: Counters,
     /// What was written before the present step.
     pub(crate) step_began: WriteMark,
@@ -230,7 +231,7 @@ impl Node {
             Event::Durable { ticket } => self.durable(now, ticket, actions),
             Event::SnapshotWritten { index, term } => {
                 self.with_service(now, actions, |service, outputs| {
-                    service.snapshot_written(now, index, term, outputs)
+                    service.snapshot_written(now, index, term, outputs);
                 });
             }
             Event::SnapshotFailed => self.service.snapshot_failed(),
@@ -301,7 +302,11 @@ impl Node {
     }
 
     fn opened(&mut self, now: Now, id: ConnectionId) {
-        self.connections.insert(Connection::new(id, now.instant));
+        self.connections.insert(Connection::new(
+            id,
+            now.instant,
+            self.config.limits.outbound_bytes_max as usize,
+        ));
         self.timers.schedule(
             TimerKey::Connection(id),
             now.instant + self.config.limits.connect_timeout,
@@ -342,7 +347,7 @@ impl Node {
             Packet::PubRec(ack) => self.received_pubrec(now, id, key, &ack, actions),
             Packet::PubRel(ack) => self.received_pubrel(now, id, key, &ack, actions),
             Packet::PubComp(ack) => self.received_pubcomp(key, &ack),
-            Packet::Subscribe(subscribe) => self.received_subscribe(now, id, key, subscribe, actions),
+            Packet::Subscribe(subscribe) => self.received_subscribe(now, id, key, &subscribe, actions),
             Packet::Unsubscribe(unsubscribe) => self.received_unsubscribe(now, id, key, unsubscribe, actions),
             Packet::PingReq => actions.push(Action::Send {
                 connection: id,
@@ -362,7 +367,7 @@ impl Node {
             return;
         };
         connection.is_congested = false;
-        connection.send_budget = SEND_BUDGET;
+        connection.send_budget = self.config.limits.outbound_bytes_max as usize;
         if let Some(key) = connection.session() {
             self.pump(now, key, actions);
         }
@@ -378,7 +383,7 @@ impl Node {
                 }
                 Committed::Log(ticket) => {
                     self.with_service(now, actions, |service, outputs| {
-                        service.persisted(now, ticket, outputs)
+                        service.persisted(now, ticket, outputs);
                     });
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::packet::{Ack, ProtocolVersion, Publish, QoS, SubscriptionId};
+use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS, SubscriptionId};
 use protocol::state_store::{INVOKE_TOPIC, is_reserved};
 use protocol::{ReasonCode, TopicName};
 use smallvec::SmallVec;
@@ -112,6 +112,7 @@ impl Node {
             };
             self.deliver(now, route.session, delivery, actions);
         }
+        self.stored = None;
         self.routes = scratch;
         reason
     }
@@ -168,19 +169,28 @@ impl Node {
         let Some(packet_id) = publish.packet_id else {
             return;
         };
-        let ack = self.refusing_ack(id, Ack::new(packet_id, reason), why);
+        let ack = self.refusing_ack(id, packet_id, reason, why);
         self.confirm(now, id, publish.qos, ack, actions);
     }
 
     /// Adds the Reason String for those who want one.
-    pub(crate) fn refusing_ack(&self, id: ConnectionId, ack: Ack, why: &str) -> Ack {
+    pub(crate) fn refusing_ack(
+        &self,
+        id: ConnectionId,
+        packet_id: PacketId,
+        reason: ReasonCode,
+        why: &str,
+    ) -> Ack {
         let explanation = self.explain(id, why);
         let is_v5 = self
             .connections
             .get(id)
             .is_some_and(|connection| connection.version == ProtocolVersion::V5);
         let explanation = (is_v5 && explanation.reason_string.is_some()).then(|| Box::new(explanation));
-        Ack { explanation, ..ack }
+        Ack {
+            explanation,
+            ..Ack::new(packet_id, reason)
+        }
     }
 
     /// [MQTT-3.3.4-7] [MQTT-3.3.4-8]; a 3.1.1 client cannot know the limit, so it is only held to the protocol's own.

@@ -118,6 +118,7 @@ impl Recovery {
             service,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
+            stored: None,
             counters: Counters::default(),
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
@@ -159,9 +160,9 @@ impl Recovery {
         let key = self.sessions.insert(&client_id, entry);
         self.by_number.insert(record.number, key);
         if is_over {
-            self.discarded.push(key)
+            self.discarded.push(key);
         } else {
-            self.lost.push(key)
+            self.lost.push(key);
         }
         Ok(())
     }

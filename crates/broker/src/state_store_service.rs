@@ -277,10 +277,10 @@ impl StateStoreService {
             for action in actions.drain(..) {
                 match action {
                     replica::Action::Persist { ticket, writes } => {
-                        outputs.push(Output::Persist(ticket, writes))
+                        outputs.push(Output::Persist(ticket, writes));
                     }
                     replica::Action::Apply { index, term, data } => {
-                        self.apply(now, index, term, data, outputs)
+                        self.apply(now, index, term, data, outputs);
                     }
                     replica::Action::ReadReady { read, .. } => self.answer_reads(now, read, outputs),
                     replica::Action::Refused { .. } => self.refuse_all(now, outputs),

@@ -29,7 +29,7 @@ impl Node {
         now: Now,
         id: ConnectionId,
         key: SessionKey,
-        subscribe: Subscribe,
+        subscribe: &Subscribe,
         actions: &mut Vec<Action>,
     ) {
         let mut made = Vec::new();
@@ -121,7 +121,7 @@ impl Node {
     fn send_retained(&mut self, now: Now, key: SessionKey, made: &Made, actions: &mut Vec<Action>) {
         let mut messages = Vec::new();
         self.retained.matching(&made.filter, now, &mut |message| {
-            messages.push(Arc::clone(message))
+            messages.push(Arc::clone(message));
         });
         for message in messages {
             let delivery = Delivery {

@@ -1,5 +1,6 @@
 //! The only place that knows what time it is.
 
+use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use broker::now::Now;
@@ -9,6 +10,49 @@ pub fn now() -> Now {
     Now {
         instant: instant(),
         wall: wall(),
+    }
+}
+
+/// Both clocks, of which the wall clock never goes back.
+///
+/// When the system's clock is set back, this one goes on at the monotonic clock's pace: no key comes back to life, and
+/// no deadline waits for the clock to catch up. When it is set forward, this one follows at once.
+#[derive(Debug)]
+pub struct Clock {
+    /// A moment at which both clocks were right.
+    origin: Cell<Now>,
+}
+
+impl Clock {
+    /// Begins with the system's time.
+    pub fn new() -> Self {
+        Self {
+            origin: Cell::new(now()),
+        }
+    }
+
+    /// The present.
+    pub fn now(&self) -> Now {
+        self.after(now())
+    }
+
+    fn after(&self, system: Now) -> Now {
+        let origin = self.origin.get();
+        let steady = origin.wall_of(system.instant);
+        if system.wall > steady {
+            self.origin.set(system);
+            return system;
+        }
+        Now {
+            wall: steady,
+            ..system
+        }
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -23,4 +67,29 @@ pub fn instant() -> Instant {
 pub fn wall() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_wall_clock_follows_forward_and_never_goes_back() {
+        let clock = Clock::new();
+        let origin = clock.origin.get();
+        let at = |seconds: u64, wall: u64| Now {
+            instant: origin.instant + Duration::from_secs(seconds),
+            wall,
+        };
+        let wall = origin.wall;
+
+        assert_eq!(clock.after(at(1, wall + 1_000)).wall, wall + 1_000);
+        // Set back by an hour: it goes on.
+        assert_eq!(clock.after(at(2, wall - 3_600_000)).wall, wall + 2_000);
+        // Set forward by an hour: it follows, and goes on from there when that is taken back.
+        assert_eq!(clock.after(at(3, wall + 3_600_000)).wall, wall + 3_600_000);
+        assert_eq!(clock.after(at(4, wall + 4_000)).wall, wall + 3_601_000);
+    }
 }

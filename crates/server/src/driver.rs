@@ -14,7 +14,7 @@ use protocol::Packet;
 use tokio::sync::{Notify, mpsc};
 
 use crate::admin::AdminRequest;
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::disk_thread::{DiskEvent, DiskThread};
 use crate::encoding::Encoder;
 use crate::observed::Observed;
@@ -41,6 +41,7 @@ pub(crate) struct Driver {
     settings: DriverSettings,
     /// Figures that only the edge can see.
     pub(crate) observed: RefCell<Observed>,
+    clock: Clock,
     turn_ends: Notify,
     /// Memory durability: the last batch that was handed to the disk thread.
     handed_over: Cell<Option<DiskTicket>>,
@@ -83,6 +84,7 @@ impl Driver {
             snapshots,
             settings,
             observed: RefCell::default(),
+            clock: Clock::new(),
             turn_ends: Notify::new(),
             handed_over: Cell::new(None),
         }
@@ -96,7 +98,7 @@ impl Driver {
 
     fn step_quietly(&self, event: Event) {
         let mut actions = self.actions.take();
-        self.node.borrow_mut().step(clock::now(), event, &mut actions);
+        self.node.borrow_mut().step(self.clock.now(), event, &mut actions);
         for action in actions.drain(..) {
             self.execute(action);
         }
@@ -237,7 +239,7 @@ impl Driver {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.node.borrow().deadline(clock::now())
+        self.node.borrow().deadline(self.clock.now())
     }
 
     fn disk_event(&self, event: DiskEvent) -> Result<(), Fault> {

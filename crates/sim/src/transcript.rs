@@ -95,7 +95,7 @@ impl Stage {
                 self.machine = self.machine.take().map(Machine::crash);
                 self.clients.clear();
             }
-            client => self.client(client.to_owned(), words)?,
+            client => self.client(client, words)?,
         }
         if !self.is_disk_slow {
             self.machine().write_all();
@@ -118,18 +118,18 @@ impl Stage {
         Ok(())
     }
 
-    fn client(&mut self, client: String, mut words: Words<'_>) -> Result<(), String> {
+    fn client(&mut self, client: &str, mut words: Words<'_>) -> Result<(), String> {
         let verb = words.next()?;
         if matches!(verb, "open" | "connect") {
             let connection = self.machine().open();
-            self.clients.insert(client.clone(), connection);
+            self.clients.insert(client.to_owned(), connection);
         }
-        let connection = *self.clients.get(&client).ok_or("the client is not connected")?;
+        let connection = *self.clients.get(client).ok_or("the client is not connected")?;
         match verb {
             "open" => {}
             "lose" => self.machine().lose(connection),
             _ => {
-                let packet = packets::packet(verb, &client, self.machine().now(), words)?;
+                let packet = packets::packet(verb, client, self.machine().now(), words)?;
                 self.machine().receive(connection, packet);
             }
         }

@@ -211,7 +211,7 @@ impl World {
         }
         if (PUBLISHERS..PUBLISHERS + SUBSCRIBERS).contains(&index) {
             for message in heard.delivered {
-                self.oracle.delivered(index - PUBLISHERS, message)?;
+                self.oracle.delivered(index - PUBLISHERS, &message)?;
             }
         }
         if index >= PUBLISHERS + SUBSCRIBERS {

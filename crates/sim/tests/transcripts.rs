@@ -1,5 +1,4 @@
 //! Plays every transcript of `testdata`. `UPDATE=1 cargo test -p sim` rewrites them; read the diff as a conversation.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::path::Path;
 

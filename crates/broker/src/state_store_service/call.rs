@@ -176,6 +176,10 @@ fn command(
     let request = Request::parse(payload).map_err(|error| (text_of(error), Remark::Nothing))?;
     pending.verb = verb_of(&request);
     let (timestamp, fencing) = timestamps(now, properties, &request)?;
+    if matches!(request, Request::Get { .. } | Request::Scan { .. }) {
+        pending.read = Some(request);
+        return Ok(Asked::Read);
+    }
     let identity = RequestIdentity {
         client_id: asker.client_id,
         response_topic: &pending.response_topic,
@@ -184,10 +188,7 @@ fn command(
     };
     let retry = Some(RetryKey::new(&identity, now.wall, message_expiry));
     let action = match request {
-        Request::Get { .. } | Request::Scan { .. } => {
-            pending.read = Some(request);
-            return Ok(Asked::Read);
-        }
+        Request::Get { .. } | Request::Scan { .. } => return Ok(Asked::Read),
         Request::Set {
             key,
             value,

@@ -106,10 +106,10 @@ pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Re
         "publish" => publish(words),
         "subscribe" => subscribe(words),
         "unsubscribe" => unsubscribe(words),
-        "puback" => ack(words).map(Packet::PubAck),
-        "pubrec" => ack(words).map(Packet::PubRec),
-        "pubrel" => ack(words).map(Packet::PubRel),
-        "pubcomp" => ack(words).map(Packet::PubComp),
+        "puback" => ack(&words).map(Packet::PubAck),
+        "pubrec" => ack(&words).map(Packet::PubRec),
+        "pubrel" => ack(&words).map(Packet::PubRel),
+        "pubcomp" => ack(&words).map(Packet::PubComp),
         "ping" => Ok(Packet::PingReq),
         "disconnect" => disconnect(&words),
         "ask" => ask(client, now, words),
@@ -293,8 +293,8 @@ fn unsubscribe(mut words: Words<'_>) -> Result<Packet, String> {
 }
 
 /// `puback id=3 [reason=128]`
-fn ack(words: Words<'_>) -> Result<Ack, String> {
-    Ok(Ack::new(packet_id(&words)?, reason(&words)?))
+fn ack(words: &Words<'_>) -> Result<Ack, String> {
+    Ok(Ack::new(packet_id(words)?, reason(words)?))
 }
 
 fn disconnect(words: &Words<'_>) -> Result<Packet, String> {

@@ -103,11 +103,10 @@ impl Keeper {
         let Some(asked) = self.asked.remove(&correlation) else {
             return Ok(());
         };
-        let version = response
-            .properties
-            .user_properties
-            .get("__ts")
-            .map(version)
+        let mut properties = response.properties.user_properties.iter();
+        let version = properties
+            .find(|(name, _)| *name == "__ts")
+            .map(|(_, text)| version(text))
             .transpose()?;
         match asked {
             Asked::Set { key, value } => match (response.payload.as_ref(), version) {

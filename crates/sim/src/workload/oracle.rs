@@ -33,7 +33,7 @@ impl Oracle {
     }
 
     /// Q2 and Q3, as far as they can be seen at once.
-    pub(super) fn delivered(&mut self, subscriber: usize, message: Numbered) -> Result<(), String> {
+    pub(super) fn delivered(&mut self, subscriber: usize, message: &Numbered) -> Result<(), String> {
         let count = self.delivered.entry((subscriber, message.clone())).or_default();
         *count += 1;
         if message.is_exactly_once && *count > 1 {
