@@ -232,3 +232,14 @@ fn connections_that_say_nothing_or_stop_in_the_middle_are_let_go() {
     );
     assert_serves(&server);
 }
+
+#[test]
+fn a_connection_that_never_says_connect_is_closed() {
+    let server = Server::start_with("[limits]\nconnect_timeout = \"500ms\"\n");
+    let mut silent = Wire::open(server.mqtt()).unwrap();
+    let mut stuck = Wire::open(server.mqtt()).unwrap();
+    stuck.send_bytes(b"\x10\x20\x00\x04MQ").unwrap();
+    assert_eq!(silent.drain().unwrap(), []);
+    assert_eq!(stuck.drain().unwrap(), []);
+    assert_serves(&server);
+}

@@ -140,6 +140,35 @@ fn what_was_acknowledged_survives_kill_9() {
     assert!(writes > 0);
 }
 
+/// The checks above are worth something: they notice when the data of a whole round are gone.
+#[test]
+fn a_lost_round_is_noticed() {
+    let mut server = Server::start();
+    let mut load = Load::new(&server);
+    load.run(&mut server, 200);
+    let earlier = tempfile::TempDir::new().unwrap();
+    server.copy_data(earlier.path());
+    server.start_again();
+    load.check(&server);
+    load.run(&mut server, 2_000);
+    server.replace_data(earlier.path());
+    server.start_again();
+
+    let noticed = |name: &str, check: &mut dyn FnMut()| {
+        let check = std::panic::AssertUnwindSafe(check);
+        assert!(
+            std::panic::catch_unwind(check).is_err(),
+            "{name}: a lost round went unnoticed"
+        );
+    };
+    let address = server.mqtt();
+    noticed("keys", &mut || store::check(&mut load.stores, address).unwrap());
+    noticed("retained messages", &mut || {
+        load.retained[0].check(address).unwrap()
+    });
+    noticed("messages", &mut || load.queues[4].check(address).unwrap());
+}
+
 fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
     let value = std::env::var(name).ok()?;
     Some(

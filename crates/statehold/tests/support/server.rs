@@ -55,6 +55,18 @@ impl Server {
         self.admin = admin;
     }
 
+    /// Copies the data of a server that does not run.
+    pub(crate) fn copy_data(&self, to: &Path) {
+        copy(&self.directory.path().join("data"), to);
+    }
+
+    /// Puts other data in the place of those of a server that does not run.
+    pub(crate) fn replace_data(&self, from: &Path) {
+        let data = self.directory.path().join("data");
+        std::fs::remove_dir_all(&data).unwrap();
+        copy(from, &data);
+    }
+
     /// The memory that the process holds, in bytes.
     ///
     /// The second number of `/proc/<pid>/statm` counts resident pages of 4,096 bytes.
@@ -126,6 +138,19 @@ fn spawn(directory: &Path, listen: &str) -> (Child, SocketAddr, SocketAddr) {
     };
     let (mqtt, admin) = (address("mqtt="), address("admin="));
     (process, mqtt, admin)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }
 
 /// At most the last 40 lines: a test that runs for minutes logs a lot.
