@@ -154,7 +154,7 @@ impl Node {
             explanation: self.explain(id, why),
             ..Disconnect::new(reason)
         };
-        self.send_disconnect(id, disconnect, actions);
+        self.send_disconnect(now, id, disconnect, actions);
         actions.push(Action::Close { connection: id });
         self.connection_ended(now, id, Ending::Abnormal, actions);
     }
@@ -162,6 +162,7 @@ impl Node {
     /// Sends a DISCONNECT where the protocol has one for servers. [MQTT-3.14.0-1]
     pub(crate) fn send_disconnect(
         &mut self,
+        now: Now,
         id: ConnectionId,
         disconnect: Disconnect,
         actions: &mut Vec<Action>,
@@ -170,6 +171,9 @@ impl Node {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
+        if let Some(entry) = connection.session().and_then(|key| self.sessions.get_mut(key)) {
+            entry.forced_ends.count(now.instant);
+        }
         if connection.version == ProtocolVersion::V5 && connection.is_connected() {
             actions.push(Action::Send {
                 connection: id,
@@ -187,9 +191,12 @@ impl Node {
 
     /// A connection's silence, or its missing CONNECT, has lasted long enough to look at it.
     pub(crate) fn connection_timer(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
-        let Some(connection) = self.connections.get(id) else {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
+        if let Some(packet) = connection.held_connack.take() {
+            return self.release_connack(now, id, *packet, actions);
+        }
         let Some(silence_max) = connection.silence_max else {
             if connection.stage == Stage::AwaitingConnect {
                 self.close_unconnected(id, actions);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use protocol::Packet;
 use protocol::packet::ProtocolVersion;
 
 use crate::acks::AckQueue;
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     /// The client's Maximum Packet Size in bytes.
     pub(crate) packet_size_max: u32,
     pub(crate) last_received: Instant,
+    /// The CONNACK of a client that the server has disconnected too often lately.
+    pub(crate) held_connack: Option<Box<Packet>>,
     /// One and a half times the Keep Alive.
     pub(crate) silence_max: Option<Duration>,
     pub(crate) acks: AckQueue,
@@ -65,6 +68,7 @@ impl Connection {
             send_budget,
             packet_size_max: u32::MAX,
             last_received: now,
+            held_connack: None,
             silence_max: None,
             acks: AckQueue::default(),
             inbound_aliases: None,

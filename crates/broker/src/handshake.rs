@@ -13,7 +13,7 @@ use crate::now::Now;
 use crate::records;
 use crate::report::Report;
 use crate::session::Session;
-use crate::sessions::SessionEntry;
+use crate::sessions::{ForcedEnds, SessionEntry};
 use crate::topic_alias;
 use crate::will;
 
@@ -85,7 +85,41 @@ impl Node {
             reason: ReasonCode::Success,
             properties,
         }));
-        self.after_own_writes(
+        let pause = self
+            .sessions
+            .get(key)
+            .map_or(Duration::ZERO, |entry| entry.forced_ends.pause(now.instant));
+        if pause.is_zero() {
+            let waiter = Waiter::Connack {
+                connection: id,
+                packet,
+            };
+            return self.after_own_writes(now, waiter, actions);
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.held_connack = Some(Box::new(packet));
+            self.timers
+                .schedule(TimerKey::Connection(id), now.instant + pause);
+        }
+    }
+
+    /// A client that was held back has waited long enough.
+    pub(crate) fn release_connack(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        packet: Packet,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.last_received = now.instant;
+        if let Some(silence_max) = connection.silence_max {
+            self.timers
+                .schedule(TimerKey::Connection(id), now.instant + silence_max);
+        }
+        self.after_commit(
             now,
             Waiter::Connack {
                 connection: id,
@@ -253,6 +287,7 @@ impl Node {
             expiry,
             disconnected_at: None,
             will: None,
+            forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,
         };
@@ -269,7 +304,7 @@ impl Node {
             explanation: self.explain(old, "another connection uses this client id"),
             ..Disconnect::new(ReasonCode::SessionTakenOver)
         };
-        self.send_disconnect(old, disconnect, actions);
+        self.send_disconnect(now, old, disconnect, actions);
         actions.push(Action::Close { connection: old });
         // A session that goes on keeps a delayed will from firing; one that ends does not. [MQTT-3.1.3-9]
         self.connection_ended(now, old, crate::closing::Ending::Abnormal, actions);

@@ -26,7 +26,7 @@ use crate::records::session::Presence;
 use crate::records::{self, RecordError};
 use crate::retained::Retained;
 use crate::session::Session;
-use crate::sessions::{SessionEntry, Sessions};
+use crate::sessions::{ForcedEnds, SessionEntry, Sessions};
 use crate::state_store_service::{StateStoreConfig, StateStoreService};
 use crate::subscriptions::Subscriptions;
 use crate::timers::Timers;
@@ -154,6 +154,7 @@ impl Recovery {
             expiry: record.expiry,
             disconnected_at,
             will: record.will.map(Box::new),
+            forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,
         };

@@ -1,5 +1,7 @@
 //! All sessions of the node, connected or not.
 
+use std::time::{Duration, Instant};
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use protocol::Text;
@@ -20,9 +22,57 @@ pub(crate) struct SessionEntry {
     pub(crate) disconnected_at: Option<u64>,
     /// The will of the present connection.
     pub(crate) will: Option<Box<Will>>,
+    pub(crate) forced_ends: ForcedEnds,
     /// The place of this session in the route being worked out, if `mark` is the route's.
     pub(crate) route_place: u32,
     pub(crate) route_mark: u64,
+}
+
+/// How often the server has ended the session's connections lately.
+///
+/// Some clients come back at once and for ever, whatever they were told: two that share a client id, or one that repeats
+/// what it was disconnected for. From the fourth time on their CONNACK waits, longer each time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ForcedEnds {
+    count: u32,
+    latest: Option<Instant>,
+}
+
+/// Without a forced end for so long, all are forgotten.
+const FORCED_ENDS_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+
+/// So many in a row are nothing to worry about.
+const FORCED_ENDS_FREE: u32 = 3;
+
+/// What each further one costs, and what it costs at most.
+const PAUSE_STEP: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+impl ForcedEnds {
+    /// The server ends a connection.
+    pub(crate) fn count(&mut self, now: Instant) {
+        self.count = if self.is_recent(now) {
+            self.count.saturating_add(1)
+        } else {
+            1
+        };
+        self.latest = Some(now);
+    }
+
+    /// How long the next CONNACK waits.
+    pub(crate) fn pause(&self, now: Instant) -> Duration {
+        if !self.is_recent(now) {
+            return Duration::ZERO;
+        }
+        PAUSE_STEP
+            .saturating_mul(self.count.saturating_sub(FORCED_ENDS_FREE))
+            .min(PAUSE_MAX)
+    }
+
+    fn is_recent(&self, now: Instant) -> bool {
+        self.latest
+            .is_some_and(|latest| now < latest + FORCED_ENDS_FORGOTTEN_AFTER)
+    }
 }
 
 /// Sessions by key and by client id.
