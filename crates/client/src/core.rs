@@ -18,6 +18,7 @@ mod operation;
 mod options;
 mod outgoing;
 mod packet_ids;
+mod parked;
 mod requests;
 mod server_limits;
 mod submit;
@@ -48,6 +49,7 @@ use self::connection::{Connection, Due, goodbye};
 use self::incoming::Incoming;
 use self::outgoing::{Outgoing, Owner};
 use self::packet_ids::PacketIds;
+use self::parked::Parked;
 use self::requests::Requests;
 use self::subscriptions::Subscriptions;
 use self::timeouts::Timeouts;
@@ -138,6 +140,7 @@ pub struct Session {
     ids: PacketIds,
     outgoing: Outgoing,
     incoming: Incoming,
+    parked: Parked,
     subscriptions: Subscriptions,
     requests: Requests,
     watches: Watches,
@@ -163,6 +166,7 @@ impl Session {
             ids: PacketIds::default(),
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
+            parked: Parked::default(),
             subscriptions: Subscriptions::default(),
             requests: Requests::new(&options.client_id, options.seed),
             watches: Watches::new(&options.client_id),
@@ -214,10 +218,15 @@ impl Session {
         } else {
             None
         };
-        [self.connection.deadline(), self.timeouts.deadline(), watches]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.connection.deadline(),
+            self.timeouts.deadline(),
+            self.parked.deadline(),
+            watches,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// True when nothing will happen any more.
@@ -284,6 +293,7 @@ impl Session {
 
     fn connected(&mut self, now: Now, connack: &ConnAck, actions: &mut Vec<Action>) {
         let is_clean = self.is_clean();
+        let is_first = !self.connection.has_been_up();
         if let Err(cause) = self.connection.connected(now.instant, connack) {
             return self.lose(now, cause, actions);
         }
@@ -302,6 +312,9 @@ impl Session {
             session_present,
         }));
         if session_present {
+            if is_first {
+                self.parked.open(now.instant);
+            }
             self.outgoing.resend(&mut self.packets);
         } else {
             self.start_over(now, actions);
@@ -333,6 +346,7 @@ impl Session {
         }
         self.is_closing = has_transport;
         self.incoming.connection_lost();
+        self.parked.connection_lost();
         self.subscriptions.connection_lost(&mut self.ids);
         self.watches.connection_lost();
         for request in self.requests.drop_watches() {
@@ -354,6 +368,9 @@ impl Session {
             Some(Due::Ping) => self.packets.push(Packet::PingReq),
             Some(Due::Lost(cause)) => self.lose(now, cause, actions),
             None => {}
+        }
+        for delivery in self.parked.close_if_due(now.instant) {
+            self.incoming.taken(delivery);
         }
         self.end_overdue(now, actions);
     }

@@ -57,7 +57,7 @@ pub(crate) struct Driver {
     packet_size_max: u32,
     received: BytesMut,
     to_write: BytesMut,
-    operations: HashMap<OperationId, oneshot::Sender<Result<Outcome, OperationError>>>,
+    operations: HashMap<OperationId, Caller>,
     last_operation: u64,
     streams: Streams,
     disconnected: Option<oneshot::Sender<()>>,
@@ -71,6 +71,13 @@ pub(crate) struct Channels {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) state: watch::Sender<ConnectionState>,
     pub(crate) transport_error: TransportError,
+}
+
+/// Who waits for an operation.
+struct Caller {
+    done: oneshot::Sender<Result<Outcome, OperationError>>,
+    /// The stream that the operation begins.
+    stream: Option<(StreamId, StreamKind)>,
 }
 
 /// Why the task woke up.
@@ -174,7 +181,12 @@ impl Driver {
                 if let Some((stream, sender)) = stream {
                     self.streams.add(stream, sender);
                 }
-                self.submit(operation, timeout, Some(done));
+                let stream = match &operation {
+                    Operation::Subscribe { stream, .. } => Some((*stream, StreamKind::Subscription)),
+                    Operation::Watch { stream, .. } => Some((*stream, StreamKind::Watch)),
+                    _ => None,
+                };
+                self.submit(operation, timeout, Some(Caller { done, stream }));
             }
             Command::EndStream(stream, kind) => self.end_stream(stream, kind),
             Command::Disconnect { done } => {
@@ -184,16 +196,11 @@ impl Driver {
         }
     }
 
-    fn submit(
-        &mut self,
-        request: Operation,
-        timeout: Duration,
-        done: Option<oneshot::Sender<Result<Outcome, OperationError>>>,
-    ) {
+    fn submit(&mut self, request: Operation, timeout: Duration, caller: Option<Caller>) {
         self.last_operation += 1;
         let operation = OperationId(self.last_operation);
-        if let Some(done) = done {
-            self.operations.insert(operation, done);
+        if let Some(caller) = caller {
+            self.operations.insert(operation, caller);
         }
         self.step(Event::Submit {
             operation,
@@ -288,15 +295,20 @@ impl Driver {
                 self.streams.gap(stream);
             }
             Action::EndStream { stream, error } => self.streams.end(stream, error),
-            Action::Complete { operation, result } => {
-                if let Some(done) = self.operations.remove(&operation) {
-                    // A caller that gave up has dropped its end.
-                    let _ = done.send(result);
-                }
-            }
+            Action::Complete { operation, result } => self.complete(operation, result),
             Action::StateChanged(state) => {
                 self.state.send_replace(state);
             }
+        }
+    }
+
+    fn complete(&mut self, operation: OperationId, result: Result<Outcome, OperationError>) {
+        let Some(Caller { done, stream }) = self.operations.remove(&operation) else {
+            return;
+        };
+        // A caller that gave up has dropped its end; nobody will read the stream that it asked for.
+        if let (Err(Ok(_)), Some((stream, kind))) = (done.send(result), stream) {
+            self.end_stream(stream, kind);
         }
     }
 

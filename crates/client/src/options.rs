@@ -103,6 +103,9 @@ impl Options {
     }
 
     /// Forgets what the server remembers of an earlier session with this client id.
+    ///
+    /// Without it messages that were queued for the session meanwhile arrive at once. They wait for 10 s for the
+    /// subscription that they are for to be made again, and are thrown away after that.
     #[must_use]
     pub fn clean_start(mut self, clean_start: bool) -> Self {
         self.session.clean_start = clean_start;

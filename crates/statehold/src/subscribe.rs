@@ -1,8 +1,11 @@
 //! `statehold sub`
 
+use std::time::Duration;
+
 use clap::Args;
 use client::{Client, Message, QoS, RetainHandling, SubscriptionOptions};
 
+use crate::duration;
 use crate::exit::Exit;
 use crate::output::{self, Json};
 use crate::publish::parse_qos;
@@ -11,8 +14,8 @@ use crate::server::ServerArgs;
 
 /// Receive messages.
 ///
-/// Writes each payload as it is, and a line break. With --client-id the server keeps messages for a while when the
-/// connection is lost.
+/// Writes each payload as it is, and a line break. With --client-id the server keeps messages for --session-expiry after
+/// the command has ended; the next run with the same id and filters begins with them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Subscribe {
@@ -31,6 +34,9 @@ pub(crate) struct Subscribe {
     /// No retained messages
     #[arg(long)]
     no_retained: bool,
+    /// With --client-id: how long the server keeps messages while this command does not run
+    #[arg(long, value_name = "TIME", requires = "client_id", value_parser = duration::parse)]
+    session_expiry: Option<Duration>,
     /// Print a JSON object for each message
     #[arg(long)]
     json: bool,
@@ -41,7 +47,11 @@ pub(crate) struct Subscribe {
 impl Subscribe {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         block_on(async {
-            let client = Client::connect(self.server.lasting_options()?).await?;
+            let mut options = self.server.lasting_options()?;
+            if let Some(expiry) = self.session_expiry {
+                options = options.session_expiry(expiry);
+            }
+            let client = Client::connect(options).await?;
             let retain_handling = if self.no_retained {
                 RetainHandling::DoNotSend
             } else {

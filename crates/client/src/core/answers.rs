@@ -17,14 +17,18 @@ impl Session {
         let Some(delivery) = self.incoming.arrived(publish.packet_id, publish.qos) else {
             return;
         };
-        let found = if publish.topic == *self.requests.response_topic() {
+        if publish.topic == *self.requests.response_topic() {
             let replied = self.requests.replied(&publish);
             self.replied(now, replied, actions);
-            None
-        } else if let Some(key) = self.watches.key_of(&publish.topic) {
+            return self.incoming.taken(delivery);
+        }
+        let found = if let Some(key) = self.watches.key_of(&publish.topic) {
             self.notified(&key, &publish)
         } else {
             let streams = self.subscriptions.route(&publish);
+            if streams.is_empty() && self.parked.takes(&publish) {
+                return self.parked.push(delivery, publish);
+            }
             Message::received(publish).map(|message| (streams, Item::Message(message)))
         };
         match found {
@@ -34,6 +38,24 @@ impl Session {
                 item,
             }),
             _ => self.incoming.taken(delivery),
+        }
+    }
+
+    /// Delivers what came before anybody subscribed to it.
+    pub(super) fn deliver_parked(&mut self, actions: &mut Vec<Action>) {
+        for (delivery, publish) in self
+            .parked
+            .take_matching(|publish| !self.subscriptions.route(publish).is_empty())
+        {
+            let streams = self.subscriptions.route(&publish);
+            match Message::received(publish) {
+                Some(message) => actions.push(Action::Deliver {
+                    delivery,
+                    streams,
+                    item: Item::Message(message),
+                }),
+                None => self.incoming.taken(delivery),
+            }
         }
     }
 

@@ -27,6 +27,11 @@ impl PacketIds {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_unused(&self) -> bool {
+        self.used.is_empty()
+    }
+
     pub(super) fn release(&mut self, id: PacketId) {
         assert!(self.used.remove(&id), "packet id {id:?} was not in use");
     }

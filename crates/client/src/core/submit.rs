@@ -32,6 +32,7 @@ impl Session {
             Operation::Publish(message) => self.outgoing.push(Owner::Operation(operation), message),
             Operation::Subscribe { stream, filters } => {
                 self.subscriptions.subscribe(stream, Some(operation), filters);
+                self.deliver_parked(actions);
             }
             Operation::Unsubscribe { stream } if self.subscriptions.has(stream) => {
                 self.subscriptions.unsubscribe(stream, Some(operation));

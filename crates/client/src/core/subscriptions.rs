@@ -21,6 +21,8 @@ pub(super) struct Subscriptions {
     streams: BTreeMap<StreamId, Subscription>,
     /// Filters to unsubscribe from, with the operation that waits for it.
     ending: Vec<Ending>,
+    /// Of SUBSCRIBEs whose subscription ended before the SUBACK came.
+    abandoned: Vec<PacketId>,
     /// Something above may have to be asked for.
     is_incomplete: bool,
 }
@@ -85,6 +87,9 @@ impl Subscriptions {
         let Some(ended) = self.streams.remove(&stream) else {
             return;
         };
+        if let State::Asked(packet_id) = ended.state {
+            self.abandoned.push(packet_id);
+        }
         let is_shared = |filter: &Text| {
             self.streams
                 .values()
@@ -164,6 +169,14 @@ impl Subscriptions {
 
     /// SUBACK. A subscription with no filter granted is forgotten.
     pub(super) fn suback(&mut self, suback: SubAck, ids: &mut PacketIds) -> Option<Subscribed> {
+        if let Some(place) = self
+            .abandoned
+            .iter()
+            .position(|abandoned| *abandoned == suback.packet_id)
+        {
+            ids.release(self.abandoned.swap_remove(place));
+            return None;
+        }
         let asked = State::Asked(suback.packet_id);
         let (&stream, subscription) = self
             .streams
@@ -207,6 +220,9 @@ impl Subscriptions {
     /// The connection is gone: what was asked for has to be asked for again.
     pub(super) fn connection_lost(&mut self, ids: &mut PacketIds) {
         self.is_incomplete = true;
+        for packet_id in self.abandoned.drain(..) {
+            ids.release(packet_id);
+        }
         for subscription in self.streams.values_mut() {
             if let State::Asked(packet_id) = subscription.state {
                 ids.release(packet_id);
@@ -249,20 +265,22 @@ impl Subscriptions {
         }
     }
 
-    /// Who gets a message: by subscription identifier where the server gives one, else by topic.
+    /// Who gets a message: by subscription identifier where the server gives one, else by topic. Identifiers alone
+    /// do not decide: those of a session that an earlier process began mean other streams.
     pub(super) fn route(&self, publish: &Publish) -> Streams {
-        if !publish.subscription_ids.is_empty() {
-            let streams = publish.subscription_ids.iter().map(|id| StreamId(id.get()));
-            return streams
-                .filter(|stream| self.streams.contains_key(stream))
-                .collect();
-        }
         let is_for = |subscription: &Subscription| {
             subscription
                 .matching
                 .iter()
                 .any(|filter| filter.matches(&publish.topic))
         };
+        let named = publish.subscription_ids.iter().map(|id| StreamId(id.get()));
+        let named: Streams = named
+            .filter(|stream| self.streams.get(stream).is_some_and(is_for))
+            .collect();
+        if !named.is_empty() {
+            return named;
+        }
         self.streams
             .iter()
             .filter(|(_, subscription)| is_for(subscription))

@@ -1,7 +1,10 @@
 //! One connection of the load: a socket that is never waited for longer than needed, and its two buffers.
 
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,7 +15,7 @@ use client::protocol::packet::{
 };
 use client::protocol::properties::UserProperties;
 use client::protocol::{ReasonCode, Text};
-use tokio::io::Interest;
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::exit::UsageError;
@@ -163,18 +166,30 @@ impl Wire {
 
     /// Writes what there is to write, and waits until there is something to read.
     pub(super) async fn exchange(&mut self) -> io::Result<()> {
-        loop {
-            self.flush()?;
-            let interest = if self.outbox.is_empty() {
-                Interest::READABLE
-            } else {
-                Interest::READABLE | Interest::WRITABLE
-            };
-            let ready = self.stream.ready(interest).await?;
-            if ready.is_readable() && self.read()? {
-                return Ok(());
+        let Self {
+            stream,
+            inbox,
+            outbox,
+            ..
+        } = self;
+        inbox.reserve(READ_BYTES);
+        std::future::poll_fn(|context| {
+            while !outbox.is_empty() {
+                match Pin::new(&mut *stream).poll_write(context, outbox)? {
+                    Poll::Ready(written) => outbox.advance(written),
+                    Poll::Pending => break,
+                }
             }
-        }
+            // Polled and not tried: tokio then knows from a short read that there is no more, and spares the system
+            // call that would say so.
+            let read = ready!(pin!(stream.read_buf(inbox)).poll(context))?;
+            Poll::Ready(if read == 0 {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            } else {
+                Ok(())
+            })
+        })
+        .await
     }
 
     /// Writes what the socket takes.
@@ -187,16 +202,6 @@ impl Wire {
             }
         }
         Ok(())
-    }
-
-    fn read(&mut self) -> io::Result<bool> {
-        self.inbox.reserve(READ_BYTES);
-        match self.stream.try_read_buf(&mut self.inbox) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 
     /// The next packet that has been read.

@@ -49,6 +49,30 @@ fn a_subscriber_with_a_name_gets_what_came_while_the_server_was_away() {
 }
 
 #[test]
+fn a_subscriber_with_a_name_gets_what_came_while_it_did_not_run() {
+    let server = Server::start();
+    server.run(&["pub", "t/ready", "yes", "--retain"]).expect(0);
+    let subscribe = [
+        "sub",
+        "t/#",
+        "--client-id",
+        "me",
+        "--session-expiry",
+        "1h",
+        "--no-retained",
+        "--count",
+        "2",
+    ];
+    server
+        .run(&["sub", "t/#", "--client-id", "me", "--count", "1"])
+        .expect(0);
+    for number in ["1", "2"] {
+        server.run(&["pub", "t/n", number, "--qos", "2"]).expect(0);
+    }
+    assert_eq!(server.run(&subscribe).expect(0).text(), "1\n2");
+}
+
+#[test]
 fn what_cannot_be_a_topic_is_refused_before_anything_is_sent() {
     let server = Server::start();
     server.run(&["pub", "a/+", "x"]).expect(3);

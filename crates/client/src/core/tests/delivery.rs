@@ -233,3 +233,56 @@ fn a_filter_that_two_streams_have_is_unsubscribed_with_the_last() {
         ["UNSUBSCRIBE a"]
     );
 }
+
+/// Connected to a server that has the session of an earlier process.
+fn resumed() -> Client {
+    let mut client = Client::with(|_| {});
+    client.step(Event::Start);
+    client.step(Event::TransportOpened);
+    client.receive(connack(true, ConnAckProperties::default()));
+    client
+}
+
+#[test]
+fn messages_of_a_resumed_session_wait_for_their_subscription() {
+    let mut client = resumed();
+    let done = client.receive(Packet::Publish(publish("a", QoS::AtLeastOnce, 1)));
+    client.receive(Packet::Publish(publish("b", QoS::AtLeastOnce, 2)));
+    assert_eq!((done.delivered.len(), done.sent.len()), (0, 0));
+    let done = client.submit(subscribe(20, "a"));
+    assert_eq!(done.delivered[0].1, [20]);
+    assert_eq!(
+        kinds(&client.step(Event::Taken(done.delivered[0].0)).sent),
+        ["PUBACK 1"]
+    );
+    client.submit(subscribe(21, "other"));
+    assert_eq!(
+        kinds(&client.wait().sent),
+        ["UNSUBSCRIBE a", "UNSUBSCRIBE other"],
+        "without a SUBACK in time"
+    );
+    assert_eq!(kinds(&client.wait().sent), ["PUBACK 2"]);
+    assert_eq!(client.seconds.round(), 10.0);
+    let done = client.receive(Packet::Publish(publish("b", QoS::AtLeastOnce, 3)));
+    assert_eq!(kinds(&done.sent), ["PUBACK 3"], "nobody wanted it in time");
+}
+
+#[test]
+fn identifiers_of_an_earlier_process_do_not_mislead() {
+    let mut client = resumed();
+    client.submit(subscribe(20, "new"));
+    client.submit(subscribe(21, "old"));
+    let mut old = publish("old", QoS::AtLeastOnce, 1);
+    old.subscription_ids.push(std::num::NonZeroU32::new(20).unwrap());
+    assert_eq!(client.receive(Packet::Publish(old)).delivered[0].1, [21]);
+}
+
+#[test]
+fn packet_identifiers_of_a_subscription_that_timed_out_are_free_again() {
+    let mut client = Client::connected();
+    client.submit(subscribe(20, "a"));
+    assert_eq!(kinds(&client.wait().sent), ["UNSUBSCRIBE a"]);
+    client.receive(suback(1, ReasonCode::GrantedQos1));
+    client.step(Event::TransportClosed);
+    assert!(client.session.ids.is_unused());
+}
