@@ -79,10 +79,10 @@ impl ServerArgs {
 
     /// Options for a command that goes on when the connection is lost.
     pub(crate) fn lasting_options(&self) -> anyhow::Result<Options> {
-        Ok(self
-            .options()?
-            .session_expiry(SESSION_EXPIRY)
-            .reconnect(Reconnect::AfterFirst))
+        let options = self.options()?.session_expiry(SESSION_EXPIRY);
+        // Who names itself wants to be remembered.
+        let options = options.clean_start(self.client_id.is_none());
+        Ok(options.reconnect(Reconnect::AfterFirst))
     }
 
     /// Connects for one request to the state store.
