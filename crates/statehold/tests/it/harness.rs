@@ -4,6 +4,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -97,7 +99,13 @@ impl Server {
             .expect("it starts");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let stdin = child.stdin.take();
-        Spawned { child, stdin, stdout }
+        let watchdog = Watchdog::over(&child);
+        Spawned {
+            child,
+            _watchdog: watchdog,
+            stdin,
+            stdout,
+        }
     }
 }
 
@@ -136,6 +144,7 @@ impl Ran {
 /// A command that is running.
 pub(crate) struct Spawned {
     pub(crate) child: Child,
+    _watchdog: Watchdog,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
@@ -204,17 +213,48 @@ pub(crate) fn statehold(arguments: &[&str]) -> Command {
 }
 
 pub(crate) fn run(mut command: Command) -> Ran {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let watchdog = Watchdog::over(&child);
     let Output {
         status,
         stdout,
         stderr,
-    } = command.output().expect("it runs");
+    } = child.wait_with_output().expect("it runs");
+    drop(watchdog);
     Ran {
         code: status.code(),
         stdout,
         stderr: String::from_utf8_lossy(&stderr).into_owned(),
     }
 }
+
+/// Kills a process that hangs, so that a test fails instead of waiting for ever.
+struct Watchdog {
+    _called_off: mpsc::Sender<()>,
+}
+
+impl Watchdog {
+    fn over(child: &Child) -> Self {
+        let (called_off, is_called_off) = mpsc::channel();
+        let pid = child.id().to_string();
+        std::thread::spawn(move || {
+            if is_called_off.recv_timeout(HANGS_AFTER) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // The test fails on what its end looks like.
+                let _ = Command::new("kill").args(["-KILL", &pid]).status();
+            }
+        });
+        Self {
+            _called_off: called_off,
+        }
+    }
+}
+
+/// Far longer than any command of these tests takes on a machine that has much else to do.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill")
