@@ -48,12 +48,12 @@ pub struct Health {
 #[derive(Debug, Error)]
 pub enum AdminError {
     /// The address is in use, or not one of this machine.
-    #[error("cannot listen on {address} (admin.address): {source}")]
+    #[error("cannot listen on {address} (admin.address): {error}")]
     Bind {
         /// As in the settings.
         address: SocketAddr,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// There is no room for another thread, or for its poll.
     #[error("cannot start the admin thread: {0}")]
@@ -77,9 +77,9 @@ impl Admin {
     ///
     /// The receiver is for the node's thread, which answers each request as soon as it can.
     pub fn start(settings: &config::Admin) -> Result<(Self, mpsc::Receiver<AdminRequest>), AdminError> {
-        let bind_error = |source| AdminError::Bind {
+        let bind_error = |error| AdminError::Bind {
             address: settings.address,
-            source,
+            error,
         };
         let listener = TcpListener::bind(settings.address).map_err(bind_error)?;
         listener.set_nonblocking(true).map_err(bind_error)?;

@@ -24,7 +24,7 @@ pub enum RunError {
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
     /// The snapshot of the state store cannot be read. Nothing was removed.
-    #[error("the snapshot of the state store cannot be read: {0}")]
+    #[error("the snapshot of the state store cannot be read")]
     Restore(#[from] RestoreError),
     /// The log does not belong to this node.
     #[error(transparent)]

@@ -16,12 +16,12 @@ pub const LEVEL_VARIABLE: &str = "STATEHOLD_LOG";
 #[derive(Debug, Error)]
 pub enum LoggingError {
     /// The level, of the settings or of the environment, is none.
-    #[error("{origin}: {source}")]
+    #[error("{origin}: {error}")]
     Level {
         /// Who said it.
         origin: &'static str,
         /// What is wrong with it.
-        source: LevelError,
+        error: LevelError,
     },
     /// The process has a log already.
     #[error("logging was started before")]
@@ -47,7 +47,7 @@ pub fn start(settings: &Log) -> Result<(), LoggingError> {
         Some(level) => (level, LEVEL_VARIABLE),
         None => (&settings.level, "log.level"),
     };
-    let filter = filter(level).map_err(|source| LoggingError::Level { origin, source })?;
+    let filter = filter(level).map_err(|error| LoggingError::Level { origin, error })?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);

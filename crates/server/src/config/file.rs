@@ -17,12 +17,12 @@ use super::settings;
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file is not there, may not be read, or is not UTF-8.
-    #[error("cannot read the settings file {}: {source}", path.display())]
+    #[error("cannot read the settings file {}: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        error: std::io::Error,
     },
 
     /// Something in the file is wrong; one line for each problem.
@@ -94,9 +94,9 @@ impl Source {
                 path: path.to_owned(),
                 text,
             }),
-            Err(source) => Err(ConfigError::Unreadable {
+            Err(error) => Err(ConfigError::Unreadable {
                 path: path.to_owned(),
-                source,
+                error,
             }),
         }
     }
