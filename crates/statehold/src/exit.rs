@@ -56,8 +56,19 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return Exit::Done.into();
     }
-    eprintln!("statehold: {error:#}");
+    eprintln!("statehold: {}", told(error));
     exit_of(error).into()
+}
+
+/// An error and its causes in one line, each once: some errors say their cause themselves.
+fn told(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line.extend([": ", &cause]);
+        }
+    }
+    line
 }
 
 /// Says something that is not a failure.
@@ -165,5 +176,14 @@ mod tests {
         ] {
             assert_eq!(exit_of(&error), exit, "{error:#}");
         }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let full = anyhow::anyhow!("the disk is full")
+            .context("cannot write a: the disk is full")
+            .context("stopped");
+        assert_eq!(told(&full), "stopped: cannot write a: the disk is full");
+        assert_eq!(told(&anyhow::anyhow!("b").context("a")), "a: b");
     }
 }
