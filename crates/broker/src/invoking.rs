@@ -80,9 +80,13 @@ impl Node {
     /// What comes out of the state store.
     pub(crate) fn state_store_output(&mut self, now: Now, output: Output, actions: &mut Vec<Action>) {
         match output {
-            Output::Persist(ticket, writes) => {
+            Output::Persist(ticket, writes, needs_disk) => {
                 let ticket = self.commits.log(ticket);
-                actions.push(Action::Persist { ticket, writes });
+                actions.push(Action::Persist {
+                    ticket,
+                    writes,
+                    needs_disk,
+                });
             }
             Output::Snapshot { index, term, image } => actions.push(Action::Snapshot { index, term, image }),
             Output::Answer(answer) => self.answer(now, answer, actions),

@@ -131,6 +131,8 @@ pub enum Action {
         ticket: DiskTicket,
         /// One atomic batch.
         writes: Vec<Write>,
+        /// Somebody asked for the disk, whatever the server's durability is.
+        needs_disk: bool,
     },
     /// Write a snapshot of the state store, then answer with [`Event::SnapshotWritten`].
     Snapshot {
@@ -457,7 +459,12 @@ impl Node {
     fn flush(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.with_service(now, actions, |service, outputs| service.flush(now, outputs));
         if let Some((ticket, writes)) = self.commits.close() {
-            actions.push(Action::Persist { ticket, writes });
+            let needs_disk = false;
+            actions.push(Action::Persist {
+                ticket,
+                writes,
+                needs_disk,
+            });
         }
     }
 

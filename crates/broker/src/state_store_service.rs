@@ -54,8 +54,8 @@ pub struct StateStoreConfig {
 /// What the service wants done.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// The replica needs these writes on disk.
-    Persist(replica::Ticket, Vec<cluster::Write>),
+    /// The replica needs these writes on disk; the last: also where the server's durability is memory.
+    Persist(replica::Ticket, Vec<cluster::Write>, bool),
     /// A request was decided.
     Answer(Answer),
     /// A watched key changed. Comes before the answer of the request that changed it.
@@ -72,6 +72,10 @@ pub(crate) struct StateStoreService {
     store: Store,
     /// The open entry: what came since the last one was proposed.
     entry: Option<EntryBuilder>,
+    /// A request of the open entry asks for the disk, whatever the server's durability is.
+    entry_needs_disk: bool,
+    /// The same of the entry that was proposed and not yet handed to the disk.
+    persist_needs_disk: bool,
     pending: PendingCalls,
     reads: Vec<Pending>,
     reads_on_the_way: Vec<(ReadId, Vec<Pending>)>,
@@ -104,6 +108,8 @@ impl StateStoreService {
             replica,
             store,
             entry: None,
+            entry_needs_disk: false,
+            persist_needs_disk: false,
             pending: PendingCalls::default(),
             reads: Vec::new(),
             reads_on_the_way: Vec::new(),
@@ -131,6 +137,7 @@ impl StateStoreService {
         match asked {
             Asked::Read => self.reads.push(pending),
             Asked::Write(action) => {
+                self.entry_needs_disk |= pending.needs_disk;
                 let request = self.pending.push(pending);
                 self.append(now, request, action, outputs);
             }
@@ -261,6 +268,7 @@ impl StateStoreService {
     fn propose(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let Some(entry) = self.entry.take() else { return };
         self.proposing = true;
+        self.persist_needs_disk |= std::mem::take(&mut self.entry_needs_disk);
         let data = entry.finish();
         self.replica_step(now, replica::Event::Propose { data }, outputs);
     }
@@ -277,7 +285,8 @@ impl StateStoreService {
             for action in actions.drain(..) {
                 match action {
                     replica::Action::Persist { ticket, writes } => {
-                        outputs.push(Output::Persist(ticket, writes));
+                        let needs_disk = std::mem::take(&mut self.persist_needs_disk);
+                        outputs.push(Output::Persist(ticket, writes, needs_disk));
                     }
                     replica::Action::Apply { index, term, data } => {
                         self.apply(now, index, term, data, outputs);

@@ -41,6 +41,7 @@ pub(crate) enum Sync {
 struct Batch {
     ticket: DiskTicket,
     writes: Vec<Write>,
+    needs_disk: bool,
 }
 
 /// The thread's end that the driver holds.
@@ -83,11 +84,16 @@ impl DiskThread {
         ))
     }
 
-    /// Hands over a batch. Returns false if the thread has stopped after a fault.
-    pub(crate) fn persist(&self, ticket: DiskTicket, writes: Vec<Write>) -> bool {
-        self.batches
-            .as_ref()
-            .is_some_and(|batches| batches.send(Batch { ticket, writes }).is_ok())
+    /// Hands over a batch. One that needs the disk is synced whatever the durability is. After a fault the thread takes
+    /// nothing more; [`DiskEvent::Failed`] has said why.
+    pub(crate) fn persist(&self, ticket: DiskTicket, writes: Vec<Write>, needs_disk: bool) {
+        if let Some(batches) = &self.batches {
+            let _ = batches.send(Batch {
+                ticket,
+                writes,
+                needs_disk,
+            });
+        }
     }
 
     /// Writes what is on its way, syncs, and ends.
@@ -132,11 +138,13 @@ fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Re
     let started: Instant = clock::instant();
     let mut last = DiskTicket(0);
     let batches = waiting.len() as u64;
+    let mut needs_disk = sync == Sync::Always;
     for batch in waiting.drain(..) {
         storage.write(&batch.writes)?;
+        needs_disk |= batch.needs_disk;
         last = batch.ticket;
     }
-    if sync == Sync::Always {
+    if needs_disk {
         storage.sync()?;
     }
     let sync_micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -145,4 +153,34 @@ fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Re
         batches,
         sync_micros,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::SimulatedDisk;
+
+    use super::*;
+
+    fn syncs_of(sync: Sync, needs_disk: &[bool]) -> u64 {
+        let mut disk = SimulatedDisk::new(1);
+        let batch = |needs_disk: &bool| Batch {
+            ticket: DiskTicket(1),
+            writes: vec![],
+            needs_disk: *needs_disk,
+        };
+        let mut waiting: Vec<_> = needs_disk.iter().map(batch).collect();
+        commit(&mut disk, sync, &mut waiting).unwrap();
+        disk.syncs()
+    }
+
+    #[test]
+    fn one_sync_serves_all_that_wait() {
+        assert_eq!(syncs_of(Sync::Always, &[false, false, true, false]), 1);
+    }
+
+    #[test]
+    fn with_memory_durability_only_what_asks_for_the_disk_is_synced() {
+        assert_eq!(syncs_of(Sync::AtStop, &[false, false]), 0);
+        assert_eq!(syncs_of(Sync::AtStop, &[false, true]), 1);
+    }
 }

@@ -4,11 +4,11 @@
 //! tasks that were ready have run: then the node is flushed (one log entry, one batch of records for everything that
 //! came in the turn), and each socket that got something is written to once.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use broker::{Action, ConnectionId, DiskTicket, Event, Node, OutgoingPublish};
+use broker::{Action, ConnectionId, Event, Node, OutgoingPublish};
 use bytes::BytesMut;
 use protocol::Packet;
 use tokio::sync::{Notify, mpsc};
@@ -43,8 +43,6 @@ pub(crate) struct Driver {
     pub(crate) observed: RefCell<Observed>,
     clock: Clock,
     turn_ends: Notify,
-    /// Memory durability: the last batch that was handed to the disk thread.
-    handed_over: Cell<Option<DiskTicket>>,
 }
 
 /// What the driver must know of the configuration.
@@ -53,8 +51,6 @@ pub(crate) struct DriverSettings {
     pub(crate) packet_size_max: u32,
     pub(crate) outbound_bytes_max: usize,
     pub(crate) connections_max: usize,
-    /// Batches count as durable when they are handed to the disk thread.
-    pub(crate) is_memory_durable: bool,
 }
 
 /// What the driver waits for besides sockets.
@@ -86,7 +82,6 @@ impl Driver {
             observed: RefCell::default(),
             clock: Clock::new(),
             turn_ends: Notify::new(),
-            handed_over: Cell::new(None),
         }
     }
 
@@ -151,10 +146,6 @@ impl Driver {
     pub(crate) fn end_turn(self: &Rc<Self>) {
         self.encoder.borrow_mut().forget();
         self.step_quietly(Event::Flush);
-        while let Some(ticket) = self.handed_over.take() {
-            self.step_quietly(Event::Durable { ticket });
-            self.step_quietly(Event::Flush);
-        }
         loop {
             let mut dirty = self.dirty.take();
             if dirty.is_empty() {
@@ -253,9 +244,7 @@ impl Driver {
                 observed.sync_latency.record(sync_micros);
                 observed.batches_synced += batches;
                 drop(observed);
-                if !self.settings.is_memory_durable {
-                    self.step_quietly(Event::Durable { ticket });
-                }
+                self.step_quietly(Event::Durable { ticket });
                 Ok(())
             }
             DiskEvent::Failed(fault) => Err(fault),
@@ -297,11 +286,13 @@ impl Driver {
         match action {
             Action::Send { connection, packet } => self.send(connection, &packet),
             Action::Publish { connection, publish } => self.publish(connection, &publish),
-            Action::Persist { ticket, writes } => {
-                let is_running = self.disk.persist(ticket, writes);
-                if is_running && self.settings.is_memory_durable {
-                    self.handed_over.set(Some(ticket));
-                }
+            Action::Persist {
+                ticket,
+                writes,
+                needs_disk,
+            } => {
+                // After a fault the thread takes nothing; its event stops the node.
+                self.disk.persist(ticket, writes, needs_disk);
             }
             Action::Speak {
                 connection,

@@ -118,7 +118,6 @@ fn start_driver(
         packet_size_max: config.limits.packet_size_max,
         outbound_bytes_max: config.limits.outbound_bytes_max as usize,
         connections_max: config.limits.connections_max as usize,
-        is_memory_durable: config.durability == Durability::Memory,
     };
     let driver = Rc::new(Driver::new(node, disk, snapshots, settings));
     driver.execute_all(actions);

@@ -299,7 +299,7 @@ impl Machine {
                     }
                 }
                 Action::ReportDrained { connection } => self.step(Event::Drained { connection }),
-                Action::Persist { ticket, writes } => self.writing.push_back((ticket, writes)),
+                Action::Persist { ticket, writes, .. } => self.writing.push_back((ticket, writes)),
                 Action::Snapshot { index, term, image } => self.snapshotting = Some((index, term, image)),
                 Action::Report(report) => self.reports.push(report),
                 Action::Resume { .. } | Action::Decided { .. } => {}

@@ -142,6 +142,7 @@ pub(crate) fn check(now: Now, asker: Asker<'_>, publish: Publish, choice: Dialec
         response_topic: publish.properties.response_topic.unwrap_or_default(),
         correlation_data: publish.properties.correlation_data.unwrap_or_default(),
         dialect: properties.dialect(choice),
+        needs_disk: properties.persist,
         verb: Verb::Unknown,
         read: None,
         expires_at: expires_in.map(|left| now.after(left)),
@@ -276,6 +277,7 @@ struct Properties<'a> {
     timestamp: Option<&'a str>,
     fencing: Option<&'a str>,
     version: Option<&'a str>,
+    persist: bool,
 }
 
 impl<'a> Properties<'a> {
@@ -284,12 +286,17 @@ impl<'a> Properties<'a> {
             timestamp: None,
             fencing: None,
             version: None,
+            persist: false,
         };
         for (name, value) in properties.iter() {
             let place = match name {
                 wire::TIMESTAMP => &mut found.timestamp,
                 wire::FENCING_TOKEN => &mut found.fencing,
                 wire::PROTOCOL_VERSION => &mut found.version,
+                wire::PERSIST => {
+                    found.persist = value == "true";
+                    continue;
+                }
                 _ => continue,
             };
             place.get_or_insert(value);

@@ -50,6 +50,8 @@ pub(crate) struct Pending {
     pub(crate) response_topic: Text,
     pub(crate) correlation_data: Bytes,
     pub(crate) dialect: Dialect,
+    /// `aio-persistence`: decided only when it is on disk, also with memory durability.
+    pub(crate) needs_disk: bool,
     pub(crate) verb: Verb,
     /// GET and SCAN: what to read when the barrier is passed.
     pub(crate) read: Option<Request>,
