@@ -11,6 +11,7 @@
 mod answers;
 mod backoff;
 mod connection;
+mod event;
 mod incoming;
 
 pub mod lock;
@@ -28,7 +29,7 @@ pub(crate) mod tests;
 mod timeouts;
 mod watches;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use protocol::hlc::HlcClock;
 use protocol::packet::{ConnAck, Connect, ConnectProperties, Packet, ProtocolVersion};
@@ -37,6 +38,7 @@ use protocol::{ReasonCode, Text};
 
 pub use self::backoff::BackoffLimits;
 pub use self::connection::{ConnectionState, LossCause};
+pub use self::event::{Action, Event, Now};
 pub use self::operation::TopicError;
 pub use self::operation::{
     DeliveryId, Item, Message, Operation, OperationError, OperationId, Outcome, StreamId,
@@ -54,83 +56,6 @@ use self::requests::Requests;
 use self::subscriptions::Subscriptions;
 use self::timeouts::Timeouts;
 use self::watches::Watches;
-
-/// The two times that a session needs to know.
-#[derive(Debug, Clone, Copy)]
-pub struct Now {
-    /// For timeouts.
-    pub instant: Instant,
-    /// For `__ts`: milliseconds since the Unix epoch.
-    pub wall: u64,
-}
-
-/// What happens to a session.
-#[derive(Debug)]
-pub enum Event {
-    /// Connect for the first time.
-    Start,
-    /// The transport that [`Action::Open`] asked for is there.
-    TransportOpened,
-    /// The transport failed, or could not be opened, or was closed by the other side.
-    TransportClosed,
-    /// A packet came.
-    Received(Packet),
-    /// Received bytes were no packet.
-    Malformed(ReasonCode),
-    /// The caller wants something.
-    Submit {
-        /// Names it.
-        operation: OperationId,
-        /// What.
-        request: Operation,
-        /// After this long it fails with `TimedOut`.
-        timeout: Duration,
-    },
-    /// The caller has what [`Action::Deliver`] gave it.
-    Taken(DeliveryId),
-    /// The caller wants the session to end.
-    Disconnect,
-    /// The deadline has come.
-    Timeout,
-}
-
-/// What the driver of a session has to do.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Open a transport, then report [`Event::TransportOpened`] or [`Event::TransportClosed`].
-    Open,
-    /// Close the transport once everything sent is written; nothing more from it is to be reported.
-    Close,
-    /// Send a packet.
-    Send(Packet),
-    /// Hand something to streams; report [`Event::Taken`] when all of them have it.
-    Deliver {
-        /// Names it.
-        delivery: DeliveryId,
-        /// At least one.
-        streams: Streams,
-        /// What they receive.
-        item: Item,
-    },
-    /// Tell a stream of a gap, after what was delivered to it before.
-    Gap(StreamId),
-    /// A stream will receive nothing any more.
-    EndStream {
-        /// Which.
-        stream: StreamId,
-        /// Why.
-        error: OperationError,
-    },
-    /// An operation has ended.
-    Complete {
-        /// Which.
-        operation: OperationId,
-        /// How.
-        result: Result<Outcome, OperationError>,
-    },
-    /// For the caller to show.
-    StateChanged(ConnectionState),
-}
 
 /// One MQTT 5 session of a client; see the module.
 #[derive(Debug)]

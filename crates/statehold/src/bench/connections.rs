@@ -159,17 +159,22 @@ async fn one_thread(plan: Plan, progress: Arc<Progress>) -> anyhow::Result<Tally
 
 async fn open(plan: &Plan, number: u32) -> anyhow::Result<Wire> {
     let client_id = format!("bench-{:x}-{number}", plan.run);
-    let source = plan.target.is_loopback().then(|| source(number));
+    let source = if plan.target.is_loopback() {
+        source(number)
+    } else {
+        None
+    };
     let mut wire = Wire::connect(&plan.target, &client_id, source).await?;
     wire.subscribe(&format!("bench/idle/{number}"), QoS::AtLeastOnce)
         .await?;
     Ok(wire)
 }
 
-/// One address has about 28,000 ports to connect from; the loopback network has 16 million addresses.
-fn source(number: u32) -> IpAddr {
+/// One address has about 28,000 ports to connect from; the loopback network has 16 million addresses. The system
+/// chooses for the first ones.
+fn source(number: u32) -> Option<IpAddr> {
     let host = u8::try_from(number / CONNECTIONS_PER_ADDRESS % 250 + 1).unwrap_or(1);
-    IpAddr::V4(Ipv4Addr::new(127, 0, 0, host))
+    (host > 1).then_some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, host)))
 }
 
 fn raise_open_files(connections: u32) -> anyhow::Result<()> {

@@ -86,6 +86,8 @@ impl Wire {
             TcpSocket::new_v6()?
         };
         if let Some(source) = source {
+            // Else ports that closed connections still hold could not be used.
+            socket.set_reuseaddr(true)?;
             socket.bind(SocketAddr::new(source, 0))?;
         }
         let stream = socket
