@@ -9,10 +9,11 @@ use protocol::{Packet, ReasonCode, Text};
 use crate::connection::Connection;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::{Delivery, Message};
-use crate::node::{Action, Node, Waiter};
+use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
 use crate::session::{AckError, Change, DropCause, Dropped, Outgoing, PushOutcome};
+use crate::waiting::Waiter;
 
 /// A message on its way to a connection.
 #[derive(Debug)]

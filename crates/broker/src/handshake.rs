@@ -8,13 +8,14 @@ use protocol::{Packet, ReasonCode, Text};
 
 use crate::connection::Stage;
 use crate::ids::{ConnectionId, SessionKey};
-use crate::node::{Action, Node, TimerKey, Waiter};
+use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::records;
 use crate::report::Report;
 use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry};
 use crate::topic_alias;
+use crate::waiting::Waiter;
 use crate::will;
 
 /// A CONNECT that is not accepted.

@@ -29,6 +29,7 @@ mod subscribing;
 pub mod subscriptions;
 pub mod timers;
 pub mod topic_alias;
+mod waiting;
 pub mod will;
 
 pub use crate::commits::DiskTicket;

@@ -14,20 +14,20 @@ use protocol::packet::{DecodeError, ProtocolVersion};
 use store::Image;
 
 use crate::acks::{AckSequence, Acknowledgement};
-use crate::commits::{Commits, Committed, DiskTicket, WriteMark};
+use crate::commits::{Commits, DiskTicket, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::counters::{Counters, Gauges};
 use crate::delivery::{OutgoingPublish, StoredValue};
-use crate::ids::{ConnectionId, SessionKey, SessionNumber};
+use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::now::Now;
 use crate::report::Report;
 use crate::retained::Retained;
-use crate::session::Written;
 use crate::sessions::Sessions;
 use crate::state_store_service::{Output, StateStoreService, Verb};
 use crate::subscriptions::Subscriptions;
 use crate::timers::Timers;
+use crate::waiting::Waiter;
 use crate::will::{self, PendingWills};
 
 /// What happened.
@@ -161,33 +161,6 @@ pub struct NodeConfig {
     pub limits: Limits,
     /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
     pub seed: u64,
-}
-
-/// Who waits for the disk.
-#[derive(Debug)]
-pub(crate) enum Waiter {
-    /// A received PUBLISH whose effects are in the batch.
-    Ack {
-        connection: ConnectionId,
-        sequence: AckSequence,
-        acknowledgement: Acknowledgement,
-    },
-    /// A CONNECT whose session is in the batch.
-    Connack {
-        connection: ConnectionId,
-        packet: Packet,
-    },
-    /// A session that may send more when its records are in place.
-    Records {
-        session: SessionKey,
-        number: SessionNumber,
-        written: Written,
-    },
-    /// Anything else for one connection.
-    Act {
-        connection: ConnectionId,
-        action: Action,
-    },
 }
 
 /// What a timer is for.
@@ -372,68 +345,6 @@ impl Node {
         connection.send_budget = self.config.limits.outbound_bytes_max as usize;
         if let Some(key) = connection.session() {
             self.pump(now, key, actions);
-        }
-    }
-
-    fn durable(&mut self, now: Now, ticket: DiskTicket, actions: &mut Vec<Action>) {
-        while let Some(committed) = self.commits.durable(ticket) {
-            match committed {
-                Committed::Records(waiters) => {
-                    for waiter in waiters {
-                        self.release(now, waiter, actions);
-                    }
-                }
-                Committed::Log(ticket) => {
-                    self.with_service(now, actions, |service, outputs| {
-                        service.persisted(now, ticket, outputs);
-                    });
-                }
-            }
-        }
-    }
-
-    /// Lets `waiter` go on when what this step has written is durable: at once if it has written nothing.
-    pub(crate) fn after_own_writes(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
-        if let Some(waiter) = self.commits.wait_since(self.step_began, waiter) {
-            self.release(now, waiter, actions);
-        }
-    }
-
-    /// Lets `waiter` go on when everything written so far is durable.
-    pub(crate) fn after_commit(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
-        if let Some(waiter) = self.commits.wait(waiter) {
-            self.release(now, waiter, actions);
-        }
-    }
-
-    fn release(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
-        match waiter {
-            Waiter::Ack {
-                connection,
-                sequence,
-                acknowledgement,
-            } => {
-                self.acknowledge(connection, sequence, acknowledgement, actions);
-            }
-            Waiter::Connack { connection, packet } => self.accepted(now, connection, packet, actions),
-            Waiter::Records {
-                session,
-                number,
-                written,
-            } => {
-                let Some(entry) = self.sessions.get_mut(session) else {
-                    return;
-                };
-                if entry.session.number == number {
-                    entry.session.persisted(written);
-                    self.pump(now, session, actions);
-                }
-            }
-            Waiter::Act { connection, action } => {
-                if self.connections.get(connection).is_some() {
-                    actions.push(action);
-                }
-            }
         }
     }
 

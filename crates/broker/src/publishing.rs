@@ -10,10 +10,11 @@ use smallvec::SmallVec;
 use crate::acks::Acknowledgement;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::{Delivery, Message};
-use crate::node::{Action, Node, Waiter};
+use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
 use crate::report::Report;
+use crate::waiting::Waiter;
 
 /// Whether persistent sessions keep a message over a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,11 @@ use protocol::{Packet, ReasonCode, TopicFilter};
 
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Delivery;
-use crate::node::{Action, Node, Waiter};
+use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
 use crate::subscriptions::Subscription;
+use crate::waiting::Waiter;
 
 /// A subscription that was made and whose retained messages are due.
 struct Made {
