@@ -30,31 +30,20 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+// Without words of their own here: the help of each is at its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a server
     Serve(Serve),
-    /// Check a configuration file, or describe one
     Config(ConfigCommand),
-    /// Set a key
     Set(Set),
-    /// Write the value of a key to stdout
     Get(Get),
-    /// Delete a key
     Del(Del),
-    /// Delete a key if it has a given value
     Vdel(Vdel),
-    /// List the keys that match a pattern
     Scan(Scan),
-    /// Report every change of a key
     Watch(Watch),
-    /// Run a command while holding a lock
     Lock(Lock),
-    /// Publish a message
     Pub(Publish),
-    /// Receive messages
     Sub(Subscribe),
-    /// Measure a server
     Bench(Bench),
 }
 
@@ -134,6 +123,28 @@ mod tests {
             count += 1;
         }
         assert!(count > 15, "{count}");
+    }
+
+    #[test]
+    fn each_command_explains_itself_and_shows_examples_where_there_is_a_choice() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli
+            .get_subcommands()
+            .filter(|command| command.get_name() != "help")
+        {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+        let lock = cli
+            .find_subcommand("lock")
+            .expect("there is lock")
+            .clone()
+            .render_long_help()
+            .to_string();
+        assert!(
+            lock.contains("exit code is 6") && lock.contains("Examples:"),
+            "{lock}"
+        );
     }
 
     #[test]

@@ -46,11 +46,11 @@ pub(crate) struct Lock {
     /// How long the command may take to end after SIGTERM when the lock is lost
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration::parse)]
     grace: Duration,
-    #[command(flatten)]
-    server: ServerArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// The command that runs under the lock.

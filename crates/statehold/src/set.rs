@@ -32,7 +32,7 @@ pub(crate) struct Set {
     #[arg(long, group = "condition", value_name = "OLD")]
     if_value: Option<String>,
     /// Delete the key after this long
-    #[arg(long, visible_alias = "px", value_name = "TIME", value_parser = duration::parse_positive)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     expires_in: Option<Duration>,
     /// The fencing token: from now on the key takes no write with an older one
     #[arg(long, visible_alias = "ft", value_name = "VERSION", value_parser = get::parse_version)]
