@@ -59,8 +59,8 @@ pub enum Durability {
     /// Synced to disk: what was acknowledged survives a power cut.
     #[default]
     Disk,
-    /// On its way to disk and not waited for: a stop in order loses nothing, but a crash of the process or the machine loses
-    /// what was acknowledged in the last moments before it.
+    /// Given to the operating system and not synced: what was acknowledged survives the end of the process, but not of the
+    /// machine. A SET with the user property `aio-persistence` = `true` is synced all the same.
     Memory,
 }
 

@@ -146,6 +146,8 @@ fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Re
     }
     if needs_disk {
         storage.sync()?;
+    } else {
+        storage.flush()?;
     }
     let sync_micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     Ok(DiskEvent::Durable {

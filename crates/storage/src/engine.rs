@@ -124,6 +124,13 @@ impl Storage for Engine {
         batch.commit().map_err(|error| self.fail(Doing::Writing, error))
     }
 
+    fn flush(&mut self) -> Result<(), Fault> {
+        self.check()?;
+        self.database
+            .persist(PersistMode::Buffer)
+            .map_err(|error| self.fail(Doing::Writing, error))
+    }
+
     fn sync(&mut self) -> Result<(), Fault> {
         self.check()?;
         self.database

@@ -12,12 +12,15 @@ pub type Visit<'a> = dyn FnMut(&[u8], Bytes) -> ControlFlow<()> + 'a;
 
 /// Ordered keys and values in several keyspaces, with atomic batches.
 ///
-/// After a failed `write` or `sync` it is not known what is durable, so each later `write` and `sync` returns the same
+/// After a failed `write`, `flush` or `sync` it is not known what is durable, so each later one returns the same
 /// fault: the node must stop, and find out at the next start.
 pub trait Storage: Send {
     /// Makes one atomic batch visible: after a crash all of it is there, or nothing. Durable only after [`Storage::sync`];
     /// batches become durable in the order in which they were written.
     fn write(&mut self, writes: &[Write]) -> Result<(), Fault>;
+
+    /// Hands everything written so far to the operating system: it survives the end of the process, not of the machine.
+    fn flush(&mut self) -> Result<(), Fault>;
 
     /// Makes everything written so far durable.
     fn sync(&mut self) -> Result<(), Fault>;

@@ -83,6 +83,22 @@ fn what_was_synced_survives_a_kill() {
 }
 
 #[test]
+fn what_was_flushed_survives_a_kill_and_what_was_only_written_does_not() {
+    let dir = TempDir::new().unwrap();
+    let mut engine = Engine::open(dir.path()).unwrap();
+    let found = |dir: &TempDir| {
+        let killed = after_kill(dir.path());
+        content(&Engine::open(killed.path()).unwrap(), Keyspace::Retained).len()
+    };
+    engine.write(&[put(Keyspace::Retained, "a", "flushed")]).unwrap();
+    engine.flush().unwrap();
+    engine.write(&[put(Keyspace::Retained, "b", "written")]).unwrap();
+    assert_eq!(found(&dir), 1);
+    engine.flush().unwrap();
+    assert_eq!(found(&dir), 2);
+}
+
+#[test]
 fn a_batch_that_was_cut_off_is_not_there_at_all() {
     let dir = TempDir::new().unwrap();
     let mut engine = Engine::open(dir.path()).unwrap();
