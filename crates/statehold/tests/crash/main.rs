@@ -164,7 +164,7 @@ fn a_lost_round_is_noticed() {
     let address = server.mqtt();
     noticed("keys", &mut || store::check(&mut load.stores, address).unwrap());
     noticed("retained messages", &mut || {
-        load.retained[0].check(address).unwrap()
+        load.retained[0].check(address).unwrap();
     });
     noticed("messages", &mut || load.queues[4].check(address).unwrap());
 }
