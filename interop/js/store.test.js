@@ -17,7 +17,7 @@ const hex = (bytes) => Buffer.from(bytes).toString("hex").toUpperCase();
 const resp = (...words) =>
   Buffer.concat([
     Buffer.from(`*${words.length}\r\n`),
-    ...words.map((word) => Buffer.concat([Buffer.from(`$${Buffer.byteLength(word)}\r\n`), Buffer.from(word), Buffer.from("\r\n")])),
+    ...words.map((word) => Buffer.from(`$${Buffer.byteLength(word)}\r\n${word}\r\n`)),
   ]);
 
 class Store {

@@ -10,7 +10,7 @@ mod mutations;
 mod packets;
 mod requests;
 mod state;
-#[path = "../support/mod.rs"]
+#[path = "../support/support.rs"]
 mod support;
 
 use std::io;

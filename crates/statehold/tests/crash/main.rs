@@ -18,7 +18,7 @@ mod queue;
 mod retained;
 mod store;
 mod subscriptions;
-#[path = "../support/mod.rs"]
+#[path = "../support/support.rs"]
 mod support;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
