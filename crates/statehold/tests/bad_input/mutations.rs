@@ -1,6 +1,7 @@
 //! Random damage to valid packets of every type.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::Ipv4Addr;
 use std::thread;
 
 use bytes::{Bytes, BytesMut};
@@ -79,8 +80,10 @@ fn damaged_packets_of_every_type_do_no_harm() {
                 let packet = &packet;
                 scope.spawn(move || {
                     let mut random = SmallRng::seed_from_u64(seed ^ (number * THREADS + part));
+                    // No address sees more connections than it has ports.
+                    let source = Ipv4Addr::new(127, 1, number as u8, part as u8 + 1);
                     for _ in 0..MUTATIONS / THREADS as u32 {
-                        check(server, &mut random, packet);
+                        check(server, source, &mut random, packet);
                     }
                 });
             }
@@ -98,7 +101,7 @@ fn damaged_packets_of_every_type_do_no_harm() {
 }
 
 /// Sends a CONNECT, one damaged packet and the end of the stream, and takes what comes back.
-fn check(server: &Server, random: &mut SmallRng, packet: &Packet) {
+fn check(server: &Server, source: Ipv4Addr, random: &mut SmallRng, packet: &Packet) {
     let mut valid = BytesMut::new();
     encode(packet, ProtocolVersion::V5, u32::MAX, &mut valid).unwrap();
     let damaged = mutate(random, &valid);
@@ -110,7 +113,7 @@ fn check(server: &Server, random: &mut SmallRng, packet: &Packet) {
     }
     stream.extend_from_slice(&damaged);
 
-    let mut wire = Wire::open(server.mqtt()).unwrap();
+    let mut wire = Wire::open_from(source, server.mqtt()).unwrap();
     // The server may close before all is sent.
     let _ = wire.send_bytes(&stream);
     let _ = wire.finish_sending();

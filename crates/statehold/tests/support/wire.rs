@@ -1,7 +1,7 @@
 //! A blocking connection that speaks MQTT packets, or bytes that are none.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +11,7 @@ use client::protocol::packet::{
 };
 use client::protocol::properties::{MessageProperties, UserProperties};
 use client::protocol::{ReasonCode, Text, state_store};
+use socket2::{Domain, Socket, Type};
 
 /// No answer takes this long. A server that does not answer is found out by it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -30,7 +31,21 @@ pub(crate) struct Wire {
 impl Wire {
     /// Opens a connection and says nothing yet.
     pub(crate) fn open(server: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(server)?;
+        Self::over(TcpStream::connect(server)?)
+    }
+
+    /// The same from an address of one's own.
+    ///
+    /// Who closes first keeps the port of the connection for a minute. Tests that open more connections than
+    /// there are ports take other addresses than 127.0.0.1, so that everybody else still finds a free one.
+    pub(crate) fn open_from(source: Ipv4Addr, server: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((source, 0)).into())?;
+        socket.connect(&server.into())?;
+        Self::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
