@@ -45,7 +45,9 @@ fn a_subscriber_with_a_name_gets_what_came_while_the_server_was_away() {
     assert_eq!(sub.line(), "yes");
     let server = server.restart();
     server.run(&["pub", "t/1", "after"]).expect(0);
-    assert_eq!(sub.line(), "after");
+    // At QoS 1 a message that was acknowledged shortly before the end may come once more.
+    let first_other = std::iter::repeat_with(|| sub.line()).find(|line| line != "yes");
+    assert_eq!(first_other.as_deref(), Some("after"));
 }
 
 #[test]
