@@ -4,7 +4,8 @@
 //! data/            mode 0700
 //!   LOCK           locked while a process uses the directory; its content does not matter
 //!   FORMAT         "statehold data format 1\n"
-//!   engine/        the embedded database: all keyspaces
+//!   wal/           the write-ahead log: what was written last, and all log entries
+//!   engine/        the embedded database: tables of all other keyspaces
 //!   snapshots/     one file per group and snapshot
 //! ```
 //!
@@ -16,6 +17,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::WalError;
 use crate::fault::{Doing, Fault};
 
 /// Why a data directory was not opened. Nothing in it was changed.
@@ -39,6 +41,12 @@ pub enum OpenError {
     /// The path cannot be used.
     #[error("the data directory {} cannot be opened: {source}", dir.display())]
     Io { dir: PathBuf, source: io::Error },
+    /// The write-ahead log in it cannot be used.
+    #[error(transparent)]
+    Wal(#[from] WalError),
+    /// There is a log, and no engine for it.
+    #[error("the engine is missing: {} holds a write-ahead log and no directory engine", dir.display())]
+    EngineMissing { dir: PathBuf },
     /// The engine in it could not be opened.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -98,6 +106,11 @@ impl DataDir {
         self.path.join("engine.unfinished")
     }
 
+    /// Where the write-ahead log lies.
+    pub fn wal(&self) -> PathBuf {
+        self.path.join("wal")
+    }
+
     /// Where snapshots lie.
     pub fn snapshots(&self) -> PathBuf {
         self.path.join("snapshots")
@@ -122,7 +135,7 @@ impl DataDir {
     }
 
     fn write_format(&self, made: bool) -> Result<(), OpenError> {
-        if self.engine().exists() || self.snapshots().exists() {
+        if self.engine().exists() || self.wal().exists() || self.snapshots().exists() {
             return Err(OpenError::FormatMissing {
                 dir: self.path.clone(),
             });

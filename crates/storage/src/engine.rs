@@ -1,75 +1,126 @@
-//! [`Storage`] on disk: an embedded log-structured database, one keyspace of it for each of ours.
+//! [`Storage`] on disk: a write-ahead log in front, sorted tables behind.
 //!
-//! All keyspaces share one journal, so one sync makes a batch durable that touches several, and one sync serves all
-//! batches before it. Values go to the journal and to memory; a background thread writes memory to sorted tables and then
-//! drops the journal.
+//! Every batch goes to the log ([`crate::wal`]) and to memory. One sync of the log makes durable all batches before it. At a
+//! checkpoint (when a segment of the log is full, when there are many changes in memory, and when the engine is closed) a
+//! thread beside the commits moves the changes to tables; then the log before it is not needed any more. At a start the
+//! log after the last checkpoint is read into memory again. Nothing reaches a table before it is durable in the log.
+//!
+//! Entries of replicated logs lie in the log only, until they are removed.
 
-mod batch;
+mod changes;
+mod checkpoint;
+mod log_view;
+mod tables;
 
-use std::fs;
-use std::panic;
+use std::cell::OnceCell;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use bytes::Bytes;
 use cluster::{Keyspace, Write};
-use fjall::config::BlockSizePolicy;
-use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
-use crate::data_dir::{self, DataDir, OpenError};
+use self::changes::Pending;
+use self::checkpoint::Checkpointer;
+use self::log_view::LogView;
+use self::tables::Tables;
+use crate::data_dir::{DataDir, OpenError};
 use crate::fault::{Doing, Fault};
+use crate::wal::{Content, SegmentSizes, Wal};
 use crate::{Storage, Visit};
 
-/// Memory for blocks of tables that were read. What is hot lives in the broker's own memory, so little is read twice.
-const CACHE_BYTES: u64 = 8 << 20;
+/// How large files and memory may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Bytes of a segment of the write-ahead log.
+    pub segment_bytes: u64,
+    /// Bytes of the first segment when no file is there that can be used again: it is filled with zeros while the start
+    /// waits. The following ones are larger.
+    pub first_segment_bytes: u64,
+    /// Memory for changes after which they are moved to tables. Commits wait when there is four times as much.
+    pub changes_bytes_max: usize,
+}
 
-/// Log entries in memory before they go to a table. A larger one means fewer, larger flushes, each of which takes the
-/// journal for the length of a sync; with the journals it bounds how much is read at a start.
-const LOG_MEMORY_BYTES: u64 = 64 << 20;
+impl Default for EngineConfig {
+    fn default() -> EngineConfig {
+        EngineConfig {
+            segment_bytes: 64 << 20,
+            first_segment_bytes: 4 << 20,
+            changes_bytes_max: 16 << 20,
+        }
+    }
+}
 
-/// The same for each other keyspace.
-const KEYSPACE_MEMORY_BYTES: u64 = 16 << 20;
-
-/// Journals on disk before keyspaces that hold up their removal are flushed.
-const JOURNAL_BYTES_MAX: u64 = 512 << 20;
-
-/// Threads that flush and compact.
-const WORKER_THREADS: usize = 2;
-
-/// Free space below which a fault that does not say its cause is taken for a full disk.
-const NEARLY_FULL_BYTES: u64 = 1 << 20;
+/// Commits wait for a checkpoint when there are so many times more changes than after which one begins.
+const CHANGES_EXCESS: usize = 4;
 
 /// Durable keyspaces in a data directory.
+#[derive(Debug)]
 pub struct Engine {
-    database: Database,
-    keyspaces: Vec<fjall::Keyspace>,
+    wal: Wal,
+    pending: Pending,
+    tables: Tables,
+    checkpointer: Checkpointer,
+    /// Log entries, as long as nobody has written any since they were read.
+    log: OnceCell<LogView>,
+    config: EngineConfig,
     /// The first failure of a write or sync.
     fault: Option<Fault>,
     dir: DataDir,
 }
 
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine")
-            .field("dir", &self.dir.path())
-            .field("fault", &self.fault)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Engine {
     /// Opens the data directory `dir`, and makes it if it is not there. Locks it for this process.
     pub fn open(dir: &Path) -> Result<Engine, OpenError> {
+        Engine::open_with(dir, EngineConfig::default())
+    }
+
+    /// The same with sizes other than the usual ones.
+    pub fn open_with(dir: &Path, config: EngineConfig) -> Result<Engine, OpenError> {
         let dir = DataDir::open(dir)?;
+        let sizes = SegmentSizes {
+            whole: config.segment_bytes,
+            first: config.first_segment_bytes.min(config.segment_bytes),
+        };
         if !dir.engine().exists() {
-            make_engine(&dir)?;
+            // The log first: where there is an engine, a log is missing only if it was lost.
+            let is_new =
+                Wal::make(&dir.wal(), sizes).map_err(|error| Fault::from_io(Doing::Opening, error))?;
+            if !is_new {
+                let dir = dir.path().to_owned();
+                return Err(OpenError::EngineMissing { dir });
+            }
+            Tables::make(&dir)?;
         }
-        let (database, keyspaces) = open_checked(&dir)?;
-        Ok(Engine {
-            database,
-            keyspaces,
+        let tables = Tables::open(&dir)?;
+        let mut pending = Pending::default();
+        let mut log = LogView::default();
+        let wal = Wal::open(&dir.wal(), sizes, &mut |sequence, content| {
+            match content {
+                Content::Batch(writes) => {
+                    for write in &writes {
+                        log.note(write);
+                        replay(&mut pending, &tables, sequence, write)?;
+                    }
+                }
+                Content::Checkpoint { through } => pending.forget_through(through),
+            }
+            Ok(())
+        })?;
+        let checkpointer =
+            Checkpointer::start(tables.clone()).map_err(|error| Fault::from_io(Doing::Opening, error))?;
+        let mut engine = Engine {
+            wal,
+            pending,
+            tables,
+            checkpointer,
+            log: OnceCell::from(log),
+            config,
             fault: None,
             dir,
-        })
+        };
+        // From here on it is known which keys tables cannot have, see `Pending::remove_once`.
+        engine.begin_checkpoint();
+        Ok(engine)
     }
 
     /// The data directory.
@@ -77,72 +128,156 @@ impl Engine {
         &self.dir
     }
 
-    /// Bytes of journals and tables on disk.
+    /// Bytes of the log and of tables on disk.
     pub fn disk_bytes(&self) -> Result<u64, Fault> {
-        self.database
-            .disk_space()
-            .map_err(|error| Fault::from_engine(Doing::Reading, error))
+        let wal = self
+            .wal
+            .disk_bytes()
+            .map_err(|error| Fault::from_io(Doing::Reading, error))?;
+        Ok(wal + self.tables.disk_bytes()?)
     }
 
-    fn keyspace(&self, keyspace: Keyspace) -> &fjall::Keyspace {
-        let position = Keyspace::ALL
-            .iter()
-            .position(|known| *known == keyspace)
-            .expect("ALL holds all keyspaces");
-        &self.keyspaces[position]
-    }
-
-    fn check(&self) -> Result<(), Fault> {
-        self.fault.clone().map_or(Ok(()), Err)
-    }
-
-    /// Remembers a failure, so that nothing is written after it.
-    fn fail(&mut self, doing: Doing, error: fjall::Error) -> Fault {
-        let fault = self.explain(doing, error);
-        self.fault = Some(fault.clone());
-        fault
-    }
-
-    /// The engine does not say why a flush in the background failed; mostly the disk is full.
-    fn explain(&self, doing: Doing, error: fjall::Error) -> Fault {
-        let fault = Fault::from_engine(doing, error);
-        match fault {
-            Fault::Engine { doing, .. }
-                if free_bytes(self.dir.path()).is_some_and(|free| free < NEARLY_FULL_BYTES) =>
-            {
-                Fault::DiskFull { doing }
+    /// Moves everything to tables and waits for it: the next start then has nothing to do again. Also done when the engine
+    /// is dropped.
+    pub fn checkpoint(&mut self) -> Result<(), Fault> {
+        self.guarded(|engine| {
+            engine.end_checkpoint(true)?;
+            engine.wal.sync()?;
+            if engine.wal.ends_with_checkpoint() {
+                return Ok(());
             }
-            fault => fault,
+            if engine.begin_checkpoint() {
+                engine.end_checkpoint(true)?;
+            } else {
+                engine.wal.note_checkpoint(engine.wal.last())?;
+            }
+            engine.wal.sync()
+        })
+    }
+
+    /// Waits until changes that are being moved to tables are there, and notes it.
+    pub fn wait_for_checkpoint(&mut self) -> Result<(), Fault> {
+        self.guarded(|engine| engine.end_checkpoint(true))
+    }
+
+    /// Does nothing after a failure, and remembers one.
+    fn guarded(&mut self, work: impl FnOnce(&mut Engine) -> Result<(), Fault>) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
         }
+        work(self).inspect_err(|fault| self.fault = Some(fault.clone()))
+    }
+
+    fn sync_and_maintain(&mut self) -> Result<(), Fault> {
+        let must_wait = self.pending.active_bytes() > CHANGES_EXCESS * self.config.changes_bytes_max;
+        self.end_checkpoint(must_wait)?;
+        self.wal.sync()?;
+        if self.is_checkpoint_due() && !self.checkpointer.is_busy() && !self.begin_checkpoint() {
+            self.wal.note_checkpoint(self.wal.last())?;
+        }
+        Ok(())
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        let full = self.wal.last_of_full();
+        self.pending.active_bytes() > self.config.changes_bytes_max
+            || full.is_some_and(|last| last > self.wal.checkpoint())
+    }
+
+    /// Begins to move all changes, which are durable in the log. False if there are none.
+    fn begin_checkpoint(&mut self) -> bool {
+        assert!(self.wal.is_synced(), "tables hold only what is durable");
+        let Some(changes) = self.pending.freeze() else {
+            return false;
+        };
+        self.checkpointer.begin(changes, self.wal.last());
+        true
+    }
+
+    /// Notes in the log that a checkpoint has ended, if one has, or `must_wait` for it.
+    fn end_checkpoint(&mut self, must_wait: bool) -> Result<(), Fault> {
+        let ended = if must_wait && self.checkpointer.is_busy() {
+            Some(self.checkpointer.wait()?)
+        } else {
+            self.checkpointer.ended()?
+        };
+        if let Some(through) = ended {
+            self.pending.moved();
+            self.wal.note_checkpoint(through)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, writes: &[Write]) -> Result<(), Fault> {
+        self.wal.append(writes)?;
+        let sequence = self.wal.last();
+        for write in writes {
+            match write {
+                Write::RemoveOnce { keyspace, key } if *keyspace != Keyspace::Log => {
+                    self.pending.remove_once(sequence, *keyspace, key.clone());
+                }
+                Write::RemoveRangeOnce { keyspace, from, to } if *keyspace != Keyspace::Log => {
+                    for key in keys(&self.pending, &self.tables, *keyspace, from, to)? {
+                        self.pending.remove_once(sequence, *keyspace, key);
+                    }
+                }
+                write => replay(&mut self.pending, &self.tables, sequence, write)?,
+            }
+            if log_view::is_of_log(write) {
+                self.log.take();
+            }
+        }
+        // Nobody has asked for a sync for very long.
+        if self.pending.active_bytes() > CHANGES_EXCESS * self.config.changes_bytes_max {
+            self.sync_and_maintain()?;
+        }
+        Ok(())
+    }
+
+    /// Log entries as they are now. Reading them means to read the whole log; it is remembered until the next is written.
+    fn log(&self) -> Result<&LogView, Fault> {
+        if let Some(log) = self.log.get() {
+            return Ok(log);
+        }
+        let mut log = LogView::default();
+        self.wal.read(&mut |_, content| {
+            if let Content::Batch(writes) = content {
+                writes.iter().for_each(|write| log.note(write));
+            }
+            Ok(())
+        })?;
+        Ok(self.log.get_or_init(|| log))
     }
 }
 
 impl Storage for Engine {
     fn write(&mut self, writes: &[Write]) -> Result<(), Fault> {
-        self.check()?;
-        let batch = batch::collect(self, writes)?;
-        batch.commit().map_err(|error| self.fail(Doing::Writing, error))
-    }
-
-    fn flush(&mut self) -> Result<(), Fault> {
-        self.check()?;
-        self.database
-            .persist(PersistMode::Buffer)
-            .map_err(|error| self.fail(Doing::Writing, error))
+        self.guarded(|engine| engine.append(writes))
     }
 
     fn sync(&mut self) -> Result<(), Fault> {
-        self.check()?;
-        self.database
-            .persist(PersistMode::SyncData)
-            .map_err(|error| self.fail(Doing::Syncing, error))
+        self.guarded(Engine::sync_and_maintain)
+    }
+
+    fn flush(&mut self) -> Result<(), Fault> {
+        self.guarded(|engine| {
+            engine.wal.hand_over()?;
+            // Only what is durable may leave memory or the log.
+            if engine.wal.has_unsynced_segment() || engine.is_checkpoint_due() {
+                engine.sync_and_maintain()?;
+            }
+            Ok(())
+        })
     }
 
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, Fault> {
-        let value = self.keyspace(keyspace).get(key);
-        Ok(value
-            .map_err(|error| self.explain(Doing::Reading, error))?
-            .map(Bytes::from))
+        if keyspace == Keyspace::Log {
+            return Ok(self.log()?.get(key));
+        }
+        match self.pending.get(keyspace, key) {
+            Some(change) => Ok(change.value.clone()),
+            None => self.tables.get(keyspace, key),
+        }
     }
 
     fn scan_range(
@@ -155,101 +290,92 @@ impl Storage for Engine {
         if to.is_some_and(|to| to <= from) {
             return Ok(());
         }
-        let keyspace = self.keyspace(keyspace);
-        let range = match to {
-            Some(to) => keyspace.range(from..to),
-            None => keyspace.range(from..),
-        };
-        for item in range {
-            let (key, value) = item
-                .into_inner()
-                .map_err(|error| self.explain(Doing::Reading, error))?;
-            if visit(&key, Bytes::from(value)).is_break() {
-                break;
+        if keyspace == Keyspace::Log {
+            self.log()?.visit(from, to, visit);
+            return Ok(());
+        }
+        visit_merged(&self.pending, &self.tables, keyspace, (from, to), visit)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // Whoever must know that the last batches are durable has called `sync`.
+            let _ = self.checkpoint();
+        }
+    }
+}
+
+/// Applies a write, knowing nothing about what tables have: they may be ahead of it after a crash.
+fn replay(pending: &mut Pending, tables: &Tables, sequence: u64, write: &Write) -> Result<(), Fault> {
+    if log_view::is_of_log(write) {
+        return Ok(());
+    }
+    match write {
+        Write::Put { keyspace, key, value } => {
+            pending.put(sequence, *keyspace, key.clone(), value.clone());
+        }
+        Write::Remove { keyspace, key } | Write::RemoveOnce { keyspace, key } => {
+            pending.remove(sequence, *keyspace, key.clone());
+        }
+        Write::RemoveRange { keyspace, from, to } | Write::RemoveRangeOnce { keyspace, from, to } => {
+            for key in keys(pending, tables, *keyspace, from, to)? {
+                pending.remove(sequence, *keyspace, key);
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// Makes the engine beside its place and moves it there when it is complete, so that a crash meanwhile leaves nothing
-/// that looks like an engine.
-fn make_engine(dir: &DataDir) -> Result<(), OpenError> {
-    let unfinished = dir.engine_unfinished();
-    if unfinished.exists() {
-        // Nothing was ever written to it: it is opened only after it was moved.
-        fs::remove_dir_all(&unfinished).map_err(|error| Fault::from_io(Doing::Opening, error))?;
+/// The keys from `from` to `to` that are there.
+fn keys(
+    pending: &Pending,
+    tables: &Tables,
+    keyspace: Keyspace,
+    from: &[u8],
+    to: &[u8],
+) -> Result<Vec<Bytes>, Fault> {
+    let mut keys = Vec::new();
+    if from < to {
+        visit_merged(pending, tables, keyspace, (from, Some(to)), &mut |key, _| {
+            keys.push(Bytes::copy_from_slice(key));
+            ControlFlow::Continue(())
+        })?;
     }
-    let make = || -> fjall::Result<()> {
-        data_dir::make_private(&unfinished)?;
-        let database = open_database(&unfinished)?;
-        open_keyspaces(&database)?;
-        database.persist(PersistMode::SyncAll)
-    };
-    make().map_err(|error| open_error(dir, error))?;
-    let place = || {
-        fs::rename(&unfinished, dir.engine())?;
-        data_dir::sync_dir(dir.path())
-    };
-    place().map_err(|error| Fault::from_io(Doing::Opening, error).into())
+    Ok(keys)
 }
 
-/// Opens the engine. It panics on some damaged journals; here that is an error like any other.
-fn open_checked(dir: &DataDir) -> Result<(Database, Vec<fjall::Keyspace>), OpenError> {
-    let path = dir.engine();
-    let opened = panic::catch_unwind(move || -> fjall::Result<_> {
-        let database = open_database(&path)?;
-        let keyspaces = open_keyspaces(&database)?;
-        Ok((database, keyspaces))
-    });
-    match opened {
-        Ok(opened) => opened.map_err(|error| open_error(dir, error)),
-        Err(_) => Err(Fault::Engine {
-            doing: Doing::Opening,
-            detail: "its journal is damaged".to_owned(),
+/// Visits a range of tables as the changes in memory make it.
+fn visit_merged(
+    pending: &Pending,
+    tables: &Tables,
+    keyspace: Keyspace,
+    (from, to): (&[u8], Option<&[u8]>),
+    visit: &mut Visit<'_>,
+) -> Result<(), Fault> {
+    let mut changes = pending.range(keyspace, from, to).into_iter().peekable();
+    for item in tables.range(keyspace, from, to) {
+        let (key, value) = item?;
+        let mut is_changed = false;
+        while let Some((changed, change)) = changes.next_if(|(changed, _)| **changed <= *key) {
+            is_changed |= *changed == *key;
+            if let Some(value) = &change.value
+                && visit(changed, value.clone()).is_break()
+            {
+                return Ok(());
+            }
         }
-        .into()),
+        if !is_changed && visit(&key, Bytes::from(value)).is_break() {
+            return Ok(());
+        }
     }
-}
-
-fn open_database(path: &Path) -> fjall::Result<Database> {
-    Database::builder(path)
-        .cache_size(CACHE_BYTES)
-        .max_journaling_size(JOURNAL_BYTES_MAX)
-        .manual_journal_persist(true)
-        .worker_threads(WORKER_THREADS)
-        .open()
-}
-
-fn open_keyspaces(database: &Database) -> fjall::Result<Vec<fjall::Keyspace>> {
-    Keyspace::ALL
-        .iter()
-        .map(|keyspace| database.keyspace(keyspace.name(), || options(*keyspace)))
-        .collect()
-}
-
-fn options(keyspace: Keyspace) -> KeyspaceCreateOptions {
-    let options = KeyspaceCreateOptions::default().manual_journal_persist(true);
-    match keyspace {
-        // Entries are read only in order, at a start.
-        Keyspace::Log => options
-            .max_memtable_size(LOG_MEMORY_BYTES)
-            .data_block_size_policy(BlockSizePolicy::all(64 << 10))
-            .expect_point_read_hits(true),
-        _ => options.max_memtable_size(KEYSPACE_MEMORY_BYTES),
+    for (key, change) in changes {
+        if let Some(value) = &change.value
+            && visit(key, value.clone()).is_break()
+        {
+            break;
+        }
     }
-}
-
-fn open_error(dir: &DataDir, error: fjall::Error) -> OpenError {
-    match error {
-        fjall::Error::Locked => OpenError::Locked {
-            dir: dir.path().to_owned(),
-        },
-        error => Fault::from_engine(Doing::Opening, error).into(),
-    }
-}
-
-fn free_bytes(path: &Path) -> Option<u64> {
-    let stat = rustix::fs::statvfs(path).ok()?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    Ok(())
 }

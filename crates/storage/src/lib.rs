@@ -1,7 +1,7 @@
 //! Durable keyspaces, the replicated logs in them, and snapshot files.
 //!
 //! [`Storage`] is what the disk thread of a node drives: atomic batches, and a sync after which what was written is
-//! durable. [`Engine`] keeps them in an embedded database on disk; [`SimulatedDisk`] keeps them in memory and fails as it
+//! durable. [`Engine`] keeps them on disk, in a log and in tables; [`SimulatedDisk`] keeps them in memory and fails as it
 //! is told. [`recovery`] turns what is found at the start into what a replica starts from.
 
 pub mod data_dir;
@@ -12,12 +12,14 @@ pub mod recovery;
 pub mod simulated;
 pub mod snapshot_files;
 mod storage;
+mod wal;
 
 pub use data_dir::OpenError;
-pub use engine::Engine;
+pub use engine::{Engine, EngineConfig};
 pub use fault::Fault;
 pub use identity::Identity;
 pub use recovery::{RecoveryError, open_group, recover_group};
 pub use simulated::SimulatedDisk;
 pub use snapshot_files::{SnapshotError, SnapshotFiles, SnapshotReader, SnapshotWriter};
 pub use storage::{Storage, Visit};
+pub use wal::WalError;

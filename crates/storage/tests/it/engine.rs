@@ -3,7 +3,6 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use bytes::Bytes;
 use cluster::replica::Recovered;
@@ -11,6 +10,8 @@ use cluster::replica::record::{self, LogPoint};
 use cluster::{GroupId, Index, Keyspace, Term, Write};
 use storage::{Engine, OpenError, Storage, open_group, recover_group};
 use tempfile::TempDir;
+
+use crate::killed::after_kill;
 
 const GROUP: GroupId = GroupId(1);
 
@@ -39,25 +40,6 @@ fn content(storage: &impl Storage, keyspace: Keyspace) -> Vec<(Bytes, Bytes)> {
     };
     storage.scan(keyspace, &[], &mut visit).unwrap();
     found
-}
-
-/// The directory as another process would find it if this one died now. Nothing is closed or flushed first.
-fn after_kill(dir: &Path) -> TempDir {
-    fn copy(from: &Path, to: &Path) {
-        fs::create_dir_all(to).unwrap();
-        for entry in fs::read_dir(from).unwrap() {
-            let entry = entry.unwrap();
-            let target = to.join(entry.file_name());
-            if entry.file_type().unwrap().is_dir() {
-                copy(&entry.path(), &target);
-            } else {
-                fs::copy(entry.path(), target).unwrap();
-            }
-        }
-    }
-    let killed = TempDir::new().unwrap();
-    copy(dir, killed.path());
-    killed
 }
 
 #[test]
@@ -96,35 +78,6 @@ fn what_was_flushed_survives_a_kill_and_what_was_only_written_does_not() {
     assert_eq!(found(&dir), 1);
     engine.flush().unwrap();
     assert_eq!(found(&dir), 2);
-}
-
-#[test]
-fn a_batch_that_was_cut_off_is_not_there_at_all() {
-    let dir = TempDir::new().unwrap();
-    let mut engine = Engine::open(dir.path()).unwrap();
-    engine.write(&[put(Keyspace::Queue, "a", "synced")]).unwrap();
-    engine.sync().unwrap();
-    let writes: Vec<_> = (0..100)
-        .map(|number| put(Keyspace::Queue, &format!("b{number}"), &"x".repeat(100)))
-        .collect();
-    engine.write(&writes).unwrap();
-    engine.sync().unwrap();
-
-    let journal = |dir: &Path| dir.join("engine").join("0.jnl");
-    let full = after_kill(dir.path());
-    let bytes = fs::read(journal(full.path())).unwrap();
-    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    fs::write(journal(full.path()), &bytes[..end]).unwrap();
-    for cut in (end - 12_000..end - 1).step_by(997) {
-        let killed = after_kill(full.path());
-        fs::write(journal(killed.path()), &bytes[..cut]).unwrap();
-        let again = Engine::open(killed.path()).unwrap();
-        assert_eq!(
-            content(&again, Keyspace::Queue),
-            [("a".into(), "synced".into())],
-            "cut at {cut} of {end}"
-        );
-    }
 }
 
 #[test]
@@ -180,6 +133,21 @@ fn data_without_a_format_is_refused_and_kept() {
     let error = Engine::open(dir.path()).unwrap_err();
     assert!(matches!(error, OpenError::FormatMissing { .. }), "{error}");
     assert!(dir.path().join("engine").join("0.jnl").exists());
+    assert!(dir.path().join("wal").exists());
+}
+
+#[test]
+fn an_engine_without_its_log_is_refused_and_so_is_a_log_without_its_engine() {
+    let dir = TempDir::new().unwrap();
+    let mut engine = Engine::open(dir.path()).unwrap();
+    engine.write(&[entry(1, "data")]).unwrap();
+    drop(engine);
+    for (missing, message) in [("wal", "log is missing"), ("engine", "engine is missing")] {
+        let copy = after_kill(dir.path());
+        fs::remove_dir_all(copy.path().join(missing)).unwrap();
+        let error = Engine::open(copy.path()).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
 }
 
 #[test]
@@ -300,33 +268,4 @@ fn later_writes_of_a_batch_win() {
         .write(&[range(b"a", b"z"), put(Keyspace::Sessions, "b", "3")])
         .unwrap();
     assert_eq!(content(&engine, Keyspace::Sessions), [("b".into(), "3".into())]);
-}
-
-#[test]
-fn a_damaged_journal_never_gives_wrong_entries() {
-    let dir = TempDir::new().unwrap();
-    let mut engine = Engine::open(dir.path()).unwrap();
-    for index in 1..=5 {
-        engine.write(&[entry(index, "some data")]).unwrap();
-        engine.sync().unwrap();
-    }
-    let killed = after_kill(dir.path());
-    let journal = killed.path().join("engine").join("0.jnl");
-    let good = fs::read(&journal).unwrap();
-    let end = good.iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    fs::write(&journal, &good[..end]).unwrap();
-    for position in (0..end).step_by(31) {
-        let mut damaged = good[..end].to_vec();
-        damaged[position] ^= 0x11;
-        let copy = after_kill(killed.path());
-        fs::write(copy.path().join("engine").join("0.jnl"), damaged).unwrap();
-        // An error, or the entries before the damage; docs/storage.md says why the engine cannot always tell.
-        let Ok(engine) = Engine::open(copy.path()) else {
-            continue;
-        };
-        let Ok(recovered) = recover_group(&engine, GROUP, None) else {
-            continue;
-        };
-        assert!(recovered.entries.iter().all(|entry| entry.data == "some data"));
-    }
 }

@@ -4,5 +4,6 @@
 
 mod engine;
 mod group;
+mod killed;
 mod replication;
 mod same_as_simulated;

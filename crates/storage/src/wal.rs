@@ -1,0 +1,374 @@
+//! The write-ahead log: every batch goes here first, and is durable with one sync of one file that is not growing.
+//!
+//! Batches collect in a buffer; [`Wal::sync`] writes the buffer with one call and syncs the file. Segment files were filled
+//! before, so the file system has no blocks to allocate and nothing to put into its own journal: a sync takes as long as
+//! the disk takes. Log entries lie here only; a segment is given back when all its entries were removed and tables hold
+//! the rest.
+//!
+//! A record is whole or not there. Records become durable in their order: after a crash there are all that were synced,
+//! and after them some of the others without a gap.
+
+mod keeper;
+mod live;
+mod record;
+pub(crate) mod recovery;
+mod segment;
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::mem;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use cluster::Write;
+
+use self::keeper::{Keeper, Prepared};
+use self::live::{LogBegins, LogEnds};
+pub(crate) use self::record::Content;
+use self::record::Place;
+pub use self::recovery::WalError;
+use self::recovery::{Segment, Visit};
+use self::segment::Header;
+use crate::data_dir;
+use crate::fault::{Doing, Fault};
+
+/// Bytes that wait for a sync are handed to the operating system when there are that many.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+
+/// The next segment is asked for when the current one is filled to one part in so many.
+const ASK_AT: u64 = 4;
+
+/// While segments are smaller than they will be, each is so many times larger than the one before it.
+const GROWTH: u64 = 4;
+
+/// How large segments are, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentSizes {
+    /// A whole one.
+    pub(crate) whole: u64,
+    /// The first one of a start that finds no spare file: it is zeroed while the start waits.
+    pub(crate) first: u64,
+}
+
+/// The log, open for writing.
+#[derive(Debug)]
+pub(crate) struct Wal {
+    dir: PathBuf,
+    sizes: SegmentSizes,
+    current: Current,
+    /// Full ones, the oldest first.
+    full: VecDeque<Segment>,
+    /// Files of full segments in which something is not synced.
+    unsynced: Vec<File>,
+    /// What follows in the current segment and was not handed to the operating system.
+    buffer: Vec<u8>,
+    log_begins: LogBegins,
+    next_sequence: u64,
+    /// Every record up to this one is durable.
+    durable: u64,
+    checkpoint: Checkpoint,
+    keeper: Keeper,
+}
+
+/// The segment that is being written.
+#[derive(Debug)]
+struct Current {
+    number: u64,
+    file: File,
+    size: u64,
+    /// Bytes of it that the operating system has.
+    handed_over: u64,
+    is_dirty: bool,
+    log_ends: LogEnds,
+}
+
+#[derive(Debug, Default)]
+struct Checkpoint {
+    /// Tables hold everything through this record, and that is durably noted.
+    through: u64,
+    /// The sequence of a note that is on its way, and what it says.
+    noted: Option<(u64, u64)>,
+    /// The sequence of the last note.
+    last_note: u64,
+}
+
+impl Wal {
+    /// Makes the directory and its first segment, for an engine that is about to be made. False if something is in it.
+    pub(crate) fn make(dir: &Path, sizes: SegmentSizes) -> io::Result<bool> {
+        data_dir::make_private(dir)?;
+        let segments = segment::list(dir)?.segments;
+        for number in &segments {
+            if Header::decode(&fs::read(segment::path(dir, *number))?, *number).is_some() {
+                return Ok(false);
+            }
+        }
+        if segments.is_empty() {
+            segment::make(dir, 1, sizes.first)?;
+        }
+        data_dir::sync_dir(dir)?;
+        Ok(true)
+    }
+
+    /// Reads the log, shows each record to `visit` in order, and gets ready to go on after the last one.
+    pub(crate) fn open(dir: &Path, sizes: SegmentSizes, visit: &mut Visit<'_>) -> Result<Wal, WalError> {
+        let opening = |error| Fault::from_io(Doing::Opening, error);
+        let mut log_begins = LogBegins::default();
+        let mut last_note = 0;
+        let recovered = recovery::recover(dir, &mut |sequence, content| {
+            match &content {
+                Content::Batch(writes) => log_begins.note(writes),
+                Content::Checkpoint { .. } => last_note = sequence,
+            }
+            visit(sequence, content)
+        })?;
+        let mut keeper = Keeper::start(dir, sizes.whole, recovered.spares).map_err(opening)?;
+        let prepared = keeper
+            .take(recovered.number_max + 1, sizes.first)
+            .map_err(opening)?;
+        Ok(Wal {
+            dir: dir.to_owned(),
+            sizes,
+            current: Current::new(prepared),
+            full: recovered.segments.into(),
+            unsynced: Vec::new(),
+            buffer: Vec::new(),
+            log_begins,
+            next_sequence: recovered.next_sequence,
+            durable: recovered.next_sequence - 1,
+            checkpoint: Checkpoint {
+                through: recovered.checkpoint,
+                noted: None,
+                last_note,
+            },
+            keeper,
+        })
+    }
+
+    /// Appends a batch. It is durable after the next [`Wal::sync`].
+    pub(crate) fn append(&mut self, writes: &[Write]) -> Result<(), Fault> {
+        let place = self.place(record::batch_len(writes))?;
+        record::encode_batch(&mut self.buffer, place, writes);
+        self.current
+            .log_ends
+            .note(writes)
+            .expect("a key of the log is a group and an index");
+        self.log_begins.note(writes);
+        if self.buffer.len() >= BUFFER_BYTES_MAX {
+            self.hand_over()?;
+        }
+        Ok(())
+    }
+
+    /// Appends the note that tables hold everything through this record. It counts when it is durable.
+    pub(crate) fn note_checkpoint(&mut self, through: u64) -> Result<(), Fault> {
+        assert!(through <= self.durable, "tables hold only what is durable");
+        let place = self.place(record::CHECKPOINT_LEN)?;
+        record::encode_checkpoint(&mut self.buffer, place, through);
+        self.checkpoint.noted = Some((place.sequence, through));
+        self.checkpoint.last_note = place.sequence;
+        Ok(())
+    }
+
+    /// Hands everything to the operating system: it survives the end of this process.
+    pub(crate) fn hand_over(&mut self) -> Result<(), Fault> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let current = &mut self.current;
+        current
+            .file
+            .write_all_at(&self.buffer, current.handed_over)
+            .map_err(|error| Fault::from_io(Doing::Writing, error))?;
+        current.handed_over += self.buffer.len() as u64;
+        current.is_dirty = true;
+        self.buffer.clear();
+        self.buffer.shrink_to(BUFFER_BYTES_MAX);
+        Ok(())
+    }
+
+    /// Makes everything durable, and gives back segments that are not needed any more.
+    pub(crate) fn sync(&mut self) -> Result<(), Fault> {
+        self.hand_over()?;
+        let syncing = |error| Fault::from_io(Doing::Syncing, error);
+        for file in self.unsynced.drain(..) {
+            file.sync_data().map_err(syncing)?;
+        }
+        if mem::take(&mut self.current.is_dirty) {
+            self.current.file.sync_data().map_err(syncing)?;
+        }
+        self.durable = self.last();
+        if let Some((_, through)) = self.checkpoint.noted.take_if(|(note, _)| *note <= self.durable) {
+            self.checkpoint.through = through;
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// The sequence of the last record.
+    pub(crate) fn last(&self) -> u64 {
+        self.next_sequence - 1
+    }
+
+    /// Whether everything is durable.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.durable == self.last()
+    }
+
+    /// Whether a full segment waits for a sync.
+    pub(crate) fn has_unsynced_segment(&self) -> bool {
+        !self.unsynced.is_empty()
+    }
+
+    /// The last record of full segments that a checkpoint would let go, as far as it is theirs to decide.
+    pub(crate) fn last_of_full(&self) -> Option<u64> {
+        self.full.back().map(|segment| segment.last)
+    }
+
+    /// Tables hold everything through this record, by a note that is durable or on its way.
+    pub(crate) fn checkpoint(&self) -> u64 {
+        self.checkpoint
+            .noted
+            .map_or(self.checkpoint.through, |(_, through)| through)
+    }
+
+    /// Whether nothing was written after a checkpoint was noted.
+    pub(crate) fn ends_with_checkpoint(&self) -> bool {
+        self.checkpoint.last_note == self.last()
+    }
+
+    /// Bytes of the log's files.
+    pub(crate) fn disk_bytes(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.dir)? {
+            match entry?.metadata() {
+                Ok(metadata) => bytes += metadata.len(),
+                // It was renamed or removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Reads every record that there is, those that were not handed over as well.
+    pub(crate) fn read(&self, visit: &mut Visit<'_>) -> Result<(), Fault> {
+        for segment in &self.full {
+            let bytes = self.read_file(segment.number)?;
+            self.show(&bytes, segment.number, visit)?;
+        }
+        let mut bytes = self.read_file(self.current.number)?;
+        bytes.truncate(self.current.handed_over as usize);
+        bytes.extend_from_slice(&self.buffer);
+        self.show(&bytes, self.current.number, visit)
+    }
+
+    fn read_file(&self, number: u64) -> Result<Vec<u8>, Fault> {
+        fs::read(segment::path(&self.dir, number)).map_err(|error| Fault::from_io(Doing::Reading, error))
+    }
+
+    fn show(&self, bytes: &[u8], number: u64, visit: &mut Visit<'_>) -> Result<(), Fault> {
+        let Some(header) = Header::decode(bytes, number) else {
+            return Ok(());
+        };
+        let last = self.full.iter().find(|segment| segment.number == number);
+        let end = last.map_or(self.next_sequence, |segment| segment.last + 1);
+        let start = (segment::HEADER_LEN, header.first);
+        let (offset, found) =
+            recovery::walk(bytes, number, start, &mut |_, sequence, content| match content {
+                Some(content) => visit(sequence, content),
+                None => Ok(()),
+            })?;
+        if found == end {
+            return Ok(());
+        }
+        let path = segment::path(&self.dir, number);
+        let detail = format!("{} has changed at byte {offset}", path.display());
+        Err(Fault::Engine {
+            doing: Doing::Reading,
+            detail,
+        })
+    }
+
+    /// The place of a record of `len` bytes. Goes on to the next segment if it does not fit into this one; if it fits
+    /// into none, it makes its segment longer.
+    fn place(&mut self, len: usize) -> Result<Place, Fault> {
+        let size = self.current.size;
+        let filled = self.filled();
+        if filled > 0 && filled + len as u64 > size {
+            self.begin_next_segment()?;
+        } else if filled + len as u64 > size / ASK_AT {
+            self.keeper.prepare(self.current.number + 1, self.next_size());
+        }
+        if self.filled() == 0 {
+            let header = Header {
+                segment: self.current.number,
+                first: self.next_sequence,
+                durable: self.durable,
+            };
+            header.encode(&mut self.buffer);
+        }
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        Ok(Place {
+            segment: self.current.number,
+            sequence,
+            durable: self.durable,
+        })
+    }
+
+    fn begin_next_segment(&mut self) -> Result<(), Fault> {
+        self.hand_over()?;
+        let prepared = self
+            .keeper
+            .take(self.current.number + 1, self.next_size())
+            .map_err(|error| Fault::from_io(Doing::Writing, error))?;
+        let full = mem::replace(&mut self.current, Current::new(prepared));
+        if full.is_dirty {
+            self.unsynced.push(full.file);
+        }
+        self.full.push_back(Segment {
+            number: full.number,
+            last: self.last(),
+            log_ends: full.log_ends,
+        });
+        Ok(())
+    }
+
+    /// Gives back the oldest segments, while everything in them is in tables or removed. All of that is durable: this
+    /// follows a sync. Never one that is not the oldest: it may hold the removal of what is in an older one.
+    fn release(&mut self) {
+        while let Some(oldest) = self.full.front()
+            && oldest.last <= self.checkpoint.through
+            && oldest.log_ends.are_before(&self.log_begins)
+        {
+            self.keeper.retire(oldest.number);
+            self.full.pop_front();
+        }
+    }
+
+    /// Bytes of the current segment that are taken.
+    fn filled(&self) -> u64 {
+        self.current.handed_over + self.buffer.len() as u64
+    }
+
+    fn next_size(&self) -> u64 {
+        self.current.size.saturating_mul(GROWTH).min(self.sizes.whole)
+    }
+}
+
+impl Current {
+    fn new(prepared: Prepared) -> Current {
+        Current {
+            number: prepared.number,
+            file: prepared.file,
+            size: prepared.size,
+            handed_over: 0,
+            is_dirty: false,
+            log_ends: LogEnds::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

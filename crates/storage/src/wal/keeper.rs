@@ -1,0 +1,165 @@
+//! The thread that has segment files ready before they are needed, and takes them back.
+//!
+//! Neither zeroing a file nor syncing the directory may happen while a commit waits, so both happen here. A name is durable
+//! before the file is handed out: what is synced into it is found again.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use super::segment;
+use crate::data_dir;
+
+/// Spare files that are kept; more are deleted.
+const SPARES_MAX: usize = 2;
+
+/// A file in which nothing was written under its number.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) number: u64,
+    pub(super) file: File,
+    /// Bytes that can be written without allocating.
+    pub(super) size: u64,
+}
+
+#[derive(Debug)]
+enum Job {
+    Prepare { number: u64, size: u64 },
+    Retire { number: u64 },
+}
+
+/// The thread's end that the log holds. Jobs are done in their order.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    jobs: Option<Sender<Job>>,
+    prepared: Receiver<io::Result<Prepared>>,
+    /// Files asked for and not yet received.
+    asked: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts the thread. `spares` were found in the directory; `size` is that of a whole segment.
+    pub(super) fn start(dir: &Path, size: u64, spares: Vec<u64>) -> io::Result<Keeper> {
+        // At most one file is asked for at a time, and no more than all segments are given back.
+        let (jobs, received) = channel();
+        let (sender, prepared) = channel();
+        let shelf = Shelf {
+            dir: dir.to_owned(),
+            size,
+            spares,
+        };
+        let thread = std::thread::Builder::new()
+            .name("statehold-wal".to_owned())
+            .spawn(move || run(shelf, &received, &sender))?;
+        Ok(Keeper {
+            jobs: Some(jobs),
+            prepared,
+            asked: false,
+            thread: Some(thread),
+        })
+    }
+
+    /// Asks for a file, if none was asked for. A spare one may be larger than `size`.
+    pub(super) fn prepare(&mut self, number: u64, size: u64) {
+        if !self.asked {
+            self.asked = true;
+            self.send(Job::Prepare { number, size });
+        }
+    }
+
+    /// Waits for the file that was asked for, or asks for it now. After an error the next call tries again.
+    pub(super) fn take(&mut self, number: u64, size: u64) -> io::Result<Prepared> {
+        self.prepare(number, size);
+        self.asked = false;
+        match self.receive() {
+            // It was asked for long ago, and there may be room by now.
+            Err(_) => {
+                self.prepare(number, size);
+                self.asked = false;
+                self.receive()
+            }
+            prepared => prepared,
+        }
+    }
+
+    /// Gives back a segment that is not needed any more.
+    pub(super) fn retire(&self, number: u64) {
+        self.send(Job::Retire { number });
+    }
+
+    fn receive(&self) -> io::Result<Prepared> {
+        self.prepared
+            .recv()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread of the write-ahead log has ended")))
+    }
+
+    fn send(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // If the thread has ended, the next file that is needed does not come, and that is an error.
+            let _ = jobs.send(job);
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported by its thread; nothing on disk depends on its end.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Shelf {
+    dir: PathBuf,
+    size: u64,
+    spares: Vec<u64>,
+}
+
+fn run(mut shelf: Shelf, jobs: &Receiver<Job>, prepared: &Sender<io::Result<Prepared>>) {
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Prepare { number, size } => {
+                if prepared.send(shelf.prepare(number, size)).is_err() {
+                    return;
+                }
+            }
+            // What cannot be removed stays, and is read and given back again after the next start.
+            Job::Retire { number } => {
+                let _ = shelf.retire(number);
+            }
+        }
+    }
+}
+
+impl Shelf {
+    fn prepare(&mut self, number: u64, size: u64) -> io::Result<Prepared> {
+        let path = segment::path(&self.dir, number);
+        let file = match self.spares.pop() {
+            Some(spare) => {
+                fs::rename(segment::spare_path(&self.dir, spare), &path)?;
+                File::options().read(true).write(true).open(&path)?
+            }
+            None => segment::make(&self.dir, number, size)?,
+        };
+        data_dir::sync_dir(&self.dir)?;
+        let size = file.metadata()?.len();
+        Ok(Prepared { number, file, size })
+    }
+
+    /// The directory is synced after each, so that segments disappear from the oldest on.
+    fn retire(&mut self, number: u64) -> io::Result<()> {
+        let path = segment::path(&self.dir, number);
+        if self.spares.len() < SPARES_MAX && fs::metadata(&path)?.len() == self.size {
+            fs::rename(&path, segment::spare_path(&self.dir, number))?;
+            self.spares.push(number);
+        } else {
+            fs::remove_file(&path)?;
+        }
+        data_dir::sync_dir(&self.dir)
+    }
+}
