@@ -88,7 +88,11 @@ fn exit_of(error: &anyhow::Error) -> Exit {
 }
 
 fn known(error: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    if error.is::<UsageError>() || error.is::<TopicError>() || error.is::<server::config::ConfigError>() {
+    if error.is::<UsageError>()
+        || error.is::<TopicError>()
+        || error.is::<server::config::ConfigError>()
+        || error.is::<server::logging::LoggingError>()
+    {
         return Some(Exit::Usage);
     }
     if let Some(error) = error.downcast_ref::<ConnectError>() {
