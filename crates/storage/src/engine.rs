@@ -379,3 +379,6 @@ fn visit_merged(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
