@@ -1,9 +1,10 @@
 //! How long a durable group commit takes, and how many fit into a second.
 //!
-//! `cargo run --release -p storage --example group_commit -- DIRECTORY [seconds per case]`
+//! `cargo run --release -p storage --example group_commit -- DIRECTORY [seconds per case] [part of a case's name]`
 //!
 //! Runs against an engine in a new directory below DIRECTORY, and beside it against plain files, as a floor: what the disk
-//! itself takes to append and sync the same bytes.
+//! itself takes to append and sync the same bytes. While it runs the engine makes, fills and gives back segments, and with
+//! small records moves them to tables.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -31,29 +32,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = args.next().map_or(Ok(5), |seconds| seconds.parse())?;
     let time = Duration::from_secs(seconds);
 
-    for (name, entry_len) in [("1 KiB", 1 << 10), ("10 KiB", 10 << 10), ("64 KiB", 64 << 10)] {
-        report(
-            &format!("engine, log entry of {name} per commit"),
+    let only = args.next().unwrap_or_default();
+    let run =
+        |name: String, records: u64, case: &dyn Fn() -> Measured| -> Result<(), Box<dyn std::error::Error>> {
+            if name.contains(&only) {
+                report(&name, records, case()?);
+            }
+            Ok(())
+        };
+
+    for (size, len) in [("1 KiB", 1 << 10), ("10 KiB", 10 << 10), ("64 KiB", 64 << 10)] {
+        run(format!("engine, log entry of {size} per commit"), 1, &|| {
+            log_entries(&dir, time, len)
+        })?;
+        run(
+            format!("file,   log entry of {size}, allocated and zeroed"),
             1,
-            log_entries(&dir, time, entry_len)?,
-        );
-        report(
-            &format!("file,   log entry of {name}, allocated and zeroed"),
-            1,
-            file(&dir, time, entry_len, Fill::Zeroed)?,
-        );
-        report(
-            &format!("file,   log entry of {name}, growing"),
-            1,
-            file(&dir, time, entry_len, Fill::Growing)?,
-        );
+            &|| file(&dir, time, len, Fill::Zeroed),
+        )?;
+        run(format!("file,   log entry of {size}, growing"), 1, &|| {
+            file(&dir, time, len, Fill::Growing)
+        })?;
     }
     for records in [1, 64, 1024] {
-        report(
-            &format!("engine, {records} records of 256 bytes per commit"),
+        run(
+            format!("engine, {records} records of 256 bytes per commit"),
             records,
-            small_records(&dir, time, records)?,
-        );
+            &|| small_records(&dir, time, records),
+        )?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! [`Storage`] on disk: a write-ahead log in front, sorted tables behind.
 //!
-//! Every batch goes to the log ([`crate::wal`]) and to memory. One sync of the log makes durable all batches before it. At a
+//! Every batch goes to the log (`wal.rs`) and to memory. One sync of the log makes durable all batches before it. At a
 //! checkpoint (when a segment of the log is full, when there are many changes in memory, and when the engine is closed) a
 //! thread beside the commits moves the changes to tables; then the log before it is not needed any more. At a start the
 //! log after the last checkpoint is read into memory again. Nothing reaches a table before it is durable in the log.

@@ -37,10 +37,11 @@ use crate::fault::{Doing, Fault};
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// The next segment is asked for when the current one is filled to one part in so many.
-const ASK_AT: u64 = 4;
+const ASK_AT: u64 = 8;
 
-/// While segments are smaller than they will be, each is so many times larger than the one before it.
-const GROWTH: u64 = 4;
+/// While segments are smaller than they will be, each is so many times larger than the one before it. Filling a file with
+/// zeros takes about as long as writing half as much in commits, so the next one is there in time.
+const GROWTH: u64 = 2;
 
 /// How large segments are, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

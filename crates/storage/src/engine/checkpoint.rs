@@ -36,7 +36,7 @@ impl Checkpointer {
         let (jobs, received) = channel::<Job>();
         let (sender, results) = channel();
         let thread = std::thread::Builder::new()
-            .name("statehold-checkpoint".to_owned())
+            .name("statehold-table".to_owned())
             .spawn(move || {
                 for job in received {
                     let result = tables.take_in(&job.changes).map(|()| job.through);

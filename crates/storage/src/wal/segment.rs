@@ -104,10 +104,20 @@ pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     Ok(listing)
 }
 
-/// Makes a file of `size` zeros under the name of segment `number`. The name is not synced.
+/// Makes a file of `size` zeros under the name of segment `number`. The name is not synced. If there is no room for it,
+/// nothing is left of it.
 pub(super) fn make(dir: &Path, number: u64, size: u64) -> io::Result<File> {
     let unfinished = named(dir, number, UNFINISHED);
-    let mut file = File::create(&unfinished)?;
+    let file = fill(&unfinished, size).inspect_err(|_| {
+        // If it cannot be removed now, the next start does it.
+        let _ = fs::remove_file(&unfinished);
+    })?;
+    fs::rename(&unfinished, path(dir, number))?;
+    Ok(file)
+}
+
+fn fill(path: &Path, size: u64) -> io::Result<File> {
+    let mut file = File::create(path)?;
     let zeros = vec![0; ZEROED_PER_SYNC];
     let mut left = size;
     while left > 0 {
@@ -117,6 +127,5 @@ pub(super) fn make(dir: &Path, number: u64, size: u64) -> io::Result<File> {
         left -= step;
     }
     file.sync_all()?;
-    fs::rename(&unfinished, path(dir, number))?;
     Ok(file)
 }
