@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::packet::{ConnAck, ConnAckProperties, DecodeError, Disconnect, ProtocolVersion};
+use protocol::packet::{DecodeError, Disconnect, ProtocolVersion};
 use protocol::{Packet, ReasonCode};
 
 use crate::connection::Stage;
@@ -88,26 +88,12 @@ impl Node {
             return self.disconnect(now, id, reason, &error.to_string(), actions);
         }
         if let Some(version) = error.connack_version() {
-            self.counters.answered(reason);
             actions.push(Action::Speak {
                 connection: id,
                 version,
                 packet_size_max: u32::MAX,
             });
-            let explanation = self.explain(id, &error.to_string());
-            let properties = ConnAckProperties {
-                explanation,
-                ..ConnAckProperties::default()
-            };
-            let packet = Packet::ConnAck(Box::new(ConnAck {
-                session_present: false,
-                reason,
-                properties,
-            }));
-            actions.push(Action::Send {
-                connection: id,
-                packet,
-            });
+            return self.refuse(id, reason, &error.to_string(), actions);
         }
         actions.push(Action::Report(Report::Refused {
             connection: id,

@@ -171,11 +171,6 @@ impl Node {
         }
     }
 
-    /// What the session has inflight is sent again, then what waits. [MQTT-4.4.0-1]
-    pub(crate) fn resume(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
-        self.pump(now, key, actions);
-    }
-
     /// PUBACK.
     pub(crate) fn received_puback(&mut self, key: SessionKey, ack: &Ack) {
         let Some(entry) = self.sessions.get_mut(key) else {

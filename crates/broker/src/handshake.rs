@@ -45,7 +45,7 @@ impl Node {
         self.speak(id, &connect, actions);
         let client_id = match self.admit(&connect) {
             Ok(client_id) => client_id,
-            Err(refusal) => return self.refuse(id, &refusal, actions),
+            Err(refusal) => return self.refuse(id, refusal.reason, refusal.why, actions),
         };
         let limits = &self.config.limits;
         let asked_expiry = expiry_asked(&connect);
@@ -143,7 +143,8 @@ impl Node {
             packet,
         });
         actions.push(Action::Resume { connection: id });
-        self.resume(now, key, actions);
+        // What is inflight comes first, then what waits. [MQTT-4.4.0-1]
+        self.pump(now, key, actions);
     }
 
     /// Takes over how the connection speaks.
@@ -225,8 +226,14 @@ impl Node {
         }
     }
 
-    fn refuse(&mut self, id: ConnectionId, refusal: &Refusal, actions: &mut Vec<Action>) {
-        let Refusal { reason, why } = *refusal;
+    /// CONNACK with a failure, and the end of the connection.
+    pub(crate) fn refuse(
+        &mut self,
+        id: ConnectionId,
+        reason: ReasonCode,
+        why: &str,
+        actions: &mut Vec<Action>,
+    ) {
         self.counters.answered(reason);
         let explanation = self.explain(id, why);
         let properties = ConnAckProperties {
