@@ -31,7 +31,7 @@ pub(crate) enum Committed<W> {
 pub(crate) struct Commits<W> {
     writes: Vec<Write>,
     waiters: Vec<W>,
-    /// Writes added since the start.
+    /// Writes added since the start, and those that were not needed because an earlier one did the same.
     written: u64,
     on_the_way: VecDeque<(DiskTicket, Committed<W>)>,
     next: u64,
@@ -59,12 +59,19 @@ impl<W> Commits<W> {
         self.written += 1;
     }
 
+    /// What this step says rests on what was written before it, although it adds nothing: what is in memory already
+    /// may not be on disk yet. [`Commits::wait_since`] waits then too.
+    pub(crate) fn rely_on_earlier(&mut self) {
+        self.written += 1;
+    }
+
     /// The present moment, for [`Commits::wait_since`].
     pub(crate) fn mark(&self) -> WriteMark {
         WriteMark(self.written)
     }
 
-    /// Lets `waiter` wait if anything was written since `mark`, or gives it back: what others wrote does not concern it.
+    /// Lets `waiter` wait if anything was written or relied on since `mark`, or gives it back: what others wrote does not
+    /// concern it.
     pub(crate) fn wait_since(&mut self, mark: WriteMark, waiter: W) -> Option<W> {
         if mark == self.mark() {
             Some(waiter)

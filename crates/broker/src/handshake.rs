@@ -95,7 +95,8 @@ impl Node {
                 connection: id,
                 packet,
             };
-            return self.after_own_writes(now, waiter, actions);
+            // Also what others did to the session before: that it ended must not be undone by a crash.
+            return self.after_commit(now, waiter, actions);
         }
         if let Some(connection) = self.connections.get_mut(id) {
             connection.held_connack = Some(Box::new(packet));

@@ -314,8 +314,10 @@ impl Node {
     /// [MQTT-3.3.1-5] [MQTT-3.3.1-6]
     fn retain(&mut self, now: Now, message: &Arc<Message>) -> ReasonCode {
         if message.payload.is_empty() {
-            if self.retained.remove(&message.topic).is_some() {
-                self.commits.write(records::retained::remove(&message.topic));
+            match self.retained.remove(&message.topic) {
+                Some(_) => self.commits.write(records::retained::remove(&message.topic)),
+                // It may have been cleared a moment ago by somebody who is not answered yet.
+                None => self.commits.rely_on_earlier(),
             }
             return ReasonCode::Success;
         }

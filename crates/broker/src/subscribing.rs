@@ -45,18 +45,7 @@ impl Node {
             explanation: Explanation::default(),
             reasons,
         });
-        let action = Action::Send {
-            connection: id,
-            packet,
-        };
-        self.after_own_writes(
-            now,
-            Waiter::Act {
-                connection: id,
-                action,
-            },
-            actions,
-        );
+        self.answer_when_durable(now, id, packet, actions);
         for made in made {
             self.send_retained(now, key, &made, actions);
         }
@@ -157,18 +146,20 @@ impl Node {
             explanation: Explanation::default(),
             reasons,
         });
+        self.answer_when_durable(now, id, packet, actions);
+    }
+
+    /// SUBACK and UNSUBACK leave when what they say is on disk.
+    fn answer_when_durable(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
         let action = Action::Send {
             connection: id,
             packet,
         };
-        self.after_own_writes(
-            now,
-            Waiter::Act {
-                connection: id,
-                action,
-            },
-            actions,
-        );
+        let waiter = Waiter::Act {
+            connection: id,
+            action,
+        };
+        self.after_own_writes(now, waiter, actions);
     }
 
     fn unsubscribe(&mut self, key: SessionKey, filter: protocol::Text) -> ReasonCode {
@@ -181,6 +172,8 @@ impl Node {
             return ReasonCode::UnspecifiedError;
         };
         if entry.session.filters.remove(&filter).is_none() {
+            // An UNSUBSCRIBE a moment ago may have removed it and not be answered yet.
+            self.commits.rely_on_earlier();
             return ReasonCode::NoSubscriptionExisted;
         }
         self.subscriptions.unsubscribe(key, &filter.filter);

@@ -8,8 +8,11 @@
 
 mod client;
 mod keeper;
+mod message;
 mod oracle;
+mod wanderer;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use cluster::random::Random;
@@ -17,6 +20,7 @@ use cluster::random::Random;
 use self::client::Client;
 use self::keeper::Keeper;
 use self::oracle::Oracle;
+use self::wanderer::Wanderer;
 use crate::machine::{Machine, MachineConfig};
 
 /// One run.
@@ -76,16 +80,30 @@ struct World {
     publishers: Vec<Client>,
     subscribers: Vec<Client>,
     keepers: Vec<Keeper>,
+    retainers: Vec<Client>,
+    wanderers: Vec<Wanderer>,
     oracle: Oracle,
     summary: Summary,
+    /// The disk writes nothing any more, and the power fails in so many steps.
+    stalled: Option<u64>,
 }
 
 const PUBLISHERS: usize = 3;
 const SUBSCRIBERS: usize = 3;
 const KEEPERS: usize = 3;
+/// Clients that set and clear retained messages.
+const RETAINERS: usize = 2;
+const FIRST_RETAINER: usize = PUBLISHERS + SUBSCRIBERS + KEEPERS;
+const WANDERERS: usize = 2;
+
+/// Of how many retained messages the next one to be cleared is chosen, so that both clear the same one.
+const CLEARED_OF: usize = 3;
+
+/// Steps from the last thing that the disk did to the power failure, at most.
+const STALL_MAX: usize = 60;
 
 /// Bytes of log after which a snapshot is taken: few, so that there are some in every run.
-const SNAPSHOT_LOG_BYTES: u64 = 16 * 1024;
+const SNAPSHOT_LOG_BYTES: u64 = 4 * 1024;
 
 impl Run {
     /// Plays the run.
@@ -99,7 +117,7 @@ impl Run {
             world.step()?;
         }
         world.calm()?;
-        world.oracle.check()?;
+        world.check()?;
         Ok(world.summary)
     }
 }
@@ -122,18 +140,43 @@ impl World {
                 .map(Client::subscriber)
                 .collect(),
             keepers: named("keeper", KEEPERS).into_iter().map(Keeper::new).collect(),
+            retainers: named("retainer", RETAINERS)
+                .into_iter()
+                .map(Client::new)
+                .collect(),
+            wanderers: named("wanderer", WANDERERS)
+                .into_iter()
+                .map(Wanderer::new)
+                .collect(),
             oracle: Oracle::default(),
             summary: Summary::default(),
+            stalled: None,
         }
     }
 
     fn step(&mut self) -> Result<(), String> {
+        if let Some(steps) = self.stalled {
+            self.stalled = steps.checked_sub(1);
+            if steps == 0 {
+                self.crash();
+                // Before those who were not answered say it again.
+                self.look()?;
+            }
+        }
         match self.random.between(0, 1000) {
-            0..250 => self.publish(),
-            250..450 => self.keep(),
-            450..700 => self.listen()?,
+            0..200 => self.publish(),
+            200..240 => self.retain(),
+            240..300 => self.wander(),
+            300..450 => self.keep(),
+            450..670 => self.listen()?,
+            670..700 => {
+                let index = self.random.between(0, WANDERERS);
+                self.listen_to_wanderer(index)?;
+            }
             700..850 => {
-                self.machine().write_one();
+                if self.stalled.is_none() {
+                    self.machine().write_one();
+                }
             }
             850..950 => self.machine().flush(),
             950..970 => self.lose(),
@@ -143,19 +186,26 @@ impl World {
                 self.machine().advance(Duration::from_millis(millis));
             }
             994..998 => self.machine().finish_snapshot(),
-            _ => self.crash(),
+            // The power fails, mostly after a while in which nothing reached the disk.
+            _ => self.stalled = Some(self.random.between(0, STALL_MAX) as u64),
         }
         Ok(())
     }
 
     /// No more faults: everybody comes back, and everything that waits is decided and delivered.
     fn calm(&mut self) -> Result<(), String> {
+        self.stalled = None;
         for _ in 0..CALM_ROUNDS_MAX {
             self.machine().write_all();
             let mut is_quiet = true;
             for index in 0..self.clients_len() {
                 is_quiet &= !self.connect_one(index);
                 is_quiet &= !self.listen_one(index)?;
+            }
+            for index in 0..WANDERERS {
+                let machine = self.machine.as_mut().expect("it is only away while it crashes");
+                is_quiet &= !self.wanderers[index].connect(machine);
+                is_quiet &= !self.listen_to_wanderer(index)?;
             }
             if is_quiet {
                 return Ok(());
@@ -169,7 +219,7 @@ impl World {
     }
 
     fn clients_len(&self) -> usize {
-        PUBLISHERS + SUBSCRIBERS + KEEPERS
+        PUBLISHERS + SUBSCRIBERS + KEEPERS + RETAINERS
     }
 
     fn client(&mut self, index: usize) -> (&mut Client, &mut Machine) {
@@ -177,7 +227,8 @@ impl World {
         let client = match index {
             0..PUBLISHERS => &mut self.publishers[index],
             _ if index < PUBLISHERS + SUBSCRIBERS => &mut self.subscribers[index - PUBLISHERS],
-            _ => &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS].client,
+            _ if index < FIRST_RETAINER => &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS].client,
+            _ => &mut self.retainers[index - FIRST_RETAINER],
         };
         (client, machine)
     }
@@ -187,6 +238,53 @@ impl World {
         let is_exactly_once = self.random.between(0, 2) == 0;
         let (publisher, machine) = self.client(index);
         publisher.publish(machine, is_exactly_once);
+    }
+
+    /// Sets a retained message, or clears one, so that often two clear the same.
+    fn retain(&mut self) {
+        let index = self.random.between(0, RETAINERS);
+        let machine = self.machine.as_mut().expect("it is only away while it crashes");
+        if self.random.between(0, 3) == 0 {
+            self.retainers[index].retain(machine);
+        } else if let Some(topic) = self.oracle.clear(self.random.between(0, CLEARED_OF)) {
+            self.retainers[index].clear(machine, &topic);
+        }
+    }
+
+    fn wander(&mut self) {
+        let index = self.random.between(0, WANDERERS);
+        let machine = self.machine.as_mut().expect("it is only away while it crashes");
+        self.wanderers[index].wander(machine, &mut self.random);
+    }
+
+    fn listen_to_wanderer(&mut self, index: usize) -> Result<bool, String> {
+        let machine = self.machine.as_mut().expect("it is only away while it crashes");
+        self.wanderers[index].listen(machine, self.publishers[0].latest())
+    }
+
+    /// Everything is quiet: what was promised is there.
+    fn check(&mut self) -> Result<(), String> {
+        self.oracle.check()?;
+        for wanderer in &self.wanderers {
+            wanderer.check()?;
+        }
+        self.look()
+    }
+
+    /// Somebody looks at all retained messages.
+    fn look(&mut self) -> Result<(), String> {
+        let mut reader = Client::reader();
+        let mut seen = BTreeSet::new();
+        reader.connect(self.machine());
+        loop {
+            self.machine().write_all();
+            let heard = reader.listen(self.machine())?;
+            if !heard.is_anything {
+                reader.lose(self.machine());
+                return self.oracle.check_retained(&seen);
+            }
+            seen.extend(heard.others.iter().map(|publish| publish.topic.to_string()));
+        }
     }
 
     fn keep(&mut self) {
@@ -207,17 +305,25 @@ impl World {
         self.summary.acknowledged += heard.acknowledged.len() as u64;
         self.summary.delivered += heard.delivered.len() as u64;
         for message in heard.acknowledged {
+            if index == 0 && !message.is_exactly_once {
+                for wanderer in &mut self.wanderers {
+                    wanderer.acknowledged(message.number);
+                }
+            }
             self.oracle.acknowledged(message);
+        }
+        for retaining in heard.retaining {
+            self.oracle.retained(retaining);
         }
         if (PUBLISHERS..PUBLISHERS + SUBSCRIBERS).contains(&index) {
             for message in heard.delivered {
                 self.oracle.delivered(index - PUBLISHERS, &message)?;
             }
         }
-        if index >= PUBLISHERS + SUBSCRIBERS {
-            self.summary.answered += heard.responses.len() as u64;
+        if (PUBLISHERS + SUBSCRIBERS..FIRST_RETAINER).contains(&index) {
+            self.summary.answered += heard.others.len() as u64;
             let keeper = &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS];
-            for response in heard.responses {
+            for response in heard.others {
                 keeper.answered(&response, &mut self.oracle)?;
             }
         }
@@ -242,10 +348,14 @@ impl World {
     }
 
     fn crash(&mut self) {
+        self.stalled = None;
         self.summary.crashes += 1;
         self.summary.snapshots += u64::from(self.machine().has_snapshot());
         for index in 0..self.clients_len() {
             self.client(index).0.cut();
+        }
+        for wanderer in &mut self.wanderers {
+            wanderer.cut();
         }
         self.machine = self.machine.take().map(Machine::crash);
     }

@@ -1,6 +1,6 @@
 //! SET, GET, DEL, VDEL and SCAN through the official client.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use azure_iot_operations_protocol::common::hybrid_logical_clock::HybridLogicalClock;
 use azure_iot_operations_services::state_store::{
@@ -95,8 +95,10 @@ async fn a_version_is_newer_than_every_one_before_and_get_tells_the_same() {
     let server = Server::start();
     let actor = Actor::connect(server.mqtt(), "versions").await;
 
+    // A version knows milliseconds only: the first one may be of the millisecond in which this test began.
+    let whole_seconds = SystemTime::now().duration_since(UNIX_EPOCH).expect("now is after 1970").as_secs();
     let before = HybridLogicalClock {
-        timestamp: SystemTime::now(),
+        timestamp: UNIX_EPOCH + Duration::from_secs(whole_seconds),
         counter: 0,
         node_id: "test".into(),
     };

@@ -3,35 +3,17 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use broker::ConnectionId;
-use bytes::Bytes;
 use protocol::packet::{
     Ack, ConnAck, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
     SubscribeFilter, SubscriptionOptions,
 };
-use protocol::properties::{MessageProperties, UserProperties};
+use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode, Text};
-use smallvec::SmallVec;
 
+use super::message::{Heard, Numbered, Retaining, Sent, numbered, publish};
 use crate::machine::Machine;
 
-/// A numbered message of one publisher.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Numbered {
-    pub(super) publisher: String,
-    pub(super) number: u64,
-    pub(super) is_exactly_once: bool,
-}
-
-/// What a client learned from what it was sent.
-#[derive(Debug, Default)]
-pub(super) struct Heard {
-    pub(super) is_anything: bool,
-    pub(super) acknowledged: Vec<Numbered>,
-    pub(super) delivered: Vec<Numbered>,
-    pub(super) responses: Vec<Publish>,
-}
-
-/// A client with a durable session.
+/// A client, mostly with a durable session.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) name: String,
@@ -39,6 +21,8 @@ pub(super) struct Client {
     is_connected: bool,
     /// The server has said once that it has the session.
     had_connack: bool,
+    /// Its session begins and ends with its connection.
+    is_guest: bool,
     /// What to subscribe to; `None` once it was acknowledged.
     subscription: Option<&'static str>,
     next_id: u16,
@@ -52,7 +36,7 @@ pub(super) struct Client {
 #[derive(Debug)]
 struct Outgoing {
     publish: Publish,
-    message: Option<Numbered>,
+    sent: Sent,
     is_released: bool,
 }
 
@@ -66,6 +50,7 @@ impl Client {
             connection: None,
             is_connected: false,
             had_connack: false,
+            is_guest: false,
             subscription: None,
             next_id: 0,
             next_number: 0,
@@ -78,6 +63,15 @@ impl Client {
         Self {
             subscription: Some("t/#"),
             ..Self::new(name)
+        }
+    }
+
+    /// Looks at what is retained.
+    pub(super) fn reader() -> Self {
+        Self {
+            subscription: Some("r/#"),
+            is_guest: true,
+            ..Self::new("reader".to_owned())
         }
     }
 
@@ -139,26 +133,56 @@ impl Client {
             QoS::AtLeastOnce
         };
         let topic = format!("t/{}/{}", self.name, qos as u8);
+        let publish = publish(qos, topic, self.next_number.to_string());
+        self.send(machine, publish, Sent::Message(message));
+    }
+
+    /// Sets a retained message of a topic that never had one.
+    pub(super) fn retain(&mut self, machine: &mut Machine) {
+        if !self.is_connected || self.outgoing.len() >= OUTGOING_MAX {
+            return;
+        }
+        self.next_number += 1;
+        let topic = format!("r/{}/{}", self.name, self.next_number);
         let publish = Publish {
-            dup: false,
-            qos,
-            retain: false,
-            topic: Text::new(topic).expect("a short topic"),
-            packet_id: None,
-            topic_alias: None,
-            subscription_ids: SmallVec::new(),
-            properties: MessageProperties::default(),
-            payload: Bytes::from(self.next_number.to_string()),
+            retain: true,
+            ..publish(QoS::AtLeastOnce, topic.clone(), topic.clone())
         };
-        self.send(machine, publish, Some(message));
+        self.send(machine, publish, Sent::Retaining(Retaining::Set(topic)));
+    }
+
+    /// Clears a topic's retained message.
+    pub(super) fn clear(&mut self, machine: &mut Machine, topic: &str) {
+        if !self.is_connected || self.outgoing.len() >= OUTGOING_MAX {
+            return;
+        }
+        let publish = Publish {
+            retain: true,
+            ..publish(QoS::AtLeastOnce, topic.to_owned(), String::new())
+        };
+        self.send(
+            machine,
+            publish,
+            Sent::Retaining(Retaining::Clear(topic.to_owned())),
+        );
+    }
+
+    /// Sends a request to the state store.
+    pub(super) fn request(&mut self, machine: &mut Machine, publish: Publish) {
+        self.send(machine, publish, Sent::Request);
+    }
+
+    /// The number of its latest message.
+    pub(super) fn latest(&self) -> u64 {
+        self.next_number
     }
 
     /// Sends a PUBLISH under a packet id of its own.
-    pub(super) fn send(&mut self, machine: &mut Machine, mut publish: Publish, message: Option<Numbered>) {
+    fn send(&mut self, machine: &mut Machine, mut publish: Publish, sent: Sent) {
         publish.packet_id = Some(self.free_id());
         self.outgoing.push_back(Outgoing {
             publish: publish.clone(),
-            message,
+            sent,
             is_released: false,
         });
         if let Some(connection) = self.connection {
@@ -202,7 +226,7 @@ impl Client {
                 ))]))
             }
             Packet::PubComp(ack) => {
-                self.done(ack.packet_id, &mut Heard::default());
+                self.done(ack.packet_id, heard);
                 Ok(None)
             }
             Packet::PubRel(ack) => {
@@ -255,7 +279,7 @@ impl Client {
         if is_new {
             match numbered(&publish) {
                 Some(message) => heard.delivered.push(message),
-                None => heard.responses.push(publish),
+                None => heard.others.push(publish),
             }
         }
         let ack = Ack::new(packet_id?, ReasonCode::Success);
@@ -275,7 +299,7 @@ impl Client {
         if let Some(outgoing) = outgoing
             && !std::mem::replace(&mut outgoing.is_released, true)
         {
-            heard.acknowledged.extend(outgoing.message.clone());
+            outgoing.sent.clone().note(heard);
         }
     }
 
@@ -284,8 +308,10 @@ impl Client {
             .outgoing
             .iter()
             .position(|outgoing| outgoing.publish.packet_id == Some(packet_id));
-        if let Some(outgoing) = position.and_then(|position| self.outgoing.remove(position)) {
-            heard.acknowledged.extend(outgoing.message);
+        if let Some(outgoing) = position.and_then(|position| self.outgoing.remove(position))
+            && !outgoing.is_released
+        {
+            outgoing.sent.note(heard);
         }
     }
 
@@ -309,13 +335,13 @@ impl Client {
         Packet::Connect(Box::new(Connect {
             version: ProtocolVersion::V5,
             client_id: Text::new(self.name.as_str()).expect("a short name"),
-            clean_start: false,
+            clean_start: self.is_guest,
             keep_alive: 0,
             will: None,
             username: None,
             password: None,
             properties: ConnectProperties {
-                session_expiry: Some(86_400),
+                session_expiry: (!self.is_guest).then_some(86_400),
                 receive_maximum: Some(20),
                 ..ConnectProperties::default()
             },
@@ -338,17 +364,4 @@ impl Client {
             }],
         })
     }
-}
-
-/// Which message a delivered PUBLISH is, by its topic `t/<publisher>/<qos>`.
-fn numbered(publish: &Publish) -> Option<Numbered> {
-    let mut levels = publish.topic.strip_prefix("t/")?.split('/');
-    let publisher = levels.next()?.to_owned();
-    let is_exactly_once = levels.next()? == "2";
-    let number = std::str::from_utf8(&publish.payload).ok()?.parse().ok()?;
-    Some(Numbered {
-        publisher,
-        number,
-        is_exactly_once,
-    })
 }

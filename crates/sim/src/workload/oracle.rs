@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::client::Numbered;
+use super::message::{Numbered, Retaining};
 
 /// Wall and counter of a key's version.
 pub(super) type KeyVersion = (u64, u64);
@@ -16,6 +16,16 @@ pub(super) struct Oracle {
     /// The highest number that a subscriber got of a publisher, by QoS.
     highest: BTreeMap<(usize, String, bool), u64>,
     keys: BTreeMap<String, Key>,
+    /// Topics whose retained message was acknowledged, and what became of it.
+    retained: BTreeMap<String, Clearing>,
+}
+
+/// How far the clearing of a retained message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Clearing {
+    NotAsked,
+    Asked,
+    Acknowledged,
 }
 
 #[derive(Debug, Default)]
@@ -110,6 +120,43 @@ impl Oracle {
             return Err(format!("L1: {key} was read as {value}, which nobody sent"));
         }
         self.written(key, version, &value)
+    }
+
+    /// A retained message was set, or cleared, and the publisher knows it.
+    pub(super) fn retained(&mut self, retaining: Retaining) {
+        match retaining {
+            Retaining::Set(topic) => self.retained.insert(topic, Clearing::NotAsked),
+            Retaining::Clear(topic) => self.retained.insert(topic, Clearing::Acknowledged),
+        };
+    }
+
+    /// A topic with a retained message that is to be cleared now: the `nth` that is not known to be.
+    pub(super) fn clear(&mut self, nth: usize) -> Option<String> {
+        let mut present = self
+            .retained
+            .iter_mut()
+            .filter(|(_, clearing)| **clearing != Clearing::Acknowledged);
+        let (topic, clearing) = present.nth(nth)?;
+        *clearing = (*clearing).max(Clearing::Asked);
+        Some(topic.clone())
+    }
+
+    /// F1 for retained messages: what was cleared is gone, what was not is there. `seen`: topics that have one.
+    pub(super) fn check_retained(&self, seen: &BTreeSet<String>) -> Result<(), String> {
+        for (topic, clearing) in &self.retained {
+            match (clearing, seen.contains(topic)) {
+                (Clearing::Acknowledged, true) => {
+                    return Err(format!(
+                        "F1: the retained message of {topic} was cleared, and is back"
+                    ));
+                }
+                (Clearing::NotAsked, false) => {
+                    return Err(format!("F1: the retained message of {topic} is lost"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Q1: when everything is quiet, everything acknowledged has arrived.
