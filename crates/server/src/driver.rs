@@ -4,11 +4,11 @@
 //! tasks that were ready have run: then the node is flushed (one log entry, one batch of records for everything that
 //! came in the turn), and each socket that got something is written to once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
-use broker::{Action, ConnectionId, Event, Node, OutgoingPublish};
+use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish};
 use bytes::BytesMut;
 use protocol::Packet;
 use tokio::sync::{Notify, mpsc};
@@ -42,6 +42,8 @@ pub(crate) struct Driver {
     /// Figures that only the edge can see.
     pub(crate) observed: RefCell<Observed>,
     clock: Clock,
+    /// When the present turn's first event came: all its events are of the same moment.
+    turn_began: Cell<Option<Now>>,
     turn_ends: Notify,
 }
 
@@ -81,6 +83,7 @@ impl Driver {
             settings,
             observed: RefCell::default(),
             clock: Clock::new(),
+            turn_began: Cell::default(),
             turn_ends: Notify::new(),
         }
     }
@@ -93,7 +96,7 @@ impl Driver {
 
     fn step_quietly(&self, event: Event) {
         let mut actions = self.actions.take();
-        self.node.borrow_mut().step(self.clock.now(), event, &mut actions);
+        self.node.borrow_mut().step(self.now(), event, &mut actions);
         for action in actions.drain(..) {
             self.execute(action);
         }
@@ -139,6 +142,7 @@ impl Driver {
             self.disk_event(event)?;
         }
         self.end_turn();
+        self.turn_began.set(None);
         Ok(())
     }
 
@@ -230,7 +234,14 @@ impl Driver {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.node.borrow().deadline(self.clock.now())
+        self.node.borrow().deadline(self.now())
+    }
+
+    /// Reading the clocks for each of the many packets of a turn would cost as much as decoding them.
+    fn now(&self) -> Now {
+        let now = self.turn_began.get().unwrap_or_else(|| self.clock.now());
+        self.turn_began.set(Some(now));
+        now
     }
 
     fn disk_event(&self, event: DiskEvent) -> Result<(), Fault> {

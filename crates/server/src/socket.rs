@@ -83,7 +83,11 @@ impl Socket {
         }
         let mut out = self.out.borrow_mut();
         while !out.is_empty() {
-            match out.write(|slices| self.writer.try_write_vectored(slices)) {
+            match out.write(|slices| match slices {
+                // The system does less for one slice.
+                [slice] => self.writer.try_write(slice),
+                slices => self.writer.try_write_vectored(slices),
+            }) {
                 Ok(0) => return Written::Failed,
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Written::Blocked,

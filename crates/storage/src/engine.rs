@@ -43,7 +43,7 @@ pub struct EngineConfig {
 impl Default for EngineConfig {
     fn default() -> EngineConfig {
         EngineConfig {
-            segment_bytes: 64 << 20,
+            segment_bytes: 16 << 20,
             first_segment_bytes: 4 << 20,
             changes_bytes_max: 16 << 20,
         }

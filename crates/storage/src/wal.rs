@@ -105,7 +105,7 @@ impl Wal {
             }
         }
         if segments.is_empty() {
-            segment::make(dir, 1, sizes.first)?;
+            segment::make(sizes.first, &segment::path(dir, 1))?;
         }
         data_dir::sync_dir(dir)?;
         Ok(true)

@@ -5,8 +5,9 @@
 //! order of the log, each until its own time; when there are [`REPLIES_REMEMBERED_MAX`], the oldest is dropped
 //! and counted.
 
-use std::collections::BTreeMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
+use hashbrown::HashMap;
 use imbl::Vector;
 
 use crate::command::Outcome;
@@ -98,8 +99,8 @@ pub(crate) struct Replies {
     /// The number of the first one that is remembered, counted from the first ever.
     first: u64,
     /// The number of the youngest one whose digest begins with these bytes. Half a digest finds it, the whole
-    /// one decides; of two with the same half, the older is not found. Small keys make this map twice as fast.
-    numbers: BTreeMap<u64, u64>,
+    /// one decides; of two with the same half, the older is not found. Nothing depends on the map's order.
+    numbers: HashMap<u64, u64, BuildHasherDefault<HalfDigest>>,
 }
 
 impl Replies {
@@ -169,6 +170,25 @@ impl Replies {
 impl PartialEq for Replies {
     fn eq(&self, other: &Self) -> bool {
         self.dropped == other.dropped && self.remembered == other.remembered
+    }
+}
+
+/// Half a digest is as good as its hash: whoever wants many to meet in one bucket must try a million requests for each.
+#[derive(Debug, Clone, Copy, Default)]
+struct HalfDigest(u64);
+
+impl Hasher for HalfDigest {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, half: u64) {
+        self.0 = half;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let _ = bytes;
+        unreachable!("only halves of digests are hashed");
     }
 }
 

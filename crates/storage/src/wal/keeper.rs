@@ -2,18 +2,25 @@
 //!
 //! Neither zeroing a file nor syncing the directory may happen while a commit waits, so both happen here. A name is durable
 //! before the file is handed out: what is synced into it is found again.
+//!
+//! Filling files with zeros takes the disk from commits. So it is done once, soon after the first file was asked for, for
+//! as much log as there usually is, and what was used is used again. A server that nobody writes to makes nothing.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 use super::segment;
 use crate::data_dir;
 
-/// Spare files that are kept; more are deleted.
-const SPARES_MAX: usize = 2;
+/// Spare files that are kept; more are deleted. With segments of 16 MiB that is as much as a log has that is as long as
+/// the default of the state store's snapshots lets it become.
+const SPARES_MAX: usize = 6;
+
+/// Spare files that are made while there is nothing else to do.
+const SPARES_AHEAD: usize = 4;
 
 /// A file in which nothing was written under its number.
 #[derive(Debug)]
@@ -50,6 +57,7 @@ impl Keeper {
             dir: dir.to_owned(),
             size,
             spares,
+            is_in_use: false,
         };
         let thread = std::thread::Builder::new()
             .name("statehold-wal".to_owned())
@@ -118,15 +126,33 @@ struct Shelf {
     dir: PathBuf,
     size: u64,
     spares: Vec<u64>,
+    /// A file was asked for after the one that every start asks for.
+    is_in_use: bool,
 }
 
 fn run(mut shelf: Shelf, jobs: &Receiver<Job>, prepared: &Sender<io::Result<Prepared>>) {
-    while let Ok(job) = jobs.recv() {
+    let mut makes_spares = false;
+    loop {
+        let job = match jobs.try_recv() {
+            Ok(job) => job,
+            Err(TryRecvError::Disconnected) => return,
+            Err(TryRecvError::Empty) if makes_spares => {
+                // Where there is no room for one, the next file that is needed says so.
+                makes_spares = shelf.spares.len() < SPARES_AHEAD && shelf.make_spare().is_ok();
+                continue;
+            }
+            Err(TryRecvError::Empty) => match jobs.recv() {
+                Ok(job) => job,
+                Err(_) => return,
+            },
+        };
         match job {
             Job::Prepare { number, size } => {
                 if prepared.send(shelf.prepare(number, size)).is_err() {
                     return;
                 }
+                makes_spares = shelf.is_in_use;
+                shelf.is_in_use = true;
             }
             // What cannot be removed stays, and is read and given back again after the next start.
             Job::Retire { number } => {
@@ -144,7 +170,7 @@ impl Shelf {
                 fs::rename(segment::spare_path(&self.dir, spare), &path)?;
                 File::options().read(true).write(true).open(&path)?
             }
-            None => segment::make(&self.dir, number, size)?,
+            None => segment::make(size, &path)?,
         };
         data_dir::sync_dir(&self.dir)?;
         let size = file.metadata()?.len();
@@ -155,11 +181,19 @@ impl Shelf {
     fn retire(&mut self, number: u64) -> io::Result<()> {
         let path = segment::path(&self.dir, number);
         if self.spares.len() < SPARES_MAX && fs::metadata(&path)?.len() == self.size {
-            fs::rename(&path, segment::spare_path(&self.dir, number))?;
-            self.spares.push(number);
+            let spare = segment::free_spare(&self.spares);
+            fs::rename(&path, segment::spare_path(&self.dir, spare))?;
+            self.spares.push(spare);
         } else {
             fs::remove_file(&path)?;
         }
         data_dir::sync_dir(&self.dir)
+    }
+
+    fn make_spare(&mut self) -> io::Result<()> {
+        let spare = segment::free_spare(&self.spares);
+        segment::make(self.size, &segment::spare_path(&self.dir, spare))?;
+        self.spares.push(spare);
+        Ok(())
     }
 }

@@ -269,8 +269,9 @@ fn seal(dir: &Path, segments: &[u64], end: &End, used: &[bool], spares: &mut Vec
         if used[position] || (position == end.segment && end.offset > 0) {
             fs::remove_file(path)?;
         } else {
-            fs::rename(path, segment::spare_path(dir, *number))?;
-            spares.push(*number);
+            let spare = segment::free_spare(spares);
+            fs::rename(path, segment::spare_path(dir, spare))?;
+            spares.push(spare);
         }
     }
     if changed { data_dir::sync_dir(dir) } else { Ok(()) }

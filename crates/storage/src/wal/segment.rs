@@ -39,7 +39,7 @@ pub(super) struct Header {
 pub(super) struct Listing {
     /// In their order.
     pub(super) segments: Vec<u64>,
-    /// Numbers that they had when they were in use.
+    /// Numbers of their own.
     pub(super) spares: Vec<u64>,
 }
 
@@ -80,6 +80,13 @@ pub(super) fn spare_path(dir: &Path, number: u64) -> PathBuf {
     named(dir, number, SPARE)
 }
 
+/// A number for one more spare file. What a file holds is said by its records, so it need not be the one that it had.
+pub(super) fn free_spare(spares: &[u64]) -> u64 {
+    (0..)
+        .find(|number| !spares.contains(number))
+        .expect("there are few spares")
+}
+
 fn named(dir: &Path, number: u64, extension: &str) -> PathBuf {
     dir.join(format!("{number:016x}.{extension}"))
 }
@@ -104,15 +111,14 @@ pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     Ok(listing)
 }
 
-/// Makes a file of `size` zeros under the name of segment `number`. The name is not synced. If there is no room for it,
-/// nothing is left of it.
-pub(super) fn make(dir: &Path, number: u64, size: u64) -> io::Result<File> {
-    let unfinished = named(dir, number, UNFINISHED);
+/// Makes a file of `size` zeros at `path`. The name is not synced. If there is no room for it, nothing is left of it.
+pub(super) fn make(size: u64, path: &Path) -> io::Result<File> {
+    let unfinished = path.with_extension(UNFINISHED);
     let file = fill(&unfinished, size).inspect_err(|_| {
         // If it cannot be removed now, the next start does it.
         let _ = fs::remove_file(&unfinished);
     })?;
-    fs::rename(&unfinished, path(dir, number))?;
+    fs::rename(&unfinished, path)?;
     Ok(file)
 }
 
