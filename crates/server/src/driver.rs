@@ -234,7 +234,8 @@ impl Driver {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.node.borrow().deadline(self.now())
+        // Not the turn's moment: this one is followed by waiting.
+        self.node.borrow().deadline(self.clock.now())
     }
 
     /// Reading the clocks for each of the many packets of a turn would cost as much as decoding them.

@@ -167,3 +167,9 @@ pub(crate) fn make_private(path: &Path) -> io::Result<bool> {
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
+
+/// Bytes that can still be written to the file system of `path`; none if it does not say.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}

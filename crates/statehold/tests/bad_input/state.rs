@@ -243,3 +243,19 @@ fn a_connection_that_never_says_connect_is_closed() {
     assert_eq!(stuck.drain().unwrap(), []);
     assert_serves(&server);
 }
+
+#[test]
+fn a_client_that_comes_after_a_quiet_time_has_its_whole_time_to_connect() {
+    let settings = "[limits]\nconnect_timeout = \"3s\"\n";
+    let (server, other) = (Server::start_with(settings), Server::start_with(settings));
+    // For as long as the other server takes to close a silent connection, nothing happens at the first one.
+    let mut silent = Wire::open(other.mqtt()).unwrap();
+    assert_eq!(silent.drain().unwrap(), []);
+    let mut slow = Wire::open(server.mqtt()).unwrap();
+    // The first server has seen the slow client, and has had other things to do since.
+    assert_serves(&server);
+    slow.send(&Packet::Connect(Box::new(connect("slow", true)))).unwrap();
+    assert!(
+        matches!(slow.receive().unwrap(), Packet::ConnAck(connack) if connack.reason == ReasonCode::Success)
+    );
+}

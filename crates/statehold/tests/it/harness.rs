@@ -23,7 +23,8 @@ impl Server {
         Self::start_in(TempDir::new().expect("a directory"), "127.0.0.1:0")
     }
 
-    fn start_in(directory: TempDir, listen: &str) -> Self {
+    /// In a directory whose `data` may have something in it already.
+    pub(crate) fn start_in(directory: TempDir, listen: &str) -> Self {
         let mut child = serve(&directory.path().join("data"), listen)
             .spawn()
             .expect("the server starts");

@@ -6,6 +6,7 @@ extern crate client as statehold_client;
 mod bench;
 mod client_library;
 mod config;
+mod disk_full;
 mod examples;
 mod harness;
 mod lock;

@@ -122,6 +122,8 @@ fn spawn(directory: &Path, listen: &str) -> (Child, SocketAddr, SocketAddr) {
             "--data-dir",
         ])
         .arg(directory.join("data"))
+        .arg("--config")
+        .arg(directory.join("statehold.toml"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)

@@ -149,7 +149,7 @@ impl Tables {
     fn explain(&self, doing: Doing, error: fjall::Error) -> Fault {
         match Fault::from_engine(doing, error) {
             Fault::Engine { doing, .. }
-                if free_bytes(&self.dir).is_some_and(|free| free < NEARLY_FULL_BYTES) =>
+                if data_dir::free_bytes(&self.dir).is_some_and(|free| free < NEARLY_FULL_BYTES) =>
             {
                 Fault::DiskFull { doing }
             }
@@ -185,9 +185,4 @@ fn open_error(dir: &DataDir, error: fjall::Error) -> OpenError {
         },
         error => Fault::from_engine(Doing::Opening, error).into(),
     }
-}
-
-fn free_bytes(path: &Path) -> Option<u64> {
-    let stat = rustix::fs::statvfs(path).ok()?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }

@@ -22,6 +22,9 @@ const SPARES_MAX: usize = 6;
 /// Spare files that are made while there is nothing else to do.
 const SPARES_AHEAD: usize = 4;
 
+/// Files are made ahead where the disk has room for so many.
+const ROOM_FOR_SPARES: u64 = 10;
+
 /// A file in which nothing was written under its number.
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -137,7 +140,7 @@ fn run(mut shelf: Shelf, jobs: &Receiver<Job>, prepared: &Sender<io::Result<Prep
             Ok(job) => job,
             Err(TryRecvError::Disconnected) => return,
             Err(TryRecvError::Empty) if makes_spares => {
-                // Where there is no room for one, the next file that is needed says so.
+                // Where there is no room for one, nothing is wrong yet: the next file that is needed says so.
                 makes_spares = shelf.spares.len() < SPARES_AHEAD && shelf.make_spare().is_ok();
                 continue;
             }
@@ -190,7 +193,13 @@ impl Shelf {
         data_dir::sync_dir(&self.dir)
     }
 
+    /// Makes one more, if the disk has much more room than that.
     fn make_spare(&mut self) -> io::Result<()> {
+        let is_roomy =
+            data_dir::free_bytes(&self.dir).is_some_and(|free| free / ROOM_FOR_SPARES >= self.size);
+        if !is_roomy {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let spare = segment::free_spare(&self.spares);
         segment::make(self.size, &segment::spare_path(&self.dir, spare))?;
         self.spares.push(spare);
