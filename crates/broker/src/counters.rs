@@ -98,6 +98,13 @@ pub struct Gauges {
     pub store_requests_waiting: usize,
 }
 
+impl Dropped {
+    /// Whatever the cause.
+    pub fn total(&self) -> u64 {
+        self.queue_full + self.expired + self.too_large + self.not_connected + self.retained_full
+    }
+}
+
 impl Counters {
     pub(crate) fn received(&mut self, qos: QoS, payload: usize) {
         self.messages_in[qos as usize] += 1;

@@ -27,6 +27,7 @@ mod sessions;
 mod state_store_service;
 mod subscribing;
 pub mod subscriptions;
+mod sys_topics;
 pub mod timers;
 pub mod topic_alias;
 mod waiting;

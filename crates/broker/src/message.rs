@@ -72,6 +72,20 @@ impl Message {
         }
     }
 
+    /// A retained message of the server itself, which is of the moment: nobody's queue is for it.
+    pub fn of_server(topic: TopicName, payload: Bytes, now: Now) -> Self {
+        Self {
+            topic,
+            payload,
+            properties: MessageProperties::default(),
+            qos: QoS::AtMostOnce,
+            retain: true,
+            publisher: None,
+            expires_at: None,
+            received_at: now.instant,
+        }
+    }
+
     /// The message of a will that is published now. Its expiry interval starts here. (section 3.1.3.2.4)
     pub fn from_will(will: Will, publisher: Option<SessionKey>, now: Now) -> Self {
         let expires_at = deadline(&will.properties, now);

@@ -26,6 +26,7 @@ use crate::retained::Retained;
 use crate::sessions::Sessions;
 use crate::state_store_service::{Output, StateStoreService, Verb};
 use crate::subscriptions::Subscriptions;
+use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::waiting::Waiter;
 use crate::will::{self, PendingWills};
@@ -159,6 +160,8 @@ pub enum Action {
 pub struct NodeConfig {
     /// All limits.
     pub limits: Limits,
+    /// How often what is below `$SYS` is published; `None`: never.
+    pub sys_interval: Option<Duration>,
     /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
     pub seed: u64,
 }
@@ -188,6 +191,7 @@ pub struct Node {
     pub(crate) routes: crate::publishing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
     pub(crate) counters: Counters,
+    pub(crate) sys_topics: SysTopics,
     /// What was written before the present step.
     pub(crate) step_began: WriteMark,
     pub(crate) random: u64,
@@ -223,6 +227,7 @@ impl Node {
             self.wills.deadline(),
             self.retained.next_expiry(),
             self.service.deadline(now),
+            self.sys_topics.deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -388,6 +393,7 @@ impl Node {
         }
         self.will_step(now, will::Event::Timeout, actions);
         self.drop_expired_retained(now);
+        self.publish_sys_topics(now, actions);
         self.with_service(now, actions, |service, outputs| service.timeout(now, outputs));
     }
 

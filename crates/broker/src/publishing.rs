@@ -21,7 +21,8 @@ use crate::waiting::Waiter;
 pub(crate) enum Keeping {
     /// On disk, before its publisher hears of success.
     Durable,
-    /// In memory. Replies of the state store: whoever misses one sends its request again.
+    /// In memory. Replies of the state store: whoever misses one sends its request again. What the server says of itself.
+    /// Retained or queued, it is gone after a restart.
     Memory,
 }
 
@@ -90,7 +91,7 @@ impl Node {
         actions: &mut Vec<Action>,
     ) -> ReasonCode {
         let reason = if message.retain {
-            self.retain(now, &message)
+            self.retain(now, &message, keeping)
         } else {
             ReasonCode::Success
         };
@@ -312,7 +313,7 @@ impl Node {
     }
 
     /// [MQTT-3.3.1-5] [MQTT-3.3.1-6]
-    fn retain(&mut self, now: Now, message: &Arc<Message>) -> ReasonCode {
+    fn retain(&mut self, now: Now, message: &Arc<Message>, keeping: Keeping) -> ReasonCode {
         if message.payload.is_empty() {
             match self.retained.remove(&message.topic) {
                 Some(_) => self.commits.write(records::retained::remove(&message.topic)),
@@ -328,7 +329,9 @@ impl Node {
                 ReasonCode::QuotaExceeded
             }
             Ok(_) => {
-                self.commits.write(records::retained::put(&message, now));
+                if keeping == Keeping::Durable {
+                    self.commits.write(records::retained::put(&message, now));
+                }
                 ReasonCode::Success
             }
         }

@@ -29,6 +29,7 @@ use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry, Sessions};
 use crate::state_store_service::{StateStoreConfig, StateStoreService};
 use crate::subscriptions::Subscriptions;
+use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::will::{self, PendingWills};
 
@@ -120,6 +121,7 @@ impl Recovery {
             routes: RouteScratch::default(),
             stored: None,
             counters: Counters::default(),
+            sys_topics: SysTopics::new(now.instant, self.config.sys_interval),
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };

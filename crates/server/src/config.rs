@@ -39,6 +39,12 @@ pub struct Config {
     /// The health, readiness and metrics pages.
     pub admin: Admin,
 
+    /// How often `$SYS/broker/...` is published: what the server counts, as retained messages; `"none"` publishes nothing. Each
+    /// is published when it has changed.
+    #[serde(with = "quantity::optional_duration")]
+    #[schemars(with = "quantity::OptionalDurationText")]
+    pub sys_interval: Option<Duration>,
+
     /// The state store.
     pub state_store: StateStore,
 
@@ -306,6 +312,7 @@ impl Default for Config {
             durability: Durability::default(),
             listeners: vec![Listener::default()],
             admin: Admin::default(),
+            sys_interval: Some(Duration::from_secs(10)),
             state_store: StateStore::default(),
             snapshot: Snapshot::default(),
             limits: Limits::default(),

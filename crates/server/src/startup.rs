@@ -31,6 +31,7 @@ pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
     let store = recover_store(config, identity, &engine, &snapshots, random.next())?;
     let node_config = NodeConfig {
         limits: config.limits.for_broker(),
+        sys_interval: config.sys_interval,
         seed: random.next(),
     };
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);

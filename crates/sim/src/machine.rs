@@ -25,6 +25,8 @@ pub struct MachineConfig {
     pub seed: u64,
     /// Limits of the node.
     pub limits: Limits,
+    /// How often `$SYS` is published.
+    pub sys_interval: Option<Duration>,
     /// Bytes of log after which a snapshot is taken.
     pub snapshot_log_bytes: u64,
     /// Keys and bytes of the state store.
@@ -72,6 +74,7 @@ impl MachineConfig {
         Self {
             seed,
             limits: Limits::default(),
+            sys_interval: None,
             snapshot_log_bytes: 64 << 20,
             quota,
             acknowledges_before_sync: false,
@@ -325,6 +328,7 @@ fn recovered_node(
 ) -> (Node, Vec<Action>) {
     let node_config = NodeConfig {
         limits: config.limits.clone(),
+        sys_interval: config.sys_interval,
         seed: config.seed,
     };
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);

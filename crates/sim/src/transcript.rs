@@ -58,6 +58,9 @@ impl Stage {
         for line in text.lines().filter_map(|line| line.strip_prefix("# limit ")) {
             packets::limit(&mut config.limits, line)?;
         }
+        if let Some(interval) = text.lines().find_map(|line| line.strip_prefix("# sys_interval ")) {
+            config.sys_interval = Some(packets::duration(interval)?);
+        }
         Ok(Self {
             machine: Some(Machine::new(config, origin)),
             clients: BTreeMap::new(),

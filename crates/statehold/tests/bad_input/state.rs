@@ -254,7 +254,8 @@ fn a_client_that_comes_after_a_quiet_time_has_its_whole_time_to_connect() {
     let mut slow = Wire::open(server.mqtt()).unwrap();
     // The first server has seen the slow client, and has had other things to do since.
     assert_serves(&server);
-    slow.send(&Packet::Connect(Box::new(connect("slow", true)))).unwrap();
+    slow.send(&Packet::Connect(Box::new(connect("slow", true))))
+        .unwrap();
     assert!(
         matches!(slow.receive().unwrap(), Packet::ConnAck(connack) if connack.reason == ReasonCode::Success)
     );
