@@ -189,6 +189,10 @@ impl Node {
             }
             return;
         };
+        if !connection.is_reading() {
+            // It is the server that does not listen.
+            connection.last_received = now.instant;
+        }
         let until = connection.last_received + silence_max;
         if until > now.instant {
             // Activity does not touch the timer; it only moves on when it fires.
@@ -217,6 +221,7 @@ impl Node {
             return;
         };
         self.timers.cancel(TimerKey::Connection(id));
+        self.timers.cancel(TimerKey::Pace(id));
         if connection.has_watches {
             self.with_service(now, actions, |service, outputs| {
                 service.connection_ended(now, id.0, outputs);

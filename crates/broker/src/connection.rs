@@ -7,6 +7,7 @@ use protocol::packet::ProtocolVersion;
 
 use crate::acks::AckQueue;
 use crate::ids::{ConnectionId, SessionKey};
+use crate::pacing::Pace;
 use crate::topic_alias;
 
 /// How far a connection has come.
@@ -50,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) held_connack: Option<Box<Packet>>,
     /// One and a half times the Keep Alive.
     pub(crate) silence_max: Option<Duration>,
+    /// How fast the client publishes, if that is limited.
+    pub(crate) pace: Option<Box<Pace>>,
     pub(crate) acks: AckQueue,
     pub(crate) inbound_aliases: Option<Box<topic_alias::Inbound>>,
     pub(crate) outbound_aliases: Option<Box<topic_alias::Outbound>>,
@@ -70,6 +73,7 @@ impl Connection {
             last_received: now,
             held_connack: None,
             silence_max: None,
+            pace: None,
             acks: AckQueue::default(),
             inbound_aliases: None,
             outbound_aliases: None,
@@ -82,6 +86,12 @@ impl Connection {
             Stage::AwaitingConnect => None,
             Stage::Accepting(session) | Stage::Connected(session) => Some(session),
         }
+    }
+
+    /// False while its next packets must wait.
+    pub(crate) fn is_reading(&self) -> bool {
+        let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
+        !is_paused && !matches!(self.stage, Stage::Accepting(_))
     }
 
     /// True from the CONNACK on.

@@ -20,6 +20,8 @@ pub struct Counters {
     pub connections_ended: BTreeMap<ReasonCode, u64>,
     /// Connections ended because their client id connected again.
     pub takeovers: u64,
+    /// Pauses of clients that published faster than they may.
+    pub paced: u64,
     /// Wills published.
     pub wills_published: u64,
     /// Connections ended by something that is no packet, by reason.

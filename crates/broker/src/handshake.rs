@@ -10,6 +10,7 @@ use crate::connection::Stage;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
+use crate::pacing::Pace;
 use crate::records;
 use crate::report::Report;
 use crate::session::Session;
@@ -42,7 +43,7 @@ impl Node {
         connect: Connect,
         actions: &mut Vec<Action>,
     ) {
-        self.speak(id, &connect, actions);
+        self.speak(now, id, &connect, actions);
         let client_id = match self.admit(&connect) {
             Ok(client_id) => client_id,
             Err(refusal) => return self.refuse(id, refusal.reason, refusal.why, actions),
@@ -149,7 +150,7 @@ impl Node {
     }
 
     /// Takes over how the connection speaks.
-    fn speak(&mut self, id: ConnectionId, connect: &Connect, actions: &mut Vec<Action>) {
+    fn speak(&mut self, now: Now, id: ConnectionId, connect: &Connect, actions: &mut Vec<Action>) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -157,6 +158,7 @@ impl Node {
         connection.version = connect.version;
         connection.wants_problem_information = properties.request_problem_information.unwrap_or(true);
         connection.packet_size_max = properties.packet_size_max.unwrap_or(u32::MAX);
+        connection.pace = Pace::new(now.instant, &self.config.limits);
         let packet_size_max = connection.packet_size_max;
         actions.push(Action::Speak {
             connection: id,

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod message;
 mod node;
 pub mod now;
+mod pacing;
 mod publishing;
 pub mod records;
 pub mod recovery;

@@ -12,6 +12,11 @@ pub struct Limits {
     /// 1 MiB fits with topic and properties. Told as Maximum Packet Size. At the limit: DISCONNECT 0x95 as soon as the
     /// length is known, nothing of the packet is buffered.
     pub packet_size_max: u32,
+    /// How many messages one client may publish a second; 0: any number. Default 0. A client that is more than a second ahead is
+    /// not read from until it is no more.
+    pub publish_rate_max: u32,
+    /// How many bytes (topic and payload) one client may publish a second; 0: any number. Default 0. As for messages.
+    pub publish_bytes_rate_max: u32,
     /// How many QoS 1 and 2 messages a client may have sent without an acknowledgement. Default 1,024. Told as Receive
     /// Maximum. At the limit: one more is answered with DISCONNECT 0x93.
     pub receive_maximum: u16,
@@ -89,6 +94,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             packet_size_max: 1_048_576 + 65_536,
+            publish_rate_max: 0,
+            publish_bytes_rate_max: 0,
             receive_maximum: 1_024,
             topic_alias_maximum: 32,
             topic_alias_outbound_max: 32,

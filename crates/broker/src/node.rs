@@ -171,6 +171,8 @@ pub struct NodeConfig {
 pub(crate) enum TimerKey {
     /// The first packet, and later silence.
     Connection(ConnectionId),
+    /// The end of a pause of a client that published too fast.
+    Pace(ConnectionId),
     /// The session's expiry after its connection ended.
     Session(SessionKey),
 }
@@ -236,7 +238,7 @@ impl Node {
     pub fn is_reading(&self, connection: ConnectionId) -> bool {
         self.connections
             .get(connection)
-            .is_some_and(|connection| !matches!(connection.stage, Stage::Accepting(_)))
+            .is_some_and(|connection| connection.is_reading())
     }
 
     /// False while the state store cannot decide anything.
@@ -388,6 +390,7 @@ impl Node {
         while let Some(timer) = self.timers.due(now.instant) {
             match timer {
                 TimerKey::Connection(id) => self.connection_timer(now, id, actions),
+                TimerKey::Pace(id) => self.end_pause(now, id, actions),
                 TimerKey::Session(key) => self.session_expired(now, key, actions),
             }
         }

@@ -53,6 +53,7 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         self.counters.received(publish.qos, publish.payload.len());
+        self.pace(now, id, publish.topic.len() + publish.payload.len());
         if publish.qos != QoS::AtMostOnce && self.is_receive_maximum_exceeded(id, key) {
             let why = "more messages without acknowledgement than the server's Receive Maximum";
             return self.disconnect(now, id, ReasonCode::ReceiveMaximumExceeded, why, actions);

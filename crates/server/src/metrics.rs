@@ -67,6 +67,8 @@ pub struct Sessions {
     pub inflight: u64,
     /// Session takeovers.
     pub takeovers: u64,
+    /// Pauses of clients that published too fast.
+    pub paced: u64,
 }
 
 /// Application messages.

@@ -136,6 +136,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.queue_bytes = gauges.queued_bytes;
     figures.sessions.inflight = gauges.inflight as u64;
     figures.sessions.takeovers = counters.takeovers;
+    figures.sessions.paced = counters.paced;
 }
 
 fn messages(figures: &mut Figures, node: &Node) {

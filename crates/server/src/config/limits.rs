@@ -43,6 +43,15 @@ pub struct Limits {
     #[schemars(with = "quantity::SizeText")]
     pub packet_size_max: u32,
 
+    /// Messages that one client may publish a second; 0 is any number. From a client that is more than a second ahead nothing is read
+    /// until it is no more: nothing is lost, and nobody else waits.
+    pub publish_rate_max: u32,
+
+    /// Bytes that one client may publish a second, topics and payloads; 0 is any number. As for messages.
+    #[serde(with = "quantity::size32")]
+    #[schemars(with = "quantity::SizeText")]
+    pub publish_bytes_rate_max: u32,
+
     /// QoS 1 and 2 messages that a client may have sent without an acknowledgement. Told in CONNACK (Receive Maximum). One
     /// more is answered with DISCONNECT 0x93.
     pub receive_maximum: NonZeroU16,
@@ -108,6 +117,8 @@ impl Limits {
     pub fn for_broker(&self) -> broker::limits::Limits {
         broker::limits::Limits {
             packet_size_max: self.packet_size_max,
+            publish_rate_max: self.publish_rate_max,
+            publish_bytes_rate_max: self.publish_bytes_rate_max,
             receive_maximum: self.receive_maximum.get(),
             topic_alias_maximum: self.topic_alias_maximum,
             topic_alias_outbound_max: self.topic_alias_outbound_max,
@@ -192,6 +203,8 @@ impl Default for Limits {
             keep_alive_max: Some(Duration::from_secs(3_600)),
             session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),
             packet_size_max: (1 << 20) + (64 << 10),
+            publish_rate_max: 0,
+            publish_bytes_rate_max: 0,
             receive_maximum: non_zero(1_024),
             inflight_max: non_zero(1_024),
             topic_alias_maximum: 32,

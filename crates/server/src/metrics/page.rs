@@ -108,6 +108,12 @@ fn sessions(sessions: &Sessions, page: &mut Page) {
         "Connections that ended because another one took the session over.",
     )
     .sample(&[], sessions.takeovers);
+    page.family(
+        Counter,
+        "statehold_publish_pauses_total",
+        "Times that a client published faster than it may, and was not read from for a while.",
+    )
+    .sample(&[], sessions.paced);
 }
 
 fn messages(messages: &Messages, page: &mut Page) {
