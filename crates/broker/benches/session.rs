@@ -43,6 +43,7 @@ fn delivery(now: Now, qos: QoS) -> Delivery {
         qos,
         retain: false,
         subscription_ids: SmallVec::new(),
+        share: None,
         durable: None,
         is_volatile: false,
         dup: false,

@@ -238,6 +238,7 @@ impl Node {
         let (number, expiry) = (entry.session.number, entry.expiry);
         let will = entry.will.take().filter(|_| ending == Ending::Abnormal);
         self.forget(number, &dropped);
+        self.note_standing(key);
         if let Some(will) = will {
             let session_expires_in = Duration::from_secs(expiry.into());
             let event = will::Event::ConnectionLost {
@@ -269,15 +270,16 @@ impl Node {
         }
     }
 
-    /// Ends a session: its subscriptions, its queue, and its will's delay. [MQTT-3.1.2-4]
+    /// Ends a session: its subscriptions, its queue, and its will's delay. What it has of shared subscriptions goes to
+    /// others. [MQTT-3.1.2-4]
     pub(crate) fn discard_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         self.timers.cancel(TimerKey::Session(key));
         self.will_step(now, will::Event::SessionEnded { session: key }, actions);
-        let Some(entry) = self.sessions.remove(key) else {
+        let Some(mut entry) = self.sessions.remove(key) else {
             return;
         };
         for (filter, _) in entry.session.filters.iter() {
-            self.subscriptions.unsubscribe(key, &filter.filter);
+            self.leave(key, filter);
         }
         if entry.session.is_durable() {
             self.commits
@@ -286,6 +288,8 @@ impl Node {
                 self.commits.write(write);
             }
         }
+        let left = entry.session.take_shared();
+        self.share_again(now, left, actions);
     }
 
     /// Tells the waiting wills what happened, and publishes those whose time has come.

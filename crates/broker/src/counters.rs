@@ -36,6 +36,8 @@ pub struct Counters {
     pub bytes_out: [u64; 3],
     /// Messages not delivered, by cause.
     pub dropped: Dropped,
+    /// Messages given to another sharer, because the one that had them left its shared subscription.
+    pub shared_moved: u64,
     /// State store requests decided, by verb.
     pub store_requests: [u64; Verb::COUNT],
     /// Of these, answered with an error.
@@ -63,6 +65,8 @@ pub struct Dropped {
     pub not_connected: u64,
     /// The limit of retained messages was reached: routed, but not retained.
     pub retained_full: u64,
+    /// The last session of the shared subscription ended before it was delivered.
+    pub no_sharer: u64,
 }
 
 /// What there is at one moment.
@@ -72,8 +76,10 @@ pub struct Gauges {
     pub connections: usize,
     /// Sessions, connected or not.
     pub sessions: usize,
-    /// Subscriptions of all sessions.
+    /// Subscriptions of all sessions, with the shared ones.
     pub subscriptions: usize,
+    /// Share names with their filters, however many sessions share each.
+    pub shares: usize,
     /// Retained messages.
     pub retained_messages: usize,
     /// Their bytes.

@@ -102,7 +102,7 @@ impl Node {
             Arc::ptr_eq(&stored.message, &delivery.message)
                 && (stored.qos, stored.retain) == (delivery.qos, delivery.retain)
         };
-        if !delivery.subscription_ids.is_empty() {
+        if !delivery.subscription_ids.is_empty() || delivery.share.is_some() {
             return records::queue::value(delivery, now);
         }
         if let Some(stored) = self.stored.as_ref().filter(|stored| is_same(stored)) {
@@ -169,6 +169,7 @@ impl Node {
         for packet_id in refused {
             self.too_large(key, packet_id);
         }
+        self.note_standing(key);
     }
 
     /// PUBACK.
@@ -349,6 +350,7 @@ impl crate::counters::Dropped {
             DropCause::Expired => self.expired += 1,
             DropCause::QueueMessages | DropCause::QueueBytes => self.queue_full += 1,
             DropCause::Offline => self.not_connected += 1,
+            DropCause::NoSharer => self.no_sharer += 1,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::records;
 use crate::report::Report;
 use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry};
+use crate::subscriptions::Standing;
 use crate::topic_alias;
 use crate::waiting::Waiter;
 use crate::will;
@@ -60,7 +61,6 @@ impl Node {
             packet_size_max: Some(limits.packet_size_max),
             assigned_client_id: connect.client_id.is_empty().then(|| client_id.clone()),
             topic_alias_maximum: Some(limits.topic_alias_maximum),
-            shared_subscription_available: Some(false),
             server_keep_alive: keep_alive,
             ..ConnAckProperties::default()
         };
@@ -301,6 +301,7 @@ impl Node {
             forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,
+            standing: Standing::Away,
         };
         (self.sessions.insert(client_id, entry), false)
     }
@@ -363,6 +364,7 @@ impl Node {
                 }
             }
         }
+        self.note_standing(key);
         self.write_session(now, key);
     }
 

@@ -144,6 +144,7 @@ impl Node {
             qos: QoS::AtLeastOnce,
             retain: false,
             subscription_ids: SmallVec::new(),
+            share: None,
             durable: None,
             is_volatile: true,
             dup: false,

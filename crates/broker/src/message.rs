@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use protocol::packet::{PacketId, Publish, QoS, SubscriptionId, Will};
 use protocol::properties::{MessageProperties, UserProperties};
+use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 use smallvec::SmallVec;
 
@@ -48,6 +49,8 @@ pub struct Delivery {
     pub retain: bool,
     /// Of the subscriptions that matched. [MQTT-3.3.4-3] [MQTT-3.3.4-4]
     pub subscription_ids: SmallVec<[SubscriptionId; 1]>,
+    /// The shared subscription that it is for; it goes to another sharer if this receiver's session ends before.
+    pub share: Option<Arc<SubscriptionFilter>>,
     /// Where it is stored, if it is; set by [`crate::session::Session::push`].
     pub durable: Option<QueueSequence>,
     /// It is not stored, also in a durable session: what it says can be asked for again.

@@ -2,7 +2,8 @@
 //!
 //! [`Node::step`] takes what happened and says what to do; nothing here reads a clock, a socket or a disk. This
 //! file only routes: connecting is in `handshake.rs`, messages in `publishing.rs` and `delivery.rs`, subscriptions
-//! in `subscribing.rs`, the end of connections in `closing.rs`, the state store in `state_store_service.rs`.
+//! in `subscribing.rs` and `sharing.rs`, the end of connections in `closing.rs`, the state store in
+//! `state_store_service.rs`.
 //!
 //! Invariant: whatever tells somebody "done" leaves only after [`Event::Durable`] for all it depends on.
 
@@ -24,8 +25,9 @@ use crate::now::Now;
 use crate::report::Report;
 use crate::retained::Retained;
 use crate::sessions::Sessions;
+use crate::sharing::ShareStrategy;
 use crate::state_store_service::{Output, StateStoreService, Verb};
-use crate::subscriptions::Subscriptions;
+use crate::subscriptions::{Shares, Subscriptions};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::waiting::Waiter;
@@ -162,6 +164,8 @@ pub struct NodeConfig {
     pub limits: Limits,
     /// How often what is below `$SYS` is published; `None`: never.
     pub sys_interval: Option<Duration>,
+    /// Who of those who share a subscription gets a message.
+    pub share_strategy: ShareStrategy,
     /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
     pub seed: u64,
 }
@@ -184,6 +188,7 @@ pub struct Node {
     pub(crate) connections: Connections,
     pub(crate) sessions: Sessions,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) shares: Shares,
     pub(crate) retained: Retained,
     pub(crate) wills: PendingWills,
     pub(crate) timers: Timers<TimerKey>,
@@ -258,7 +263,8 @@ impl Node {
         Gauges {
             connections: self.connections.len(),
             sessions: self.sessions.len(),
-            subscriptions: self.subscriptions.len(),
+            subscriptions: self.subscriptions.len() + self.shares.subscriptions(),
+            shares: self.shares.len(),
             retained_messages: self.retained.len(),
             retained_bytes: self.retained.bytes(),
             sessions_connected: totals.connected,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS, SubscriptionId};
 use protocol::state_store::{INVOKE_TOPIC, is_reserved};
+use protocol::topic::SubscriptionFilter;
 use protocol::{ReasonCode, TopicName};
 use smallvec::SmallVec;
 
@@ -26,19 +27,36 @@ pub(crate) enum Keeping {
     Memory,
 }
 
-/// One session that a message is for, over all its subscriptions that match.
+/// One session that a message is for: over all its own subscriptions that match, or for one share that chose it.
 #[derive(Debug)]
-struct Route {
-    session: SessionKey,
-    qos: QoS,
-    retain: bool,
-    subscription_ids: SmallVec<[SubscriptionId; 1]>,
+pub(crate) struct Route {
+    pub(crate) session: SessionKey,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) subscription_ids: SmallVec<[SubscriptionId; 1]>,
+    pub(crate) share: Option<Arc<SubscriptionFilter>>,
+}
+
+impl Route {
+    /// What the session gets.
+    pub(crate) fn delivery(self, message: &Arc<Message>, is_volatile: bool) -> Delivery {
+        Delivery {
+            message: Arc::clone(message),
+            qos: self.qos,
+            retain: self.retain,
+            subscription_ids: self.subscription_ids,
+            share: self.share,
+            durable: None,
+            is_volatile,
+            dup: false,
+        }
+    }
 }
 
 /// Memory that every publish uses again.
 #[derive(Debug, Default)]
 pub(crate) struct RouteScratch {
-    routes: Vec<Route>,
+    pub(crate) routes: Vec<Route>,
     mark: u64,
 }
 
@@ -98,22 +116,16 @@ impl Node {
         };
         let mut scratch = std::mem::take(&mut self.routes);
         self.find_routes(&message, &mut scratch);
+        self.find_sharers(&message, &mut scratch);
         let message = if self.is_kept_by_any(&scratch) {
             Arc::new(message.detached())
         } else {
             message
         };
         for route in scratch.routes.drain(..) {
-            let delivery = Delivery {
-                message: Arc::clone(&message),
-                qos: route.qos,
-                retain: route.retain,
-                subscription_ids: route.subscription_ids,
-                durable: None,
-                is_volatile: keeping == Keeping::Memory,
-                dup: false,
-            };
-            self.deliver(now, route.session, delivery, actions);
+            let session = route.session;
+            let delivery = route.delivery(&message, keeping == Keeping::Memory);
+            self.deliver(now, session, delivery, actions);
         }
         self.stored = None;
         self.routes = scratch;
@@ -369,6 +381,7 @@ impl Node {
                     qos: QoS::AtMostOnce,
                     retain: false,
                     subscription_ids: SmallVec::new(),
+                    share: None,
                 };
                 scratch.routes.push(route);
             }

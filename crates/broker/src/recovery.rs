@@ -22,13 +22,14 @@ use crate::ids::{SessionKey, SessionNumber};
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::now::Now;
 use crate::publishing::RouteScratch;
+use crate::records::queue::QueueRecord;
 use crate::records::session::Presence;
 use crate::records::{self, RecordError};
 use crate::retained::Retained;
 use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry, Sessions};
 use crate::state_store_service::{StateStoreConfig, StateStoreService};
-use crate::subscriptions::Subscriptions;
+use crate::subscriptions::{Shares, Standing, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::will::{self, PendingWills};
@@ -54,6 +55,7 @@ pub struct Recovery {
     sessions: Sessions,
     by_number: HashMap<SessionNumber, SessionKey, FixedState>,
     subscriptions: Subscriptions,
+    shares: Shares,
     retained: Retained,
     /// Ended while nobody ran, or left over: to be removed.
     leftovers: Vec<Write>,
@@ -78,6 +80,7 @@ impl Recovery {
             sessions: Sessions::new(config.seed, incarnation),
             by_number: HashMap::with_hasher(FixedState::with_seed(config.seed)),
             subscriptions: Subscriptions::new(config.seed),
+            shares: Shares::new(config.seed),
             retained: Retained::new(&config.limits),
             config,
             leftovers: Vec::new(),
@@ -111,6 +114,7 @@ impl Recovery {
             connections: Connections::default(),
             sessions: self.sessions,
             subscriptions: self.subscriptions,
+            shares: self.shares,
             retained: self.retained,
             wills: PendingWills::default(),
             timers: Timers::new(),
@@ -159,6 +163,7 @@ impl Recovery {
             forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,
+            standing: Standing::Away,
         };
         let key = self.sessions.insert(&client_id, entry);
         self.by_number.insert(record.number, key);
@@ -178,14 +183,24 @@ impl Recovery {
         };
         if let Some(entry) = self.sessions.get_mut(session) {
             entry.session.filters.insert(&filter, subscription);
-            self.subscriptions
-                .subscribe(session, &filter.filter, subscription);
+            if filter.share.is_some() {
+                let point = point_of(&entry.session.client_id);
+                self.shares.subscribe(session, point, &filter, subscription);
+            } else {
+                self.subscriptions
+                    .subscribe(session, &filter.filter, subscription);
+            }
         }
         Ok(())
     }
 
     fn delivery(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        let (number, sequence, record) = records::queue::decode(key, value, self.now)?;
+        let (number, sequence, mut record) = records::queue::decode(key, value, self.now)?;
+        if let QueueRecord::Waiting(delivery) = &mut record {
+            // One copy of the filter for all deliveries.
+            let share = delivery.share.take();
+            delivery.share = share.map(|share| self.shares.filter(&share).unwrap_or(share));
+        }
         match self
             .by_number
             .get(&number)

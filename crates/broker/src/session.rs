@@ -36,6 +36,7 @@ mod received;
 
 use protocol::Text;
 use protocol::packet::{PacketId, QoS, Will};
+use protocol::topic::SubscriptionFilter;
 
 pub use self::filters::Filters;
 use self::inflight::Inflight;
@@ -128,6 +129,8 @@ pub enum DropCause {
     QueueBytes,
     /// QoS 0, and the client is not connected.
     Offline,
+    /// The last session of its shared subscription is gone.
+    NoSharer,
 }
 
 /// What is to be sent to the client.
@@ -383,6 +386,25 @@ impl Session {
         self.inflight.discard(packet_id).map(removal)
     }
 
+    /// The session ends: takes what it has of shared subscriptions and another session may get instead, in order. QoS 1
+    /// that was not acknowledged is among it; QoS 2 that may have been sent must not be. [MQTT-4.8.2-5]
+    pub fn take_shared(&mut self) -> Vec<Delivery> {
+        let mut taken: Vec<_> = self.inflight.shared().cloned().collect();
+        let may_move = |delivery: &Delivery| !delivery.dup || delivery.qos != QoS::ExactlyOnce;
+        taken.extend(
+            self.queue
+                .take_if(|delivery| delivery.share.is_some() && may_move(delivery)),
+        );
+        taken
+    }
+
+    /// A shared subscription ends: takes what waits for it and was never sent. The caller removes the records. What was
+    /// sent is completed. [MQTT-3.10.4-3]
+    pub fn take_waiting(&mut self, share: &SubscriptionFilter) -> Vec<Delivery> {
+        self.queue
+            .take_if(|delivery| delivery.share.as_deref() == Some(share) && !delivery.dup)
+    }
+
     /// The record to store: it has been connected, or not, since `since` (Unix milliseconds).
     pub fn record(&self, since: u64, expiry: u32, will: Option<Will>) -> SessionRecord {
         let presence = if self.is_connected {
@@ -411,6 +433,11 @@ impl Session {
     /// Whether it is to survive a restart.
     pub fn is_durable(&self) -> bool {
         self.is_durable
+    }
+
+    /// Whether so much waits in its queue that shared subscriptions are to pass it over.
+    pub fn is_behind(&self, was_behind: bool) -> bool {
+        self.queue.is_behind(&self.limits, was_behind)
     }
 
     /// How many deliveries wait in its queue.

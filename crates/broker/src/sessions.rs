@@ -10,6 +10,7 @@ use slab::Slab;
 
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::session::Session;
+use crate::subscriptions::Standing;
 
 /// A session and what of it belongs to the node.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct SessionEntry {
     /// The place of this session in the route being worked out, if `mark` is the route's.
     pub(crate) route_place: u32,
     pub(crate) route_mark: u64,
+    /// As the shares know it that the session is in; not kept up to date while it is in none.
+    pub(crate) standing: Standing,
 }
 
 /// How often the server has ended the session's connections lately.

@@ -60,8 +60,7 @@ impl Node {
         made: &mut Vec<Made>,
     ) -> ReasonCode {
         let filter = match SubscriptionFilter::parse(line.filter.detached()) {
-            Ok(filter) if filter.share.is_none() => filter,
-            Ok(_) => return ReasonCode::SharedSubscriptionsNotSupported,
+            Ok(filter) => filter,
             Err(_) => return ReasonCode::TopicFilterInvalid,
         };
         if !self.config.limits.allow_topic(&line.filter) {
@@ -81,7 +80,6 @@ impl Node {
         };
         // [MQTT-3.8.4-3]: a subscription to the same filter is replaced.
         let is_new = entry.session.filters.insert(&filter, subscription).is_none();
-        self.subscriptions.subscribe(key, &filter.filter, subscription);
         if entry.session.is_durable() {
             self.commits.write(records::subscription::put(
                 entry.session.number,
@@ -89,7 +87,10 @@ impl Node {
                 &subscription,
             ));
         }
+        self.join(key, &filter, subscription);
         let wants_retained = match line.options.retain_handling {
+            // What is retained would reach everybody who shares it. (section 4.8.2)
+            _ if filter.share.is_some() => false,
             RetainHandling::Send => true,
             RetainHandling::SendIfNew => is_new,
             RetainHandling::DoNotSend => false,
@@ -119,6 +120,7 @@ impl Node {
                 message,
                 retain: true,
                 subscription_ids: made.subscription.id.into_iter().collect(),
+                share: None,
                 durable: None,
                 is_volatile: false,
                 dup: false,
@@ -139,7 +141,7 @@ impl Node {
         let reasons = unsubscribe
             .filters
             .into_iter()
-            .map(|filter| self.unsubscribe(key, filter))
+            .map(|filter| self.unsubscribe(now, key, filter, actions))
             .collect();
         let packet = Packet::UnsubAck(UnsubAck {
             packet_id: unsubscribe.packet_id,
@@ -162,11 +164,15 @@ impl Node {
         self.after_own_writes(now, waiter, actions);
     }
 
-    fn unsubscribe(&mut self, key: SessionKey, filter: protocol::Text) -> ReasonCode {
-        let filter = match SubscriptionFilter::parse(filter) {
-            Ok(filter) if filter.share.is_none() => filter,
-            Ok(_) => return ReasonCode::NoSubscriptionExisted,
-            Err(_) => return ReasonCode::TopicFilterInvalid,
+    fn unsubscribe(
+        &mut self,
+        now: Now,
+        key: SessionKey,
+        filter: protocol::Text,
+        actions: &mut Vec<Action>,
+    ) -> ReasonCode {
+        let Ok(filter) = SubscriptionFilter::parse(filter) else {
+            return ReasonCode::TopicFilterInvalid;
         };
         let Some(entry) = self.sessions.get_mut(key) else {
             return ReasonCode::UnspecifiedError;
@@ -176,10 +182,13 @@ impl Node {
             self.commits.rely_on_earlier();
             return ReasonCode::NoSubscriptionExisted;
         }
-        self.subscriptions.unsubscribe(key, &filter.filter);
         if entry.session.is_durable() {
             self.commits
                 .write(records::subscription::remove(entry.session.number, &filter));
+        }
+        self.leave(key, &filter);
+        if filter.share.is_some() {
+            self.give_back(now, key, &filter, actions);
         }
         ReasonCode::Success
     }

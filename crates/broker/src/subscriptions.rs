@@ -1,22 +1,26 @@
 //! Who wants which messages: the subscriptions of all sessions, found by topic name.
 //!
-//! Filters without wildcards are in a hash table, found with one probe; the others in a trie of their levels. It is
-//! told by the sessions' own lists what to add and remove, and does not know which subscriptions one session has. What
-//! a match means for the receiver (No Local, overlapping subscriptions) is the caller's business.
+//! [`Subscriptions`] has those that a session has for itself, [`Shares`] the shared ones. Both are told by the sessions'
+//! own lists what to add and remove, and do not know which subscriptions one session has. What a match means for the
+//! receiver (No Local, overlapping subscriptions) is the caller's business.
 //!
 //! The hashes are seeded by the caller because clients choose the names. Visits come in an order that depends on the
 //! calls alone, not on the seed.
 
+mod circle;
 mod exact;
 mod hashing;
+mod index;
+mod shares;
 mod subscribers;
 mod trie;
 
 use protocol::TopicFilter;
 use protocol::packet::{SubscriptionId, SubscriptionOptions};
 
-use self::exact::ExactFilters;
-use self::trie::Trie;
+pub use self::circle::{Point, point_of};
+use self::index::Index;
+pub use self::shares::{Chosen, ShareKey, Shares, Standing};
 use crate::ids::SessionKey;
 
 /// How one session subscribed to one filter.
@@ -28,11 +32,10 @@ pub struct Subscription {
     pub id: Option<SubscriptionId>,
 }
 
-/// All subscriptions of a node.
+/// All subscriptions of a node that are not shared.
 #[derive(Debug)]
 pub struct Subscriptions {
-    exact: ExactFilters,
-    wildcards: Trie,
+    index: Index<SessionKey, Subscription>,
     len: usize,
 }
 
@@ -40,8 +43,7 @@ impl Subscriptions {
     /// No subscription yet. `seed` is to be random, so that no client can choose names whose hashes collide.
     pub fn new(seed: u64) -> Self {
         Self {
-            exact: ExactFilters::new(seed),
-            wildcards: Trie::new(seed),
+            index: Index::new(seed),
             len: 0,
         }
     }
@@ -53,12 +55,7 @@ impl Subscriptions {
         filter: &TopicFilter,
         subscription: Subscription,
     ) -> Option<Subscription> {
-        let subscribers = if filter.is_exact() {
-            self.exact.subscribers(filter.as_str())
-        } else {
-            self.wildcards.subscribers(filter.as_str())
-        };
-        let replaced = subscribers.insert(session, subscription);
+        let replaced = self.index.insert(filter, session, subscription);
         self.len += usize::from(replaced.is_none());
         replaced
     }
@@ -66,21 +63,14 @@ impl Subscriptions {
     /// Removes a subscription; false if there was none. The filters are compared character by character.
     /// [MQTT-3.10.4-1]
     pub fn unsubscribe(&mut self, session: SessionKey, filter: &TopicFilter) -> bool {
-        let existed = if filter.is_exact() {
-            self.exact.unsubscribe(session, filter.as_str())
-        } else {
-            self.wildcards.unsubscribe(session, filter.as_str())
-        };
+        let existed = self.index.remove(filter, session);
         self.len -= usize::from(existed);
         existed
     }
 
     /// Visits every subscription that a message to `topic` is for: a session with several once for each.
     pub fn matches(&self, topic: &str, visit: &mut impl FnMut(SessionKey, &Subscription)) {
-        if let Some(subscribers) = self.exact.get(topic) {
-            subscribers.visit(visit);
-        }
-        self.wildcards.matches(topic, visit);
+        self.index.matches(topic, visit);
     }
 
     /// How many subscriptions there are.

@@ -178,6 +178,15 @@ impl SubscriptionFilter {
             filter: TopicFilter::parse(part(filter)?)?,
         })
     }
+
+    /// The same filter in memory of its own.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self {
+            share: self.share.as_ref().map(Text::detached),
+            filter: self.filter.detached(),
+        }
+    }
 }
 
 impl fmt::Display for TopicName {

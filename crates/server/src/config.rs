@@ -51,6 +51,9 @@ pub struct Config {
     /// When the replicated log is replaced by an image of the store.
     pub snapshot: Snapshot,
 
+    /// Shared subscriptions.
+    pub shared_subscriptions: SharedSubscriptions,
+
     /// What a client may use of the server. Each limit says what happens when it is reached.
     pub limits: Limits,
 
@@ -128,6 +131,40 @@ pub enum DialectChoice {
     Sdk,
     /// Every request as the published text says.
     Published,
+}
+
+/// Shared subscriptions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SharedSubscriptions {
+    /// Which of the clients that share a subscription gets a message. Messages with the user property `$partition` go by its
+    /// value under every strategy: the same value, the same client. Clients that are not connected get something only if
+    /// none is.
+    pub strategy: ShareStrategy,
+}
+
+/// Which of the clients that share a subscription gets a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareStrategy {
+    /// The next one in turn. One that has much waiting in its queue is passed over while another has not.
+    #[default]
+    RoundRobin,
+    /// The same one for all messages of one publisher, by its client id, as long as the same clients are connected.
+    HashClient,
+    /// The same one for all messages to one topic, as long as the same clients are connected.
+    HashTopic,
+}
+
+impl ShareStrategy {
+    /// As the broker takes it.
+    pub fn for_broker(self) -> broker::ShareStrategy {
+        match self {
+            Self::RoundRobin => broker::ShareStrategy::RoundRobin,
+            Self::HashClient => broker::ShareStrategy::HashClient,
+            Self::HashTopic => broker::ShareStrategy::HashTopic,
+        }
+    }
 }
 
 /// When the replicated log is replaced by an image of the store.
@@ -315,6 +352,7 @@ impl Default for Config {
             sys_interval: Some(Duration::from_secs(10)),
             state_store: StateStore::default(),
             snapshot: Snapshot::default(),
+            shared_subscriptions: SharedSubscriptions::default(),
             limits: Limits::default(),
             log: Log::default(),
         }

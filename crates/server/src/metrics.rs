@@ -59,6 +59,8 @@ pub struct Sessions {
     pub connected: u64,
     /// Subscriptions of all sessions.
     pub subscriptions: u64,
+    /// Share names with their filters.
+    pub shares: u64,
     /// Messages in all queues.
     pub queue_messages: u64,
     /// Their bytes.
@@ -78,6 +80,8 @@ pub struct Messages {
     pub by_qos: InOut<[Traffic; 3]>,
     /// Messages that were not delivered to a session, by cause.
     pub dropped: Counts,
+    /// Messages of shared subscriptions that another session got.
+    pub shared_moved: u64,
     /// Retained messages.
     pub retained: u64,
     /// Their bytes.

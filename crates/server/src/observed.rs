@@ -132,6 +132,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.total = gauges.sessions as u64;
     figures.sessions.connected = gauges.sessions_connected as u64;
     figures.sessions.subscriptions = gauges.subscriptions as u64;
+    figures.sessions.shares = gauges.shares as u64;
     figures.sessions.queue_messages = gauges.queued_messages as u64;
     figures.sessions.queue_bytes = gauges.queued_bytes;
     figures.sessions.inflight = gauges.inflight as u64;
@@ -158,9 +159,11 @@ fn messages(figures: &mut Figures, node: &Node) {
         ("too_large", dropped.too_large),
         ("not_connected", dropped.not_connected),
         ("retained_full", dropped.retained_full),
+        ("no_sharer", dropped.no_sharer),
     ]);
     figures.messages.retained = gauges.retained_messages as u64;
     figures.messages.retained_bytes = gauges.retained_bytes;
+    figures.messages.shared_moved = counters.shared_moved;
     figures.messages.wills = counters.wills_published;
 }
 

@@ -32,6 +32,7 @@ pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
     let node_config = NodeConfig {
         limits: config.limits.for_broker(),
         sys_interval: config.sys_interval,
+        share_strategy: config.shared_subscriptions.strategy.for_broker(),
         seed: random.next(),
     };
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);

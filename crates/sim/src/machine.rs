@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use broker::limits::Limits;
 use broker::{
     Action, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, RecoveredStore,
-    Recovery, Report, StateStoreConfig,
+    Recovery, Report, ShareStrategy, StateStoreConfig,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::replica::record::LogPoint;
@@ -27,6 +27,8 @@ pub struct MachineConfig {
     pub limits: Limits,
     /// How often `$SYS` is published.
     pub sys_interval: Option<Duration>,
+    /// Who of those who share a subscription gets a message.
+    pub share_strategy: ShareStrategy,
     /// Bytes of log after which a snapshot is taken.
     pub snapshot_log_bytes: u64,
     /// Keys and bytes of the state store.
@@ -75,6 +77,7 @@ impl MachineConfig {
             seed,
             limits: Limits::default(),
             sys_interval: None,
+            share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
             quota,
             acknowledges_before_sync: false,
@@ -329,6 +332,7 @@ fn recovered_node(
     let node_config = NodeConfig {
         limits: config.limits.clone(),
         sys_interval: config.sys_interval,
+        share_strategy: config.share_strategy,
         seed: config.seed,
     };
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);

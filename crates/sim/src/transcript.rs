@@ -61,6 +61,12 @@ impl Stage {
         if let Some(interval) = text.lines().find_map(|line| line.strip_prefix("# sys_interval ")) {
             config.sys_interval = Some(packets::duration(interval)?);
         }
+        if let Some(name) = text
+            .lines()
+            .find_map(|line| line.strip_prefix("# share_strategy "))
+        {
+            config.share_strategy = packets::share_strategy(name)?;
+        }
         Ok(Self {
             machine: Some(Machine::new(config, origin)),
             clients: BTreeMap::new(),

@@ -27,13 +27,21 @@ pub(super) struct Reader {
 impl Reader {
     /// Begins with a value, whose first byte must be `version`.
     pub(super) fn of_value(value: Bytes, record: &'static str, version: u8) -> Result<Self, RecordError> {
+        Self::of_versions(value, record, &[version]).map(|(reader, _)| reader)
+    }
+
+    /// Begins with a value, whose first byte must be one of `versions`, and says which.
+    pub(super) fn of_versions(
+        value: Bytes,
+        record: &'static str,
+        versions: &[u8],
+    ) -> Result<(Self, u8), RecordError> {
         let mut reader = Self { rest: value, record };
-        match reader.u8()? {
-            found if found == version => Ok(reader),
-            found => Err(RecordError::UnknownVersion {
-                record,
-                version: found,
-            }),
+        let version = reader.u8()?;
+        if versions.contains(&version) {
+            Ok((reader, version))
+        } else {
+            Err(RecordError::UnknownVersion { record, version })
         }
     }
 

@@ -4,8 +4,13 @@
 //! key                 session number (8), sequence (8)
 //! value, waiting      version (1) = 1, 0 (1), QoS and RETAIN << 2 (1),
 //!                     count (2) and subscription identifiers (4 each), message
+//! value, waiting, of a shared subscription
+//!                     version (1) = 2, 0 (1), QoS and RETAIN << 2 (1),
+//!                     count (2) and subscription identifiers (4 each), $share/name/filter (2 + n), message
 //! value, released     version (1) = 1, 1 (1), packet id (2)
 //! ```
+//!
+//! Version 2 is written only where it says more: everything else stays as a build before shared subscriptions reads it.
 //!
 //! A waiting record stands for a delivery that was or was not sent: see [`crate::session`]. It is written once and
 //! removed once, unless it is replaced by a released one in between.
@@ -15,10 +20,11 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 use cluster::write::{Keyspace, Write};
 use protocol::packet::{PacketId, QoS, SubscriptionId};
+use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
 use super::RecordError;
-use super::encoding::Reader;
+use super::encoding::{Reader, put_short};
 use super::message;
 use crate::ids::{QueueSequence, SessionNumber};
 use crate::message::Delivery;
@@ -42,12 +48,15 @@ pub enum QueueRecord {
 pub fn value(delivery: &Delivery, now: Now) -> Bytes {
     assert!(delivery.qos != QoS::AtMostOnce, "QoS 0 is not stored");
     let mut out = Vec::with_capacity(delivery.message.size());
-    out.put_u8(VERSION);
+    out.put_u8(delivery.share.as_ref().map_or(VERSION, |_| VERSION_SHARED));
     out.put_u8(WAITING);
     out.put_u8(delivery.qos as u8 | u8::from(delivery.retain) << 2);
     out.put_u16(u16::try_from(delivery.subscription_ids.len()).unwrap_or(u16::MAX));
     for id in delivery.subscription_ids.iter().take(usize::from(u16::MAX)) {
         out.put_u32(id.get());
+    }
+    if let Some(share) = &delivery.share {
+        put_short(&mut out, share.to_string().as_bytes());
     }
     message::put_message(&mut out, &delivery.message, now);
     out.into()
@@ -107,10 +116,11 @@ pub fn decode(
     let sequence = QueueSequence(reader.u64()?);
     reader.end()?;
 
-    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
+    let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_SHARED])?;
+    let is_shared = version == VERSION_SHARED;
     let record = match reader.u8()? {
-        WAITING => QueueRecord::Waiting(delivery(&mut reader, sequence, now)?),
-        RELEASED => {
+        WAITING => QueueRecord::Waiting(delivery(&mut reader, sequence, is_shared, now)?),
+        RELEASED if !is_shared => {
             let packet_id = PacketId::new(reader.u16()?);
             QueueRecord::Released {
                 packet_id: reader.require(packet_id, "a packet id is 0")?,
@@ -122,7 +132,12 @@ pub fn decode(
     Ok((number, sequence, record))
 }
 
-fn delivery(reader: &mut Reader, sequence: QueueSequence, now: Now) -> Result<Delivery, RecordError> {
+fn delivery(
+    reader: &mut Reader,
+    sequence: QueueSequence,
+    is_shared: bool,
+    now: Now,
+) -> Result<Delivery, RecordError> {
     let flags = reader.u8()?;
     let qos = message::qos(reader, u16::from(flags & 0b11))?;
     if flags >> 3 != 0 || qos == QoS::AtMostOnce {
@@ -133,6 +148,7 @@ fn delivery(reader: &mut Reader, sequence: QueueSequence, now: Now) -> Result<De
         let id = SubscriptionId::new(reader.u32()?);
         subscription_ids.push(reader.require(id, "a subscription identifier is 0")?);
     }
+    let share = is_shared.then(|| share(reader)).transpose()?;
     let message = Arc::new(message::message(reader, now)?);
     let retain = flags & 0b100 != 0;
     Ok(Delivery {
@@ -140,10 +156,20 @@ fn delivery(reader: &mut Reader, sequence: QueueSequence, now: Now) -> Result<De
         qos,
         retain,
         subscription_ids,
+        share,
         durable: Some(sequence),
         is_volatile: false,
         dup: false,
     })
+}
+
+fn share(reader: &mut Reader) -> Result<Arc<SubscriptionFilter>, RecordError> {
+    let filter = SubscriptionFilter::parse(reader.text()?);
+    let filter = reader.parse(filter, "a filter is not valid")?;
+    if filter.share.is_none() {
+        return Err(reader.damaged("a share has no name"));
+    }
+    Ok(Arc::new(filter))
 }
 
 fn key(number: SessionNumber, sequence: QueueSequence) -> Bytes {
@@ -154,6 +180,7 @@ fn key(number: SessionNumber, sequence: QueueSequence) -> Bytes {
 }
 
 const VERSION: u8 = 1;
+const VERSION_SHARED: u8 = 2;
 const RECORD: &str = "queue";
 const WAITING: u8 = 0;
 const RELEASED: u8 = 1;

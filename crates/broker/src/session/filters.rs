@@ -25,12 +25,7 @@ impl Filters {
                     self.0.reserve_exact(1);
                 }
                 // In memory of its own: a filter stays for long after the packet it came in.
-                let share = filter.share.as_ref().map(protocol::Text::detached);
-                let filter = SubscriptionFilter {
-                    share,
-                    filter: filter.filter.detached(),
-                };
-                self.0.insert(position, (filter, subscription));
+                self.0.insert(position, (filter.detached(), subscription));
                 None
             }
         }
@@ -50,6 +45,18 @@ impl Filters {
     /// All of them, in the order of their filters.
     pub fn iter(&self) -> impl Iterator<Item = (&SubscriptionFilter, &Subscription)> {
         self.0.iter().map(|(filter, subscription)| (filter, subscription))
+    }
+
+    /// Those that are shared.
+    pub fn shared(&self) -> impl Iterator<Item = &SubscriptionFilter> {
+        // Filters without a share name come first in their order.
+        let reversed = self.0.iter().rev().map(|(filter, _)| filter);
+        reversed.take_while(|filter| filter.share.is_some())
+    }
+
+    /// True if one of them is shared.
+    pub fn has_shared(&self) -> bool {
+        self.shared().next().is_some()
     }
 
     /// How many there are.

@@ -204,6 +204,12 @@ impl Inflight {
         Ok(released.sequence)
     }
 
+    /// The QoS 1 deliveries of shared subscriptions, in the order in which they were sent.
+    pub(super) fn shared(&self) -> impl Iterator<Item = &Delivery> {
+        let deliveries = self.published.iter().map(|published| &published.delivery);
+        deliveries.filter(|delivery| delivery.share.is_some() && delivery.qos == QoS::AtLeastOnce)
+    }
+
     /// How many deliveries are inflight.
     pub(super) fn len(&self) -> usize {
         self.published.len() + self.released.len()

@@ -96,19 +96,42 @@ impl Queue {
 
     /// Takes all QoS 0 deliveries.
     pub(super) fn forget_qos_0(&mut self, dropped: &mut Vec<Dropped>) {
-        let bytes = &mut self.bytes;
-        self.waiting.retain(|waiting| {
-            let is_kept = waiting.delivery.qos != QoS::AtMostOnce;
-            if !is_kept {
-                *bytes -= waiting.bytes;
-                dropped.push(Dropped {
-                    cause: DropCause::Offline,
-                    qos: QoS::AtMostOnce,
-                    durable: None,
-                });
+        let taken = self.take_if(|delivery| delivery.qos == QoS::AtMostOnce);
+        dropped.extend(taken.into_iter().map(|_| Dropped {
+            cause: DropCause::Offline,
+            qos: QoS::AtMostOnce,
+            durable: None,
+        }));
+    }
+
+    /// Takes some deliveries, in their order.
+    pub(super) fn take_if(&mut self, is_taken: impl Fn(&Delivery) -> bool) -> Vec<Delivery> {
+        if !self.waiting.iter().any(|waiting| is_taken(&waiting.delivery)) {
+            return Vec::new();
+        }
+        let mut taken = Vec::new();
+        for waiting in std::mem::take(&mut self.waiting) {
+            if is_taken(&waiting.delivery) {
+                self.bytes -= waiting.bytes;
+                taken.push(waiting.delivery);
+            } else {
+                self.waiting.push_back(waiting);
             }
-            is_kept
-        });
+        }
+        taken
+    }
+
+    /// Whether so much waits that shared subscriptions are to pass this session over. One that `was_behind` is until half
+    /// of that is left, so that it does not change with every message.
+    pub(super) fn is_behind(&self, limits: &SessionLimits, was_behind: bool) -> bool {
+        let messages = (limits.queue_messages_max / 2).clamp(1, BEHIND_MESSAGES_MAX);
+        let bytes = (limits.queue_bytes_max / 2).max(1);
+        let (messages, bytes) = if was_behind {
+            (messages.div_ceil(2), bytes.div_ceil(2))
+        } else {
+            (messages, bytes)
+        };
+        self.len() as u64 >= u64::from(messages) || self.bytes >= bytes
     }
 
     /// How many deliveries wait.
@@ -138,6 +161,10 @@ impl Queue {
         }
     }
 }
+
+/// A session is behind with so many messages waiting, or with half of what its queue may hold if that is less: more than
+/// waits for one sync of the disk, and little enough to be caught up with soon.
+const BEHIND_MESSAGES_MAX: u32 = 128;
 
 /// How much room an empty queue keeps: enough for a client whose queue fills and empties all the time.
 const CAPACITY_KEPT: usize = 64;

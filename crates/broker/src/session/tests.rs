@@ -55,6 +55,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         qos,
         retain: false,
         subscription_ids,
+        share: None,
         durable: None,
         is_volatile: false,
         dup: false,

@@ -5,23 +5,22 @@ use slab::Slab;
 
 use super::hashing::{NameHash, Slot, index, position};
 use super::subscribers::Subscribers;
-use crate::ids::SessionKey;
 
 /// The subscribers of each filter that has no wildcard.
 #[derive(Debug)]
-pub(super) struct ExactFilters {
-    entries: Slab<Entry>,
+pub(super) struct ExactFilters<K, V> {
+    entries: Slab<Entry<K, V>>,
     by_name: HashTable<Slot>,
     hash: NameHash,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<K, V> {
     filter: Box<str>,
-    subscribers: Subscribers,
+    subscribers: Subscribers<K, V>,
 }
 
-impl ExactFilters {
+impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             entries: Slab::new(),
@@ -31,7 +30,7 @@ impl ExactFilters {
     }
 
     /// The subscribers of `filter`, which the caller adds one to.
-    pub(super) fn subscribers(&mut self, filter: &str) -> &mut Subscribers {
+    pub(super) fn subscribers(&mut self, filter: &str) -> &mut Subscribers<K, V> {
         let hash = self.hash.of(ANY, filter);
         let found = match self.find(hash, filter) {
             Some(found) => found,
@@ -50,14 +49,14 @@ impl ExactFilters {
         &mut self.entries[position(found)].subscribers
     }
 
-    /// Removes a session's subscription, and the filter with its last one.
-    pub(super) fn unsubscribe(&mut self, session: SessionKey, filter: &str) -> bool {
+    /// Removes a subscription, and the filter with its last one.
+    pub(super) fn unsubscribe(&mut self, key: K, filter: &str) -> bool {
         let hash = self.hash.of(ANY, filter);
         let Some(found) = self.find(hash, filter) else {
             return false;
         };
         let subscribers = &mut self.entries[position(found)].subscribers;
-        let existed = subscribers.remove(session);
+        let existed = subscribers.remove(key);
         if subscribers.is_empty() {
             self.entries.remove(position(found));
             if let Ok(slot) = self
@@ -70,7 +69,7 @@ impl ExactFilters {
         existed
     }
 
-    pub(super) fn get(&self, topic: &str) -> Option<&Subscribers> {
+    pub(super) fn get(&self, topic: &str) -> Option<&Subscribers<K, V>> {
         if self.entries.is_empty() {
             return None;
         }

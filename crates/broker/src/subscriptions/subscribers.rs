@@ -1,11 +1,8 @@
-//! The sessions that subscribe to one filter.
+//! Who subscribes to one filter.
 
 use std::collections::BTreeMap;
 
-use super::Subscription;
-use crate::ids::SessionKey;
-
-/// The subscriptions to one filter, in the order of their sessions' keys.
+/// The subscriptions to one filter, in the order of their subscribers' keys: a session with its options, or a share.
 ///
 /// Most filters have one subscriber, and there may be a million filters: 16 bytes for none or one.
 #[derive(Debug, Default)]
@@ -13,45 +10,45 @@ use crate::ids::SessionKey;
     clippy::box_collection,
     reason = "an unboxed map would make none and one as large"
 )]
-pub(super) enum Subscribers {
+pub(super) enum Subscribers<K, V> {
     #[default]
     None,
-    One(SessionKey, Subscription),
+    One(K, V),
     /// Two or more.
-    Many(Box<BTreeMap<SessionKey, Subscription>>),
+    Many(Box<BTreeMap<K, V>>),
 }
 
-impl Subscribers {
+impl<K: Copy + Ord, V: Copy> Subscribers<K, V> {
     /// Adds a subscription and returns the one it replaces.
-    pub(super) fn insert(&mut self, session: SessionKey, subscription: Subscription) -> Option<Subscription> {
+    pub(super) fn insert(&mut self, key: K, subscription: V) -> Option<V> {
         match self {
             Self::None => {
-                *self = Self::One(session, subscription);
+                *self = Self::One(key, subscription);
                 None
             }
-            Self::One(only, existing) if *only == session => Some(std::mem::replace(existing, subscription)),
+            Self::One(only, existing) if *only == key => Some(std::mem::replace(existing, subscription)),
             Self::One(only, existing) => {
-                let both = BTreeMap::from([(*only, *existing), (session, subscription)]);
+                let both = BTreeMap::from([(*only, *existing), (key, subscription)]);
                 *self = Self::Many(Box::new(both));
                 None
             }
-            Self::Many(all) => all.insert(session, subscription),
+            Self::Many(all) => all.insert(key, subscription),
         }
     }
 
-    /// Removes a session's subscription; false if it had none.
-    pub(super) fn remove(&mut self, session: SessionKey) -> bool {
+    /// Removes a subscription; false if there was none.
+    pub(super) fn remove(&mut self, key: K) -> bool {
         match self {
             Self::None => false,
             Self::One(only, _) => {
-                let is_it = *only == session;
+                let is_it = *only == key;
                 if is_it {
                     *self = Self::None;
                 }
                 is_it
             }
             Self::Many(all) => {
-                let existed = all.remove(&session).is_some();
+                let existed = all.remove(&key).is_some();
                 if all.len() == 1
                     && let Some((last, subscription)) = all.pop_first()
                 {
@@ -66,13 +63,13 @@ impl Subscribers {
         matches!(self, Self::None)
     }
 
-    pub(super) fn visit(&self, visit: &mut impl FnMut(SessionKey, &Subscription)) {
+    pub(super) fn visit(&self, visit: &mut impl FnMut(K, &V)) {
         match self {
             Self::None => {}
-            Self::One(session, subscription) => visit(*session, subscription),
+            Self::One(key, subscription) => visit(*key, subscription),
             Self::Many(all) => all
                 .iter()
-                .for_each(|(session, subscription)| visit(*session, subscription)),
+                .for_each(|(key, subscription)| visit(*key, subscription)),
         }
     }
 }
@@ -80,10 +77,12 @@ impl Subscribers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SessionKey;
+    use crate::subscriptions::Subscription;
 
     #[test]
     fn none_or_one_subscriber_takes_16_bytes() {
-        assert_eq!(size_of::<Subscribers>(), 16);
+        assert_eq!(size_of::<Subscribers<SessionKey, Subscription>>(), 16);
     }
 
     #[test]

@@ -124,8 +124,8 @@ fn nothing_is_left_of_filters_without_subscribers() {
         }
     }
     assert!(subscriptions.is_empty());
-    assert_eq!(subscriptions.exact.entries(), 0);
-    assert_eq!(subscriptions.wildcards.nodes(), 1, "the root stays");
+    assert_eq!(subscriptions.index.exact.entries(), 0);
+    assert_eq!(subscriptions.index.wildcards.nodes(), 1, "the root stays");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn neither_depth_nor_width_uses_the_stack() {
     subscriptions.subscribe(SessionKey(1), &filter(&deep), Subscription::default());
     assert_eq!(matching(&subscriptions, &deep.replace('+', "b")).len(), 1);
     assert!(subscriptions.unsubscribe(SessionKey(1), &filter(&deep)));
-    assert_eq!(subscriptions.wildcards.nodes(), 1);
+    assert_eq!(subscriptions.index.wildcards.nodes(), 1);
 }
 
 #[derive(Debug, Clone)]

@@ -12,21 +12,19 @@ use hashbrown::HashTable;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::Subscription;
 use super::hashing::{NameHash, Slot, index, position};
 use super::subscribers::Subscribers;
-use crate::ids::SessionKey;
 
 /// The subscribers of each filter that has a wildcard.
 #[derive(Debug)]
-pub(super) struct Trie {
-    nodes: Slab<Node>,
+pub(super) struct Trie<K, V> {
+    nodes: Slab<Node<K, V>>,
     children: HashTable<Slot>,
     hash: NameHash,
 }
 
-#[derive(Debug, Default)]
-struct Node {
+#[derive(Debug)]
+struct Node<K, V> {
     name: Box<str>,
     parent: u32,
     /// The child for the level `+`, or [`NONE`].
@@ -34,19 +32,15 @@ struct Node {
     /// How many children by name it has.
     named: u32,
     /// Of the filter that ends here.
-    ending: Subscribers,
+    ending: Subscribers<K, V>,
     /// Of the filter that goes on with `#` and ends.
-    multi_level: Subscribers,
+    multi_level: Subscribers<K, V>,
 }
 
-impl Trie {
+impl<K: Copy + Ord, V: Copy> Trie<K, V> {
     pub(super) fn new(seed: u64) -> Self {
         let mut nodes = Slab::new();
-        let root = nodes.insert(Node {
-            parent: NONE,
-            plus: NONE,
-            ..Node::default()
-        });
+        let root = nodes.insert(Node::new("", NONE));
         assert_eq!(root, position(ROOT));
         Self {
             nodes,
@@ -56,7 +50,7 @@ impl Trie {
     }
 
     /// The subscribers of `filter`, which the caller adds one to.
-    pub(super) fn subscribers(&mut self, filter: &str) -> &mut Subscribers {
+    pub(super) fn subscribers(&mut self, filter: &str) -> &mut Subscribers<K, V> {
         let mut at = ROOT;
         for level in filter.split('/') {
             at = match level {
@@ -68,8 +62,8 @@ impl Trie {
         &mut self.node_mut(at).ending
     }
 
-    /// Removes a session's subscription, and the nodes that no other filter needs.
-    pub(super) fn unsubscribe(&mut self, session: SessionKey, filter: &str) -> bool {
+    /// Removes a subscription, and the nodes that no other filter needs.
+    pub(super) fn unsubscribe(&mut self, key: K, filter: &str) -> bool {
         let mut at = ROOT;
         let mut is_multi_level = false;
         for level in filter.split('/') {
@@ -90,13 +84,13 @@ impl Trie {
         } else {
             &mut node.ending
         };
-        let existed = subscribers.remove(session);
+        let existed = subscribers.remove(key);
         self.prune(at);
         existed
     }
 
     /// Visits the subscriptions to all filters that match `topic`.
-    pub(super) fn matches(&self, topic: &str, visit: &mut impl FnMut(SessionKey, &Subscription)) {
+    pub(super) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
         let mut nodes: SmallVec<[u32; FRONTIER_INLINE]> = SmallVec::new();
         let mut children: SmallVec<[u32; FRONTIER_INLINE]> = SmallVec::new();
         nodes.push(ROOT);
@@ -156,11 +150,7 @@ impl Trie {
         if plus != NONE {
             return plus;
         }
-        let new = index(self.nodes.insert(Node {
-            parent,
-            plus: NONE,
-            ..Node::default()
-        }));
+        let new = index(self.nodes.insert(Node::new("", parent)));
         self.node_mut(parent).plus = new;
         new
     }
@@ -170,13 +160,7 @@ impl Trie {
         if let Some(child) = self.find(hash, parent, name) {
             return child;
         }
-        let node = Node {
-            name: name.into(),
-            parent,
-            plus: NONE,
-            ..Node::default()
-        };
-        let new = index(self.nodes.insert(node));
+        let new = index(self.nodes.insert(Node::new(name, parent)));
         let slot = Slot { hash, index: new };
         self.children
             .insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
@@ -200,16 +184,27 @@ impl Trie {
             .map(|slot| slot.index)
     }
 
-    fn node(&self, at: u32) -> &Node {
+    fn node(&self, at: u32) -> &Node<K, V> {
         &self.nodes[position(at)]
     }
 
-    fn node_mut(&mut self, at: u32) -> &mut Node {
+    fn node_mut(&mut self, at: u32) -> &mut Node<K, V> {
         &mut self.nodes[position(at)]
     }
 }
 
-impl Node {
+impl<K: Copy + Ord, V: Copy> Node<K, V> {
+    fn new(name: &str, parent: u32) -> Self {
+        Self {
+            name: name.into(),
+            parent,
+            plus: NONE,
+            named: 0,
+            ending: Subscribers::None,
+            multi_level: Subscribers::None,
+        }
+    }
+
     fn is_unneeded(&self) -> bool {
         self.named == 0 && self.plus == NONE && self.ending.is_empty() && self.multi_level.is_empty()
     }

@@ -86,6 +86,7 @@ fn delivery(message: Message, ids: &[u32]) -> Delivery {
         retain: message.retain,
         message: Arc::new(message),
         subscription_ids: ids.iter().map(|id| SubscriptionId::new(*id).unwrap()).collect(),
+        share: None,
         durable: Some(QueueSequence(9)),
         is_volatile: false,
         dup: false,
@@ -136,11 +137,16 @@ fn shared_filter() -> (SubscriptionFilter, Subscription) {
 
 /// Compares a write with a golden file, and returns its key and value as the file has them.
 fn golden(name: &str, write: Write) -> (Bytes, Bytes) {
+    golden_of("v1", name, write)
+}
+
+fn golden_of(version: &str, name: &str, write: Write) -> (Bytes, Bytes) {
     let Write::Put { key, value, .. } = write else {
         panic!("{name} is not put: {write:?}")
     };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/v1")
+        .join("tests/golden")
+        .join(version)
         .join(name);
     let mut bytes = u16::try_from(key.len()).unwrap().to_be_bytes().to_vec();
     bytes.extend_from_slice(&key);
@@ -189,6 +195,35 @@ fn queue_records_are_as_released() {
             QueueSequence(9),
             QueueRecord::Released { packet_id: id(10) }
         ))
+    );
+}
+
+#[test]
+fn queue_records_of_shared_subscriptions_are_as_released() {
+    let now = now();
+    let (filter, _) = shared_filter();
+    let delivery = Delivery {
+        share: Some(Arc::new(filter)),
+        ..delivery(full_message(now), &[7])
+    };
+    let value = records::queue::value(&delivery, now);
+    let write = records::queue::put(NUMBER, QueueSequence(9), value);
+    let (key, value) = golden_of("v2", "queue-shared.bin", write);
+    let read = records::queue::decode(&key, value.clone(), now);
+    assert_eq!(
+        read,
+        Ok((NUMBER, QueueSequence(9), QueueRecord::Waiting(delivery)))
+    );
+    // Version, kind, flags, the count, one identifier and the length come before the filter.
+    let mut damaged = value.to_vec();
+    damaged[11] = b'x';
+    let what = "a share has no name";
+    assert_eq!(
+        records::queue::decode(&key, damaged.into(), now),
+        Err(RecordError::Damaged {
+            record: "queue",
+            what
+        })
     );
 }
 
@@ -312,22 +347,23 @@ fn decode_all(key: &[u8], value: &Bytes) {
 /// The value of one of the golden records.
 fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
     let names = [
-        "queue-full",
-        "queue-bare",
-        "queue-released",
-        "retained-full",
-        "session-connected",
+        "v1/queue-full",
+        "v1/queue-bare",
+        "v1/queue-released",
+        "v1/retained-full",
+        "v1/session-connected",
     ];
     let more = [
-        "session-disconnected",
-        "subscription-shared",
-        "subscription-plain",
-        "received",
+        "v2/queue-shared",
+        "v1/session-disconnected",
+        "v1/subscription-shared",
+        "v1/subscription-plain",
+        "v1/received",
     ];
     let all: Vec<&str> = names.into_iter().chain(more).collect();
     prop::sample::select(all).prop_map(|name| {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/golden/v1")
+            .join("tests/golden")
             .join(name);
         let released = Bytes::from(std::fs::read(path.with_extension("bin")).unwrap());
         let value_from = 2 + usize::from(u16::from_be_bytes([released[0], released[1]]));
@@ -341,10 +377,11 @@ proptest! {
     #[test]
     fn no_bytes_make_a_decoder_panic(
         key in prop::collection::vec(any::<u8>(), 0..24),
+        version in 1..3_u8,
         kind in 0..3_u8,
         value in prop::collection::vec(any::<u8>(), 0..80),
     ) {
-        let value = [[1, kind].as_slice(), &value].concat();
+        let value = [[version, kind].as_slice(), &value].concat();
         decode_all(&key, &Bytes::from(value));
     }
 

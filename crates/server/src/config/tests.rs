@@ -44,6 +44,8 @@ fn every_kind_of_value_is_read() {
         keep_alive_max = "5min"
         packet_size_max = 2048
         queue_full = "drop-newest"
+        [shared_subscriptions]
+        strategy = "hash-topic"
         [admin]
         answer_within = "250ms"
         host_names = ["statehold.example"]
@@ -53,6 +55,7 @@ fn every_kind_of_value_is_read() {
     assert_eq!(config.durability, Durability::Memory);
     assert_eq!(config.listeners.len(), 2);
     assert_eq!(config.state_store.dialect, DialectChoice::Sdk);
+    assert_eq!(config.shared_subscriptions.strategy, ShareStrategy::HashTopic);
     assert_eq!(config.state_store.bytes_max, 3 << 29);
     assert_eq!(config.limits.session_expiry_max, None);
     assert_eq!(config.limits.keep_alive_max, Some(Duration::from_secs(300)));

@@ -86,6 +86,12 @@ fn sessions(sessions: &Sessions, page: &mut Page) {
         .sample(&[], sessions.subscriptions);
     page.family(
         Gauge,
+        "statehold_shared_subscriptions",
+        "Shared subscriptions: share names with their filters, however many sessions share each.",
+    )
+    .sample(&[], sessions.shares);
+    page.family(
+        Gauge,
         "statehold_queue_messages",
         "Messages that wait in the queues of sessions.",
     )
@@ -144,6 +150,12 @@ fn messages(messages: &Messages, page: &mut Page) {
         "Messages that a session did not get, by cause.",
     );
     by_label(&messages.dropped, "cause", page);
+    page.family(
+        Counter,
+        "statehold_shared_messages_moved_total",
+        "Messages of shared subscriptions that went to another session, because the one that had them ended or unsubscribed.",
+    )
+    .sample(&[], messages.shared_moved);
     page.family(Gauge, "statehold_retained_messages", "Retained messages.")
         .sample(&[], messages.retained);
     page.family(Gauge, "statehold_retained_bytes", "Bytes of retained messages.")

@@ -3,8 +3,8 @@
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
-use broker::Now;
 use broker::limits::Limits;
+use broker::{Now, ShareStrategy};
 use bytes::Bytes;
 use protocol::packet::{
     Ack, Connect, ConnectProperties, Disconnect, PacketId, ProtocolVersion, Publish, QoS, RetainHandling,
@@ -99,6 +99,16 @@ pub(super) fn limit(limits: &mut Limits, line: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// `# share_strategy hash-topic`
+pub(super) fn share_strategy(name: &str) -> Result<ShareStrategy, String> {
+    match name {
+        "round-robin" => Ok(ShareStrategy::RoundRobin),
+        "hash-client" => Ok(ShareStrategy::HashClient),
+        "hash-topic" => Ok(ShareStrategy::HashTopic),
+        other => Err(format!("{other} is no strategy")),
+    }
+}
+
 /// The packet that a line asks for.
 pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Result<Packet, String> {
     match verb {
@@ -165,7 +175,8 @@ fn will(words: &Words<'_>) -> Result<Option<Will>, String> {
     }))
 }
 
-/// `publish topic [payload] [qos=1] [id=5] [+retain] [+dup] [expiry=10] [alias=1]`; the topic `-` is the empty one.
+/// `publish topic [payload] [qos=1] [id=5] [+retain] [+dup] [expiry=10] [alias=1] [partition=x]`; the topic `-` is
+/// the empty one.
 fn publish(mut words: Words<'_>) -> Result<Packet, String> {
     let topic = words.next()?;
     let payload = words.rest().join(" ");
@@ -184,10 +195,16 @@ fn publish(mut words: Words<'_>) -> Result<Packet, String> {
             correlation_data: words
                 .named("correlation")
                 .map(|data| Bytes::copy_from_slice(data.as_bytes())),
+            user_properties: partition(&words)?,
             ..MessageProperties::default()
         },
         payload: Bytes::from(payload),
     }))
+}
+
+fn partition(words: &Words<'_>) -> Result<UserProperties, String> {
+    let partition = words.named("partition").map(|name| ("$partition", name));
+    UserProperties::from_pairs(partition).map_err(|error| error.to_string())
 }
 
 /// `ask SET k v [id=7] [ts=wall:counter:node] [ft=...] [+published] [correlation=x]`: a state store request.

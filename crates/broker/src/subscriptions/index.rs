@@ -1,0 +1,52 @@
+//! Who is found by which topic name: the filters of one kind of subscription.
+//!
+//! Filters without wildcards are in a hash table, found with one probe; the others in a trie of their levels.
+
+use protocol::TopicFilter;
+
+use super::exact::ExactFilters;
+use super::trie::Trie;
+
+/// Filters, and under each the keys that are subscribed to it.
+#[derive(Debug)]
+pub(super) struct Index<K, V> {
+    pub(super) exact: ExactFilters<K, V>,
+    pub(super) wildcards: Trie<K, V>,
+}
+
+impl<K: Copy + Ord, V: Copy> Index<K, V> {
+    /// No filter yet; `seed` is for the hashes.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            exact: ExactFilters::new(seed),
+            wildcards: Trie::new(seed),
+        }
+    }
+
+    /// Adds a key under a filter and returns what it replaces.
+    pub(super) fn insert(&mut self, filter: &TopicFilter, key: K, value: V) -> Option<V> {
+        let subscribers = if filter.is_exact() {
+            self.exact.subscribers(filter.as_str())
+        } else {
+            self.wildcards.subscribers(filter.as_str())
+        };
+        subscribers.insert(key, value)
+    }
+
+    /// Removes a key under a filter; false if it was not there.
+    pub(super) fn remove(&mut self, filter: &TopicFilter, key: K) -> bool {
+        if filter.is_exact() {
+            self.exact.unsubscribe(key, filter.as_str())
+        } else {
+            self.wildcards.unsubscribe(key, filter.as_str())
+        }
+    }
+
+    /// Visits every key under every filter that matches `topic`.
+    pub(super) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
+        if let Some(subscribers) = self.exact.get(topic) {
+            subscribers.visit(visit);
+        }
+        self.wildcards.matches(topic, visit);
+    }
+}

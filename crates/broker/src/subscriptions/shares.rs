@@ -1,0 +1,242 @@
+//! Shared subscriptions: of everybody who shares one, exactly one gets each message.
+//!
+//! A *share* is a share name with a filter; the sessions subscribed to it are its *sharers*. Who is connected and keeps up
+//! goes before who is connected, who is connected before who is away. Among equals it goes round, or by a hash that the
+//! caller gives; a hash does not look at who keeps up, so that what belongs together stays together.
+//!
+//! Each choice and each change costs the logarithm of the number of sharers. It is told what becomes of sessions, and
+//! does not look for itself. A share exists as long as it has a sharer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol::topic::SubscriptionFilter;
+use slab::Slab;
+
+use super::Subscription;
+use super::circle::{Circle, Place, Point};
+use super::index::Index;
+use crate::ids::SessionKey;
+
+/// A share's place in memory; used again after its last sharer has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShareKey(u32);
+
+/// How good a sharer is for the next message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Connected, and takes what it gets.
+    Free,
+    /// Connected, and much waits in its queue.
+    Behind,
+    /// Not connected: what it gets waits until it is back.
+    #[default]
+    Away,
+}
+
+/// Who gets a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// For which share.
+    pub share: Arc<SubscriptionFilter>,
+    /// Whose turn it is.
+    pub session: SessionKey,
+    /// How that session subscribed.
+    pub subscription: Subscription,
+}
+
+/// All shared subscriptions of a node.
+#[derive(Debug)]
+pub struct Shares {
+    shares: Slab<Share>,
+    by_filter: BTreeMap<Arc<SubscriptionFilter>, ShareKey>,
+    index: Index<ShareKey, ()>,
+    subscriptions: usize,
+}
+
+#[derive(Debug)]
+struct Share {
+    filter: Arc<SubscriptionFilter>,
+    sharers: BTreeMap<SessionKey, Sharer>,
+    free: Circle,
+    behind: Circle,
+    away: Circle,
+    /// Who had the latest turn.
+    latest: Place,
+}
+
+#[derive(Debug)]
+struct Sharer {
+    point: Point,
+    standing: Standing,
+    subscription: Subscription,
+}
+
+impl Shares {
+    /// No share yet. `seed` is to be random, so that no client can choose names whose hashes collide.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            shares: Slab::new(),
+            by_filter: BTreeMap::new(),
+            index: Index::new(seed),
+            subscriptions: 0,
+        }
+    }
+
+    /// Adds a session to a share; `point` is that of its client id. A subscription that it had is replaced and returned:
+    /// it stays one sharer. (section 4.8.2)
+    pub fn subscribe(
+        &mut self,
+        session: SessionKey,
+        point: Point,
+        filter: &SubscriptionFilter,
+        subscription: Subscription,
+    ) -> Option<Subscription> {
+        assert!(filter.share.is_some(), "only shared subscriptions have sharers");
+        let key = self.share_or_new(filter);
+        let share = &mut self.shares[key.0 as usize];
+        if let Some(sharer) = share.sharers.get_mut(&session) {
+            return Some(std::mem::replace(&mut sharer.subscription, subscription));
+        }
+        let sharer = Sharer {
+            point,
+            standing: Standing::Away,
+            subscription,
+        };
+        share.sharers.insert(session, sharer);
+        share.away.insert((point, session));
+        self.subscriptions += 1;
+        None
+    }
+
+    /// Removes a session from a share; false if it was not in it.
+    pub fn unsubscribe(&mut self, session: SessionKey, filter: &SubscriptionFilter) -> bool {
+        let Some(key) = self.by_filter.get(filter).copied() else {
+            return false;
+        };
+        let share = &mut self.shares[key.0 as usize];
+        let Some(sharer) = share.sharers.remove(&session) else {
+            return false;
+        };
+        share.circle(sharer.standing).remove((sharer.point, session));
+        self.subscriptions -= 1;
+        if share.sharers.is_empty() {
+            self.index.remove(&filter.filter, key);
+            self.by_filter.remove(filter);
+            self.shares.remove(key.0 as usize);
+        }
+        true
+    }
+
+    /// Takes note of how a sharer stands now.
+    pub fn stand(&mut self, session: SessionKey, filter: &SubscriptionFilter, standing: Standing) {
+        let Some(key) = self.by_filter.get(filter) else {
+            return;
+        };
+        let share = &mut self.shares[key.0 as usize];
+        let Some(sharer) = share.sharers.get_mut(&session) else {
+            return;
+        };
+        let before = std::mem::replace(&mut sharer.standing, standing);
+        let place = (sharer.point, session);
+        share.circle(before).remove(place);
+        share.circle(standing).insert(place);
+    }
+
+    /// Visits every share that a message to `topic` is for.
+    pub fn matches(&self, topic: &str, visit: &mut impl FnMut(ShareKey)) {
+        self.index.matches(topic, &mut |share, ()| visit(share));
+    }
+
+    /// Chooses who gets a message: with a `point` always the same one, as long as those who are connected are the same;
+    /// without one whose turn it is.
+    pub fn choose(&mut self, share: ShareKey, point: Option<Point>) -> Option<Chosen> {
+        let share = self.shares.get_mut(share.0 as usize)?;
+        let (_, session) = match point {
+            Some(point) => share.nearest(point)?,
+            None => share.next()?,
+        };
+        Some(Chosen {
+            share: Arc::clone(&share.filter),
+            session,
+            subscription: share.sharers.get(&session)?.subscription,
+        })
+    }
+
+    /// The share with this name and filter.
+    pub fn find(&self, filter: &SubscriptionFilter) -> Option<ShareKey> {
+        self.by_filter.get(filter).copied()
+    }
+
+    /// The name and filter of a share, as all its deliveries have it.
+    pub fn filter(&self, filter: &SubscriptionFilter) -> Option<Arc<SubscriptionFilter>> {
+        self.by_filter
+            .get_key_value(filter)
+            .map(|(filter, _)| Arc::clone(filter))
+    }
+
+    /// How many shares there are.
+    pub fn len(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.shares.is_empty()
+    }
+
+    /// How many subscriptions all sessions have to all shares.
+    pub fn subscriptions(&self) -> usize {
+        self.subscriptions
+    }
+
+    fn share_or_new(&mut self, filter: &SubscriptionFilter) -> ShareKey {
+        if let Some(key) = self.find(filter) {
+            return key;
+        }
+        // In memory of its own: a share stays for long after the packet it came in.
+        let filter = Arc::new(filter.detached());
+        let share = Share {
+            filter: Arc::clone(&filter),
+            sharers: BTreeMap::new(),
+            free: Circle::default(),
+            behind: Circle::default(),
+            away: Circle::default(),
+            latest: (Point::default(), SessionKey(0)),
+        };
+        let key = ShareKey(u32::try_from(self.shares.insert(share)).expect("fewer than 2^32 shares"));
+        self.index.insert(&filter.filter, key, ());
+        self.by_filter.insert(filter, key);
+        key
+    }
+}
+
+impl Share {
+    fn next(&mut self) -> Option<Place> {
+        let circles = [&self.free, &self.behind, &self.away];
+        let next = circles.into_iter().find_map(|circle| circle.next(self.latest))?;
+        self.latest = next;
+        Some(next)
+    }
+
+    fn nearest(&self, point: Point) -> Option<Place> {
+        let connected = [&self.free, &self.behind];
+        let nearest = connected
+            .into_iter()
+            .filter_map(|circle| circle.nearest(point))
+            .min();
+        let (_, place) = nearest.or_else(|| self.away.nearest(point))?;
+        Some(place)
+    }
+
+    fn circle(&mut self, standing: Standing) -> &mut Circle {
+        match standing {
+            Standing::Free => &mut self.free,
+            Standing::Behind => &mut self.behind,
+            Standing::Away => &mut self.away,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
