@@ -40,6 +40,8 @@ pub enum Event {
     Opened {
         /// Chosen by the driver; its slot is free.
         connection: ConnectionId,
+        /// What of the time for its CONNECT went by before, in a TLS handshake for example.
+        waited: Duration,
     },
     /// A packet came.
     Received {
@@ -209,7 +211,7 @@ impl Node {
     pub fn step(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
         self.step_began = self.commits.mark();
         match event {
-            Event::Opened { connection } => self.opened(now, connection),
+            Event::Opened { connection, waited } => self.opened(now, connection, waited),
             Event::Received { connection, packet } => self.received(now, connection, packet, actions),
             Event::Violated { connection, error } => self.violated(now, connection, error, actions),
             Event::Lost { connection } => self.lost(now, connection, actions),
@@ -289,7 +291,7 @@ impl Node {
         mixed ^ (mixed >> 31)
     }
 
-    fn opened(&mut self, now: Now, id: ConnectionId) {
+    fn opened(&mut self, now: Now, id: ConnectionId, waited: Duration) {
         self.connections.insert(Connection::new(
             id,
             now.instant,
@@ -297,7 +299,7 @@ impl Node {
         ));
         self.timers.schedule(
             TimerKey::Connection(id),
-            now.instant + self.config.limits.connect_timeout,
+            now.instant + self.config.limits.connect_timeout.saturating_sub(waited),
         );
         self.counters.connections_opened += 1;
     }

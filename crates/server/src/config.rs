@@ -7,6 +7,7 @@
 mod example;
 mod file;
 mod limits;
+mod listeners;
 mod quantity;
 mod reference;
 mod settings;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::file::{ConfigError, Problem};
 pub use self::limits::Limits;
+pub use self::listeners::{Certificate, Listener, Tls, TlsVersion};
 
 /// Settings of a Statehold server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,18 +73,6 @@ pub enum Durability {
     /// Given to the operating system and not synced: what was acknowledged survives the end of the process, but not of the
     /// machine. A SET with the user property `aio-persistence` = `true` is synced all the same.
     Memory,
-}
-
-/// One address where MQTT clients connect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Listener {
-    /// IP address and port. Port 0 takes a free port, which the `statehold ready` line names.
-    pub address: SocketAddr,
-
-    /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach.
-    #[serde(default)]
-    pub allow_anonymous: bool,
 }
 
 /// The health, readiness and metrics pages.
@@ -266,11 +256,11 @@ impl Config {
 
     fn apply(&mut self, overrides: &Overrides) {
         if !overrides.listen.is_empty() {
-            let listener = |&address| Listener {
-                address,
-                allow_anonymous: false,
-            };
-            self.listeners = overrides.listen.iter().map(listener).collect();
+            self.listeners = overrides
+                .listen
+                .iter()
+                .map(|address| Listener::at(*address))
+                .collect();
         }
         if overrides.allow_anonymous {
             self.listeners
@@ -298,19 +288,7 @@ impl Config {
             ));
         }
         for (index, listener) in self.listeners.iter().enumerate() {
-            let Listener {
-                address,
-                allow_anonymous,
-            } = *listener;
-            if !allow_anonymous && !address.ip().is_loopback() {
-                problems.push(Problem::new(
-                    &format!("listeners[{index}].allow_anonymous"),
-                    format!(
-                        "{address} can be reached by other machines, and clients are not asked who they are: \
-                         set `allow_anonymous = true` to accept that, or listen on a loopback address"
-                    ),
-                ));
-            }
+            listener.violations(&format!("listeners[{index}]"), &mut problems);
         }
         if !self.admin.address.ip().is_loopback() {
             problems.push(Problem::new(
@@ -355,15 +333,6 @@ impl Default for Config {
             shared_subscriptions: SharedSubscriptions::default(),
             limits: Limits::default(),
             log: Log::default(),
-        }
-    }
-}
-
-impl Default for Listener {
-    fn default() -> Self {
-        Self {
-            address: SocketAddr::from(([127, 0, 0, 1], 1883)),
-            allow_anonymous: false,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish};
 use bytes::BytesMut;
@@ -19,7 +19,7 @@ use crate::disk_thread::{DiskEvent, DiskThread};
 use crate::encoding::Encoder;
 use crate::observed::Observed;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
-use crate::socket::{self, Socket, Written};
+use crate::socket::{Socket, Written};
 use crate::sockets::Sockets;
 use storage::Fault;
 
@@ -160,9 +160,7 @@ impl Driver {
                 socket.is_dirty.set(false);
                 match self.write(&socket) {
                     Written::All => {}
-                    Written::Blocked => {
-                        tokio::task::spawn_local(socket::write_blocked(Rc::clone(self), socket));
-                    }
+                    Written::Blocked => socket.leave_to_task(),
                     Written::Failed => {
                         socket.is_closing.set(true);
                         socket.changed.notify_one();
@@ -211,10 +209,11 @@ impl Driver {
         Some(sockets.reserve())
     }
 
-    pub(crate) fn opened(&self, socket: &Rc<Socket>) {
+    pub(crate) fn opened(&self, socket: &Rc<Socket>, waited: Duration) {
         self.sockets.borrow_mut().insert(Rc::clone(socket));
         self.step(Event::Opened {
             connection: socket.id,
+            waited,
         });
     }
 

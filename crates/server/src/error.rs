@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::admin::AdminError;
 use crate::config::ConfigError;
+use crate::tls::TlsError;
 
 /// Why a server does not start, or stops.
 #[derive(Debug, Error)]
@@ -48,6 +49,9 @@ pub enum RunError {
         /// Why.
         error: std::io::Error,
     },
+    /// A file of a listener's TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The admin pages cannot be served.
     #[error(transparent)]
     Admin(#[from] AdminError),

@@ -2,14 +2,39 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket as SystemSocket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::clock;
 use crate::driver::Driver;
 use crate::error::RunError;
-use crate::socket;
+use crate::handshake::Layers;
+use crate::socket::{self, Socket};
+use crate::stream::Stream;
+
+/// One address where clients connect, and what they speak below MQTT.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: TcpListener,
+    layers: Layers,
+}
+
+/// What accepting needs of the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Acceptor {
+    pub(crate) driver: Rc<Driver>,
+    /// Where handshakes run; there is one if any listener has layers.
+    pub(crate) handshakes: Option<Handle>,
+    /// `limits.connect_timeout`
+    pub(crate) connect_timeout: Duration,
+    /// `limits.handshakes_max`
+    pub(crate) handshakes_max: usize,
+}
 
 /// Connections that the system keeps until they are accepted: enough for a fleet that comes back at once.
 const BACKLOG: i32 = 4096;
@@ -17,13 +42,87 @@ const BACKLOG: i32 = 4096;
 /// How long to wait when the system has no descriptor left.
 const PAUSE_WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(50);
 
-/// Binds an address. Has to be called within a tokio runtime.
-pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, RunError> {
-    listen(address).map_err(|error| RunError::Bind { address, error })
+impl Listener {
+    /// Binds an address. Has to be called within a tokio runtime.
+    pub(crate) fn bind(address: SocketAddr, layers: Layers) -> Result<Self, RunError> {
+        let socket = listen(address).map_err(|error| RunError::Bind { address, error })?;
+        Ok(Self { socket, layers })
+    }
+
+    /// Whether MQTT begins with the first byte.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.layers.is_none()
+    }
+
+    /// Where it really is.
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Accepts until it is dropped.
+    pub(crate) async fn accept(self, acceptor: Acceptor) {
+        let handshakes = Arc::new(Semaphore::new(acceptor.handshakes_max));
+        let mut is_failing = false;
+        loop {
+            let permit = if self.is_plain() {
+                None
+            } else {
+                // Whoever comes while all are under way waits in the system's backlog.
+                Arc::clone(&handshakes).acquire_owned().await.ok()
+            };
+            match self.socket.accept().await {
+                Ok((stream, peer)) => {
+                    is_failing = false;
+                    // Writes are batched already; waiting for more would only delay them.
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%error, %peer, "the connection ended before it began");
+                        continue;
+                    }
+                    self.admit(&acceptor, stream, peer, permit);
+                }
+                Err(error) => {
+                    // Told once, not for every connection that waits.
+                    if !std::mem::replace(&mut is_failing, true) {
+                        tracing::error!(%error, "cannot accept a connection");
+                    }
+                    tokio::time::sleep(PAUSE_WITHOUT_DESCRIPTORS).await;
+                }
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        acceptor: &Acceptor,
+        stream: TcpStream,
+        peer: SocketAddr,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        let accepted = clock::instant();
+        let stream = Stream::Tcp(stream);
+        let Some(handle) = acceptor.handshakes.as_ref().filter(|_| !self.is_plain()) else {
+            return serve(&acceptor.driver, stream, peer, accepted);
+        };
+        let layers = self.layers.clone().put_on(stream, peer, acceptor.connect_timeout);
+        let handshake = handle.spawn(layers);
+        let driver = Rc::clone(&acceptor.driver);
+        tokio::task::spawn_local(async move {
+            let ended = handshake.await;
+            drop(permit);
+            match ended {
+                Ok(Ok((stream, peer))) => serve(&driver, stream, peer, accepted),
+                Ok(Err(error)) => {
+                    driver.observed.borrow_mut().handshakes_failed += 1;
+                    tracing::info!(%peer, %error, "a handshake failed");
+                }
+                Err(error) => tracing::debug!(%peer, %error, "a handshake was given up"),
+            }
+        });
+    }
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = SystemSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restart does not wait for the connections of the run before.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
@@ -35,35 +134,13 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Accepts until it is dropped.
-pub(crate) async fn accept(driver: Rc<Driver>, listener: TcpListener) {
-    let mut is_failing = false;
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                is_failing = false;
-                serve(&driver, stream, peer);
-            }
-            Err(error) => {
-                // Told once, not for every connection that waits.
-                if !std::mem::replace(&mut is_failing, true) {
-                    tracing::error!(%error, "cannot accept a connection");
-                }
-                tokio::time::sleep(PAUSE_WITHOUT_DESCRIPTORS).await;
-            }
-        }
-    }
-}
-
-fn serve(driver: &Rc<Driver>, stream: TcpStream, peer: SocketAddr) {
-    // Writes are batched already; waiting for more would only delay them.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, %peer, "the connection ended before it began");
-        return;
-    }
+/// MQTT begins.
+fn serve(driver: &Rc<Driver>, stream: Stream, peer: SocketAddr, accepted: Instant) {
     let Some(id) = driver.reserve() else {
         tracing::warn!(%peer, "closed a connection: the limit of connections is reached");
         return;
     };
-    tokio::task::spawn_local(socket::run(Rc::clone(driver), stream, id, peer));
+    let waited = clock::instant() - accepted;
+    let socket = Socket::new(id, peer, stream);
+    tokio::task::spawn_local(socket::run(Rc::clone(driver), socket, waited));
 }

@@ -39,6 +39,8 @@ pub struct Connections {
     pub open: u64,
     /// Accepted since the start.
     pub total: u64,
+    /// Connections that ended in a handshake before MQTT.
+    pub handshakes_failed: u64,
     /// CONNECT packets that were answered, by the reason code of CONNACK.
     pub connects: BTreeMap<u8, u64>,
     /// Ends of connections, by the reason code of the DISCONNECT that the server sent or received; without one: 0x80 for a

@@ -16,6 +16,8 @@ pub(crate) struct Observed {
     pub(crate) snapshots: u64,
     pub(crate) snapshots_failed: u64,
     pub(crate) snapshot_written_at: Option<Instant>,
+    /// Connections that ended before MQTT began.
+    pub(crate) handshakes_failed: u64,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_sent: u64,
     /// The server says goodbye to its clients.
@@ -32,6 +34,7 @@ impl Default for Observed {
             snapshots: 0,
             snapshots_failed: 0,
             snapshot_written_at: None,
+            handshakes_failed: 0,
             bytes_received: 0,
             bytes_sent: 0,
             is_stopping: false,
@@ -125,6 +128,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
         .iter()
         .map(|(reason, count)| (reason.name(), *count));
     figures.connections.malformed = malformed.collect();
+    figures.connections.handshakes_failed = observed.handshakes_failed;
     figures.connections.bytes = InOut {
         received: observed.bytes_received,
         sent: observed.bytes_sent,

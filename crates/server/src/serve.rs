@@ -10,21 +10,54 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
-use crate::config::{Config, Durability};
+use crate::clock;
+use crate::config::{self, Config, Durability};
 use crate::disk_thread::{DiskThread, Sync};
 use crate::driver::{Driver, DriverSettings, Inputs};
 use crate::error::RunError;
+use crate::handshake::Layers;
+use crate::handshake_thread::HandshakeThread;
+use crate::listener::{Acceptor, Listener};
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Started};
-use crate::{clock, listener};
+use crate::tls::Tls;
 
 /// Where a server that is ready can be reached.
 #[derive(Debug, Clone)]
 pub struct Ready {
-    /// MQTT listeners, in the order of the settings.
-    pub mqtt: Vec<SocketAddr>,
+    /// MQTT listeners, in the order of the settings: what is spoken there, and where.
+    pub listeners: Vec<(Scheme, SocketAddr)>,
     /// The admin pages.
     pub admin: SocketAddr,
+}
+
+/// What a listener speaks below MQTT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scheme {
+    /// Nothing.
+    Mqtt,
+    /// TLS.
+    Mqtts,
+}
+
+impl Scheme {
+    /// All, in the order of the ready line.
+    pub const ALL: [Self; 2] = [Self::Mqtt, Self::Mqtts];
+
+    /// As in an address.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mqtt => "mqtt",
+            Self::Mqtts => "mqtts",
+        }
+    }
+
+    fn of(listener: &config::Listener) -> Self {
+        match listener.tls {
+            None => Self::Mqtt,
+            Some(_) => Self::Mqtts,
+        }
+    }
 }
 
 /// How long clients may take to read their DISCONNECT when the server stops.
@@ -62,26 +95,29 @@ async fn serve(
     on_ready: impl FnOnce(&Ready),
 ) -> Result<(Rc<Driver>, Result<(), RunError>), RunError> {
     // Addresses are bound first: one in use is told before a long recovery.
-    let mut listeners = Vec::new();
-    for listener in &config.listeners {
-        listeners.push(listener::bind(listener.address)?);
-    }
+    let (listeners, tls) = bind(config)?;
+    let handshakes = start_handshakes(&listeners, tls)?;
     let (admin, requests) = Admin::start(&config.admin)?;
     let (driver, mut inputs) = start_driver(config, requests)?;
     driver.run_until_available(&mut inputs).await?;
     admin.recovered();
 
-    let mut mqtt = Vec::new();
+    let acceptor = Acceptor {
+        driver: Rc::clone(&driver),
+        handshakes: handshakes.as_ref().map(|thread| thread.handle().clone()),
+        connect_timeout: config.limits.connect_timeout,
+        handshakes_max: config.limits.handshakes_max as usize,
+    };
+    let mut addresses = Vec::new();
     let mut accepting = Vec::new();
-    for listener in listeners {
-        mqtt.push(listener.local_addr().map_err(RunError::System)?);
-        accepting.push(tokio::task::spawn_local(listener::accept(
-            Rc::clone(&driver),
-            listener,
-        )));
+    for (settings, listener) in config.listeners.iter().zip(listeners) {
+        let address = listener.address().map_err(RunError::System)?;
+        addresses.push((Scheme::of(settings), address));
+        accepting.push(tokio::task::spawn_local(listener.accept(acceptor.clone())));
     }
+    drop(acceptor);
     on_ready(&Ready {
-        mqtt,
+        listeners: addresses,
         admin: admin.address(),
     });
 
@@ -96,6 +132,32 @@ async fn serve(
         say_goodbye(&driver, &mut inputs).await;
     }
     Ok((driver, result))
+}
+
+/// Binds the listeners, and reads the files of those with TLS.
+fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
+    let (mut listeners, mut all_tls) = (Vec::new(), Vec::new());
+    for (index, settings) in config.listeners.iter().enumerate() {
+        let tls = settings
+            .tls
+            .as_ref()
+            .map(|tls| Tls::load(index, tls))
+            .transpose()?;
+        let layers = Layers {
+            tls: tls.as_ref().map(Tls::current),
+        };
+        listeners.push(Listener::bind(settings.address, layers)?);
+        all_tls.extend(tls);
+    }
+    Ok((listeners, all_tls))
+}
+
+/// Plain listeners need no thread.
+fn start_handshakes(listeners: &[Listener], tls: Vec<Tls>) -> Result<Option<HandshakeThread>, RunError> {
+    if listeners.iter().all(Listener::is_plain) {
+        return Ok(None);
+    }
+    HandshakeThread::start(tls).map(Some).map_err(RunError::System)
 }
 
 fn start_driver(

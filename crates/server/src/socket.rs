@@ -1,34 +1,36 @@
 //! One client's socket: reads packets for the driver, and takes what the driver sends.
 //!
-//! Reading is a task of its own. Writing is done by the driver at the end of a turn, straight to the socket; only
-//! when the socket does not take everything, a second task waits until it does. An idle socket holds no buffer.
+//! Each has a task that reads. Writing is done by the driver at the end of a turn, straight to the socket; only when the
+//! socket does not take everything, the task waits until it does and goes on. An idle socket holds no buffer.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use broker::{ConnectionId, Event};
 use bytes::BytesMut;
 use protocol::Packet;
 use protocol::packet::{Decoder, ProtocolVersion};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
 use crate::driver::Driver;
 use crate::out_buffer::OutBuffer;
+use crate::stream::Stream;
 
 /// The side of a connection that the driver writes to.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) id: ConnectionId,
     pub(crate) peer: SocketAddr,
-    writer: OwnedWriteHalf,
+    /// Borrowed for one call at a time, never across a wait.
+    stream: RefCell<Stream>,
     pub(crate) out: RefCell<OutBuffer>,
     /// What the connection speaks, and the largest packet it takes.
     pub(crate) speaks: Cell<(ProtocolVersion, u32)>,
@@ -36,11 +38,11 @@ pub(crate) struct Socket {
     pub(crate) reports_drained: Cell<bool>,
     /// It is in the driver's list of sockets to write to.
     pub(crate) is_dirty: Cell<bool>,
-    /// A task waits until the socket takes more.
+    /// The task waits until the socket takes more.
     is_blocked: Cell<bool>,
     /// Nothing more is read; it closes when everything was taken.
     pub(crate) is_closing: Cell<bool>,
-    /// Wakes the reading task: read on, or stop.
+    /// Wakes the task: read on, write on, or stop.
     pub(crate) changed: Notify,
 }
 
@@ -48,10 +50,20 @@ pub(crate) struct Socket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     All,
-    /// The socket took a part; a task goes on when it takes more.
+    /// The socket took a part; the task goes on when it takes more.
     Blocked,
     /// The connection is broken.
     Failed,
+}
+
+impl Written {
+    fn by_error(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            Self::Blocked
+        } else {
+            Self::Failed
+        }
+    }
 }
 
 /// Bytes asked of a socket at once.
@@ -61,11 +73,11 @@ const READ_SIZE: usize = 64 * 1024;
 const LINGER: Duration = Duration::from_secs(2);
 
 impl Socket {
-    pub(crate) fn new(id: ConnectionId, peer: SocketAddr, writer: OwnedWriteHalf) -> Self {
+    pub(crate) fn new(id: ConnectionId, peer: SocketAddr, stream: Stream) -> Self {
         Self {
             id,
             peer,
-            writer,
+            stream: RefCell::new(stream),
             out: RefCell::default(),
             speaks: Cell::new((ProtocolVersion::V5, u32::MAX)),
             reports_drained: Cell::new(false),
@@ -82,20 +94,58 @@ impl Socket {
             return Written::Blocked;
         }
         let mut out = self.out.borrow_mut();
+        let mut stream = self.stream.borrow_mut();
         while !out.is_empty() {
-            match out.write(|slices| match slices {
-                // The system does less for one slice.
-                [slice] => self.writer.try_write(slice),
-                slices => self.writer.try_write_vectored(slices),
-            }) {
+            match out.write(|slices| stream.try_write(slices)) {
                 Ok(0) => return Written::Failed,
                 Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Written::Blocked,
-                Err(_) => return Written::Failed,
+                Err(error) => return Written::by_error(&error),
             }
         }
         out.recycle(spare);
-        Written::All
+        match stream.try_flush() {
+            Ok(()) => Written::All,
+            Err(error) => Written::by_error(&error),
+        }
+    }
+
+    /// From here on the task writes.
+    pub(crate) fn leave_to_task(&self) {
+        self.is_blocked.set(true);
+        self.changed.notify_one();
+    }
+
+    /// Waits until more is taken. False if the connection is broken.
+    async fn writable(&self) -> bool {
+        poll_fn(|context| self.stream.borrow_mut().poll_writable(context))
+            .await
+            .is_ok()
+    }
+
+    /// Tells the client that nothing more will come.
+    async fn shut_down(&self) {
+        let shut_down = poll_fn(|context| Pin::new(&mut *self.stream.borrow_mut()).poll_shutdown(context));
+        let _ = tokio::time::timeout(LINGER, shut_down).await;
+    }
+
+    /// Lets the client read the last packet: closing with unread bytes would take it away from it.
+    async fn linger(&self) {
+        let mut buffer = BytesMut::with_capacity(1024);
+        let discard = poll_fn(|context| {
+            loop {
+                buffer.clear();
+                match self.poll_read(context, &mut buffer) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                    Poll::Ready(Ok(_)) => {}
+                }
+            }
+        });
+        let _ = tokio::time::timeout(LINGER, discard).await;
+    }
+
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        poll_read_buf(Pin::new(&mut *self.stream.borrow_mut()), context, buffer)
     }
 
     /// Bytes that wait to be written.
@@ -109,57 +159,40 @@ impl Socket {
     }
 }
 
-/// Waits until a blocked socket has taken everything.
-pub(crate) async fn write_blocked(driver: Rc<Driver>, socket: Rc<Socket>) {
-    if socket.is_blocked.replace(true) {
-        return;
-    }
-    loop {
-        let is_writable = socket.writer.writable().await.is_ok();
-        socket.is_blocked.set(false);
-        match if is_writable {
-            driver.write(&socket)
-        } else {
-            Written::Failed
-        } {
-            Written::Blocked => socket.is_blocked.set(true),
-            Written::All => break,
-            Written::Failed => {
-                socket.is_closing.set(true);
-                break;
-            }
-        }
-    }
-    socket.changed.notify_one();
-}
-
-/// Reads packets until the connection ends.
-pub(crate) async fn run(driver: Rc<Driver>, stream: TcpStream, id: ConnectionId, peer: SocketAddr) {
-    let (reader, writer) = stream.into_split();
-    let socket = Rc::new(Socket::new(id, peer, writer));
-    driver.opened(&socket);
+/// Reads packets until the connection ends. It was accepted `waited` before.
+pub(crate) async fn run(driver: Rc<Driver>, socket: Socket, waited: Duration) {
+    let socket = Rc::new(socket);
+    driver.opened(&socket, waited);
     let mut reading = Reading {
         decoder: Decoder::new(driver.packet_size_max()),
         rest: BytesMut::new(),
         is_detached: false,
-        reader,
         ends_with_ack: false,
     };
     reading.packets(&driver, &socket).await;
-    driver.step(Event::Lost { connection: id });
+    driver.step(Event::Lost {
+        connection: socket.id,
+    });
     finish(&driver, &socket).await;
     driver.remove(&socket);
-    // Dropping the writing side tells the client that nothing more will come.
-    drop(socket);
-    reading.linger().await;
+    socket.shut_down().await;
+    socket.linger().await;
+}
+
+/// Writes after the socket did not take everything. False if the connection is broken.
+fn write_on(driver: &Driver, socket: &Socket) -> bool {
+    socket.is_blocked.set(false);
+    let written = driver.write(socket);
+    socket.is_blocked.set(written == Written::Blocked);
+    written != Written::Failed
 }
 
 /// What was said last, DISCONNECT above all, leaves before the connection does.
 async fn finish(driver: &Driver, socket: &Socket) {
     let written = async {
+        socket.is_blocked.set(false);
         while driver.write(socket) == Written::Blocked {
-            socket.is_blocked.set(false);
-            if socket.writer.writable().await.is_err() {
+            if !socket.writable().await {
                 return;
             }
         }
@@ -174,7 +207,6 @@ struct Reading {
     rest: BytesMut,
     /// `rest` is in memory of its own, not in the buffer that all sockets share.
     is_detached: bool,
-    reader: OwnedReadHalf,
     /// The last packet needs no answer.
     ends_with_ack: bool,
 }
@@ -182,39 +214,43 @@ struct Reading {
 impl Reading {
     async fn packets(&mut self, driver: &Rc<Driver>, socket: &Rc<Socket>) {
         loop {
-            while !socket.is_closing.get() && !driver.may_read(socket) {
-                socket.changed.notified().await;
-            }
-            if socket.is_closing.get() || !self.decode(driver, socket) {
+            if socket.is_closing.get() || driver.may_read(socket) && !self.decode(driver, socket) {
                 return;
             }
-            if socket.is_closing.get() || !driver.may_read(socket) {
-                continue;
+            // Decoding may have closed the connection, or filled what waits.
+            if socket.is_closing.get() {
+                return;
             }
+            let may_read = driver.may_read(socket);
             tokio::select! {
                 biased;
                 () = socket.changed.notified() => {}
-                is_open = self.fill(driver) => if !is_open { return },
+                is_writable = socket.writable(), if socket.is_blocked.get() => {
+                    if !is_writable || !write_on(driver, socket) {
+                        return;
+                    }
+                }
+                is_open = self.fill(driver, socket), if may_read => if !is_open { return },
             }
         }
     }
 
     /// Takes what the socket has. False at its end.
-    async fn fill(&mut self, driver: &Driver) -> bool {
+    async fn fill(&mut self, driver: &Driver, socket: &Socket) -> bool {
         poll_fn(|context| {
             let polled = if self.rest.is_empty() {
                 let mut shared = driver.read_buffer.borrow_mut();
                 if shared.capacity() < READ_SIZE / 4 {
                     shared.reserve(READ_SIZE);
                 }
-                let polled = poll_read_buf(Pin::new(&mut self.reader), context, &mut *shared);
+                let polled = socket.poll_read(context, &mut shared);
                 self.rest = shared.split();
                 self.is_detached = false;
                 polled
             } else {
                 let missing = self.decoder.missing(&self.rest).clamp(1, READ_SIZE);
                 self.rest.reserve(missing);
-                poll_read_buf(Pin::new(&mut self.reader), context, &mut self.rest)
+                socket.poll_read(context, &mut self.rest)
             };
             polled.map(|result| {
                 let count = result.unwrap_or(0);
@@ -267,9 +303,12 @@ impl Reading {
     /// client that has not turned off Nagle's algorithm holds back its next request for as long.
     #[cfg(target_os = "linux")]
     fn acknowledge_at_once(&self, socket: &Socket) {
-        if self.ends_with_ack && socket.out.borrow().is_empty() {
+        if self.ends_with_ack
+            && socket.out.borrow().is_empty()
+            && let Some(tcp) = socket.stream.borrow().tcp()
+        {
             // It only saves time: without it everything works as well.
-            let _ = self.reader.as_ref().set_quickack(true);
+            let _ = tcp.set_quickack(true);
         }
     }
 
@@ -284,21 +323,5 @@ impl Reading {
             self.rest = rest;
             self.is_detached = true;
         }
-    }
-
-    /// Lets the client read the last packet: closing with unread bytes would take it away from it.
-    async fn linger(mut self) {
-        let mut buffer = BytesMut::with_capacity(1024);
-        let discard = poll_fn(|context| {
-            loop {
-                buffer.clear();
-                match poll_read_buf(Pin::new(&mut self.reader), context, &mut buffer) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
-                    Poll::Ready(Ok(_)) => {}
-                }
-            }
-        });
-        let _ = tokio::time::timeout(LINGER, discard).await;
     }
 }

@@ -160,7 +160,10 @@ impl Machine {
             is_closed: false,
         };
         self.connections.insert(id, wire);
-        self.step(Event::Opened { connection: id });
+        self.step(Event::Opened {
+            connection: id,
+            waited: Duration::ZERO,
+        });
         id
     }
 

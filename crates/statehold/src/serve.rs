@@ -1,19 +1,20 @@
 //! `statehold serve`
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use server::config::{Config, Durability, LogFormat, Overrides};
-use server::{Ready, logging, shutdown};
+use server::{Ready, Scheme, logging, shutdown};
 
 use crate::exit::{self, Exit};
 use crate::output;
 
 /// Run a server.
 ///
-/// It prints one line when it is ready: `statehold ready mqtt=ADDR admin=ADDR`. SIGTERM and SIGINT stop it: clients
-/// are told, everything acknowledged is on disk, and the exit code is 0.
+/// It prints one line when it is ready: `statehold ready mqtt=ADDR admin=ADDR`, with `mqtts=ADDR` for TLS. SIGTERM and
+/// SIGINT stop it: clients are told, everything acknowledged is on disk, and the exit code is 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -84,12 +85,15 @@ impl Serve {
 
 /// The one line that scripts wait for.
 fn say_ready(ready: &Ready) {
-    let mqtt: Vec<_> = ready.mqtt.iter().map(SocketAddr::to_string).collect();
-    let said = output::line(format!(
-        "statehold ready mqtt={} admin={}",
-        mqtt.join(","),
-        ready.admin
-    ));
+    let mut line = "statehold ready".to_owned();
+    for scheme in Scheme::ALL {
+        let at_scheme = ready.listeners.iter().filter(|(its, _)| *its == scheme);
+        let addresses: Vec<_> = at_scheme.map(|(_, address)| address.to_string()).collect();
+        if !addresses.is_empty() {
+            let _ = write!(line, " {}={}", scheme.name(), addresses.join(","));
+        }
+    }
+    let said = output::line(format!("{line} admin={}", ready.admin));
     if let Err(error) = said {
         // Whoever started the server does not listen; clients may all the same.
         exit::note(&format!("cannot say that the server is ready: {error}"));

@@ -1,4 +1,4 @@
-//! The example file: what the defaults say, commented out.
+//! The example file: what the defaults say, commented out. Tables that a listener may have or not are only shown.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ pub(super) fn default_toml() -> String {
                     comment(&mut out, &format!("- \"{word}\": {meaning}"));
                 }
             }
-            let _ = writeln!(out, "#{} = {}", setting.name(), value(setting));
+            let _ = writeln!(out, "{}{} = {}", sign(setting), setting.name(), shown(setting));
         }
     }
     out
@@ -42,26 +42,44 @@ pub(super) fn default_toml() -> String {
 /// Tables have to stay open for the settings in them to be uncommented one by one; an array of tables is commented out, since
 /// each header is one more listener.
 fn header(table: &Setting) -> String {
-    let path = table.path.trim_end_matches("[]");
-    if table.kind == Kind::Tables {
-        format!("#[[{path}]]\n")
+    let path = table.path.replace("[]", "");
+    match table.kind {
+        Kind::Tables => format!("{}[[{path}]]\n", sign(table)),
+        _ if table.is_of_optional_table() => format!("{}[{path}]\n", sign(table)),
+        _ => format!("[{path}]\n"),
+    }
+}
+
+/// What stands before a line that says no default is, like prose, set off by a space.
+fn sign(setting: &Setting) -> &'static str {
+    let has_default = setting.is_always_there() || setting.is_table() || !value(setting).is_null();
+    if setting.is_of_optional_table() || !has_default {
+        "# "
     } else {
-        format!("[{path}]\n")
+        "#"
     }
 }
 
 fn is_in(setting: &Setting, table: &str) -> bool {
-    setting.table().trim_end_matches("[]") == table.trim_end_matches("[]")
+    setting.table().replace("[]", "") == table.replace("[]", "")
 }
 
 /// What the file would say for the default. Settings of a listener have no default in the schema: those of the first
 /// listener stand here.
-fn value(setting: &Setting) -> String {
-    let default = match setting.table() {
+fn value(setting: &Setting) -> Value {
+    match setting.table() {
         "listeners[]" => first_listener(setting.name()),
         _ => setting.default.clone(),
-    };
-    default.to_string()
+    }
+}
+
+/// The value as the file shows it; dots for what has no default.
+fn shown(setting: &Setting) -> String {
+    match (value(setting), &setting.kind) {
+        (Value::Null, Kind::Value("whole number")) => "1000".to_owned(),
+        (Value::Null, _) => "\"...\"".to_owned(),
+        (value, _) => value.to_string(),
+    }
 }
 
 fn first_listener(name: &str) -> Value {

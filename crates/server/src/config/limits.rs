@@ -19,10 +19,14 @@ pub struct Limits {
     /// Sessions, connected or not. A client without a session is then answered with CONNACK 0x97 Quota exceeded.
     pub sessions_max: u32,
 
-    /// How long a new connection may take to send its CONNECT packet; then it is closed.
+    /// How long a new connection may take to send its CONNECT packet, handshakes included; then it is closed.
     #[serde(with = "quantity::duration")]
     #[schemars(with = "quantity::DurationText")]
     pub connect_timeout: Duration,
+
+    /// Connections of one listener at once whose TLS handshake is under way. One more waits in the system's backlog until
+    /// one of them is done.
+    pub handshakes_max: u32,
 
     /// The longest Keep Alive; `"none"` lets clients choose any, also none at all. A client that asks for a longer one is told
     /// this one in CONNACK (Server Keep Alive). At most 65,535 seconds.
@@ -176,6 +180,11 @@ impl Limits {
             "a server without connections serves nobody",
         );
         require(
+            self.handshakes_max > 0,
+            "handshakes_max",
+            "without handshakes nobody can connect with TLS",
+        );
+        require(
             self.sessions_max > 0,
             "sessions_max",
             "a server without sessions serves nobody",
@@ -200,6 +209,7 @@ impl Default for Limits {
             connections_max: 100_000,
             sessions_max: 1_000_000,
             connect_timeout: Duration::from_secs(10),
+            handshakes_max: 1_000,
             keep_alive_max: Some(Duration::from_secs(3_600)),
             session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),
             packet_size_max: (1 << 20) + (64 << 10),

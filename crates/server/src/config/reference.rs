@@ -15,15 +15,14 @@ pub(super) fn markdown() -> String {
             .filter(|setting| !setting.is_table() && setting.table().is_empty()),
     );
     for table in settings.iter().filter(|setting| setting.is_table()) {
-        let path = table.path.trim_end_matches("[]");
+        let path = table.path.trim_end_matches("[]").replace("[]", "");
         let title = if table.kind == Kind::Tables {
             format!("[[{path}]]")
         } else {
             format!("[{path}]")
         };
         let _ = write!(out, "\n## `{title}`\n\n{}\n", table.description);
-        let inside =
-            |setting: &&Setting| setting.table().trim_end_matches("[]") == path && !setting.is_table();
+        let inside = |setting: &&Setting| setting.table().replace("[]", "") == path && !setting.is_table();
         rows(&mut out, settings.iter().filter(inside));
     }
     out
@@ -47,7 +46,8 @@ fn rows<'a>(out: &mut String, settings: impl Iterator<Item = &'a Setting>) {
             Kind::Table | Kind::Tables => continue,
         };
         let default = match &setting.default {
-            serde_json::Value::Null => "has to be set".to_owned(),
+            serde_json::Value::Null if setting.is_required => "has to be set".to_owned(),
+            serde_json::Value::Null => "not set".to_owned(),
             default => format!("`{default}`"),
         };
         let _ = writeln!(out, "| `{}` | {takes} | {default} | {meaning} |", setting.name());

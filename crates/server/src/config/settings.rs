@@ -16,6 +16,8 @@ pub(super) struct Setting {
     pub(super) kind: Kind,
     /// As the file would say it; `Null` for a table and for what has no default.
     pub(super) default: Value,
+    /// The table that it is in cannot do without it.
+    pub(super) is_required: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +48,22 @@ impl Setting {
     pub(super) fn is_table(&self) -> bool {
         matches!(self.kind, Kind::Table | Kind::Tables)
     }
+
+    /// Whether every server has it, if only by its default. A listener has what its table says, and no table below it
+    /// unless the file has one.
+    pub(super) fn is_always_there(&self) -> bool {
+        !self.path.starts_with(LISTENER)
+    }
+
+    /// Whether it is a table that a listener has or has not, or is in one.
+    pub(super) fn is_of_optional_table(&self) -> bool {
+        let below = self.path.strip_prefix(LISTENER).unwrap_or_default();
+        self.is_table() && !below.is_empty() || below.contains('.')
+    }
 }
+
+/// What the path of each setting of a listener begins with.
+const LISTENER: &str = "listeners[].";
 
 /// All settings by name, each table before what is in it.
 pub(super) fn all() -> Vec<Setting> {
@@ -71,6 +88,8 @@ fn collect(prefix: &str, table: &Value, into: &mut Vec<Setting>) {
     let Some(properties) = table["properties"].as_object() else {
         return;
     };
+    let required = table["required"].as_array().into_iter().flatten();
+    let required: Vec<_> = required.filter_map(Value::as_str).collect();
     for (name, schema) in properties {
         let path = if prefix.is_empty() {
             name.clone()
@@ -92,6 +111,7 @@ fn collect(prefix: &str, table: &Value, into: &mut Vec<Setting>) {
             } else {
                 schema["default"].clone()
             },
+            is_required: required.contains(&name.as_str()),
             kind,
         });
         collect(&path, schema, into);
@@ -110,16 +130,20 @@ fn kind(schema: &Value) -> Kind {
         let choice = |choice: &Value| (text(&choice["const"]), text(&choice["description"]));
         return Kind::Choice(choices.iter().map(choice).collect());
     }
+    let is_type = |name: &str| match &schema["type"] {
+        Value::String(only) => only == name,
+        // A setting that may be left out.
+        Value::Array(several) => several.iter().any(|one| one == name),
+        _ => false,
+    };
     Kind::Value(match schema["format"].as_str() {
         Some("duration") => "duration",
         Some("optional-duration") => "duration or `\"none\"`",
         Some("size") => "size",
-        _ => match schema["type"].as_str() {
-            Some("integer") => "whole number",
-            Some("boolean") => "`true` or `false`",
-            Some("array") => "list of text",
-            _ => "text",
-        },
+        _ if is_type("integer") => "whole number",
+        _ if is_type("boolean") => "`true` or `false`",
+        _ if is_type("array") => "list of text",
+        _ => "text",
     })
 }
 

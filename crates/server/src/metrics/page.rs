@@ -48,6 +48,12 @@ fn connections(connections: &Connections, page: &mut Page) {
     .sample(&[], connections.total);
     page.family(
         Counter,
+        "statehold_handshakes_failed_total",
+        "Network connections that ended in a handshake before MQTT, as of TLS.",
+    )
+    .sample(&[], connections.handshakes_failed);
+    page.family(
+        Counter,
         "statehold_connects_total",
         "CONNECT packets, by the reason code of their CONNACK.",
     );

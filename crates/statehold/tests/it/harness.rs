@@ -92,21 +92,7 @@ impl Server {
 
     /// Starts a command that is talked to.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Spawned {
-        let mut command = self.command(arguments);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let stdin = child.stdin.take();
-        let watchdog = Watchdog::over(&child);
-        Spawned {
-            child,
-            _watchdog: watchdog,
-            stdin,
-            stdout,
-        }
+        spawn(self.command(arguments))
     }
 }
 
@@ -233,13 +219,31 @@ pub(crate) fn run(mut command: Command) -> Ran {
     }
 }
 
+/// Starts a command that is talked to.
+pub(crate) fn spawn(mut command: Command) -> Spawned {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    let stdin = child.stdin.take();
+    let watchdog = Watchdog::over(&child);
+    Spawned {
+        child,
+        _watchdog: watchdog,
+        stdin,
+        stdout,
+    }
+}
+
 /// Kills a process that hangs, so that a test fails instead of waiting for ever.
-struct Watchdog {
+pub(crate) struct Watchdog {
     _called_off: mpsc::Sender<()>,
 }
 
 impl Watchdog {
-    fn over(child: &Child) -> Self {
+    pub(crate) fn over(child: &Child) -> Self {
         let (called_off, is_called_off) = mpsc::channel();
         let pid = child.id().to_string();
         std::thread::spawn(move || {
@@ -257,7 +261,7 @@ impl Watchdog {
 /// Far longer than any command of these tests takes on a machine that has much else to do.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("kill")
         .args([format!("-{name}"), child.id().to_string()])
         .status();

@@ -3,9 +3,11 @@
 // The examples of the client library call it by its own name.
 extern crate client as statehold_client;
 
+mod authority;
 mod bench;
 mod client_library;
 mod config;
+mod configured;
 mod disk_full;
 mod examples;
 mod harness;
@@ -13,3 +15,4 @@ mod lock;
 mod messages;
 mod serve;
 mod state_store;
+mod tls;

@@ -1,0 +1,110 @@
+//! `[[listeners]]`: where and how MQTT clients connect.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::file::Problem;
+
+/// One address where MQTT clients connect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// IP address and port. Port 0 takes a free port, which the `statehold ready` line names. An IPv6 address takes IPv6
+    /// connections only: both kinds need two listeners.
+    pub address: SocketAddr,
+
+    /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach,
+    /// unless `tls.client_ca` asks clients for a certificate.
+    #[serde(default)]
+    pub allow_anonymous: bool,
+
+    /// TLS; without this table the listener is not encrypted. The files are read again on SIGHUP and a few seconds after
+    /// they have changed; connections stay, and files that cannot be used change nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Tls")]
+    pub tls: Option<Tls>,
+}
+
+/// TLS of a listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file with the server's certificate, followed by those between it and the authority.
+    pub cert: PathBuf,
+
+    /// PEM file with the private key of `cert`.
+    pub key: PathBuf,
+
+    /// PEM file with the authorities of client certificates. With it, a client without a certificate of one of them is
+    /// refused in the handshake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf")]
+    pub client_ca: Option<PathBuf>,
+
+    /// The oldest version of TLS that is spoken.
+    #[serde(default)]
+    pub min_version: TlsVersion,
+
+    /// Further certificates. A client that names a server (SNI) gets the first one that is for this name, any other client
+    /// the one above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<Certificate>,
+}
+
+/// A certificate of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// PEM file, as `tls.cert`.
+    pub cert: PathBuf,
+
+    /// PEM file with its private key.
+    pub key: PathBuf,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum TlsVersion {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    #[serde(rename = "1.2")]
+    V1_2,
+    /// TLS 1.3 only.
+    #[serde(rename = "1.3")]
+    V1_3,
+}
+
+impl Listener {
+    /// A plain listener.
+    pub fn at(address: SocketAddr) -> Self {
+        Self {
+            address,
+            allow_anonymous: false,
+            tls: None,
+        }
+    }
+
+    /// What the types do not say; `name` is as in `listeners[0]`.
+    pub(super) fn violations(&self, name: &str, problems: &mut Vec<Problem>) {
+        let asks_clients = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !self.allow_anonymous && !asks_clients && !self.address.ip().is_loopback() {
+            problems.push(Problem::new(
+                &format!("{name}.allow_anonymous"),
+                format!(
+                    "{} can be reached by other machines, and clients are not asked who they are: \
+                     set `allow_anonymous = true` to accept that, or listen on a loopback address",
+                    self.address
+                ),
+            ));
+        }
+    }
+}
+
+impl Default for Listener {
+    fn default() -> Self {
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 1883)))
+    }
+}

@@ -1,0 +1,122 @@
+//! What bytes travel through: a plain socket, or TLS on top of one.
+//!
+//! This is the one place that knows the kinds. The driver writes at the end of a turn and cannot wait, so beside the
+//! reading and writing of tokio there is [`Stream::try_write`], which says `WouldBlock` instead; then a task waits with
+//! [`Stream::poll_writable`]. A layer may hold bytes back, so everything is out only after [`Stream::try_flush`].
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<Stream>>),
+}
+
+impl Stream {
+    /// Writes what is taken at once.
+    pub(crate) fn try_write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => match slices {
+                // The system does less for one slice.
+                [slice] => socket.try_write(slice),
+                slices => socket.try_write_vectored(slices),
+            },
+            Self::Tls(layer) => at_once(Pin::new(layer).poll_write_vectored(&mut nobody(), slices)),
+        }
+    }
+
+    /// Hands on what a layer holds back.
+    pub(crate) fn try_flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(_) => Ok(()),
+            Self::Tls(layer) => at_once(Pin::new(layer).poll_flush(&mut nobody())),
+        }
+    }
+
+    /// Ready when more is taken.
+    pub(crate) fn poll_writable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(socket) => socket.poll_write_ready(context),
+            Self::Tls(layer) => Pin::new(layer).poll_flush(context),
+        }
+    }
+
+    /// The TCP socket under all layers, if it is one.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(socket) => Some(socket),
+            Self::Tls(layer) => layer.get_ref().0.tcp(),
+        }
+    }
+}
+
+/// Who asks and does not wait: a task that waits asks again for itself.
+fn nobody() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+fn at_once<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
+    match polled {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_read(context, buffer),
+            Self::Tls(layer) => Pin::new(layer).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write(context, bytes),
+            Self::Tls(layer) => Pin::new(layer).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(context, slices),
+            Self::Tls(layer) => Pin::new(layer).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_flush(context),
+            Self::Tls(layer) => Pin::new(layer).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_shutdown(context),
+            Self::Tls(layer) => Pin::new(layer).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A server with a settings file, whose log is read.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::harness::{Ran, Spawned, Watchdog, run, signal, spawn, statehold};
+
+/// A running `statehold serve --config`, killed when dropped.
+pub(crate) struct Configured {
+    child: Child,
+    ready: String,
+    log: BufReader<ChildStderr>,
+    _watchdog: Watchdog,
+    _directory: TempDir,
+}
+
+impl Configured {
+    /// Starts a server with these settings.
+    pub(crate) fn start(settings: &str) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let mut child = serve(settings, &directory).spawn().expect("the server starts");
+        let watchdog = Watchdog::over(&child);
+        let log = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let mut ready = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        stdout.read_line(&mut ready).expect("the server says something");
+        if !ready.starts_with("statehold ready ") {
+            let said = log.lines().map_while(Result::ok).collect::<Vec<_>>();
+            panic!("{ready:?} {said:?}");
+        }
+        Self {
+            child,
+            ready: ready.trim_end().to_owned(),
+            log,
+            _watchdog: watchdog,
+            _directory: directory,
+        }
+    }
+
+    /// What a server with these settings says instead of starting.
+    pub(crate) fn refused(settings: &str) -> Ran {
+        let directory = TempDir::new().expect("a directory");
+        let ran = run(serve(settings, &directory));
+        assert_ne!(ran.code, Some(0), "{ran:?}");
+        ran
+    }
+
+    /// The address of the first listener of a scheme.
+    pub(crate) fn at(&self, scheme: &str) -> &str {
+        let mut words = self.ready.split(' ');
+        let all = words.find_map(|word| word.strip_prefix(scheme)?.strip_prefix('='));
+        let all = all.unwrap_or_else(|| panic!("no {scheme} in {}", self.ready));
+        all.split(',').next().expect("split has a first part")
+    }
+
+    pub(crate) fn port(&self, scheme: &str) -> u16 {
+        let port = self.at(scheme).rsplit_once(':').expect("an address").1;
+        port.parse().expect("a port")
+    }
+
+    /// Reads the log up to a line with this text.
+    pub(crate) fn logged(&mut self, text: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            let count = self.log.read_line(&mut line).expect("text");
+            assert!(count > 0, "the log ended without {text:?}");
+        }
+        line
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
+    /// A command that talks to the listener of a scheme, by the name `localhost`.
+    pub(crate) fn command(&self, scheme: &str, arguments: &[&str]) -> Command {
+        let mut command = statehold(arguments);
+        command
+            .env("STATEHOLD_HOST", "localhost")
+            .env("STATEHOLD_PORT", self.port(scheme).to_string());
+        command
+    }
+
+    pub(crate) fn run(&self, scheme: &str, arguments: &[&str]) -> Ran {
+        run(self.command(scheme, arguments))
+    }
+
+    pub(crate) fn spawn(&self, scheme: &str, arguments: &[&str]) -> Spawned {
+        spawn(self.command(scheme, arguments))
+    }
+}
+
+impl Drop for Configured {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(settings: &str, directory: &TempDir) -> Command {
+    let file = directory.path().join("statehold.toml");
+    std::fs::write(&file, settings).expect("written");
+    let path = |name: &str| directory.path().join(name).to_str().expect("text").to_owned();
+    let mut command = statehold(&[
+        "serve",
+        "--config",
+        &path("statehold.toml"),
+        "--admin",
+        "127.0.0.1:0",
+        "--data-dir",
+        &path("data"),
+        "--durability",
+        "memory",
+    ]);
+    command
+        .env_remove("STATEHOLD_LOG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
