@@ -17,7 +17,7 @@ use super::clock;
 use super::kv::share;
 use super::load::{self, LoadArgs, Progress, Running, Work};
 use super::report::{Report, Tally};
-use super::wire::{Target, Wire};
+use super::wire::{SessionEnd, Target, Wire};
 use crate::duration;
 use crate::exit::Exit;
 use crate::server::ServerArgs;
@@ -164,7 +164,7 @@ async fn open(plan: &Plan, number: u32) -> anyhow::Result<Wire> {
     } else {
         None
     };
-    let mut wire = Wire::connect(&plan.target, &client_id, source).await?;
+    let mut wire = Wire::connect(&plan.target, &client_id, source, SessionEnd::AtOnce).await?;
     wire.subscribe(&format!("bench/idle/{number}"), QoS::AtLeastOnce)
         .await?;
     Ok(wire)

@@ -15,7 +15,7 @@ use client::protocol::packet::QoS;
 use super::clock;
 use super::load::{self, LoadArgs, Progress, Work};
 use super::report::{Report, Tally};
-use super::wire::Target;
+use super::wire::{SessionEnd, Target};
 use crate::duration;
 use crate::exit::Exit;
 use crate::publish::parse_qos;
@@ -49,6 +49,9 @@ pub(super) struct Pubsub {
     /// Who gets what
     #[arg(long, default_value = "one-to-one")]
     topics: Pattern,
+    /// Subscribers have sessions that outlive their connections, which the server has to keep. They are ended afterwards
+    #[arg(long)]
+    durable: bool,
     /// How long to publish
     #[arg(long, default_value = "10s", value_parser = duration::parse_positive)]
     duration: Duration,
@@ -82,6 +85,8 @@ struct Plan {
     /// Between two messages of one publisher.
     interval: Option<Duration>,
     pattern: Pattern,
+    /// Of subscribers.
+    sessions: SessionEnd,
     duration: Duration,
     /// Tells this run's topics and client ids from those of others.
     run: u64,
@@ -165,6 +170,11 @@ impl Pubsub {
                 .rate
                 .map(|rate| Duration::from_secs(1) * self.publishers / rate),
             pattern: self.topics,
+            sessions: if self.durable {
+                SessionEnd::Later
+            } else {
+                SessionEnd::AtOnce
+            },
             duration: self.duration,
             run,
             epoch,

@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::{Buf, BytesMut};
 use client::protocol::packet::{
-    Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions, encode,
+    Connect, ConnectProperties, Decoder, Disconnect, Packet, PacketId, ProtocolVersion, QoS, Subscribe,
+    SubscribeFilter, SubscriptionOptions, encode,
 };
 use client::protocol::properties::UserProperties;
 use client::protocol::{ReasonCode, Text};
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::exit::UsageError;
@@ -58,6 +58,17 @@ impl Target {
     }
 }
 
+/// When the session of a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionEnd {
+    /// With the connection.
+    AtOnce,
+    /// By itself long after the run, if it is not ended before: the server has to keep it.
+    Later,
+}
+
+const SESSION_EXPIRY_SECONDS: u32 = 600;
+
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
@@ -72,14 +83,21 @@ impl Wire {
         target: &Target,
         client_id: &str,
         source: Option<IpAddr>,
+        session: SessionEnd,
     ) -> anyhow::Result<Self> {
-        let connected = tokio::time::timeout(target.timeout, Self::connect_now(target, client_id, source));
+        let connecting = Self::connect_now(target, client_id, source, session);
+        let connected = tokio::time::timeout(target.timeout, connecting);
         connected
             .await
             .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
     }
 
-    async fn connect_now(target: &Target, client_id: &str, source: Option<IpAddr>) -> anyhow::Result<Self> {
+    async fn connect_now(
+        target: &Target,
+        client_id: &str,
+        source: Option<IpAddr>,
+        session: SessionEnd,
+    ) -> anyhow::Result<Self> {
         let socket = if target.address.is_ipv4() {
             TcpSocket::new_v4()?
         } else {
@@ -110,12 +128,24 @@ impl Wire {
             will: None,
             username: target.username.clone(),
             password: target.password.clone(),
-            properties: ConnectProperties::default(),
+            properties: ConnectProperties {
+                session_expiry: (session == SessionEnd::Later).then_some(SESSION_EXPIRY_SECONDS),
+                ..ConnectProperties::default()
+            },
         })));
         match wire.receive().await? {
             Packet::ConnAck(connack) if connack.reason == ReasonCode::Success => Ok(wire),
             other => anyhow::bail!("not connected: {other:?}"),
         }
+    }
+
+    /// Ends the session, also one that would outlive the connection.
+    pub(super) async fn end_session(&mut self) -> io::Result<()> {
+        self.send(&Packet::Disconnect(Disconnect {
+            session_expiry: Some(0),
+            ..Disconnect::new(ReasonCode::Success)
+        }));
+        self.stream.write_all_buf(&mut self.outbox).await
     }
 
     /// Subscribes, up to and with SUBACK.

@@ -75,6 +75,29 @@ fn pubsub_receives_all_that_was_published() {
 }
 
 #[test]
+fn durable_subscribers_get_everything_and_leave_nothing_behind() {
+    let server = Server::start();
+    let arguments = [
+        "bench",
+        "pubsub",
+        "--durable",
+        "--rate",
+        "200",
+        "--duration",
+        "300ms",
+        "--quiet",
+        "--json",
+    ];
+    let report = server.run(&arguments).expect(0).json();
+    assert_eq!(report["missing"], 0, "{report}");
+    let page = server.admin_page("/metrics");
+    assert!(
+        page.contains("\nstatehold_sessions 0\n"),
+        "durable sessions were left behind:\n{page}"
+    );
+}
+
+#[test]
 fn connections_are_opened_and_held() {
     let server = Server::start();
     let arguments = [

@@ -1,7 +1,8 @@
 //! Starts servers and commands, and reads what they write. Nothing here waits for time to pass: a line that is read
 //! says that something has happened.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -75,6 +76,22 @@ impl Server {
 
     pub(crate) fn data_directory(&self) -> PathBuf {
         self.directory.path().join("data")
+    }
+
+    /// The body of a page of the admin listener, whose status must be 200.
+    pub(crate) fn admin_page(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.admin).expect("connected");
+        let host = &self.admin;
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        )
+        .expect("sent");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("answered");
+        let (head, body) = response.split_once("\r\n\r\n").expect("a response");
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        body.to_owned()
     }
 
     /// A command that talks to this server.

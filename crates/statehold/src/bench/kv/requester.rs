@@ -11,7 +11,7 @@ use client::protocol::state_store::topics::response_topic;
 use super::Shared;
 use crate::bench::clock;
 use crate::bench::template::{Parts, Template};
-use crate::bench::wire::{AckKind, Wire};
+use crate::bench::wire::{AckKind, SessionEnd, Wire};
 
 /// A request under way. It is over when both its reply and its PUBACK are in.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ pub(super) async fn run(number: u32, shared: Rc<Shared>) -> anyhow::Result<()> {
 async fn prepare(number: u32, shared: &Rc<Shared>) -> anyhow::Result<Requester> {
     let client_id = format!("bench-{:x}-{number}", shared.plan.run);
     let topic = response_topic(&client_id).context("a client id of the load is a topic level")?;
-    let mut wire = Wire::connect(&shared.plan.target, &client_id, None).await?;
+    let mut wire = Wire::connect(&shared.plan.target, &client_id, None, SessionEnd::AtOnce).await?;
     wire.subscribe(topic.as_str(), QoS::AtLeastOnce).await?;
     Ok(Requester {
         wire,

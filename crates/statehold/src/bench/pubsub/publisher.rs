@@ -10,7 +10,7 @@ use tokio::time::{sleep_until, timeout};
 use super::Shared;
 use crate::bench::clock;
 use crate::bench::template::{Parts, Template};
-use crate::bench::wire::{AckKind, Wire};
+use crate::bench::wire::{AckKind, SessionEnd, Wire};
 
 /// A publisher and what it has under way.
 struct Publisher {
@@ -40,7 +40,7 @@ async fn prepare(number: u32, shared: &Rc<Shared>) -> anyhow::Result<Publisher> 
     let plan = &shared.plan;
     let client_id = format!("bench-{:x}-pub-{number}", plan.run);
     Ok(Publisher {
-        wire: Wire::connect(&plan.target, &client_id, None).await?,
+        wire: Wire::connect(&plan.target, &client_id, None, SessionEnd::AtOnce).await?,
         template: Template::message(&plan.topic(number), plan.qos, plan.payload_size)?,
         shared: Rc::clone(shared),
         free: (1..=plan.inflight).rev().collect(),

@@ -19,7 +19,7 @@ pub(super) async fn run(number: u32, shared: Rc<Shared>) -> anyhow::Result<()> {
         // Woken from time to time, to see whether anything is still to come.
         match timeout(LOOK_AGAIN, wire.exchange()).await {
             Ok(exchanged) => exchanged?,
-            Err(_) if is_over(&shared) => return Ok(()),
+            Err(_) if is_over(&shared) => return Ok(wire.end_session().await?),
             Err(_) => continue,
         }
         let now = clock::now();
@@ -32,7 +32,7 @@ pub(super) async fn run(number: u32, shared: Rc<Shared>) -> anyhow::Result<()> {
 
 async fn prepare(number: u32, shared: &Shared) -> anyhow::Result<Wire> {
     let client_id = format!("bench-{:x}-sub-{number}", shared.plan.run);
-    let mut wire = Wire::connect(&shared.plan.target, &client_id, None).await?;
+    let mut wire = Wire::connect(&shared.plan.target, &client_id, None, shared.plan.sessions).await?;
     wire.subscribe(&shared.plan.filter(number), shared.plan.qos)
         .await?;
     Ok(wire)
