@@ -121,6 +121,11 @@ impl Node {
 
     /// Sends what the session has to send, as long as the connection keeps up.
     pub(crate) fn pump(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        self.send_next(now, key, actions);
+        self.note_standing(key);
+    }
+
+    fn send_next(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -169,7 +174,6 @@ impl Node {
         for packet_id in refused {
             self.too_large(key, packet_id);
         }
-        self.note_standing(key);
     }
 
     /// PUBACK.

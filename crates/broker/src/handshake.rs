@@ -14,7 +14,7 @@ use crate::pacing::Pace;
 use crate::records;
 use crate::report::Report;
 use crate::session::Session;
-use crate::sessions::{ForcedEnds, SessionEntry};
+use crate::sessions::{ForcedEnds, SessionEntry, Totals};
 use crate::subscriptions::Standing;
 use crate::topic_alias;
 use crate::waiting::Waiter;
@@ -302,6 +302,7 @@ impl Node {
             route_place: 0,
             route_mark: 0,
             standing: Standing::Away,
+            counted: Totals::default(),
         };
         (self.sessions.insert(client_id, entry), false)
     }

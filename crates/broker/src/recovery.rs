@@ -27,7 +27,7 @@ use crate::records::session::Presence;
 use crate::records::{self, RecordError};
 use crate::retained::Retained;
 use crate::session::Session;
-use crate::sessions::{ForcedEnds, SessionEntry, Sessions};
+use crate::sessions::{ForcedEnds, SessionEntry, Sessions, Totals};
 use crate::state_store_service::{StateStoreConfig, StateStoreService};
 use crate::subscriptions::{Shares, Standing, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
@@ -164,6 +164,7 @@ impl Recovery {
             route_place: 0,
             route_mark: 0,
             standing: Standing::Away,
+            counted: Totals::default(),
         };
         let key = self.sessions.insert(&client_id, entry);
         self.by_number.insert(record.number, key);
@@ -262,6 +263,7 @@ impl Node {
                 actions,
             );
         }
+        self.note_standing(key);
         self.write_session(now, key);
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct SessionEntry {
     pub(crate) route_mark: u64,
     /// As the shares know it that the session is in; not kept up to date while it is in none.
     pub(crate) standing: Standing,
+    /// What the totals have of it.
+    pub(crate) counted: Totals,
 }
 
 /// How often the server has ended the session's connections lately.
@@ -84,6 +86,8 @@ pub(crate) struct Sessions {
     slab: Slab<Box<SessionEntry>>,
     by_client_id: HashMap<Text, SessionKey, FixedState>,
     next_number: u64,
+    /// Kept up to date: walking through a million sessions would stop everybody for a while.
+    totals: Totals,
 }
 
 /// Bits of a session number that count within one run of the node.
@@ -96,6 +100,7 @@ impl Sessions {
             slab: Slab::new(),
             by_client_id: HashMap::with_hasher(FixedState::with_seed(seed)),
             next_number: u64::from(incarnation) << NUMBERS_PER_INCARNATION_BITS,
+            totals: Totals::default(),
         }
     }
 
@@ -115,6 +120,7 @@ impl Sessions {
     pub(crate) fn remove(&mut self, key: SessionKey) -> Option<SessionEntry> {
         let entry = self.slab.try_remove(key.0 as usize)?;
         self.by_client_id.remove(&entry.session.client_id);
+        self.totals.replace(entry.counted, Totals::default());
         Some(*entry)
     }
 
@@ -134,16 +140,18 @@ impl Sessions {
         self.slab.len()
     }
 
-    /// Sums over all sessions; walks through all of them.
+    /// Sums over all sessions.
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for (_, entry) in &self.slab {
-            totals.connected += usize::from(entry.connection.is_some());
-            totals.queued_messages += entry.session.queue_len();
-            totals.queued_bytes += entry.session.queue_bytes();
-            totals.inflight += entry.session.inflight_len();
+        self.totals
+    }
+
+    /// Counts a session anew, after it may have changed.
+    pub(crate) fn recount(&mut self, key: SessionKey) {
+        if let Some(entry) = self.slab.get_mut(key.0 as usize) {
+            let counted = Totals::of(entry);
+            self.totals
+                .replace(std::mem::replace(&mut entry.counted, counted), counted);
         }
-        totals
     }
 }
 
@@ -154,4 +162,23 @@ pub(crate) struct Totals {
     pub(crate) queued_messages: usize,
     pub(crate) queued_bytes: u64,
     pub(crate) inflight: usize,
+}
+
+impl Totals {
+    fn of(entry: &SessionEntry) -> Self {
+        Self {
+            connected: usize::from(entry.connection.is_some()),
+            queued_messages: entry.session.queue_len(),
+            queued_bytes: entry.session.queue_bytes(),
+            inflight: entry.session.inflight_len(),
+        }
+    }
+
+    /// Takes out what one session had, and puts in what it has.
+    fn replace(&mut self, before: Self, now: Self) {
+        self.connected = self.connected - before.connected + now.connected;
+        self.queued_messages = self.queued_messages - before.queued_messages + now.queued_messages;
+        self.queued_bytes = self.queued_bytes - before.queued_bytes + now.queued_bytes;
+        self.inflight = self.inflight - before.inflight + now.inflight;
+    }
 }

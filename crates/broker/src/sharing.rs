@@ -57,8 +57,9 @@ impl Node {
         }
     }
 
-    /// Tells the shares that a session is in how it stands, if that has changed.
+    /// A session, or what waits in it, has changed: for the totals of all, and for the shares that it is in.
     pub(crate) fn note_standing(&mut self, key: SessionKey) {
+        self.sessions.recount(key);
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };

@@ -64,16 +64,14 @@ impl Node {
         let dropped = &counters.dropped;
         let uptime = now.instant.saturating_duration_since(self.sys_topics.began);
         let usage = self.service.store().usage();
+        let connected = self.sessions.totals().connected;
         let text = |value: &dyn Display| value.to_string();
         vec![
             ("version", format!("statehold {}", env!("CARGO_PKG_VERSION"))),
             ("uptime", format!("{} seconds", uptime.as_secs())),
-            ("clients/connected", text(&self.connections.len())),
+            ("clients/connected", text(&connected)),
             ("clients/total", text(&self.sessions.len())),
-            (
-                "clients/disconnected",
-                text(&self.sessions.len().saturating_sub(self.connections.len())),
-            ),
+            ("clients/disconnected", text(&(self.sessions.len() - connected))),
             ("subscriptions/count", text(&self.subscriptions.len())),
             ("retained messages/count", text(&self.retained.len())),
             (

@@ -265,6 +265,10 @@ impl World {
     /// Everything is quiet: what was promised is there.
     fn check(&mut self) -> Result<(), String> {
         self.oracle.check()?;
+        let gauges = self.machine().node().gauges();
+        if (gauges.queued_messages, gauges.queued_bytes, gauges.inflight) != (0, 0, 0) {
+            return Err(format!("everything is delivered, but the totals say {gauges:?}"));
+        }
         for wanderer in &self.wanderers {
             wanderer.check()?;
         }
