@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::file::{ConfigError, Problem};
 pub use self::limits::Limits;
-pub use self::listeners::{Certificate, Listener, Tls, TlsVersion};
+pub use self::listeners::{Certificate, Listener, Tls, TlsVersion, WebSocket};
 
 /// Settings of a Statehold server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! What comes before MQTT on a connection: TLS.
+//! What comes before MQTT on a connection: TLS, then WebSocket.
 //!
 //! Handshakes run on a thread of their own ([`crate::handshake_thread`]): their arithmetic takes longer than most of what
 //! the node does.
@@ -12,13 +12,16 @@ use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::tungstenite;
 
 use crate::stream::Stream;
+use crate::websocket::{Endpoint, WebSocket};
 
 /// What a listener puts between its sockets and MQTT.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {
     pub(crate) tls: Option<watch::Receiver<Arc<ServerConfig>>>,
+    pub(crate) websocket: Option<Arc<Endpoint>>,
 }
 
 /// Why a connection ended before MQTT began.
@@ -28,12 +31,14 @@ pub(crate) enum HandshakeError {
     TooSlow,
     #[error("TLS: {0}")]
     Tls(io::Error),
+    #[error("WebSocket: {0}")]
+    WebSocket(tungstenite::Error),
 }
 
 impl Layers {
     /// Whether MQTT begins with the first byte.
     pub(crate) fn is_none(&self) -> bool {
-        self.tls.is_none()
+        self.tls.is_none() && self.websocket.is_none()
     }
 
     /// Puts the layers on a connection. Gives up after `within`.
@@ -54,6 +59,10 @@ impl Layers {
             let config = Arc::clone(&tls.borrow());
             let accepted = TlsAcceptor::from(config).accept(stream).await;
             stream = Stream::Tls(Box::new(accepted.map_err(HandshakeError::Tls)?));
+        }
+        if let Some(endpoint) = self.websocket {
+            let accepted = WebSocket::accept(stream, &endpoint).await;
+            stream = Stream::WebSocket(Box::new(accepted.map_err(HandshakeError::WebSocket)?));
         }
         Ok(stream)
     }

@@ -23,6 +23,7 @@ mod sockets;
 mod startup;
 mod stream;
 mod tls;
+mod websocket;
 
 pub use crate::config::Config;
 pub use crate::error::RunError;

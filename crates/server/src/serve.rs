@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Event;
@@ -21,6 +22,7 @@ use crate::listener::{Acceptor, Listener};
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Started};
 use crate::tls::Tls;
+use crate::websocket::Endpoint;
 
 /// Where a server that is ready can be reached.
 #[derive(Debug, Clone)]
@@ -38,24 +40,32 @@ pub enum Scheme {
     Mqtt,
     /// TLS.
     Mqtts,
+    /// WebSocket.
+    Ws,
+    /// WebSocket over TLS.
+    Wss,
 }
 
 impl Scheme {
     /// All, in the order of the ready line.
-    pub const ALL: [Self; 2] = [Self::Mqtt, Self::Mqtts];
+    pub const ALL: [Self; 4] = [Self::Mqtt, Self::Mqtts, Self::Ws, Self::Wss];
 
     /// As in an address.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mqtt => "mqtt",
             Self::Mqtts => "mqtts",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
         }
     }
 
     fn of(listener: &config::Listener) -> Self {
-        match listener.tls {
-            None => Self::Mqtt,
-            Some(_) => Self::Mqtts,
+        match (&listener.websocket, &listener.tls) {
+            (None, None) => Self::Mqtt,
+            (None, Some(_)) => Self::Mqtts,
+            (Some(_), None) => Self::Ws,
+            (Some(_), Some(_)) => Self::Wss,
         }
     }
 }
@@ -145,6 +155,10 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
             .transpose()?;
         let layers = Layers {
             tls: tls.as_ref().map(Tls::current),
+            websocket: settings
+                .websocket
+                .as_ref()
+                .map(|websocket| Arc::new(Endpoint::new(websocket, config.limits.packet_size_max))),
         };
         listeners.push(Listener::bind(settings.address, layers)?);
         all_tls.extend(tls);

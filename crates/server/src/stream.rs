@@ -1,4 +1,4 @@
-//! What bytes travel through: a plain socket, or TLS on top of one.
+//! What bytes travel through: a plain socket, TLS on top of one, or WebSocket on top of either.
 //!
 //! This is the one place that knows the kinds. The driver writes at the end of a turn and cannot wait, so beside the
 //! reading and writing of tokio there is [`Stream::try_write`], which says `WouldBlock` instead; then a task waits with
@@ -12,11 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use crate::websocket::WebSocket;
+
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Tls(Box<TlsStream<Stream>>),
+    WebSocket(Box<WebSocket<Stream>>),
 }
 
 impl Stream {
@@ -29,6 +32,7 @@ impl Stream {
                 slices => socket.try_write_vectored(slices),
             },
             Self::Tls(layer) => at_once(Pin::new(layer).poll_write_vectored(&mut nobody(), slices)),
+            Self::WebSocket(layer) => at_once(Pin::new(layer).poll_write_vectored(&mut nobody(), slices)),
         }
     }
 
@@ -37,6 +41,7 @@ impl Stream {
         match self {
             Self::Tcp(_) => Ok(()),
             Self::Tls(layer) => at_once(Pin::new(layer).poll_flush(&mut nobody())),
+            Self::WebSocket(layer) => at_once(Pin::new(layer).poll_flush(&mut nobody())),
         }
     }
 
@@ -45,6 +50,7 @@ impl Stream {
         match self {
             Self::Tcp(socket) => socket.poll_write_ready(context),
             Self::Tls(layer) => Pin::new(layer).poll_flush(context),
+            Self::WebSocket(layer) => Pin::new(layer).poll_flush(context),
         }
     }
 
@@ -54,6 +60,7 @@ impl Stream {
         match self {
             Self::Tcp(socket) => Some(socket),
             Self::Tls(layer) => layer.get_ref().0.tcp(),
+            Self::WebSocket(layer) => layer.below().tcp(),
         }
     }
 }
@@ -79,6 +86,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_read(context, buffer),
             Self::Tls(layer) => Pin::new(layer).poll_read(context, buffer),
+            Self::WebSocket(layer) => Pin::new(layer).poll_read(context, buffer),
         }
     }
 }
@@ -88,6 +96,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_write(context, bytes),
             Self::Tls(layer) => Pin::new(layer).poll_write(context, bytes),
+            Self::WebSocket(layer) => Pin::new(layer).poll_write(context, bytes),
         }
     }
 
@@ -99,6 +108,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(context, slices),
             Self::Tls(layer) => Pin::new(layer).poll_write_vectored(context, slices),
+            Self::WebSocket(layer) => Pin::new(layer).poll_write_vectored(context, slices),
         }
     }
 
@@ -110,6 +120,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_flush(context),
             Self::Tls(layer) => Pin::new(layer).poll_flush(context),
+            Self::WebSocket(layer) => Pin::new(layer).poll_flush(context),
         }
     }
 
@@ -117,6 +128,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_shutdown(context),
             Self::Tls(layer) => Pin::new(layer).poll_shutdown(context),
+            Self::WebSocket(layer) => Pin::new(layer).poll_shutdown(context),
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::output;
 
 /// Run a server.
 ///
-/// It prints one line when it is ready: `statehold ready mqtt=ADDR admin=ADDR`, with `mqtts=ADDR` for TLS. SIGTERM and
-/// SIGINT stop it: clients are told, everything acknowledged is on disk, and the exit code is 0.
+/// It prints one line when it is ready: `statehold ready mqtt=ADDR admin=ADDR`, with `mqtts=`, `ws=` and `wss=` for
+/// listeners with TLS and WebSocket. SIGTERM and SIGINT stop it: clients are told, everything acknowledged is on disk, and the exit code is 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {

@@ -24,7 +24,7 @@ pub struct Limits {
     #[schemars(with = "quantity::DurationText")]
     pub connect_timeout: Duration,
 
-    /// Connections of one listener at once whose TLS handshake is under way. One more waits in the system's backlog until
+    /// Connections of one listener at once whose handshake (TLS, WebSocket) is under way. One more waits in the system's backlog until
     /// one of them is done.
     pub handshakes_max: u32,
 
@@ -182,7 +182,7 @@ impl Limits {
         require(
             self.handshakes_max > 0,
             "handshakes_max",
-            "without handshakes nobody can connect with TLS",
+            "without handshakes nobody can connect with TLS or WebSocket",
         );
         require(
             self.sessions_max > 0,

@@ -16,8 +16,9 @@ pub struct Listener {
     /// connections only: both kinds need two listeners.
     pub address: SocketAddr,
 
-    /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach,
-    /// unless `tls.client_ca` asks clients for a certificate.
+    /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach, and
+    /// for one that any web page can reach (`websocket` without `allowed_origins`), unless `tls.client_ca` asks clients for
+    /// a certificate.
     #[serde(default)]
     pub allow_anonymous: bool,
 
@@ -26,6 +27,11 @@ pub struct Listener {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Tls")]
     pub tls: Option<Tls>,
+
+    /// MQTT over WebSocket; without this table the listener speaks MQTT itself. With `tls` it is `wss`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WebSocket")]
+    pub websocket: Option<WebSocket>,
 }
 
 /// TLS of a listener.
@@ -77,6 +83,19 @@ pub enum TlsVersion {
     V1_3,
 }
 
+/// MQTT over WebSocket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebSocket {
+    /// The path that clients ask for; any other is answered with 404.
+    pub path: String,
+
+    /// Web pages that may connect, as in `"https://example.com"`; a browser tells where a page is from (Origin), and any other
+    /// page is answered with 403. Empty lets all connect: no cookies are used, so a page can do no more than its user.
+    /// A client that tells no origin is no browser and may connect.
+    pub allowed_origins: Vec<String>,
+}
+
 impl Listener {
     /// A plain listener.
     pub fn at(address: SocketAddr) -> Self {
@@ -84,21 +103,52 @@ impl Listener {
             address,
             allow_anonymous: false,
             tls: None,
+            websocket: None,
         }
     }
 
     /// What the types do not say; `name` is as in `listeners[0]`.
     pub(super) fn violations(&self, name: &str, problems: &mut Vec<Problem>) {
-        let asks_clients = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        if !self.allow_anonymous && !asks_clients && !self.address.ip().is_loopback() {
+        if let Some(websocket) = &self.websocket
+            && !websocket.path.starts_with('/')
+        {
             problems.push(Problem::new(
-                &format!("{name}.allow_anonymous"),
-                format!(
-                    "{} can be reached by other machines, and clients are not asked who they are: \
-                     set `allow_anonymous = true` to accept that, or listen on a loopback address",
-                    self.address
-                ),
+                &format!("{name}.websocket.path"),
+                "a path begins with `/`".to_owned(),
             ));
+        }
+        let asks_clients = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if self.allow_anonymous || asks_clients {
+            return;
+        }
+        let whom_it_serves = if !self.address.ip().is_loopback() {
+            "can be reached by other machines, and clients are not asked who they are: \
+             set `allow_anonymous = true` to accept that, or listen on a loopback address"
+        } else if self.is_open_to_pages() {
+            "can be reached by any web page that a browser on this machine shows, and clients are not asked who they are: \
+             set `allow_anonymous = true` to accept that, or name pages in `websocket.allowed_origins`"
+        } else {
+            return;
+        };
+        problems.push(Problem::new(
+            &format!("{name}.allow_anonymous"),
+            format!("{} {whom_it_serves}", self.address),
+        ));
+    }
+
+    /// Browsers let every page open a WebSocket to every address, also to a loopback one.
+    fn is_open_to_pages(&self) -> bool {
+        self.websocket
+            .as_ref()
+            .is_some_and(|websocket| websocket.allowed_origins.is_empty())
+    }
+}
+
+impl Default for WebSocket {
+    fn default() -> Self {
+        Self {
+            path: "/mqtt".to_owned(),
+            allowed_origins: Vec::new(),
         }
     }
 }

@@ -49,7 +49,7 @@ fn connections(connections: &Connections, page: &mut Page) {
     page.family(
         Counter,
         "statehold_handshakes_failed_total",
-        "Network connections that ended in a handshake before MQTT, as of TLS.",
+        "Network connections that ended in a handshake before MQTT, of TLS or WebSocket.",
     )
     .sample(&[], connections.handshakes_failed);
     page.family(

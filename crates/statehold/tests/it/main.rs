@@ -16,3 +16,4 @@ mod messages;
 mod serve;
 mod state_store;
 mod tls;
+mod websocket;
