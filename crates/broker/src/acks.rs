@@ -86,6 +86,11 @@ impl AckQueue {
         }
     }
 
+    /// How many are undecided or wait behind one that is.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// How many of those that count are undecided or wait behind one that is.
     pub(crate) fn counted(&self) -> usize {
         self.counted

@@ -72,7 +72,7 @@ impl Node {
     ) {
         self.counters.received(publish.qos, publish.payload.len());
         self.pace(now, id, publish.topic.len() + publish.payload.len());
-        if publish.qos != QoS::AtMostOnce && self.is_receive_maximum_exceeded(id, key) {
+        if publish.qos != QoS::AtMostOnce && self.is_receive_maximum_exceeded(id, key, &publish) {
             let why = "more messages without acknowledgement than the server's Receive Maximum";
             return self.disconnect(now, id, ReasonCode::ReceiveMaximumExceeded, why, actions);
         }
@@ -209,7 +209,9 @@ impl Node {
     }
 
     /// [MQTT-3.3.4-7] [MQTT-3.3.4-8]; a 3.1.1 client cannot know the limit, so it is only held to the protocol's own.
-    fn is_receive_maximum_exceeded(&self, id: ConnectionId, key: SessionKey) -> bool {
+    ///
+    /// A QoS 2 message that is sent again is not one more [MQTT-4.3.3-10]; those only have to wait for their turn.
+    fn is_receive_maximum_exceeded(&self, id: ConnectionId, key: SessionKey, publish: &Publish) -> bool {
         let Some(connection) = self.connections.get(id) else {
             return false;
         };
@@ -220,7 +222,14 @@ impl Node {
             ProtocolVersion::V5 => self.config.limits.receive_maximum,
             ProtocolVersion::V311 => u16::MAX,
         };
-        connection.acks.counted() + entry.session.received.len() >= usize::from(limit)
+        let received = &entry.session.received;
+        let is_again = |packet_id| publish.qos == QoS::ExactlyOnce && received.contains(packet_id);
+        let outstanding = if publish.packet_id.is_some_and(is_again) {
+            connection.acks.len()
+        } else {
+            connection.acks.counted() + received.len()
+        };
+        outstanding >= usize::from(limit)
     }
 
     fn resolve_topic(
