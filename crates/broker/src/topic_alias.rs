@@ -186,6 +186,17 @@ mod tests {
     }
 
     #[test]
+    fn mqtt_3_3_2_12_all_aliases_up_to_the_maximum_are_accepted() {
+        let mut inbound = Inbound::new(3);
+        for (alias, topic) in [(1, "a"), (2, "b"), (3, "c")] {
+            assert_eq!(resolve(&mut inbound, topic, alias), Ok(topic.into()));
+        }
+        for (alias, topic) in [(1, "a"), (2, "b"), (3, "c")] {
+            assert_eq!(resolve(&mut inbound, "", alias), Ok(topic.into()));
+        }
+    }
+
+    #[test]
     fn an_alias_stands_for_the_topic_it_was_set_with_last() {
         let mut inbound = Inbound::new(3);
         assert_eq!(resolve(&mut inbound, "a", 3), Ok("a".into()));

@@ -3,6 +3,7 @@
 //! Nothing here is shipped. Each module checks one kind of rule and has samples that break it, so that a rule that
 //! never fails shows; `tests/house.rs` runs them over the repository.
 
+pub mod conformance;
 pub mod docs;
 pub mod io;
 pub mod layers;

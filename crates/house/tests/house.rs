@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use house::conformance::{self, Specification, Version};
 use house::layers::{self, LAYERS, Manifest};
 use house::repository::{self, Text};
 use house::{Finding, docs, io, manifests, names, tidy};
@@ -158,4 +159,40 @@ fn ci_runs_the_commands_of_the_readme() {
         "README.md shows another first_steps.rs"
     );
     assert!(read(".github/workflows/ci.yml").contains(".ci/run"));
+}
+
+fn specifications() -> [Specification; 2] {
+    [
+        ("mqtt5.toml", Version::V5, 251),
+        ("mqtt311.toml", Version::V311, 141),
+    ]
+    .map(|(name, version, count)| {
+        let path = format!("crates/house/conformance/{name}");
+        let specification = Specification::parse(&path, version, &read(&path)).expect("the list can be read");
+        assert_eq!(
+            specification.statements().count(),
+            count,
+            "statements of {version}"
+        );
+        specification
+    })
+}
+
+#[test]
+fn conformance_is_what_the_tests_show() {
+    let (specifications, sources) = (specifications(), repository::sources());
+    let mut testdata = repository::files("crates", ".txt");
+    testdata.retain(|file| file.path.contains("/testdata/"));
+    none(conformance::check_citations(&specifications, &sources, &testdata));
+    let evidence = conformance::evidence(&specifications, &sources, &testdata);
+    let check = |specification| conformance::check_statements(specification, &evidence, &sources);
+    none(specifications.iter().flat_map(check));
+    let page = conformance::page(&specifications, &evidence);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(repository::root().join("docs/conformance.md"), &page).expect("docs/ can be written");
+    }
+    assert!(
+        read("docs/conformance.md") == page,
+        "docs/conformance.md is stale: UPDATE=1 cargo test -p house conformance"
+    );
 }

@@ -295,7 +295,7 @@ fn mqtt_4_3_3_5_a_second_pubrec_is_answered_with_pubrel_again() {
 }
 
 #[test]
-fn mqtt_4_3_3_2_a_refused_qos_2_message_is_not_released() {
+fn mqtt_4_4_0_2_a_refused_qos_2_message_is_not_released() {
     let mut play = Play::new(LIMITS, 10);
     play.push(Q2, "a");
     play.sync();

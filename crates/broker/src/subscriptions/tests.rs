@@ -72,7 +72,7 @@ fn mqtt_4_7_2_1_wildcards_at_the_start_do_not_match_dollar_topics() {
 }
 
 #[test]
-fn mqtt_4_7_3_1_names_are_compared_with_case_and_empty_levels() {
+fn mqtt_4_7_3_4_names_are_compared_with_case_and_empty_levels() {
     assert_eq!(
         receivers(&["ACCOUNTS", "Accounts", "/Accounts", "Accounts/"], "Accounts"),
         [1]

@@ -112,7 +112,7 @@ pub(super) fn share_strategy(name: &str) -> Result<ShareStrategy, String> {
 /// The packet that a line asks for.
 pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Result<Packet, String> {
     match verb {
-        "connect" => connect(client, &words),
+        "connect" | "second_connect" => connect(client, &words),
         "publish" => publish(words),
         "subscribe" => subscribe(words),
         "unsubscribe" => unsubscribe(words),
@@ -128,7 +128,8 @@ pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Re
 }
 
 /// `connect [+clean] [+v311] [expiry=60] [keep_alive=10] [receive_maximum=2] [packet_size_max=100] [aliases=3]
-/// [client_id=x] [will=topic:payload] [will_qos=1] [will_delay=5] [+will_retain] [+quiet]`
+/// [client_id=x] [auth_method=x] [will=topic:payload] [will_qos=1] [will_delay=5] [will_user=k:v,k:v] [+will_retain]
+/// [+quiet]`; `second_connect` is the same on a connection that has one.
 fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
     let version = if words.is("v311") {
         ProtocolVersion::V311
@@ -141,6 +142,7 @@ fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
         packet_size_max: words.number("packet_size_max")?,
         topic_alias_maximum: words.number("aliases")?,
         request_problem_information: words.is("quiet").then_some(false),
+        authentication_method: words.named("auth_method").map(text).transpose()?,
         ..ConnectProperties::default()
     };
     let client_id = if words.is("nameless") {
@@ -171,12 +173,15 @@ fn will(words: &Words<'_>) -> Result<Option<Will>, String> {
         qos: qos(words.number("will_qos")?)?,
         retain: words.is("will_retain"),
         delay: words.number("will_delay")?,
-        properties: MessageProperties::default(),
+        properties: MessageProperties {
+            user_properties: user_properties(words.named("will_user"))?,
+            ..MessageProperties::default()
+        },
     }))
 }
 
-/// `publish topic [payload] [qos=1] [id=5] [+retain] [+dup] [expiry=10] [alias=1] [partition=x]`; the topic `-` is
-/// the empty one.
+/// `publish topic [payload] [qos=1] [id=5] [+retain] [+dup] [expiry=10] [alias=1] [response_topic=x] [correlation=x]
+/// [content_type=x] [+utf8] [user=k:v,k:v] [partition=x]`; the topic `-` is the empty one.
 fn publish(mut words: Words<'_>) -> Result<Packet, String> {
     let topic = words.next()?;
     let payload = words.rest().join(" ");
@@ -195,16 +200,25 @@ fn publish(mut words: Words<'_>) -> Result<Packet, String> {
             correlation_data: words
                 .named("correlation")
                 .map(|data| Bytes::copy_from_slice(data.as_bytes())),
-            user_properties: partition(&words)?,
-            ..MessageProperties::default()
+            payload_is_utf8: words.is("utf8").then_some(true),
+            content_type: words.named("content_type").map(text).transpose()?,
+            user_properties: match words.named("partition") {
+                Some(partition) => pairs([("$partition", partition)])?,
+                None => user_properties(words.named("user"))?,
+            },
         },
         payload: Bytes::from(payload),
     }))
 }
 
-fn partition(words: &Words<'_>) -> Result<UserProperties, String> {
-    let partition = words.named("partition").map(|name| ("$partition", name));
-    UserProperties::from_pairs(partition).map_err(|error| error.to_string())
+/// `k:v,k:v`
+fn user_properties(text: Option<&str>) -> Result<UserProperties, String> {
+    let each = text.into_iter().flat_map(|text| text.split(','));
+    pairs(each.filter_map(|pair| pair.split_once(':')))
+}
+
+fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<UserProperties, String> {
+    UserProperties::from_pairs(pairs).map_err(|error| error.to_string())
 }
 
 /// `ask SET k v [id=7] [ts=wall:counter:node] [ft=...] [+published] [correlation=x]`: a state store request.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use protocol::Packet;
 use protocol::packet::{Ack, ConnAck, Disconnect, Publish, QoS};
-use protocol::properties::Explanation;
+use protocol::properties::{Explanation, MessageProperties};
 
 /// One line that says what a packet says.
 pub(super) fn packet(packet: &Packet) -> String {
@@ -40,6 +40,14 @@ fn shown_connack(connack: &ConnAck) -> String {
     if let Some(keep_alive) = properties.server_keep_alive {
         let _ = write!(out, " server_keep_alive={keep_alive}");
     }
+    for (text, name) in [
+        (&properties.response_information, "response_information"),
+        (&properties.authentication_method, "authentication_method"),
+    ] {
+        if let Some(text) = text {
+            let _ = write!(out, " {name}={text}");
+        }
+    }
     out + &explained(&properties.explanation)
 }
 
@@ -73,8 +81,29 @@ fn shown_publish(publish: &Publish) -> String {
     for id in &publish.subscription_ids {
         let _ = write!(out, " sub_id={id}");
     }
+    out.push_str(&shown_request(&publish.properties));
     for (name, value) in publish.properties.user_properties.iter() {
         let _ = write!(out, " {name}={value}");
+    }
+    out
+}
+
+/// What a message says of its payload, and of the answer it asks for.
+fn shown_request(properties: &MessageProperties) -> String {
+    let mut out = String::new();
+    if let Some(is_utf8) = properties.payload_is_utf8 {
+        out.push_str(if is_utf8 { " +utf8" } else { " +bytes" });
+    }
+    if let Some(content_type) = &properties.content_type {
+        let _ = write!(out, " content_type={content_type}");
+    }
+    if let Some(topic) = &properties.response_topic {
+        let correlation = properties.correlation_data.as_deref().unwrap_or_default();
+        let _ = write!(
+            out,
+            " response_topic={topic} correlation={}",
+            shown_payload(correlation)
+        );
     }
     out
 }

@@ -207,6 +207,28 @@ fn a_connect_that_is_refused_is_told_why() {
 }
 
 #[test]
+fn mqtt_3_1_4_6_nothing_that_follows_a_refused_connect_is_processed() {
+    let server = Server::start();
+    let mut refused = connect("refused", true);
+    refused.properties.authentication_method = Some(text("UNKNOWN"));
+    let mut message = publish("after/refusal", "x", QoS::AtMostOnce, 1);
+    message.retain = true;
+    let mut bytes = bytes::BytesMut::new();
+    for packet in [Packet::Connect(Box::new(refused)), Packet::Publish(message)] {
+        client::protocol::packet::encode(&packet, ProtocolVersion::V5, 1_000, &mut bytes).unwrap();
+    }
+    let mut wire = Wire::open(server.mqtt()).unwrap();
+    wire.send_bytes(&bytes).unwrap();
+    assert_ne!(wire.drain().unwrap(), []);
+    let mut other = open(&server);
+    other.send(&subscribe("after/#", QoS::AtMostOnce, 1)).unwrap();
+    other.send(&Packet::PingReq).unwrap();
+    assert!(matches!(other.receive().unwrap(), Packet::SubAck(_)));
+    assert!(matches!(other.receive().unwrap(), Packet::PingResp));
+    assert_serves(&server);
+}
+
+#[test]
 fn connections_that_say_nothing_or_stop_in_the_middle_are_let_go() {
     let server = Server::start();
     let mut bytes = bytes::BytesMut::new();

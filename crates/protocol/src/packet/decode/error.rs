@@ -98,13 +98,13 @@ pub enum Violation {
     /// [MQTT-3.1.2-12]
     #[error("the will QoS is 3")]
     WillQos3,
-    /// Version 3.1.1 only, [MQTT-3.1.2-22] there.
+    /// [MQTT-3.1.2-22] of version 3.1.1, and of no other.
     #[error("there is a password without a user name")]
     PasswordWithoutUserName,
     /// [MQTT-3.2.2-1]
     #[error("reserved bits of the acknowledge flags are set")]
     ReservedAcknowledgeFlags,
-    /// [MQTT-3.8.3-5]; also a QoS of 3 in version 3.1.1.
+    /// [MQTT-3.8.3-5]; also a QoS of 3, [MQTT-3.8.3-4] of version 3.1.1.
     #[error("reserved bits of the subscription options are set")]
     ReservedSubscriptionOptions,
 
@@ -184,7 +184,7 @@ pub enum Violation {
         /// The protocol level it gave.
         level: u8,
     },
-    /// 0x85. Version 3.1.1 only, [MQTT-3.1.3-7] there.
+    /// 0x85. [MQTT-3.1.3-7] of version 3.1.1, and of no other.
     #[error("the client identifier is empty, but the session is not clean")]
     ClientIdEmpty,
     /// 0x90. [MQTT-3.3.2-2] [MQTT-3.3.2-14] [MQTT-4.7.0-1]

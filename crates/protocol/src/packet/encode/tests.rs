@@ -91,6 +91,83 @@ fn mqtt_3_4_2_2_explanations_give_way_to_the_maximum_packet_size() {
     );
 }
 
+/// Every packet of a server that explains itself gives up its user properties first, then its Reason String.
+///
+/// [MQTT-3.2.2-19] [MQTT-3.2.2-20] [MQTT-3.4.2-3] [MQTT-3.5.2-2] [MQTT-3.5.2-3] [MQTT-3.6.2-2] [MQTT-3.6.2-3]
+/// [MQTT-3.7.2-2] [MQTT-3.7.2-3] [MQTT-3.9.2-1] [MQTT-3.9.2-2] [MQTT-3.11.2-1] [MQTT-3.11.2-2] [MQTT-3.14.2-4]
+/// [MQTT-3.15.2-2] [MQTT-3.15.2-3]
+#[test]
+fn every_explanation_gives_way_to_the_maximum_packet_size() {
+    for packet in explained_packets() {
+        let all = bytes(&packet, V5);
+        let has = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        assert!(has(&all, REASON_STRING) && has(&all, USER_PROPERTY), "{packet:?}");
+        let shorter = within(&packet, V5, all.len() as u32 - 1).unwrap();
+        assert!(
+            has(&shorter, REASON_STRING) && !has(&shorter, USER_PROPERTY),
+            "{packet:?}"
+        );
+        let shortest = within(&packet, V5, shorter.len() as u32 - 1).unwrap();
+        assert!(
+            !has(&shortest, REASON_STRING) && !has(&shortest, USER_PROPERTY),
+            "{packet:?}"
+        );
+        let size = shortest.len();
+        let limit = size as u32 - 1;
+        assert_eq!(
+            within(&packet, V5, limit),
+            Err(EncodeError::TooLarge { size, limit }),
+            "{packet:?}"
+        );
+    }
+}
+
+const REASON_STRING: &[u8] = b"\x1f\0\x02no";
+const USER_PROPERTY: &[u8] = b"\x26\0\x01k\0\x01v";
+
+fn explained_packets() -> Vec<Packet> {
+    let ack = Ack {
+        packet_id: packet_id(1),
+        reason: ReasonCode::PacketIdentifierNotFound,
+        explanation: Some(Box::new(explanation())),
+    };
+    let (explanation, packet_id) = (explanation(), packet_id(1));
+    vec![
+        Packet::ConnAck(Box::new(ConnAck {
+            session_present: false,
+            reason: ReasonCode::ServerBusy,
+            properties: ConnAckProperties {
+                explanation: explanation.clone(),
+                ..ConnAckProperties::default()
+            },
+        })),
+        Packet::PubAck(ack.clone()),
+        Packet::PubRec(ack.clone()),
+        Packet::PubRel(ack.clone()),
+        Packet::PubComp(ack),
+        Packet::SubAck(SubAck {
+            packet_id,
+            explanation: explanation.clone(),
+            reasons: vec![ReasonCode::Success],
+        }),
+        Packet::UnsubAck(UnsubAck {
+            packet_id,
+            explanation: explanation.clone(),
+            reasons: vec![ReasonCode::Success],
+        }),
+        Packet::Disconnect(Disconnect {
+            explanation: explanation.clone(),
+            ..Disconnect::new(ReasonCode::ServerBusy)
+        }),
+        Packet::Auth(Auth {
+            reason: ReasonCode::ContinueAuthentication,
+            method: Some(Text::from_static("m")),
+            data: None,
+            explanation,
+        }),
+    ]
+}
+
 #[test]
 fn mqtt_3_14_2_3_a_disconnect_is_shortened_too() {
     let disconnect = Disconnect {
@@ -163,13 +240,32 @@ fn a_connack_of_3_1_1_has_a_return_code() {
     };
     let packet = Packet::ConnAck(Box::new(refused));
 
-    // [MQTT-3.2.2-6]: no session is present where there is no connection.
+    // [MQTT-3.2.2-6] and [MQTT-3.2.2-4] of version 3.1.1: no session is present where there is no connection.
     assert_eq!(bytes(&packet, V311), b"\x20\x02\0\x05");
     assert_eq!(
         within(&packet, V5, 12).unwrap(),
         b"\x20\x08\0\x87\x05\x1f\0\x02no"
     );
     assert_eq!(within(&packet, V5, 5).unwrap(), b"\x20\x03\0\x87\0");
+}
+
+#[test]
+fn mqtt311_3_1_2_2_an_unsupported_version_is_return_code_1() {
+    // [MQTT-3.1.3-8] [MQTT-3.1.3-9] of version 3.1.1: and a client id that is not accepted 2.
+    for (reason, code) in [
+        (ReasonCode::UnsupportedProtocolVersion, 1),
+        (ReasonCode::ClientIdentifierNotValid, 2),
+    ] {
+        let connack = ConnAck {
+            session_present: false,
+            reason,
+            properties: ConnAckProperties::default(),
+        };
+        assert_eq!(
+            bytes(&Packet::ConnAck(Box::new(connack)), V311),
+            [0x20, 2, 0, code]
+        );
+    }
 }
 
 #[test]
@@ -189,6 +285,7 @@ fn a_connack_leaves_out_a_maximum_of_qos_2() {
         )
     };
 
+    // [MQTT-2.2.2-1]: no properties, but their length; [MQTT-3.2.2-1]: of the flags only the last is set.
     assert_eq!(connack(QoS::ExactlyOnce), b"\x20\x03\x01\0\0");
     assert_eq!(connack(QoS::AtLeastOnce), b"\x20\x05\x01\0\x02\x24\x01");
 }
@@ -210,6 +307,7 @@ fn answers_to_3_1_1_have_the_codes_it_knows() {
         reasons: vec![ReasonCode::NoSubscriptionExisted],
     };
 
+    // [MQTT-3.9.3-2] of version 3.1.1
     assert_eq!(bytes(&Packet::SubAck(suback), V311), b"\x90\x05\0\x01\0\x02\x80");
     assert_eq!(
         bytes(&Packet::UnsubAck(unsuback.clone()), V311),

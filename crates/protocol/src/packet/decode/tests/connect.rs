@@ -83,7 +83,7 @@ fn errors_in_a_connect_are_answered_in_its_version() {
         b"\x10\x0d\0\x04MQTT\x05\x03\0\x3c\0\0\0",
         Some(ProtocolVersion::V5),
     );
-    // 3.1.1 has a return code for few errors.
+    // [MQTT-3.1.4-1] of version 3.1.1, which has a return code for few errors.
     check(b"\x10\x0c\0\x04MQTT\x04\x03\0\x3c\0\0", None);
     check(b"\x10\x0c\0\x04MQTT\x04\0\0\x3c\0\0", Some(ProtocolVersion::V311));
     check(b"\x10\x02\0\x04", None);
