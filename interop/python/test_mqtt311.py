@@ -71,6 +71,16 @@ class Old(Case):
         self.peer("both-versions")
         self.assertFalse(old.ended()[0], "3.1.1 has no DISCONNECT from the server")
 
+    def test_a_shared_subscription_across_versions(self):
+        old, new, topic = self.old(), self.peer(), self.name("shared")
+        for peer in (old, new):
+            self.assertEqual(peer.subscribe(f"$share/crew/{topic}", qos=1), 1)
+        for number in range(10):
+            new.publish(topic, b"%d" % number, qos=1)
+        got = [[message.payload for message in peer.came()] for peer in (old, new)]
+        self.assertEqual(sorted(sum(got, [])), [b"%d" % number for number in range(10)])
+        self.assertTrue(all(got))
+
     def test_unsubscribe(self):
         peer, topic = self.old(), self.name("unsubscribe")
         peer.subscribe(topic, qos=1)

@@ -217,22 +217,6 @@ class Delivery(Case):
             peer.publish(topic, payload, qos=qos)
             self.assertTrue(peer.next().payload == payload)
 
-    def test_shared_subscriptions_or_a_plain_word_that_there_are_none(self):
-        first, second, topic = self.peer(), self.peer(), self.name("shared")
-        if getattr(first.connack, "SharedSubscriptionAvailable", 1) == 0:
-            try:
-                self.assertEqual(first.subscribe(f"$share/group/{topic}", qos=1), 0x9E)
-            except Closed:
-                self.assertEqual(first.ended()[1], 0x9E)
-            return
-        for peer in (first, second):
-            peer.subscribe(f"$share/group/{topic}", qos=1)
-        other = self.peer()
-        for number in range(100):
-            other.publish(topic, b"%d" % number, qos=1)
-        got = [message.payload for peer in (first, second) for message in peer.came()]
-        self.assertEqual(sorted(got), sorted(b"%d" % number for number in range(100)))
-
     def test_topics_that_nobody_may_publish_to(self):
         for topic in ("a/+", "#"):
             peer = self.peer()
@@ -241,6 +225,55 @@ class Delivery(Case):
                 self.assertGreaterEqual(code, 0x80)
             except ValueError:
                 pass
+
+
+class SharedSubscriptions(Case):
+    def share(self, topic, *peers):
+        for peer in peers:
+            self.assertEqual(peer.subscribe(f"$share/crew/{topic}", qos=1), 1)
+
+    def test_each_message_goes_to_one_of_those_who_share(self):
+        first, second, other, topic = self.peer(), self.peer(), self.peer(), self.name("shared")
+        self.assertEqual(getattr(first.connack, "SharedSubscriptionAvailable", 1), 1)
+        self.share(topic, first, second)
+        other.subscribe(topic, qos=1)
+        for number in range(100):
+            other.publish(topic, b"%d" % number, qos=1)
+        got = [[message.payload for message in peer.came()] for peer in (first, second)]
+        self.assertEqual(sorted(sum(got, [])), sorted(b"%d" % number for number in range(100)))
+        self.assertTrue(all(got))
+        self.assertEqual(len(other.came()), 100)
+
+    @needs_statehold
+    def test_a_partition_goes_to_one_of_them(self):
+        peers, other, topic = [self.peer() for _ in range(4)], self.peer(), self.name("partitions")
+        self.share(topic, *peers)
+        for number in range(80):
+            other.publish(topic, b"x", qos=1, UserProperty=[("$partition", str(number % 8))])
+        partitions = [{dict(message.properties.UserProperty)["$partition"] for message in peer.came()} for peer in peers]
+        self.assertEqual(sorted(sum(map(list, partitions), [])), [str(number) for number in range(8)])
+
+    def test_what_one_of_them_has_not_acknowledged_goes_to_another_when_its_session_ends(self):
+        first, other, topic = self.peer(manual_ack=True), self.peer(), self.name("left")
+        self.share(topic, first)
+        other.publish(topic, b"job", qos=1)
+        self.assertEqual(first.next().payload, b"job")
+        second = self.peer()
+        self.share(topic, second)
+        first.cut()
+        self.assertEqual(second.next().payload, b"job")
+
+    @needs_statehold
+    def test_messages_wait_while_nobody_is_there_and_survive_the_server(self):
+        first, other, topic = self.peer(expiry=300), self.peer(), self.name("waiting")
+        self.share(topic, first)
+        first.leave()
+        other.publish(topic, b"job", qos=1)
+        self.server.kill()
+        self.server.start()
+        first.connect(clean=False)
+        self.assertTrue(first.session_present)
+        self.assertEqual(first.next().payload, b"job")
 
 
 class Sessions(Case):

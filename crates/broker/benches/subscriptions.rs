@@ -5,8 +5,9 @@
 //! watch whole lines. A publish goes to a device drawn in a fixed order that visits memory all over.
 
 use broker::ids::SessionKey;
-use broker::subscriptions::{Subscription, Subscriptions};
+use broker::subscriptions::{Shares, Standing, Subscription, Subscriptions, point_of};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicFilter};
 use std::hint::black_box;
 
@@ -120,5 +121,29 @@ fn fan_out(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, matching, fan_out);
+/// One of 10,000 sessions that share a filter.
+fn sharing(criterion: &mut Criterion) {
+    let share = Text::new("$share/crew/news/all").expect("short");
+    let share = SubscriptionFilter::parse(share).expect("valid");
+    let mut shares = Shares::new(SEED);
+    for session in 0..10_000 {
+        let (key, point) = (SessionKey(session), point_of(&format!("client{session}")));
+        shares.subscribe(key, point, &share, Subscription::default());
+        shares.stand(key, &share, Standing::Free);
+    }
+    let key = shares.find(&share).expect("it was made");
+    criterion.bench_function("choose one of 10,000 by turns", |bencher| {
+        bencher.iter(|| black_box(shares.choose(key, None)));
+    });
+    let topics = topics(|line, device| format!("news/{line}/{device}"));
+    let mut next = 0;
+    criterion.bench_function("choose one of 10,000 by hash", |bencher| {
+        bencher.iter(|| {
+            next = (next + 1) % topics.len();
+            black_box(shares.choose(key, Some(point_of(&topics[next]))))
+        });
+    });
+}
+
+criterion_group!(benches, matching, fan_out, sharing);
 criterion_main!(benches);

@@ -109,7 +109,12 @@ pub struct Gauges {
 impl Dropped {
     /// Whatever the cause.
     pub fn total(&self) -> u64 {
-        self.queue_full + self.expired + self.too_large + self.not_connected + self.retained_full
+        self.queue_full
+            + self.expired
+            + self.too_large
+            + self.not_connected
+            + self.retained_full
+            + self.no_sharer
     }
 }
 

@@ -72,7 +72,11 @@ impl Node {
             ("clients/connected", text(&connected)),
             ("clients/total", text(&self.sessions.len())),
             ("clients/disconnected", text(&(self.sessions.len() - connected))),
-            ("subscriptions/count", text(&self.subscriptions.len())),
+            (
+                "subscriptions/count",
+                text(&(self.subscriptions.len() + self.shares.subscriptions())),
+            ),
+            ("shared_subscriptions/count", text(&self.shares.len())),
             ("retained messages/count", text(&self.retained.len())),
             (
                 "publish/messages/received",

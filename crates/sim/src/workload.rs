@@ -1,6 +1,6 @@
 //! Random conversations with one server, over crashes, from one seed.
 //!
-//! Publishers send numbered messages to subscribers with durable sessions; others write, read and make keys of the
+//! Publishers send numbered messages to subscribers with durable sessions, and to others who share them; others write, read and make keys of the
 //! state store. Connections break, the disk is slow, the power fails. After the storm everything is repaired and must
 //! come to rest (liveness), and then the oracle looks at what every client saw.
 //!
@@ -82,6 +82,8 @@ struct World {
     keepers: Vec<Keeper>,
     retainers: Vec<Client>,
     wanderers: Vec<Wanderer>,
+    /// Clients that share all messages; the last one comes and goes.
+    sharers: Vec<Client>,
     oracle: Oracle,
     summary: Summary,
     /// The disk writes nothing any more, and the power fails in so many steps.
@@ -94,6 +96,10 @@ const KEEPERS: usize = 3;
 /// Clients that set and clear retained messages.
 const RETAINERS: usize = 2;
 const FIRST_RETAINER: usize = PUBLISHERS + SUBSCRIBERS + KEEPERS;
+const FIRST_SHARER: usize = FIRST_RETAINER + RETAINERS;
+const SHARERS: usize = 3;
+/// The one that comes and goes.
+const LEAVER: usize = SHARERS - 1;
 const WANDERERS: usize = 2;
 
 /// Of how many retained messages the next one to be cleared is chosen, so that both clear the same one.
@@ -148,6 +154,11 @@ impl World {
                 .into_iter()
                 .map(Wanderer::new)
                 .collect(),
+            sharers: named("sharer", LEAVER)
+                .into_iter()
+                .map(Client::sharer)
+                .chain([Client::leaver("leaver".to_owned())])
+                .collect(),
             oracle: Oracle::default(),
             summary: Summary::default(),
             stalled: None,
@@ -166,7 +177,8 @@ impl World {
         match self.random.between(0, 1000) {
             0..200 => self.publish(),
             200..240 => self.retain(),
-            240..300 => self.wander(),
+            240..290 => self.wander(),
+            290..300 => self.change_sharers(),
             300..450 => self.keep(),
             450..670 => self.listen()?,
             670..700 => {
@@ -219,7 +231,7 @@ impl World {
     }
 
     fn clients_len(&self) -> usize {
-        PUBLISHERS + SUBSCRIBERS + KEEPERS + RETAINERS
+        FIRST_SHARER + SHARERS
     }
 
     fn client(&mut self, index: usize) -> (&mut Client, &mut Machine) {
@@ -228,7 +240,8 @@ impl World {
             0..PUBLISHERS => &mut self.publishers[index],
             _ if index < PUBLISHERS + SUBSCRIBERS => &mut self.subscribers[index - PUBLISHERS],
             _ if index < FIRST_RETAINER => &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS].client,
-            _ => &mut self.retainers[index - FIRST_RETAINER],
+            _ if index < FIRST_SHARER => &mut self.retainers[index - FIRST_RETAINER],
+            _ => &mut self.sharers[index - FIRST_SHARER],
         };
         (client, machine)
     }
@@ -255,6 +268,17 @@ impl World {
         let index = self.random.between(0, WANDERERS);
         let machine = self.machine.as_mut().expect("it is only away while it crashes");
         self.wanderers[index].wander(machine, &mut self.random);
+    }
+
+    /// One of the sharers leaves and comes back, in one way or another.
+    fn change_sharers(&mut self) {
+        let machine = self.machine.as_mut().expect("it is only away while it crashes");
+        let leaver = &mut self.sharers[LEAVER];
+        match self.random.between(0, 3) {
+            0 => leaver.begin_anew(machine),
+            1 => leaver.unsubscribe(machine),
+            _ => leaver.subscribe_again(machine),
+        }
     }
 
     fn listen_to_wanderer(&mut self, index: usize) -> Result<bool, String> {
@@ -320,8 +344,13 @@ impl World {
             self.oracle.retained(retaining);
         }
         if (PUBLISHERS..PUBLISHERS + SUBSCRIBERS).contains(&index) {
-            for message in heard.delivered {
-                self.oracle.delivered(index - PUBLISHERS, &message)?;
+            for message in &heard.delivered {
+                self.oracle.delivered(index - PUBLISHERS, message)?;
+            }
+        }
+        if index >= FIRST_SHARER {
+            for message in &heard.delivered {
+                self.oracle.shared(message, index - FIRST_SHARER != LEAVER)?;
             }
         }
         if (PUBLISHERS + SUBSCRIBERS..FIRST_RETAINER).contains(&index) {

@@ -113,8 +113,12 @@ impl Play {
     }
 
     fn push_expiring(&mut self, qos: QoS, payload: &str, expires_at: Option<u64>) -> PushOutcome {
-        let delivery = delivery(qos, payload, expires_at.map(at));
-        let value = (qos != QoS::AtMostOnce).then(|| records::queue::value(&delivery, at(self.second)));
+        self.push_this(delivery(qos, payload, expires_at.map(at)))
+    }
+
+    fn push_this(&mut self, delivery: Delivery) -> PushOutcome {
+        let value =
+            (delivery.qos != QoS::AtMostOnce).then(|| records::queue::value(&delivery, at(self.second)));
         let outcome = self.session.push(at(self.second), delivery, &mut self.dropped);
         self.forget_dropped();
         if let PushOutcome::Queued {
@@ -539,6 +543,90 @@ fn volatile_deliveries_are_not_stored_and_leave_other_packet_ids_free() {
     play.crash();
     play.connect(10);
     assert_eq!(play.says(), ["PUBLISH! 2 b"]);
+}
+
+fn shared(qos: QoS, payload: &str, share: &str) -> Delivery {
+    let filter = SubscriptionFilter::parse(Text::new(share).unwrap()).unwrap();
+    Delivery {
+        share: Some(Arc::new(filter)),
+        ..delivery(qos, payload, None)
+    }
+}
+
+fn payloads(deliveries: &[Delivery]) -> Vec<&str> {
+    let payloads = deliveries.iter().map(|delivery| &delivery.message.payload[..]);
+    payloads
+        .map(|payload| std::str::from_utf8(payload).unwrap())
+        .collect()
+}
+
+#[test]
+fn mqtt_4_8_2_5_what_was_sent_with_qos_2_is_for_nobody_else() {
+    let mut play = Play::new(LIMITS, 4);
+    for (qos, payload) in [(Q1, "sent 1"), (Q2, "sent 2"), (Q2, "released")] {
+        play.push_this(shared(qos, payload, "$share/x/t"));
+    }
+    play.push(Q1, "its own");
+    for (qos, payload) in [(Q1, "waits 1"), (Q2, "waits 2")] {
+        play.push_this(shared(qos, payload, "$share/x/t"));
+    }
+    play.sync();
+    assert_eq!(play.says().len(), 4);
+    assert!(play.session.pubrec(id(3), false).is_ok());
+    assert_eq!(
+        payloads(&play.session.take_shared()),
+        ["sent 1", "waits 1", "waits 2"]
+    );
+}
+
+#[test]
+fn mqtt_4_8_2_5_what_may_have_been_sent_before_a_crash_with_qos_2_is_for_nobody_else() {
+    let mut play = Play::new(LIMITS, 1);
+    for (qos, payload) in [(Q2, "sent 2"), (Q1, "waits 1"), (Q2, "waits 2")] {
+        play.push_this(shared(qos, payload, "$share/x/t"));
+    }
+    play.sync();
+    assert_eq!(play.says(), ["PUBLISH 1 sent 2"]);
+    play.crash();
+    assert_eq!(payloads(&play.session.take_shared()), ["waits 1"]);
+}
+
+#[test]
+fn mqtt_3_10_4_3_what_was_sent_stays_when_a_shared_subscription_ends() {
+    let mut play = Play::new(LIMITS, 1);
+    for (share, payload) in [
+        ("$share/x/t", "sent"),
+        ("$share/x/t", "waits"),
+        ("$share/y/t", "other"),
+    ] {
+        play.push_this(shared(Q1, payload, share));
+    }
+    assert_eq!(play.says(), ["PUBLISH 1 sent"]);
+    let filter = shared(Q1, "", "$share/x/t").share.unwrap();
+    assert_eq!(payloads(&play.session.take_waiting(&filter)), ["waits"]);
+    assert!(play.session.puback(id(1)).is_ok());
+    assert_eq!(play.says(), ["PUBLISH 3 other"]);
+}
+
+#[test]
+fn a_session_is_behind_from_half_a_queue_on_until_it_has_a_quarter() {
+    let limits = SessionLimits {
+        queue_messages_max: 8,
+        ..LIMITS
+    };
+    let mut play = Play::new(limits, 1);
+    for _ in 0..5 {
+        assert!(!play.session.is_behind(false));
+        play.push(Q1, "x");
+        play.says();
+    }
+    assert!(play.session.is_behind(false));
+    for number in 1..=3 {
+        assert!(play.session.is_behind(true));
+        assert!(play.session.puback(id(number)).is_ok());
+        play.says();
+    }
+    assert!(!play.session.is_behind(true));
 }
 
 /// One delivery is never acknowledged while all the other packet ids are used once.

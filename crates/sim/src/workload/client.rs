@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use broker::ConnectionId;
 use protocol::packet::{
     Ack, ConnAck, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
-    SubscribeFilter, SubscriptionOptions,
+    SubscribeFilter, SubscriptionOptions, Unsubscribe,
 };
 use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode, Text};
@@ -23,8 +23,13 @@ pub(super) struct Client {
     had_connack: bool,
     /// Its session begins and ends with its connection.
     is_guest: bool,
+    /// Its next session begins anew.
+    begins_anew: bool,
     /// What to subscribe to; `None` once it was acknowledged.
     subscription: Option<&'static str>,
+    /// With which QoS.
+    qos: QoS,
+    receive_maximum: u16,
     next_id: u16,
     next_number: u64,
     outgoing: VecDeque<Outgoing>,
@@ -40,6 +45,9 @@ struct Outgoing {
     is_released: bool,
 }
 
+/// What sharers share: all messages.
+const SHARED: &str = "$share/crew/t/#";
+
 /// Messages without acknowledgement that a client has at most.
 const OUTGOING_MAX: usize = 50;
 
@@ -51,7 +59,10 @@ impl Client {
             is_connected: false,
             had_connack: false,
             is_guest: false,
+            begins_anew: false,
             subscription: None,
+            qos: QoS::ExactlyOnce,
+            receive_maximum: 20,
             next_id: 0,
             next_number: 0,
             outgoing: VecDeque::new(),
@@ -63,6 +74,24 @@ impl Client {
         Self {
             subscription: Some("t/#"),
             ..Self::new(name)
+        }
+    }
+
+    /// Shares all messages with others.
+    pub(super) fn sharer(name: String) -> Self {
+        Self {
+            subscription: Some(SHARED),
+            ..Self::new(name)
+        }
+    }
+
+    /// Shares all messages with others, and comes and goes. What it has not acknowledged then goes to them, except QoS 2
+    /// that was sent: it takes QoS 1. And few at once, so that some wait.
+    pub(super) fn leaver(name: String) -> Self {
+        Self {
+            qos: QoS::AtLeastOnce,
+            receive_maximum: 2,
+            ..Self::sharer(name)
         }
     }
 
@@ -100,6 +129,41 @@ impl Client {
         self.is_connected = false;
         machine.receive(connection, self.connect_packet());
         true
+    }
+
+    /// Gives up its session with all that waits in it, and begins another.
+    pub(super) fn begin_anew(&mut self, machine: &mut Machine) {
+        self.lose(machine);
+        self.begins_anew = true;
+        self.had_connack = false;
+        self.received.clear();
+        self.subscription = Some(SHARED);
+        self.connect(machine);
+    }
+
+    /// Does not share any more, until it connects again or changes its mind.
+    pub(super) fn unsubscribe(&mut self, machine: &mut Machine) {
+        let Some(connection) = self.connection.filter(|_| self.is_connected) else {
+            return;
+        };
+        self.subscription = Some(SHARED);
+        let packet = Packet::Unsubscribe(Unsubscribe {
+            packet_id: self.free_id(),
+            user_properties: UserProperties::EMPTY,
+            filters: vec![Text::from_static(SHARED)],
+        });
+        machine.receive(connection, packet);
+    }
+
+    /// Shares again.
+    pub(super) fn subscribe_again(&mut self, machine: &mut Machine) {
+        let Some(connection) = self.connection.filter(|_| self.is_connected) else {
+            return;
+        };
+        if let Some(filter) = self.subscription {
+            let packet = self.subscribe_packet(filter);
+            machine.receive(connection, packet);
+        }
     }
 
     /// Its connection breaks.
@@ -240,6 +304,7 @@ impl Client {
                 self.subscription = None;
                 Ok(None)
             }
+            Packet::UnsubAck(_) => Ok(None),
             Packet::Disconnect(disconnect) => Err(format!("{} was disconnected: {disconnect:?}", self.name)),
             other => Err(format!("{} got {other:?}", self.name)),
         }
@@ -252,6 +317,7 @@ impl Client {
         }
         self.had_connack = true;
         self.is_connected = true;
+        self.begins_anew = false;
         let mut packets = Vec::new();
         if let Some(filter) = self.subscription {
             packets.push(self.subscribe_packet(filter));
@@ -335,14 +401,14 @@ impl Client {
         Packet::Connect(Box::new(Connect {
             version: ProtocolVersion::V5,
             client_id: Text::new(self.name.as_str()).expect("a short name"),
-            clean_start: self.is_guest,
+            clean_start: self.is_guest || self.begins_anew,
             keep_alive: 0,
             will: None,
             username: None,
             password: None,
             properties: ConnectProperties {
                 session_expiry: (!self.is_guest).then_some(86_400),
-                receive_maximum: Some(20),
+                receive_maximum: Some(self.receive_maximum),
                 ..ConnectProperties::default()
             },
         }))
@@ -350,7 +416,7 @@ impl Client {
 
     fn subscribe_packet(&mut self, filter: &'static str) -> Packet {
         let options = SubscriptionOptions {
-            qos: QoS::ExactlyOnce,
+            qos: self.qos,
             ..SubscriptionOptions::default()
         };
         let filter = filter.replace('+', &self.name);

@@ -15,6 +15,8 @@ pub(super) struct Oracle {
     delivered: BTreeMap<(usize, Numbered), u64>,
     /// The highest number that a subscriber got of a publisher, by QoS.
     highest: BTreeMap<(usize, String, bool), u64>,
+    /// How often sharers got each message: those that stay, and the others.
+    shared: BTreeMap<Numbered, (u64, u64)>,
     keys: BTreeMap<String, Key>,
     /// Topics whose retained message was acknowledged, and what became of it.
     retained: BTreeMap<String, Clearing>,
@@ -62,6 +64,16 @@ impl Oracle {
             ));
         }
         *highest = message.number;
+        Ok(())
+    }
+
+    /// Q4: a QoS 2 message reaches one of the sharers who keep their sessions, once.
+    pub(super) fn shared(&mut self, message: &Numbered, stays: bool) -> Result<(), String> {
+        let (staying, leaving) = self.shared.entry(message.clone()).or_default();
+        *(if stays { &mut *staying } else { leaving }) += 1;
+        if message.is_exactly_once && *staying > 1 {
+            return Err(format!("Q4: {message:?} was shared out {staying} times"));
+        }
         Ok(())
     }
 
@@ -162,6 +174,11 @@ impl Oracle {
     /// Q1: when everything is quiet, everything acknowledged has arrived.
     pub(super) fn check(&self) -> Result<(), String> {
         for message in &self.acknowledged {
+            if !self.shared.contains_key(message) {
+                return Err(format!(
+                    "Q4: no sharer ever got {message:?}, which was acknowledged"
+                ));
+            }
             for subscriber in 0..super::SUBSCRIBERS {
                 if !self.delivered.contains_key(&(subscriber, message.clone())) {
                     return Err(format!(
