@@ -69,6 +69,9 @@ pub(super) enum SessionEnd {
 
 const SESSION_EXPIRY_SECONDS: u32 = 600;
 
+/// Nobody pings, so it is as long as it can be; some servers refuse none.
+const KEEP_ALIVE_SECONDS: u16 = u16::MAX;
+
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
@@ -124,7 +127,7 @@ impl Wire {
             version: ProtocolVersion::V5,
             client_id: Text::new(client_id)?,
             clean_start: true,
-            keep_alive: 0,
+            keep_alive: KEEP_ALIVE_SECONDS,
             will: None,
             username: target.username.clone(),
             password: target.password.clone(),
