@@ -61,6 +61,7 @@ impl Node {
             packet_size_max: Some(limits.packet_size_max),
             assigned_client_id: connect.client_id.is_empty().then(|| client_id.clone()),
             topic_alias_maximum: Some(limits.topic_alias_maximum),
+            response_information: response_information(&connect, &client_id),
             server_keep_alive: keep_alive,
             ..ConnAckProperties::default()
         };
@@ -383,6 +384,16 @@ impl Node {
                 .write(records::session::put(&entry.session.client_id, &record));
         }
     }
+}
+
+/// Where the client may have replies sent to: what the state store's clients use. A client id that is no part of a topic
+/// name gets none. (section 3.2.2.3.15)
+fn response_information(connect: &Connect, client_id: &Text) -> Option<Text> {
+    let is_wanted = connect.properties.request_response_information == Some(true);
+    let is_level = !client_id.contains(['/', '+', '#']);
+    (is_wanted && is_level)
+        .then(|| Text::new(format!("clients/{}/", &**client_id)).ok())
+        .flatten()
 }
 
 /// The Session Expiry Interval asked for; 3.1.1 knows only "ends now" and "never ends".

@@ -129,7 +129,7 @@ pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Re
 
 /// `connect [+clean] [+v311] [expiry=60] [keep_alive=10] [receive_maximum=2] [packet_size_max=100] [aliases=3]
 /// [client_id=x] [auth_method=x] [will=topic:payload] [will_qos=1] [will_delay=5] [will_user=k:v,k:v] [+will_retain]
-/// [+quiet]`; `second_connect` is the same on a connection that has one.
+/// [+quiet] [+asks_response]`; `second_connect` is the same on a connection that has one.
 fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
     let version = if words.is("v311") {
         ProtocolVersion::V311
@@ -143,6 +143,7 @@ fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
         topic_alias_maximum: words.number("aliases")?,
         request_problem_information: words.is("quiet").then_some(false),
         authentication_method: words.named("auth_method").map(text).transpose()?,
+        request_response_information: words.is("asks_response").then_some(true),
         ..ConnectProperties::default()
     };
     let client_id = if words.is("nameless") {

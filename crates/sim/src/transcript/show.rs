@@ -37,6 +37,9 @@ fn shown_connack(connack: &ConnAck) -> String {
     if let Some(client_id) = &properties.assigned_client_id {
         let _ = write!(out, " assigned_client_id={} bytes", client_id.len());
     }
+    if let Some(response) = &properties.response_information {
+        let _ = write!(out, " response_information={response}");
+    }
     if let Some(keep_alive) = properties.server_keep_alive {
         let _ = write!(out, " server_keep_alive={keep_alive}");
     }
