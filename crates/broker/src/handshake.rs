@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, ProtocolVersion};
+use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, ProtocolVersion, encoded_len};
 use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
 
@@ -65,6 +65,10 @@ impl Node {
             server_keep_alive: keep_alive,
             ..ConnAckProperties::default()
         };
+        if !has_room_for(&connect, &properties) {
+            let why = "the Maximum Packet Size is too small for CONNACK";
+            return self.refuse(id, ReasonCode::ImplementationSpecificError, why, actions);
+        }
         let keep_alive = keep_alive.unwrap_or(connect.keep_alive);
         let (key, session_present) = self.take_session(now, &client_id, connect.clean_start, expiry, actions);
         self.attach(
@@ -386,6 +390,7 @@ impl Node {
     }
 }
 
+<<<<<<< HEAD
 /// Where the client may have replies sent to: what the state store's clients use. A client id that is no part of a topic
 /// name gets none. (section 3.2.2.3.15)
 fn response_information(connect: &Connect, client_id: &Text) -> Option<Text> {
@@ -394,6 +399,19 @@ fn response_information(connect: &Connect, client_id: &Text) -> Option<Text> {
     (is_wanted && is_level)
         .then(|| Text::new(format!("clients/{}/", &**client_id)).ok())
         .flatten()
+=======
+/// Whether the client takes a CONNACK that accepts it, of which nothing can be left out. [MQTT-3.1.2-24]
+fn has_room_for(connect: &Connect, properties: &ConnAckProperties) -> bool {
+    let Some(packet_size_max) = connect.properties.packet_size_max else {
+        return true;
+    };
+    let connack = Packet::ConnAck(Box::new(ConnAck {
+        session_present: false,
+        reason: ReasonCode::Success,
+        properties: properties.clone(),
+    }));
+    encoded_len(&connack, connect.version) <= packet_size_max as usize
+>>>>>>> bf40a8d (Refuse a client that does not take its own CONNACK)
 }
 
 /// The Session Expiry Interval asked for; 3.1.1 knows only "ends now" and "never ends".
