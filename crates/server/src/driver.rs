@@ -209,6 +209,11 @@ impl Driver {
         Some(sockets.reserve())
     }
 
+    /// Counts a connection that is closed as soon as it is accepted.
+    pub(crate) fn turned_away(&self, why: &'static str) {
+        *self.observed.borrow_mut().turned_away.entry(why).or_default() += 1;
+    }
+
     pub(crate) fn opened(&self, socket: &Rc<Socket>, waited: Duration) {
         self.sockets.borrow_mut().insert(Rc::clone(socket));
         self.step(Event::Opened {

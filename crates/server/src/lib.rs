@@ -1,6 +1,7 @@
 //! The edge: sockets, clock, disk, configuration, metrics, admin pages.
 
 pub mod admin;
+mod admission;
 pub mod clock;
 pub mod config;
 mod disk_thread;

@@ -10,7 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::admission::{Admission, Place};
 use crate::clock;
+use crate::config;
 use crate::driver::Driver;
 use crate::error::RunError;
 use crate::handshake::Layers;
@@ -22,6 +24,7 @@ use crate::stream::Stream;
 pub(crate) struct Listener {
     socket: TcpListener,
     layers: Layers,
+    admission: Admission,
 }
 
 /// What accepting needs of the server.
@@ -44,9 +47,14 @@ const PAUSE_WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 impl Listener {
     /// Binds an address. Has to be called within a tokio runtime.
-    pub(crate) fn bind(address: SocketAddr, layers: Layers) -> Result<Self, RunError> {
+    pub(crate) fn bind(settings: &config::Listener, layers: Layers) -> Result<Self, RunError> {
+        let address = settings.address;
         let socket = listen(address).map_err(|error| RunError::Bind { address, error })?;
-        Ok(Self { socket, layers })
+        Ok(Self {
+            socket,
+            layers,
+            admission: Admission::new(settings),
+        })
     }
 
     /// Whether MQTT begins with the first byte.
@@ -60,7 +68,7 @@ impl Listener {
     }
 
     /// Accepts until it is dropped.
-    pub(crate) async fn accept(self, acceptor: Acceptor) {
+    pub(crate) async fn accept(mut self, acceptor: Acceptor) {
         let handshakes = Arc::new(Semaphore::new(acceptor.handshakes_max));
         let mut is_failing = false;
         loop {
@@ -92,16 +100,23 @@ impl Listener {
     }
 
     fn admit(
-        &self,
+        &mut self,
         acceptor: &Acceptor,
         stream: TcpStream,
         peer: SocketAddr,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let accepted = clock::instant();
+        let place = match self.admission.admit(accepted) {
+            Ok(place) => place,
+            Err(turned_away) => {
+                tracing::debug!(%peer, why = turned_away.name(), "closed a connection: a limit of the listener is reached");
+                return acceptor.driver.turned_away(turned_away.name());
+            }
+        };
         let stream = Stream::Tcp(stream);
         let Some(handle) = acceptor.handshakes.as_ref().filter(|_| !self.is_plain()) else {
-            return serve(&acceptor.driver, stream, peer, accepted);
+            return serve(&acceptor.driver, stream, peer, accepted, place);
         };
         let layers = self.layers.clone().put_on(stream, peer, acceptor.connect_timeout);
         let handshake = handle.spawn(layers);
@@ -110,7 +125,7 @@ impl Listener {
             let ended = handshake.await;
             drop(permit);
             match ended {
-                Ok(Ok((stream, peer))) => serve(&driver, stream, peer, accepted),
+                Ok(Ok((stream, peer))) => serve(&driver, stream, peer, accepted, place),
                 Ok(Err(error)) => {
                     driver.observed.borrow_mut().handshakes_failed += 1;
                     tracing::info!(%peer, %error, "a handshake failed");
@@ -135,12 +150,16 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// MQTT begins.
-fn serve(driver: &Rc<Driver>, stream: Stream, peer: SocketAddr, accepted: Instant) {
+fn serve(driver: &Rc<Driver>, stream: Stream, peer: SocketAddr, accepted: Instant, place: Place) {
     let Some(id) = driver.reserve() else {
         tracing::warn!(%peer, "closed a connection: the limit of connections is reached");
-        return;
+        return driver.turned_away("server_connections");
     };
     let waited = clock::instant() - accepted;
     let socket = Socket::new(id, peer, stream);
-    tokio::task::spawn_local(socket::run(Rc::clone(driver), socket, waited));
+    let serving = socket::run(Rc::clone(driver), socket, waited);
+    tokio::task::spawn_local(async move {
+        serving.await;
+        drop(place);
+    });
 }

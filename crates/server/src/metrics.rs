@@ -39,6 +39,8 @@ pub struct Connections {
     pub open: u64,
     /// Accepted since the start.
     pub total: u64,
+    /// Connections that were closed as soon as they were accepted, by limit.
+    pub turned_away: Counts,
     /// Connections that ended in a handshake before MQTT.
     pub handshakes_failed: u64,
     /// CONNECT packets that were answered, by the reason code of CONNACK.

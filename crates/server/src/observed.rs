@@ -16,6 +16,8 @@ pub(crate) struct Observed {
     pub(crate) snapshots: u64,
     pub(crate) snapshots_failed: u64,
     pub(crate) snapshot_written_at: Option<Instant>,
+    /// Connections that were closed as soon as they were accepted, by limit.
+    pub(crate) turned_away: Counts,
     /// Connections that ended before MQTT began.
     pub(crate) handshakes_failed: u64,
     pub(crate) bytes_received: u64,
@@ -34,6 +36,7 @@ impl Default for Observed {
             snapshots: 0,
             snapshots_failed: 0,
             snapshot_written_at: None,
+            turned_away: Counts::new(),
             handshakes_failed: 0,
             bytes_received: 0,
             bytes_sent: 0,
@@ -128,6 +131,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
         .iter()
         .map(|(reason, count)| (reason.name(), *count));
     figures.connections.malformed = malformed.collect();
+    figures.connections.turned_away = observed.turned_away.clone();
     figures.connections.handshakes_failed = observed.handshakes_failed;
     figures.connections.bytes = InOut {
         received: observed.bytes_received,

@@ -160,7 +160,7 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
                 .as_ref()
                 .map(|websocket| Arc::new(Endpoint::new(websocket, config.limits.packet_size_max))),
         };
-        listeners.push(Listener::bind(settings.address, layers)?);
+        listeners.push(Listener::bind(settings, layers)?);
         all_tls.extend(tls);
     }
     Ok((listeners, all_tls))

@@ -1,6 +1,7 @@
 //! `[[listeners]]`: where and how MQTT clients connect.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -21,6 +22,15 @@ pub struct Listener {
     /// a certificate.
     #[serde(default)]
     pub allow_anonymous: bool,
+
+    /// Connections of this listener at once, those in a handshake included. One more is closed as soon as it is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_max: Option<NonZeroU32>,
+
+    /// Connections that this listener accepts in a second. So many may also come at once after a pause; one more is closed as
+    /// soon as it is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_rate_max: Option<NonZeroU32>,
 
     /// TLS; without this table the listener is not encrypted. The files are read again on SIGHUP and a few seconds after
     /// they have changed; connections stay, and files that cannot be used change nothing.
@@ -102,6 +112,8 @@ impl Listener {
         Self {
             address,
             allow_anonymous: false,
+            connections_max: None,
+            connection_rate_max: None,
             tls: None,
             websocket: None,
         }

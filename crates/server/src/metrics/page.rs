@@ -48,6 +48,12 @@ fn connections(connections: &Connections, page: &mut Page) {
     .sample(&[], connections.total);
     page.family(
         Counter,
+        "statehold_connections_turned_away_total",
+        "Network connections that were closed as soon as they were accepted, by the limit that was reached.",
+    );
+    by_label(&connections.turned_away, "limit", page);
+    page.family(
+        Counter,
         "statehold_handshakes_failed_total",
         "Network connections that ended in a handshake before MQTT, of TLS or WebSocket.",
     )

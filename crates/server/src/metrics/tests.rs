@@ -13,6 +13,7 @@ fn full() -> String {
     figures.connections.connects.insert(0x00, 3);
     figures.connections.disconnects.insert(0x8E, 1);
     figures.connections.malformed.insert("remaining_length", 2);
+    figures.connections.turned_away.insert("listener_rate", 5);
     figures.messages.dropped.insert("queue_full", 4);
     figures.messages.by_qos.received[1] = Traffic {
         messages: 10,

@@ -11,6 +11,7 @@ mod configured;
 mod disk_full;
 mod examples;
 mod harness;
+mod listeners;
 mod lock;
 mod messages;
 mod serve;

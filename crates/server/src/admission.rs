@@ -1,0 +1,131 @@
+//! Which connections a listener takes: so many at once, and so many in a second.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::config;
+
+/// The limits of one listener.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    connections_max: Option<u32>,
+    open: Rc<Cell<u32>>,
+    rate: Option<Rate>,
+}
+
+/// The limit that a connection has hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnedAway {
+    Connections,
+    Rate,
+}
+
+/// Counts a connection until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Rc<Cell<u32>>);
+
+/// A bucket that holds the connections of one second and fills evenly.
+#[derive(Debug)]
+struct Rate {
+    /// In which one connection comes back to the bucket.
+    interval: Duration,
+    /// When the bucket is full again. In the past it is full already.
+    full_at: Option<Instant>,
+}
+
+/// What a bucket holds, as the time in which it fills.
+const BURST: Duration = Duration::from_secs(1);
+
+impl Admission {
+    pub(crate) fn new(settings: &config::Listener) -> Self {
+        Self {
+            connections_max: settings.connections_max.map(Into::into),
+            open: Rc::default(),
+            rate: settings.connection_rate_max.map(|rate| Rate {
+                interval: BURST / rate.get(),
+                full_at: None,
+            }),
+        }
+    }
+
+    /// A place for one more connection.
+    pub(crate) fn admit(&mut self, now: Instant) -> Result<Place, TurnedAway> {
+        if self.connections_max.is_some_and(|most| self.open.get() >= most) {
+            return Err(TurnedAway::Connections);
+        }
+        if self.rate.as_mut().is_some_and(|rate| !rate.take(now)) {
+            return Err(TurnedAway::Rate);
+        }
+        self.open.set(self.open.get() + 1);
+        Ok(Place(Rc::clone(&self.open)))
+    }
+}
+
+impl TurnedAway {
+    /// As metrics call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "listener_connections",
+            Self::Rate => "listener_rate",
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Rate {
+    fn take(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
+        let holds_one = full_at <= now + BURST;
+        if holds_one {
+            self.full_at = Some(full_at);
+        }
+        holds_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    fn admission(connections_max: Option<u32>, rate: Option<u32>) -> Admission {
+        let non_zero = |number: u32| number.try_into().expect("more than 0");
+        Admission::new(&config::Listener {
+            connections_max: connections_max.map(non_zero),
+            connection_rate_max: rate.map(non_zero),
+            ..config::Listener::default()
+        })
+    }
+
+    #[test]
+    fn a_place_is_free_again_when_its_connection_has_ended() {
+        let mut admission = admission(Some(2), None);
+        let now = clock::instant();
+        let first = admission.admit(now).expect("the first");
+        let _second = admission.admit(now).expect("the second");
+        assert_eq!(admission.admit(now).err(), Some(TurnedAway::Connections));
+        drop(first);
+        assert!(admission.admit(now).is_ok());
+    }
+
+    #[test]
+    fn a_second_takes_its_number_at_once_or_evenly_and_no_more() {
+        let mut admission = admission(None, Some(10));
+        let start = clock::instant();
+        let mut taken = |at_ms: u64| {
+            let now = start + Duration::from_millis(at_ms);
+            (0..100).filter(|_| admission.admit(now).is_ok()).count()
+        };
+        assert_eq!(taken(0), 10);
+        assert_eq!(taken(99), 0);
+        assert_eq!(taken(100), 1);
+        assert_eq!(taken(350), 2);
+        assert_eq!(taken(60_000), 10);
+    }
+}
