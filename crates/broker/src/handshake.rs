@@ -390,7 +390,6 @@ impl Node {
     }
 }
 
-<<<<<<< HEAD
 /// Where the client may have replies sent to: what the state store's clients use. A client id that is no part of a topic
 /// name gets none. (section 3.2.2.3.15)
 fn response_information(connect: &Connect, client_id: &Text) -> Option<Text> {
@@ -399,8 +398,9 @@ fn response_information(connect: &Connect, client_id: &Text) -> Option<Text> {
     (is_wanted && is_level)
         .then(|| Text::new(format!("clients/{}/", &**client_id)).ok())
         .flatten()
-=======
-/// Whether the client takes a CONNACK that accepts it, of which nothing can be left out. [MQTT-3.1.2-24]
+}
+
+/// Whether the client takes a CONNACK that accepts it, of which nothing is left out. [MQTT-3.1.2-24]
 fn has_room_for(connect: &Connect, properties: &ConnAckProperties) -> bool {
     let Some(packet_size_max) = connect.properties.packet_size_max else {
         return true;
@@ -411,7 +411,6 @@ fn has_room_for(connect: &Connect, properties: &ConnAckProperties) -> bool {
         properties: properties.clone(),
     }));
     encoded_len(&connack, connect.version) <= packet_size_max as usize
->>>>>>> bf40a8d (Refuse a client that does not take its own CONNACK)
 }
 
 /// The Session Expiry Interval asked for; 3.1.1 knows only "ends now" and "never ends".
