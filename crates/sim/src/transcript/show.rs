@@ -43,13 +43,8 @@ fn shown_connack(connack: &ConnAck) -> String {
     if let Some(keep_alive) = properties.server_keep_alive {
         let _ = write!(out, " server_keep_alive={keep_alive}");
     }
-    for (text, name) in [
-        (&properties.response_information, "response_information"),
-        (&properties.authentication_method, "authentication_method"),
-    ] {
-        if let Some(text) = text {
-            let _ = write!(out, " {name}={text}");
-        }
+    if let Some(method) = &properties.authentication_method {
+        let _ = write!(out, " authentication_method={method}");
     }
     out + &explained(&properties.explanation)
 }
