@@ -132,6 +132,10 @@ impl Recovery {
         for write in self.leftovers {
             node.commits.write(write);
         }
+        // Those that are over get nothing of each other's, which would be written once for each of them.
+        for key in &self.discarded {
+            node.leave_shares(*key);
+        }
         for key in self.lost {
             node.recover_session(now, key, actions);
         }

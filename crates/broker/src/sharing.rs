@@ -5,6 +5,8 @@
 //! back finds it in its queue. Then what it has not got goes to another sharer, in one batch of writes with the end, so
 //! that a crash neither loses nor doubles it.
 
+use std::sync::Arc;
+
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
@@ -54,6 +56,16 @@ impl Node {
             self.shares.unsubscribe(key, filter);
         } else {
             self.subscriptions.unsubscribe(key, &filter.filter);
+        }
+    }
+
+    /// A session is about to end: nothing shared is for it any more.
+    pub(crate) fn leave_shares(&mut self, key: SessionKey) {
+        let Some(entry) = self.sessions.get(key) else {
+            return;
+        };
+        for filter in entry.session.filters.shared() {
+            self.shares.unsubscribe(key, filter);
         }
     }
 
@@ -128,10 +140,16 @@ impl Node {
                 continue;
             };
             self.counters.shared_moved += 1;
-            let route = route(&delivery.message, chosen);
+            // It may have been sent at once, and still be in the memory of the packet it came in.
+            let message = Arc::new(delivery.message.detached());
+            let route = route(&message, chosen);
             let session = route.session;
-            let delivery = route.delivery(&delivery.message, delivery.is_volatile);
-            self.deliver(now, session, delivery, actions);
+            self.deliver(
+                now,
+                session,
+                route.delivery(&message, delivery.is_volatile),
+                actions,
+            );
         }
         self.stored = None;
     }

@@ -128,12 +128,19 @@ impl Machine {
 
     /// The power fails and comes back: connections, memory and what was not synced are gone.
     #[must_use]
-    pub fn crash(mut self) -> Self {
+    pub fn crash(self) -> Self {
+        self.crash_for(Duration::ZERO)
+    }
+
+    /// The power fails, and comes back after a while.
+    #[must_use]
+    pub fn crash_for(mut self, down: Duration) -> Self {
         // Batches on their way may or may not have reached the disk; the disk's seed decides.
         while let Some((_, writes)) = self.writing.pop_front() {
             self.disk.write(&writes).expect("the disk works until the crash");
         }
         self.disk.crash();
+        self.move_clock(self.now.instant + down);
         Self::recover(self.config, self.disk, self.snapshot, self.origin, self.now)
     }
 

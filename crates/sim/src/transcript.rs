@@ -84,7 +84,7 @@ impl Stage {
     /// |---|---|
     /// | `disk slow`, `disk write`, `disk fast` | batches wait; one batch is written; all are, at once |
     /// | `advance 5s` | time passes |
-    /// | `crash` | the power fails and comes back |
+    /// | `crash`, `crash 61s` | the power fails and comes back, at once or later |
     /// | `a open` | a connection without a CONNECT |
     /// | `a lose` | a's connection breaks |
     /// | `a connect ...` and every other packet | on a's connection; `connect` opens one. See `packets.rs` |
@@ -101,7 +101,8 @@ impl Stage {
                 self.machine().advance(by);
             }
             "crash" => {
-                self.machine = self.machine.take().map(Machine::crash);
+                let down = words.next().map_or(Ok(Duration::ZERO), packets::duration)?;
+                self.machine = self.machine.take().map(|machine| machine.crash_for(down));
                 self.clients.clear();
             }
             client => self.client(client, words)?,

@@ -96,7 +96,10 @@ async fn a_version_is_newer_than_every_one_before_and_get_tells_the_same() {
     let actor = Actor::connect(server.mqtt(), "versions").await;
 
     // A version knows milliseconds only: the first one may be of the millisecond in which this test began.
-    let whole_seconds = SystemTime::now().duration_since(UNIX_EPOCH).expect("now is after 1970").as_secs();
+    let whole_seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("now is after 1970")
+        .as_secs();
     let before = HybridLogicalClock {
         timestamp: UNIX_EPOCH + Duration::from_secs(whole_seconds),
         counter: 0,
