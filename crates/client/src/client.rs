@@ -98,15 +98,10 @@ impl Client {
     /// Must be called on a tokio runtime with time and I/O enabled; the client's task runs there.
     pub async fn connect(options: Options) -> Result<Self, ConnectError> {
         let options = options.checked()?;
-        let host = options
-            .address
-            .rsplit_once(':')
-            .map_or("", |(host, _)| host)
-            .trim_matches(['[', ']']);
         let tls = options
             .tls
             .as_ref()
-            .map(|tls| Tls::new(tls, host))
+            .map(|tls| Tls::new(tls, options.host()))
             .transpose()
             .map_err(OptionsError::Tls)?;
         let (commands, receiver) = mpsc::channel(options.session.operations_max);

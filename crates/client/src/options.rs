@@ -36,8 +36,8 @@ pub struct Options {
 /// Options that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// No `host:port`.
-    #[error("{address:?} is not host:port")]
+    /// Neither `host:port` nor `unix:` with a path.
+    #[error("{address:?} is not host:port or unix:path")]
     Address {
         /// As given.
         address: String,
@@ -57,8 +57,9 @@ pub enum OptionsError {
 }
 
 impl Options {
-    /// Connects to `address` (`host:port`) with a client id drawn at random. Session expiry 1 h, keep alive
-    /// 30 s, operations time out after 10 s, reconnects once the first attempt has succeeded.
+    /// Connects to `address` (`host:port`, or `unix:` and the path of a Unix socket) with a client id drawn at random.
+    /// Session expiry 1 h, keep alive 30 s, operations time out after 10 s, reconnects once the first attempt has
+    /// succeeded.
     pub fn new(address: impl Into<String>) -> Self {
         let seed = random_seed();
         let session = SessionOptions::new(Text::from_static("unset"), seed);
@@ -180,11 +181,11 @@ impl Options {
 
     /// Checks everything; what is left to do can only fail because of the network.
     pub(crate) fn checked(mut self) -> Result<Self, OptionsError> {
-        let port = self
-            .address
-            .rsplit_once(':')
-            .and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() {
+        let is_address = match unix_path(&self.address) {
+            Some(path) => !path.is_empty(),
+            None => host_and_port(&self.address).is_some(),
+        };
+        if !is_address {
             return Err(OptionsError::Address {
                 address: self.address,
             });
@@ -210,6 +211,24 @@ impl Options {
         }
         Ok(self)
     }
+
+    /// Whom a certificate has to be for, if nothing else is said.
+    pub(crate) fn host(&self) -> &str {
+        if unix_path(&self.address).is_some() {
+            return "localhost";
+        }
+        host_and_port(&self.address).map_or("", |(host, _)| host.trim_matches(['[', ']']))
+    }
+}
+
+/// The path of an address that is a Unix socket's.
+pub(crate) fn unix_path(address: &str) -> Option<&str> {
+    address.strip_prefix("unix:")
+}
+
+fn host_and_port(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    Some((host, port.parse().ok()?))
 }
 
 /// From the randomness that seeds the standard library's hash maps.
@@ -229,10 +248,19 @@ mod tests {
         let is_fine = |options: Options| options.checked().is_ok();
         assert!(is_fine(Options::new("localhost:1883")));
         assert!(is_fine(Options::new("[::1]:1883").client_id("a/b:c")));
+        assert!(is_fine(Options::new("unix:/run/statehold.sock")));
         assert!(!is_fine(Options::new("localhost")));
+        assert!(!is_fine(Options::new("unix:")));
         assert!(!is_fine(Options::new("localhost:1883").client_id("a+")));
         assert!(!is_fine(Options::new("localhost:1883").client_id("")));
         assert!(!is_fine(Options::new("localhost:1883").credentials("a\0", "")));
+    }
+
+    #[test]
+    fn a_certificate_is_expected_for_the_host() {
+        assert_eq!(Options::new("broker.example:8883").host(), "broker.example");
+        assert_eq!(Options::new("[::1]:8883").host(), "::1");
+        assert_eq!(Options::new("unix:/run/a:1").host(), "localhost");
     }
 
     #[test]

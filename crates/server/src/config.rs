@@ -4,6 +4,7 @@
 //! ([`Config::schema_json`]), the example file ([`Config::default_toml`]) and `docs/configuration.md`, so a setting that
 //! is not described cannot exist. A `Config` from [`Config::load`] has passed every check; nobody checks again.
 
+mod address;
 mod example;
 mod file;
 mod limits;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
 pub use self::file::{ConfigError, Problem};
 pub use self::limits::Limits;
 pub use self::listeners::{Certificate, Listener, Tls, TlsVersion, WebSocket};
@@ -195,7 +197,7 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// `--listen`: replaces all listeners of the file.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
     /// `--allow-anonymous`: sets `allow_anonymous` of every listener.
     pub allow_anonymous: bool,
     /// `--data-dir`
@@ -259,7 +261,7 @@ impl Config {
             self.listeners = overrides
                 .listen
                 .iter()
-                .map(|address| Listener::at(*address))
+                .map(|address| Listener::at(address.clone()))
                 .collect();
         }
         if overrides.allow_anonymous {

@@ -1,7 +1,5 @@
 //! Why a server does not start, or stops.
 
-use std::net::SocketAddr;
-
 use broker::records::RecordError;
 use cluster::replica::ReplicaError;
 use storage::{Fault, OpenError, RecoveryError};
@@ -9,7 +7,7 @@ use store::RestoreError;
 use thiserror::Error;
 
 use crate::admin::AdminError;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, ListenAddress};
 use crate::tls::TlsError;
 
 /// Why a server does not start, or stops.
@@ -41,11 +39,11 @@ pub enum RunError {
     /// The disk failed while the server ran. What was acknowledged before is safe.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The address of a listener is in use, or not one of this machine.
+    /// The address of a listener is in use, not one of this machine, or a path that cannot be used.
     #[error("cannot listen on {address} (listeners.address): {error}")]
     Bind {
         /// As in the settings.
-        address: SocketAddr,
+        address: ListenAddress,
         /// Why.
         error: std::io::Error,
     },

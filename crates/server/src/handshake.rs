@@ -4,7 +4,6 @@
 //! the node does.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite;
 
+use crate::client_address::ClientAddress;
 use crate::stream::Stream;
 use crate::websocket::{Endpoint, WebSocket};
 
@@ -45,9 +45,9 @@ impl Layers {
     pub(crate) async fn put_on(
         self,
         stream: Stream,
-        peer: SocketAddr,
+        peer: ClientAddress,
         within: Duration,
-    ) -> Result<(Stream, SocketAddr), HandshakeError> {
+    ) -> Result<(Stream, ClientAddress), HandshakeError> {
         match tokio::time::timeout(within, self.shake_hands(stream)).await {
             Ok(stream) => Ok((stream?, peer)),
             Err(_) => Err(HandshakeError::TooSlow),

@@ -2,6 +2,8 @@
 
 pub mod admin;
 mod admission;
+mod bound_socket;
+mod client_address;
 pub mod clock;
 pub mod config;
 mod disk_thread;

@@ -1,18 +1,17 @@
 //! Accepts connections.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket as SystemSocket, Type};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admission::{Admission, Place};
+use crate::bound_socket::BoundSocket;
+use crate::client_address::ClientAddress;
 use crate::clock;
-use crate::config;
+use crate::config::{self, ListenAddress};
 use crate::driver::Driver;
 use crate::error::RunError;
 use crate::handshake::Layers;
@@ -22,7 +21,7 @@ use crate::stream::Stream;
 /// One address where clients connect, and what they speak below MQTT.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    socket: TcpListener,
+    socket: BoundSocket,
     layers: Layers,
     admission: Admission,
 }
@@ -39,17 +38,16 @@ pub(crate) struct Acceptor {
     pub(crate) handshakes_max: usize,
 }
 
-/// Connections that the system keeps until they are accepted: enough for a fleet that comes back at once.
-const BACKLOG: i32 = 4096;
-
 /// How long to wait when the system has no descriptor left.
 const PAUSE_WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 impl Listener {
     /// Binds an address. Has to be called within a tokio runtime.
     pub(crate) fn bind(settings: &config::Listener, layers: Layers) -> Result<Self, RunError> {
-        let address = settings.address;
-        let socket = listen(address).map_err(|error| RunError::Bind { address, error })?;
+        let socket = BoundSocket::bind(settings).map_err(|error| RunError::Bind {
+            address: settings.address.clone(),
+            error,
+        })?;
         Ok(Self {
             socket,
             layers,
@@ -63,8 +61,8 @@ impl Listener {
     }
 
     /// Where it really is.
-    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
-        self.socket.local_addr()
+    pub(crate) fn address(&self) -> std::io::Result<ListenAddress> {
+        self.socket.address()
     }
 
     /// Accepts until it is dropped.
@@ -81,11 +79,6 @@ impl Listener {
             match self.socket.accept().await {
                 Ok((stream, peer)) => {
                     is_failing = false;
-                    // Writes are batched already; waiting for more would only delay them.
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, %peer, "the connection ended before it began");
-                        continue;
-                    }
                     self.admit(&acceptor, stream, peer, permit);
                 }
                 Err(error) => {
@@ -102,8 +95,8 @@ impl Listener {
     fn admit(
         &mut self,
         acceptor: &Acceptor,
-        stream: TcpStream,
-        peer: SocketAddr,
+        stream: Stream,
+        peer: ClientAddress,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let accepted = clock::instant();
@@ -114,7 +107,6 @@ impl Listener {
                 return acceptor.driver.turned_away(turned_away.name());
             }
         };
-        let stream = Stream::Tcp(stream);
         let Some(handle) = acceptor.handshakes.as_ref().filter(|_| !self.is_plain()) else {
             return serve(&acceptor.driver, stream, peer, accepted, place);
         };
@@ -136,21 +128,8 @@ impl Listener {
     }
 }
 
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = SystemSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart does not wait for the connections of the run before.
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
-}
-
 /// MQTT begins.
-fn serve(driver: &Rc<Driver>, stream: Stream, peer: SocketAddr, accepted: Instant, place: Place) {
+fn serve(driver: &Rc<Driver>, stream: Stream, peer: ClientAddress, accepted: Instant, place: Place) {
     let Some(id) = driver.reserve() else {
         tracing::warn!(%peer, "closed a connection: the limit of connections is reached");
         return driver.turned_away("server_connections");

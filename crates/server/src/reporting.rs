@@ -1,11 +1,11 @@
 //! The node's reports as log lines.
 
-use std::net::SocketAddr;
-
 use broker::{ConnectionId, Report};
 
+use crate::client_address::ClientAddress;
+
 /// Writes one report to the log; `peer` finds the address of a connection.
-pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<SocketAddr>) {
+pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<ClientAddress>) {
     let address = |connection: &ConnectionId| peer(*connection).map(tracing::field::display);
     match report {
         Report::Connected {

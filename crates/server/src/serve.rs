@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
 use crate::clock;
-use crate::config::{self, Config, Durability};
+use crate::config::{self, Config, Durability, ListenAddress};
 use crate::disk_thread::{DiskThread, Sync};
 use crate::driver::{Driver, DriverSettings, Inputs};
 use crate::error::RunError;
@@ -28,7 +28,7 @@ use crate::websocket::Endpoint;
 #[derive(Debug, Clone)]
 pub struct Ready {
     /// MQTT listeners, in the order of the settings: what is spoken there, and where.
-    pub listeners: Vec<(Scheme, SocketAddr)>,
+    pub listeners: Vec<(Scheme, ListenAddress)>,
     /// The admin pages.
     pub admin: SocketAddr,
 }

@@ -6,7 +6,6 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -20,6 +19,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
+use crate::client_address::ClientAddress;
 use crate::driver::Driver;
 use crate::out_buffer::OutBuffer;
 use crate::stream::Stream;
@@ -28,7 +28,7 @@ use crate::stream::Stream;
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) id: ConnectionId,
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: ClientAddress,
     /// Borrowed for one call at a time, never across a wait.
     stream: RefCell<Stream>,
     pub(crate) out: RefCell<OutBuffer>,
@@ -73,7 +73,7 @@ const READ_SIZE: usize = 64 * 1024;
 const LINGER: Duration = Duration::from_secs(2);
 
 impl Socket {
-    pub(crate) fn new(id: ConnectionId, peer: SocketAddr, stream: Stream) -> Self {
+    pub(crate) fn new(id: ConnectionId, peer: ClientAddress, stream: Stream) -> Self {
         Self {
             id,
             peer,

@@ -1,4 +1,4 @@
-//! What bytes travel through: a plain socket, TLS on top of one, or WebSocket on top of either.
+//! What bytes travel through: a plain socket, of TCP or of Unix, TLS on top of one, or WebSocket on top of either.
 //!
 //! This is the one place that knows the kinds. The driver writes at the end of a turn and cannot wait, so beside the
 //! reading and writing of tokio there is [`Stream::try_write`], which says `WouldBlock` instead; then a task waits with
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
 use crate::websocket::WebSocket;
@@ -18,6 +18,7 @@ use crate::websocket::WebSocket;
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    Unix(UnixStream),
     Tls(Box<TlsStream<Stream>>),
     WebSocket(Box<WebSocket<Stream>>),
 }
@@ -31,6 +32,7 @@ impl Stream {
                 [slice] => socket.try_write(slice),
                 slices => socket.try_write_vectored(slices),
             },
+            Self::Unix(socket) => socket.try_write_vectored(slices),
             Self::Tls(layer) => at_once(Pin::new(layer).poll_write_vectored(&mut nobody(), slices)),
             Self::WebSocket(layer) => at_once(Pin::new(layer).poll_write_vectored(&mut nobody(), slices)),
         }
@@ -39,7 +41,7 @@ impl Stream {
     /// Hands on what a layer holds back.
     pub(crate) fn try_flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Tcp(_) => Ok(()),
+            Self::Tcp(_) | Self::Unix(_) => Ok(()),
             Self::Tls(layer) => at_once(Pin::new(layer).poll_flush(&mut nobody())),
             Self::WebSocket(layer) => at_once(Pin::new(layer).poll_flush(&mut nobody())),
         }
@@ -49,6 +51,7 @@ impl Stream {
     pub(crate) fn poll_writable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(socket) => socket.poll_write_ready(context),
+            Self::Unix(socket) => socket.poll_write_ready(context),
             Self::Tls(layer) => Pin::new(layer).poll_flush(context),
             Self::WebSocket(layer) => Pin::new(layer).poll_flush(context),
         }
@@ -59,6 +62,7 @@ impl Stream {
     pub(crate) fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(socket) => Some(socket),
+            Self::Unix(_) => None,
             Self::Tls(layer) => layer.get_ref().0.tcp(),
             Self::WebSocket(layer) => layer.below().tcp(),
         }
@@ -85,6 +89,7 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_read(context, buffer),
+            Self::Unix(socket) => Pin::new(socket).poll_read(context, buffer),
             Self::Tls(layer) => Pin::new(layer).poll_read(context, buffer),
             Self::WebSocket(layer) => Pin::new(layer).poll_read(context, buffer),
         }
@@ -95,6 +100,7 @@ impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_write(context, bytes),
+            Self::Unix(socket) => Pin::new(socket).poll_write(context, bytes),
             Self::Tls(layer) => Pin::new(layer).poll_write(context, bytes),
             Self::WebSocket(layer) => Pin::new(layer).poll_write(context, bytes),
         }
@@ -107,6 +113,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(context, slices),
+            Self::Unix(socket) => Pin::new(socket).poll_write_vectored(context, slices),
             Self::Tls(layer) => Pin::new(layer).poll_write_vectored(context, slices),
             Self::WebSocket(layer) => Pin::new(layer).poll_write_vectored(context, slices),
         }
@@ -119,6 +126,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_flush(context),
+            Self::Unix(socket) => Pin::new(socket).poll_flush(context),
             Self::Tls(layer) => Pin::new(layer).poll_flush(context),
             Self::WebSocket(layer) => Pin::new(layer).poll_flush(context),
         }
@@ -127,6 +135,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_shutdown(context),
+            Self::Unix(socket) => Pin::new(socket).poll_shutdown(context),
             Self::Tls(layer) => Pin::new(layer).poll_shutdown(context),
             Self::WebSocket(layer) => Pin::new(layer).poll_shutdown(context),
         }

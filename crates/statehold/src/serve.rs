@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use server::config::{Config, Durability, LogFormat, Overrides};
+use server::config::{Config, Durability, ListenAddress, LogFormat, Overrides};
 use server::{Ready, Scheme, logging, shutdown};
 
 use crate::exit::{self, Exit};
@@ -21,9 +21,9 @@ pub(crate) struct Serve {
     /// Settings; `statehold config default` writes a file to start from. Options go before the file
     #[arg(long, short = 'c', value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where MQTT clients connect, more than once if needed; port 0 takes a free one [default: 127.0.0.1:1883]
+    /// Where MQTT clients connect, IP:PORT or unix:PATH, more than once if needed; port 0 takes a free one [default: 127.0.0.1:1883]
     #[arg(long, value_name = "ADDR")]
-    listen: Vec<SocketAddr>,
+    listen: Vec<ListenAddress>,
     /// Let clients connect that do not say who they are, also from other machines
     #[arg(long)]
     allow_anonymous: bool,

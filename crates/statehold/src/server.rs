@@ -13,7 +13,7 @@ use crate::duration;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// Name or address of the server
+    /// Name or address of the server, or unix: and the path of a Unix socket
     #[arg(long, short = 'H', env = "STATEHOLD_HOST", default_value = "127.0.0.1")]
     pub(crate) host: String,
     /// Port [default: 1883, with TLS 8883]
@@ -91,6 +91,9 @@ impl ServerArgs {
     }
 
     pub(crate) fn address(&self) -> String {
+        if self.is_unix() {
+            return self.host.clone();
+        }
         let default = if self.has_tls() { 8883 } else { 1883 };
         let port = self.port.unwrap_or(default);
         if self.host.contains(':') {
@@ -98,6 +101,11 @@ impl ServerArgs {
         } else {
             format!("{}:{port}", self.host)
         }
+    }
+
+    /// Whether the server is at a Unix socket, which has no port.
+    pub(crate) fn is_unix(&self) -> bool {
+        self.host.starts_with("unix:")
     }
 
     fn has_tls(&self) -> bool {
@@ -160,6 +168,7 @@ mod tests {
         assert_eq!(parse("x -H h").address(), "h:1883");
         assert_eq!(parse("x -H h --cafile f").address(), "h:8883");
         assert_eq!(parse("x -H ::1 -p 5").address(), "[::1]:5");
+        assert_eq!(parse("x -H unix:/run/s -p 5").address(), "unix:/run/s");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl TlsOptions {
         self
     }
 
-    /// Expects a certificate for this name; by default for the host connected to.
+    /// Expects a certificate for this name; by default for the host connected to, `localhost` at a Unix socket.
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());

@@ -1,4 +1,4 @@
-//! The byte stream below a session: TCP, or TLS over it.
+//! The byte stream below a session: TCP or a Unix socket, or TLS over it.
 
 use std::io;
 
@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::tls::Tls;
+use crate::options::unix_path;
 
 /// What packets travel over.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -15,8 +16,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
 /// Connects to `address`, trying all that its name resolves to.
 pub(super) async fn open(address: String, tls: Option<Tls>) -> io::Result<Box<dyn Transport>> {
+    if let Some(path) = unix_path(&address) {
+        return with_tls(open_unix(path).await?, tls).await;
+    }
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    with_tls(stream, tls).await
+}
+
+async fn with_tls<T: Transport + 'static>(stream: T, tls: Option<Tls>) -> io::Result<Box<dyn Transport>> {
     match tls {
         None => Ok(Box::new(stream)),
         Some(tls) => {
@@ -24,4 +32,14 @@ pub(super) async fn open(address: String, tls: Option<Tls>) -> io::Result<Box<dy
             Ok(Box::new(connector.connect(tls.server_name, stream).await?))
         }
     }
+}
+
+#[cfg(unix)]
+async fn open_unix(path: &str) -> io::Result<impl Transport + 'static> {
+    tokio::net::UnixStream::connect(path).await
+}
+
+#[cfg(not(unix))]
+async fn open_unix(_path: &str) -> io::Result<TcpStream> {
+    Err(io::ErrorKind::Unsupported.into())
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::address::{FileMode, ListenAddress};
 use super::file::Problem;
 
 /// One address where MQTT clients connect.
@@ -14,8 +15,16 @@ use super::file::Problem;
 #[serde(deny_unknown_fields)]
 pub struct Listener {
     /// IP address and port. Port 0 takes a free port, which the `statehold ready` line names. An IPv6 address takes IPv6
-    /// connections only: both kinds need two listeners.
-    pub address: SocketAddr,
+    /// connections only: both kinds need two listeners. `unix:` and a path is a Unix socket: a file that is left of a server that was
+    /// killed is replaced, and the file is removed when the server stops.
+    #[schemars(with = "String")]
+    pub address: ListenAddress,
+
+    /// Who may connect to a Unix socket: the mode of its file, in base 8. Without it `"0660"`, its owner and its group. Only for
+    /// `unix:`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub mode: Option<FileMode>,
 
     /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach, and
     /// for one that any web page can reach (`websocket` without `allowed_origins`), unless `tls.client_ca` asks clients for
@@ -108,9 +117,10 @@ pub struct WebSocket {
 
 impl Listener {
     /// A plain listener.
-    pub fn at(address: SocketAddr) -> Self {
+    pub fn at(address: impl Into<ListenAddress>) -> Self {
         Self {
-            address,
+            address: address.into(),
+            mode: None,
             allow_anonymous: false,
             connections_max: None,
             connection_rate_max: None,
@@ -129,14 +139,21 @@ impl Listener {
                 "a path begins with `/`".to_owned(),
             ));
         }
+        let is_unix = matches!(self.address, ListenAddress::Unix(_));
+        if self.mode.is_some() && !is_unix {
+            problems.push(Problem::new(
+                &format!("{name}.mode"),
+                "only a Unix socket has a mode".to_owned(),
+            ));
+        }
         let asks_clients = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if self.allow_anonymous || asks_clients {
             return;
         }
-        let whom_it_serves = if !self.address.ip().is_loopback() {
+        let whom_it_serves = if !self.address.is_local() {
             "can be reached by other machines, and clients are not asked who they are: \
              set `allow_anonymous = true` to accept that, or listen on a loopback address"
-        } else if self.is_open_to_pages() {
+        } else if self.is_open_to_pages() && !is_unix {
             "can be reached by any web page that a browser on this machine shows, and clients are not asked who they are: \
              set `allow_anonymous = true` to accept that, or name pages in `websocket.allowed_origins`"
         } else {
@@ -148,7 +165,7 @@ impl Listener {
         ));
     }
 
-    /// Browsers let every page open a WebSocket to every address, also to a loopback one.
+    /// Browsers let every page open a WebSocket to every IP address, also to a loopback one.
     fn is_open_to_pages(&self) -> bool {
         self.websocket
             .as_ref()

@@ -104,7 +104,7 @@ fn a_bad_value_names_its_setting_and_its_place() {
     );
     assert_eq!(
         error("[[listeners]]\naddress = \"127.0.0.1:1\"\n[[listeners]]\naddress = \"localhost\"\n"),
-        "statehold.toml:4:11: `listeners[1].address`: invalid socket address syntax"
+        "statehold.toml:4:11: `listeners[1].address`: `localhost` is not an address; write for example \"127.0.0.1:1883\", \"[::1]:1883\", \"unix:/run/statehold.sock\""
     );
     let zero = error("[limits]\nreceive_maximum = 0\n");
     assert!(
@@ -153,7 +153,7 @@ fn the_command_line_goes_before_the_file() {
         ..Overrides::default()
     };
     let config = Config::load(None, &overrides).expect("loopback addresses are accepted");
-    assert_eq!(config.listeners, [Listener::at(overrides.listen[0])]);
+    assert_eq!(config.listeners, [Listener::at(overrides.listen[0].clone())]);
     assert_eq!(config.data_dir, PathBuf::from("elsewhere"));
     assert_eq!(config.durability, Durability::Memory);
 }

@@ -35,6 +35,9 @@ impl Target {
         if server.tls || server.cafile.is_some() || server.cert.is_some() {
             return Err(UsageError("the benchmark does not speak TLS".to_owned()).into());
         }
+        if server.is_unix() {
+            return Err(UsageError("the benchmark needs TCP".to_owned()).into());
+        }
         let address = server.address();
         let mut addresses =
             std::net::ToSocketAddrs::to_socket_addrs(&address).with_context(|| address.clone())?;

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use crate::configured::Configured;
+use crate::harness::{run, statehold};
 
 const CONNECT: &[u8] = b"\x10\x0d\0\x04MQTT\x05\x02\0\x3c\0\0\0";
 
@@ -54,7 +55,15 @@ fn a_listener_can_be_at_an_address_of_version_6() {
         // This machine has no IPv6.
         return;
     }
-    let server = Configured::start("[[listeners]]\naddress = \"[::1]:0\"\n");
-    assert!(server.at("mqtt").starts_with("[::1]:"));
-    connect(&server, "mqtt");
+    let mut server = Configured::start("[[listeners]]\naddress = \"[::1]:0\"\n[log]\nlevel = \"debug\"\n");
+    let port = server
+        .at("mqtt")
+        .strip_prefix("[::1]:")
+        .expect("in brackets")
+        .to_owned();
+    let stream = connect(&server, "mqtt");
+    let own = stream.local_addr().expect("an address");
+    let line = server.logged(" connected ");
+    assert!(line.contains(&format!("peer={own}")), "{line}");
+    run(statehold(&["set", "k", "v", "--host", "::1", "--port", &port])).expect(0);
 }

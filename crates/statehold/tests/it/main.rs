@@ -17,4 +17,5 @@ mod messages;
 mod serve;
 mod state_store;
 mod tls;
+mod unix;
 mod websocket;
