@@ -1,4 +1,4 @@
-//! What comes before MQTT on a connection: TLS, then WebSocket.
+//! What comes before MQTT on a connection: the header of a proxy, then TLS, then WebSocket.
 //!
 //! Handshakes run on a thread of their own ([`crate::handshake_thread`]): their arithmetic takes longer than most of what
 //! the node does.
@@ -14,12 +14,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite;
 
 use crate::client_address::ClientAddress;
+use crate::proxy_protocol::{self, ProxyError};
 use crate::stream::Stream;
 use crate::websocket::{Endpoint, WebSocket};
 
 /// What a listener puts between its sockets and MQTT.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {
+    /// Connections begin with a header of the PROXY protocol.
+    pub(crate) proxy_protocol: bool,
     pub(crate) tls: Option<watch::Receiver<Arc<ServerConfig>>>,
     pub(crate) websocket: Option<Arc<Endpoint>>,
 }
@@ -29,6 +32,8 @@ pub(crate) struct Layers {
 pub(crate) enum HandshakeError {
     #[error("it took longer than limits.connect_timeout")]
     TooSlow,
+    #[error("PROXY protocol: {0}")]
+    Proxy(#[from] ProxyError),
     #[error("TLS: {0}")]
     Tls(io::Error),
     #[error("WebSocket: {0}")]
@@ -38,23 +43,30 @@ pub(crate) enum HandshakeError {
 impl Layers {
     /// Whether MQTT begins with the first byte.
     pub(crate) fn is_none(&self) -> bool {
-        self.tls.is_none() && self.websocket.is_none()
+        !self.proxy_protocol && self.tls.is_none() && self.websocket.is_none()
     }
 
-    /// Puts the layers on a connection. Gives up after `within`.
+    /// Puts the layers on a connection. Gives up after `within`. The address is the one that a proxy names, if it came to that.
     pub(crate) async fn put_on(
         self,
         stream: Stream,
-        peer: ClientAddress,
+        mut peer: ClientAddress,
         within: Duration,
-    ) -> Result<(Stream, ClientAddress), HandshakeError> {
-        match tokio::time::timeout(within, self.shake_hands(stream)).await {
-            Ok(stream) => Ok((stream?, peer)),
-            Err(_) => Err(HandshakeError::TooSlow),
-        }
+    ) -> (ClientAddress, Result<Stream, HandshakeError>) {
+        let shaken = tokio::time::timeout(within, self.shake_hands(stream, &mut peer)).await;
+        (peer, shaken.unwrap_or(Err(HandshakeError::TooSlow)))
     }
 
-    async fn shake_hands(self, mut stream: Stream) -> Result<Stream, HandshakeError> {
+    async fn shake_hands(
+        self,
+        mut stream: Stream,
+        peer: &mut ClientAddress,
+    ) -> Result<Stream, HandshakeError> {
+        if self.proxy_protocol
+            && let Some(client) = proxy_protocol::read(&mut stream).await?
+        {
+            *peer = ClientAddress::Ip(client);
+        }
         if let Some(tls) = self.tls {
             let config = Arc::clone(&tls.borrow());
             let accepted = TlsAcceptor::from(config).accept(stream).await;

@@ -17,6 +17,7 @@ pub mod logging;
 pub mod metrics;
 mod observed;
 mod out_buffer;
+mod proxy_protocol;
 mod reporting;
 mod serve;
 pub mod shutdown;

@@ -117,8 +117,8 @@ impl Listener {
             let ended = handshake.await;
             drop(permit);
             match ended {
-                Ok(Ok((stream, peer))) => serve(&driver, stream, peer, accepted, place),
-                Ok(Err(error)) => {
+                Ok((peer, Ok(stream))) => serve(&driver, stream, peer, accepted, place),
+                Ok((peer, Err(error))) => {
                     driver.observed.borrow_mut().handshakes_failed += 1;
                     tracing::info!(%peer, %error, "a handshake failed");
                 }

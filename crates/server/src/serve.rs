@@ -154,6 +154,7 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
             .map(|tls| Tls::load(index, tls))
             .transpose()?;
         let layers = Layers {
+            proxy_protocol: settings.proxy_protocol,
             tls: tls.as_ref().map(Tls::current),
             websocket: settings
                 .websocket

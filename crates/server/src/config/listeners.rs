@@ -41,6 +41,12 @@ pub struct Listener {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_rate_max: Option<NonZeroU32>,
 
+    /// Whether each connection begins with a header of the PROXY protocol (version 1 or 2), as load balancers send it. The address in
+    /// it is then the client's. A connection without one, or with one that is malformed or longer than 4 KiB, is closed. Only
+    /// the proxy should be able to reach such a listener: whoever does can claim any address.
+    #[serde(default)]
+    pub proxy_protocol: bool,
+
     /// TLS; without this table the listener is not encrypted. The files are read again on SIGHUP and a few seconds after
     /// they have changed; connections stay, and files that cannot be used change nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,6 +130,7 @@ impl Listener {
             allow_anonymous: false,
             connections_max: None,
             connection_rate_max: None,
+            proxy_protocol: false,
             tls: None,
             websocket: None,
         }

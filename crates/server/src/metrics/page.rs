@@ -55,7 +55,7 @@ fn connections(connections: &Connections, page: &mut Page) {
     page.family(
         Counter,
         "statehold_handshakes_failed_total",
-        "Network connections that ended in a handshake before MQTT, of TLS or WebSocket.",
+        "Network connections that ended before MQTT, in a handshake of TLS or WebSocket or in the header of a proxy.",
     )
     .sample(&[], connections.handshakes_failed);
     page.family(

@@ -14,6 +14,7 @@ mod harness;
 mod listeners;
 mod lock;
 mod messages;
+mod proxy_protocol;
 mod serve;
 mod state_store;
 mod tls;
