@@ -175,7 +175,7 @@ impl Engine {
         if self.is_checkpoint_due() && !self.checkpointer.is_busy() && !self.begin_checkpoint() {
             self.wal.note_checkpoint(self.wal.last())?;
         }
-        Ok(())
+        self.wal.move_entries()
     }
 
     fn is_checkpoint_due(&self) -> bool {

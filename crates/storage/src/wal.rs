@@ -10,6 +10,7 @@
 
 mod keeper;
 mod live;
+mod moving;
 mod record;
 pub(crate) mod recovery;
 mod segment;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use cluster::Write;
 
 use self::keeper::{Keeper, Prepared};
-use self::live::{LogBegins, LogEnds};
+use self::live::LiveLog;
 pub(crate) use self::record::Content;
 use self::record::Place;
 pub use self::recovery::WalError;
@@ -64,7 +65,8 @@ pub(crate) struct Wal {
     unsynced: Vec<File>,
     /// What follows in the current segment and was not handed to the operating system.
     buffer: Vec<u8>,
-    log_begins: LogBegins,
+    /// Log entries, and where they lie.
+    live: LiveLog,
     next_sequence: u64,
     /// Every record up to this one is durable.
     durable: u64,
@@ -81,7 +83,6 @@ struct Current {
     /// Bytes of it that the operating system has.
     handed_over: u64,
     is_dirty: bool,
-    log_ends: LogEnds,
 }
 
 #[derive(Debug, Default)]
@@ -114,12 +115,10 @@ impl Wal {
     /// Reads the log, shows each record to `visit` in order, and gets ready to go on after the last one.
     pub(crate) fn open(dir: &Path, sizes: SegmentSizes, visit: &mut Visit<'_>) -> Result<Wal, WalError> {
         let opening = |error| Fault::from_io(Doing::Opening, error);
-        let mut log_begins = LogBegins::default();
         let mut last_note = 0;
         let recovered = recovery::recover(dir, &mut |sequence, content| {
-            match &content {
-                Content::Batch(writes) => log_begins.note(writes),
-                Content::Checkpoint { .. } => last_note = sequence,
+            if let Content::Checkpoint { .. } = &content {
+                last_note = sequence;
             }
             visit(sequence, content)
         })?;
@@ -134,7 +133,7 @@ impl Wal {
             full: recovered.segments.into(),
             unsynced: Vec::new(),
             buffer: Vec::new(),
-            log_begins,
+            live: recovered.live,
             next_sequence: recovered.next_sequence,
             durable: recovered.next_sequence - 1,
             checkpoint: Checkpoint {
@@ -150,11 +149,9 @@ impl Wal {
     pub(crate) fn append(&mut self, writes: &[Write]) -> Result<(), Fault> {
         let place = self.place(record::batch_len(writes))?;
         record::encode_batch(&mut self.buffer, place, writes);
-        self.current
-            .log_ends
-            .note(writes)
+        self.live
+            .note(self.current.number, writes)
             .expect("a key of the log is a group and an index");
-        self.log_begins.note(writes);
         if self.buffer.len() >= BUFFER_BYTES_MAX {
             self.hand_over()?;
         }
@@ -331,7 +328,7 @@ impl Wal {
         self.full.push_back(Segment {
             number: full.number,
             last: self.last(),
-            log_ends: full.log_ends,
+            bytes: full.size,
         });
         Ok(())
     }
@@ -341,7 +338,7 @@ impl Wal {
     fn release(&mut self) {
         while let Some(oldest) = self.full.front()
             && oldest.last <= self.checkpoint.through
-            && oldest.log_ends.are_before(&self.log_begins)
+            && !self.live.is_in(oldest.number)
         {
             self.keeper.retire(oldest.number);
             self.full.pop_front();
@@ -366,7 +363,6 @@ impl Current {
             size: prepared.size,
             handed_over: 0,
             is_dirty: false,
-            log_ends: LogEnds::default(),
         }
     }
 }

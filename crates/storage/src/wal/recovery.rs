@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::live::LogEnds;
+use super::live::LiveLog;
 use super::record::{self, Content};
 use super::segment::{self, Header, Listing};
 use crate::data_dir;
@@ -64,7 +64,8 @@ pub(super) struct Segment {
     pub(super) number: u64,
     /// The sequence of its last record.
     pub(super) last: u64,
-    pub(super) log_ends: LogEnds,
+    /// Of its file.
+    pub(super) bytes: u64,
 }
 
 /// What the segments hold.
@@ -72,6 +73,7 @@ pub(super) struct Segment {
 pub(super) struct Recovered {
     /// The oldest first.
     pub(super) segments: Vec<Segment>,
+    pub(super) live: LiveLog,
     /// Files to write into.
     pub(super) spares: Vec<u64>,
     /// The highest number that any file has or had.
@@ -105,6 +107,7 @@ pub(super) fn recover(dir: &Path, visit: &mut Visit<'_>) -> Result<Recovered, Wa
     let number_max = segments.iter().chain(&spares).max().copied().unwrap_or(0);
     let mut recovered = Recovered {
         segments: Vec::new(),
+        live: LiveLog::default(),
         spares,
         number_max,
         next_sequence: 1,
@@ -179,7 +182,6 @@ impl Reader<'_, '_> {
 
     fn read_segment(&mut self, bytes: &[u8], header: Header) -> Result<(usize, u64), WalError> {
         let number = header.segment;
-        let mut log_ends = LogEnds::default();
         let start = (segment::HEADER_LEN, header.first);
         let end = walk(bytes, number, start, &mut |offset, sequence, content| {
             let unknown = || WalError::Unknown {
@@ -189,7 +191,9 @@ impl Reader<'_, '_> {
             };
             let content = content.ok_or_else(unknown)?;
             match &content {
-                Content::Batch(writes) => log_ends.note(writes).ok_or_else(unknown)?,
+                Content::Batch(writes) => {
+                    self.recovered.live.note(number, writes).ok_or_else(unknown)?;
+                }
                 Content::Checkpoint { through } => self.recovered.checkpoint = *through,
             }
             Ok::<(), WalError>((self.visit)(sequence, content)?)
@@ -198,7 +202,7 @@ impl Reader<'_, '_> {
             self.recovered.segments.push(Segment {
                 number,
                 last: end.1 - 1,
-                log_ends,
+                bytes: bytes.len() as u64,
             });
         }
         Ok(end)
