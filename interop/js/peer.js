@@ -1,9 +1,11 @@
-// One MQTT.js client, with what comes to it in a queue.
+// One MQTT.js client, with what comes to it in a queue. Runs in Node, and in a page of browser.js.
 import mqtt from "mqtt";
 
 let number = 0;
+// Pages count for themselves.
+const run = Math.random().toString(36).slice(2, 8);
 
-export const name = (stem) => `${stem}-js-${(number += 1)}`;
+export const name = (stem) => `${stem}-js-${run}-${(number += 1)}`;
 
 export class Peer {
   #waiting = [];
@@ -12,7 +14,7 @@ export class Peer {
   static async connect(server, { id = name("peer"), version = 5, clean = true, expiry, ...options } = {}) {
     const peer = new Peer();
     peer.id = id;
-    peer.client = mqtt.connect(`mqtt://${server.address}`, {
+    peer.client = mqtt.connect(server.url ?? `mqtt://${server.address}`, {
       clientId: id,
       protocolVersion: version,
       clean,
@@ -26,6 +28,8 @@ export class Peer {
     peer.connack = await new Promise((resolve, reject) => {
       peer.client.once("connect", resolve);
       peer.client.once("error", reject);
+      // A browser does not say why.
+      peer.closed.then(() => reject(new Error("closed before CONNACK")));
     });
     return peer;
   }

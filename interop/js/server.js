@@ -1,7 +1,7 @@
 // A `statehold serve` of one test file's own. STATEHOLD_BIN names the binary, else it is the one that the
 // main workspace built. INTEROP_ADDRESS=HOST:PORT names another broker to run the MQTT tests against.
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,22 +19,30 @@ function binary() {
 export class Server {
   address = foreign ?? "127.0.0.1:0";
 
+  /** With a settings file, whose listeners stay where they are over restarts if `settings` takes their addresses. */
+  constructor(settings) {
+    this.settings = settings;
+  }
+
   async start() {
     if (foreign) return;
     this.directory ??= mkdtempSync(join(tmpdir(), "statehold-interop-"));
-    const data = join(this.directory, "data");
-    this.process = spawn(
-      binary(),
-      ["serve", "--listen", this.address, "--admin", "127.0.0.1:0", "--data-dir", data],
-      { stdio: ["ignore", "pipe", "ignore"] },
-    );
+    const options = ["--admin", "127.0.0.1:0", "--data-dir", join(this.directory, "data"), ...this.#listeners()];
+    this.process = spawn(binary(), ["serve", ...options], { stdio: ["ignore", "pipe", "ignore"] });
     for await (const line of createInterface({ input: this.process.stdout })) {
-      const ready = /^statehold ready mqtt=(\S+)/.exec(line);
-      if (!ready) continue;
-      this.address = ready[1];
+      if (!line.startsWith("statehold ready ")) continue;
+      this.addresses = Object.fromEntries(line.split(" ").slice(2).map((word) => word.split("=")));
+      this.address = this.addresses.mqtt;
       return;
     }
     throw new Error("the server ended before it was ready");
+  }
+
+  #listeners() {
+    if (!this.settings) return ["--listen", this.address];
+    const file = join(this.directory, "statehold.toml");
+    writeFileSync(file, this.settings(this.addresses));
+    return ["--config", file];
   }
 
   async kill() {
