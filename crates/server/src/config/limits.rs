@@ -76,6 +76,9 @@ pub struct Limits {
     /// topic name.
     pub topic_levels_max: NonZeroU16,
 
+    /// Bytes of a topic name or filter, between 256 and 65,527. Beyond it: as for levels.
+    pub topic_bytes_max: u16,
+
     /// Subscriptions of one session. One more is answered with SUBACK 0x97.
     pub subscriptions_per_session_max: u32,
 
@@ -136,7 +139,7 @@ impl Limits {
             session_expiry_max: self.session_expiry_max,
             subscriptions_per_session_max: self.subscriptions_per_session_max,
             topic_levels_max: self.topic_levels_max.get(),
-            topic_bytes_max: broker::limits::Limits::default().topic_bytes_max,
+            topic_bytes_max: self.topic_bytes_max,
             retained_messages_max: self.retained_messages_max,
             retained_bytes_max: self.retained_bytes_max,
             connections_max: self.connections_max,
@@ -168,6 +171,11 @@ impl Limits {
             self.keep_alive_max.is_none_or(keep_alive_fits),
             "keep_alive_max",
             "the longest Keep Alive is between 1s and 65535s, or \"none\"",
+        );
+        require(
+            (TOPIC_BYTES_LEAST..=TOPIC_BYTES_MOST).contains(&self.topic_bytes_max),
+            "topic_bytes_max",
+            "the longest topic has between 256 and 65527 bytes",
         );
         require(
             !self.connect_timeout.is_zero(),
@@ -220,6 +228,7 @@ impl Default for Limits {
             topic_alias_maximum: 32,
             topic_alias_outbound_max: 32,
             topic_levels_max: non_zero(128),
+            topic_bytes_max: TOPIC_BYTES_MOST,
             subscriptions_per_session_max: 10_000,
             queue_messages_max: 10_000,
             queue_bytes_max: 64 << 20,
@@ -234,6 +243,12 @@ impl Default for Limits {
 fn non_zero(value: u16) -> NonZeroU16 {
     NonZeroU16::new(value).expect("the defaults are not zero")
 }
+
+/// Room for the topics of the state store, and for those to which its clients have answers sent.
+const TOPIC_BYTES_LEAST: u16 = 256;
+
+/// With a session's number before it, that is the longest key on disk.
+const TOPIC_BYTES_MOST: u16 = 65_527;
 
 /// Room for a CONNECT or an acknowledgement with a few properties.
 const PACKET_SIZE_LEAST: u32 = 1_024;

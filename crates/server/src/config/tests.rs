@@ -140,6 +140,10 @@ fn values_that_do_not_fit_together_name_their_place() {
     }
     assert!(error("listeners = []\n").contains("at least one listener is needed"));
     assert!(error("[limits]\npacket_size_max = 5\n").contains("between 1 KiB and 268435460 bytes"));
+    for bytes in [255, 65_528] {
+        let message = error(&format!("[limits]\ntopic_bytes_max = {bytes}\n"));
+        assert!(message.contains("between 256 and 65527 bytes"), "{message}");
+    }
     assert!(error("[log]\nlevel = \"loud=very\"\n").contains("`log.level`"));
 }
 
