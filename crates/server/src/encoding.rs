@@ -109,3 +109,6 @@ fn packet_id_at(head: &[u8]) -> Option<usize> {
     ]));
     Some(topic_at + 2 + topic)
 }
+
+#[cfg(test)]
+mod tests;
