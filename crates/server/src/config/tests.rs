@@ -148,6 +148,26 @@ fn values_that_do_not_fit_together_name_their_place() {
 }
 
 #[test]
+fn a_unix_socket_is_local_and_alone_has_a_mode() {
+    let unix = "[[listeners]]\naddress = \"unix:/run/statehold.sock\"\n";
+    // No web page reaches it either.
+    let config =
+        check(&format!("{unix}mode = \"0600\"\n[listeners.websocket]\n")).expect("the file is right");
+    assert_eq!(
+        config.listeners[0].address.to_string(),
+        "unix:/run/statehold.sock"
+    );
+    assert_eq!(
+        error(&format!("{unix}mode = \"0999\"\n")),
+        "statehold.toml:3:8: `listeners[0].mode`: `0999` is not a mode; write for example \"0660\""
+    );
+    assert_eq!(
+        error("[[listeners]]\naddress = \"127.0.0.1:1\"\nmode = \"0600\"\n"),
+        "statehold.toml:3:1: `listeners[0].mode`: only a Unix socket has a mode"
+    );
+}
+
+#[test]
 fn the_command_line_goes_before_the_file() {
     let overrides = Overrides {
         listen: vec!["127.0.0.1:0".parse().expect("an address")],
