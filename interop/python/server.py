@@ -27,7 +27,10 @@ def binary():
 
 
 class Server:
-    """Runs until `stop`; `kill` and `start` in between keep the data and the address."""
+    """Runs until `stop`; `kill` and `start` in between keep the data and the address.
+
+    With `[[listeners]]` in the settings it is the first of them that clients use, and has another port after `start`.
+    """
 
     def __init__(self, settings=""):
         self.host, self.port = "127.0.0.1", 0
@@ -36,14 +39,16 @@ class Server:
             self.host, port = FOREIGN.rsplit(":", 1)
             self.port = int(port)
         else:
+            self.listens_as_set = "[[listeners]]" in settings
             self.directory = tempfile.TemporaryDirectory(prefix="statehold-interop-")
             pathlib.Path(self.directory.name, "statehold.toml").write_text(settings, encoding="utf-8")
             self.start()
 
     def start(self):
         self.log = open(os.path.join(self.directory.name, "server.log"), "ab")
+        listen = [] if self.listens_as_set else ["--listen", f"{self.host}:{self.port}"]
         self.process = subprocess.Popen(
-            [binary(), "serve", "--listen", f"{self.host}:{self.port}", "--admin", "127.0.0.1:0",
+            [binary(), "serve", *listen, "--admin", "127.0.0.1:0",
              "--data-dir", os.path.join(self.directory.name, "data"),
              "--config", os.path.join(self.directory.name, "statehold.toml")],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
