@@ -210,6 +210,30 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_whose_owner_has_no_time_to_accept_stays() {
+        check(|path| {
+            let address = SockAddr::unix(path).expect("short enough");
+            let socket = || SystemSocket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+            let busy = socket();
+            busy.bind(&address).expect("bound");
+            busy.listen(0).expect("listens");
+            let mut waiting = Vec::new();
+            let is_full = loop {
+                let client = socket();
+                client.set_nonblocking(true).expect("set");
+                match client.connect(&address) {
+                    Ok(()) => waiting.push(client),
+                    Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
+                }
+            };
+            assert!(is_full, "after {} connections", waiting.len());
+            let error = bind(path).expect_err("in use");
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+            assert!(path.exists());
+        });
+    }
+
+    #[test]
     fn a_file_that_is_no_socket_stays() {
         check(|path| {
             std::fs::write(path, "precious").expect("written");
