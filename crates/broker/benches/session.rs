@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use broker::ids::SessionNumber;
 use broker::limits::Limits;
+use broker::memory::Held;
 use broker::message::{Delivery, Message};
 use broker::now::Now;
 use broker::session::{Outgoing, Session};
@@ -37,6 +38,7 @@ fn delivery(now: Now, qos: QoS) -> Delivery {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        held: Held::default(),
     };
     Delivery {
         message: Arc::new(message),

@@ -222,6 +222,7 @@ impl Node {
         };
         self.timers.cancel(TimerKey::Connection(id));
         self.timers.cancel(TimerKey::Pace(id));
+        self.forget_held_back(id);
         if connection.has_watches {
             self.with_service(now, actions, |service, outputs| {
                 service.connection_ended(now, id.0, outputs);
@@ -298,7 +299,7 @@ impl Node {
         self.wills.step(now, event, &mut due);
         for will::Action::Publish { session, will } in due {
             self.counters.wills_published += 1;
-            let message = Arc::new(Message::from_will(*will, None, now));
+            let message = Arc::new(Message::from_will(*will, None, now).counted(&self.memory.messages));
             self.publish_message(now, message, Keeping::Durable, actions);
             self.write_session(now, session);
         }

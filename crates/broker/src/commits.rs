@@ -30,12 +30,22 @@ pub(crate) enum Committed<W> {
 #[derive(Debug)]
 pub(crate) struct Commits<W> {
     writes: Vec<Write>,
+    /// What `writes` count for.
+    open_bytes: u64,
+    /// Where the value of the latest write is: one that the next write shares counts once.
+    latest_value: Option<(usize, usize)>,
+    /// What all writes count for that are not durable.
+    bytes: u64,
     waiters: Vec<W>,
     /// Writes added since the start, and those that were not needed because an earlier one did the same.
     written: u64,
-    on_the_way: VecDeque<(DiskTicket, Committed<W>)>,
+    /// With what the writes of each count for.
+    on_the_way: VecDeque<(DiskTicket, Committed<W>, u64)>,
     next: u64,
 }
+
+/// The memory of a write without its value, in bytes, with what waits for it.
+const WRITE: u64 = 128;
 
 /// One batch is being synced, one waits for the next sync.
 const RECORD_BATCHES_MAX: usize = 2;
@@ -44,6 +54,9 @@ impl<W> Default for Commits<W> {
     fn default() -> Self {
         Self {
             writes: Vec::new(),
+            open_bytes: 0,
+            latest_value: None,
+            bytes: 0,
             waiters: Vec::new(),
             written: 0,
             on_the_way: VecDeque::new(),
@@ -55,6 +68,9 @@ impl<W> Default for Commits<W> {
 impl<W> Commits<W> {
     /// Adds a write to the open batch.
     pub(crate) fn write(&mut self, write: Write) {
+        let bytes = self.size(&write);
+        self.open_bytes += bytes;
+        self.bytes += bytes;
         self.writes.push(write);
         self.written += 1;
     }
@@ -90,7 +106,7 @@ impl<W> Commits<W> {
             .on_the_way
             .iter_mut()
             .rev()
-            .find_map(|(_, committed)| match committed {
+            .find_map(|(_, committed, _)| match committed {
                 Committed::Records(waiters) => Some(waiters),
                 Committed::Log(_) => None,
             });
@@ -111,33 +127,52 @@ impl<W> Commits<W> {
             return None;
         }
         let is_records =
-            |(_, committed): &&(DiskTicket, Committed<W>)| matches!(committed, Committed::Records(_));
+            |(_, committed, _): &&(DiskTicket, Committed<W>, u64)| matches!(committed, Committed::Records(_));
         if self.on_the_way.iter().filter(is_records).count() >= RECORD_BATCHES_MAX {
             return None;
         }
         let waiters = std::mem::take(&mut self.waiters);
-        let ticket = self.issue(Committed::Records(waiters));
+        self.latest_value = None;
+        let bytes = std::mem::take(&mut self.open_bytes);
+        let ticket = self.issue(Committed::Records(waiters), bytes);
         Some((ticket, std::mem::take(&mut self.writes)))
     }
 
     /// Issues a ticket for writes of the log.
     pub(crate) fn log(&mut self, ticket: cluster::replica::Ticket) -> DiskTicket {
-        self.issue(Committed::Log(ticket))
+        self.issue(Committed::Log(ticket), 0)
     }
 
     /// Takes note that `ticket` and everything before it are durable; call until `None`.
     pub(crate) fn durable(&mut self, ticket: DiskTicket) -> Option<Committed<W>> {
-        let (first, _) = self.on_the_way.front()?;
+        let (first, _, _) = self.on_the_way.front()?;
         if *first > ticket {
             return None;
         }
-        self.on_the_way.pop_front().map(|(_, committed)| committed)
+        let (_, committed, bytes) = self.on_the_way.pop_front()?;
+        self.bytes -= bytes;
+        Some(committed)
     }
 
-    fn issue(&mut self, committed: Committed<W>) -> DiskTicket {
+    /// What the writes count for that are not durable.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn issue(&mut self, committed: Committed<W>, bytes: u64) -> DiskTicket {
         let ticket = DiskTicket(self.next);
         self.next += 1;
-        self.on_the_way.push_back((ticket, committed));
+        self.on_the_way.push_back((ticket, committed, bytes));
         ticket
+    }
+
+    /// What a write counts for: a message to many sessions is one value in all their records.
+    fn size(&mut self, write: &Write) -> u64 {
+        let Write::Put { key, value, .. } = write else {
+            return WRITE;
+        };
+        let place = Some((value.as_ptr().addr(), value.len()));
+        let is_shared = std::mem::replace(&mut self.latest_value, place) == place;
+        WRITE + (key.len() + if is_shared { 0 } else { value.len() }) as u64
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) held_connack: Option<Box<Packet>>,
     /// One and a half times the Keep Alive.
     pub(crate) silence_max: Option<Duration>,
+    /// It published while memory is critical: nothing is read for a moment.
+    pub(crate) is_held_back: bool,
     /// How fast the client publishes, if that is limited.
     pub(crate) pace: Option<Box<Pace>>,
     pub(crate) acks: AckQueue,
@@ -73,6 +75,7 @@ impl Connection {
             last_received: now,
             held_connack: None,
             silence_max: None,
+            is_held_back: false,
             pace: None,
             acks: AckQueue::default(),
             inbound_aliases: None,
@@ -91,7 +94,7 @@ impl Connection {
     /// False while its next packets must wait.
     pub(crate) fn is_reading(&self) -> bool {
         let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
-        !is_paused && !matches!(self.stage, Stage::Accepting(_))
+        !is_paused && !self.is_held_back && !matches!(self.stage, Stage::Accepting(_))
     }
 
     /// True from the CONNACK on.

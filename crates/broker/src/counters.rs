@@ -6,6 +6,7 @@ use protocol::ReasonCode;
 use protocol::packet::{DecodeError, QoS};
 use store::{Quota, Usage};
 
+use crate::memory::{MemoryLevel, MemoryUse};
 use crate::state_store_service::Verb;
 
 /// Everything counted since the node started.
@@ -22,6 +23,12 @@ pub struct Counters {
     pub takeovers: u64,
     /// Pauses of clients that published faster than they may.
     pub paced: u64,
+    /// Messages refused with 0x97 because memory is scarce; those of QoS 0 are in [`Dropped::memory`].
+    pub memory_refused: u64,
+    /// Pauses of publishers while memory is critical.
+    pub held_back: u64,
+    /// How often memory has become scarce.
+    pub memory_scarce: u64,
     /// Wills published.
     pub wills_published: u64,
     /// Connections ended by something that is no packet, by reason.
@@ -67,6 +74,8 @@ pub struct Dropped {
     pub retained_full: u64,
     /// The last session of the shared subscription ended before it was delivered.
     pub no_sharer: u64,
+    /// It would have had to be kept while memory is scarce, and nobody could be told.
+    pub memory: u64,
 }
 
 /// What there is at one moment.
@@ -104,6 +113,12 @@ pub struct Gauges {
     pub store_quota: Quota,
     /// State store requests that wait for their decision.
     pub store_requests_waiting: usize,
+    /// Bytes that the node accounts for.
+    pub memory: MemoryUse,
+    /// The most of them.
+    pub memory_max: u64,
+    /// How scarce memory is.
+    pub memory_level: MemoryLevel,
 }
 
 impl Dropped {
@@ -115,6 +130,7 @@ impl Dropped {
             + self.not_connected
             + self.retained_full
             + self.no_sharer
+            + self.memory
     }
 }
 

@@ -10,6 +10,7 @@ use crate::connection::Stage;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
+use crate::overload::MEMORY_FULL;
 use crate::pacing::Pace;
 use crate::records;
 use crate::report::Report;
@@ -201,6 +202,12 @@ impl Node {
                 why,
             });
         }
+        // Who has a session comes back to take what waits in it.
+        let is_known = !connect.client_id.is_empty() && self.sessions.find(&connect.client_id).is_some();
+        if self.is_memory_full() && !is_known {
+            let (reason, why) = MEMORY_FULL;
+            return Err(Refusal { reason, why });
+        }
         if connect.client_id.is_empty() {
             // [MQTT-3.1.3-8] of version 3.1.1.
             if connect.version == ProtocolVersion::V311 && !connect.clean_start {
@@ -212,9 +219,7 @@ impl Node {
             }
             return Ok(self.assign_client_id());
         }
-        if self.sessions.find(&connect.client_id).is_none()
-            && self.sessions.len() >= self.config.limits.sessions_max as usize
-        {
+        if !is_known && self.sessions.len() >= self.config.limits.sessions_max as usize {
             return Err(Refusal {
                 reason: ReasonCode::QuotaExceeded,
                 why: "the limit of sessions is reached",

@@ -12,6 +12,7 @@ use store::{Change, Effect};
 
 use crate::acks::Acknowledgement;
 use crate::ids::{ConnectionId, SessionKey};
+use crate::memory::Held;
 use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -104,6 +105,7 @@ impl Node {
         let ack = Acknowledgement::PubAck(Ack::new(answer.packet_id, ReasonCode::Success));
         let (connection, sequence) = (answer.connection, answer.ack);
         if let Some(message) = response(now, answer) {
+            let message = message.counted(&self.memory.messages);
             self.publish_message(now, Arc::new(message), Keeping::Memory, actions);
         }
         self.acknowledge(connection, sequence, ack, actions);
@@ -230,5 +232,6 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        held: Held::default(),
     }
 }

@@ -52,6 +52,9 @@ pub struct Limits {
     /// How many bytes of retained messages the node keeps (topic, payload, properties and 256 bytes each). Default 1 GiB.
     /// At the limit: as for their number.
     pub retained_bytes_max: u64,
+    /// How many bytes the node may hold for others, in its own account ([`crate::memory`]). Default: any. Towards the limit:
+    /// see [`crate::memory::MemoryLevel`].
+    pub memory_max: u64,
     /// How many network connections are open at once. Default 100,000. At the limit: CONNACK 0x89, then closed.
     pub connections_max: u32,
     /// How many sessions there are, connected or not. Default 1,000,000. At the limit: CONNACK 0x97 to a client that has no
@@ -109,6 +112,7 @@ impl Default for Limits {
             topic_bytes_max: 65_527,
             retained_messages_max: 1_000_000,
             retained_bytes_max: 1_073_741_824,
+            memory_max: u64::MAX,
             connections_max: 100_000,
             sessions_max: 1_000_000,
             keep_alive_max: Some(Duration::from_secs(3_600)),

@@ -15,6 +15,7 @@ use protocol::{Text, TopicName};
 use smallvec::SmallVec;
 
 use crate::ids::{QueueSequence, SessionKey};
+use crate::memory::{Held, MessageBytes};
 use crate::now::Now;
 
 /// An application message.
@@ -36,6 +37,8 @@ pub struct Message {
     pub expires_at: Option<Instant>,
     /// When this node received it.
     pub received_at: Instant,
+    /// Its place in the node's account of memory.
+    pub held: Held,
 }
 
 /// A message for one receiver.
@@ -72,6 +75,7 @@ impl Message {
             publisher,
             expires_at,
             received_at: now.instant,
+            held: Held::default(),
         }
     }
 
@@ -86,6 +90,7 @@ impl Message {
             publisher: None,
             expires_at: None,
             received_at: now.instant,
+            held: Held::default(),
         }
     }
 
@@ -101,6 +106,7 @@ impl Message {
             publisher,
             expires_at,
             received_at: now.instant,
+            held: Held::default(),
         }
     }
 
@@ -128,6 +134,13 @@ impl Message {
     /// What it counts for where bytes are limited: everything of variable length, and a fixed amount for the rest.
     pub fn size(&self) -> usize {
         size(self.topic.as_str(), &self.payload, &self.properties)
+    }
+
+    /// The same message, counted as long as anybody has it.
+    #[must_use]
+    pub fn counted(mut self, messages: &MessageBytes) -> Self {
+        self.held = messages.hold(self.size() as u64);
+        self
     }
 
     /// The same message in memory of its own. A received message shares the receive buffer's memory and keeps all of

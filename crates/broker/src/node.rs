@@ -21,6 +21,7 @@ use crate::counters::{Counters, Gauges};
 use crate::delivery::{OutgoingPublish, StoredValue};
 use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
+use crate::memory::Memory;
 use crate::now::Now;
 use crate::report::Report;
 use crate::retained::Retained;
@@ -80,6 +81,11 @@ pub enum Event {
         index: Index,
         /// And its term.
         term: Term,
+    },
+    /// So many bytes wait to be written to all connections together. Told when it has changed noticeably.
+    Waiting {
+        /// Bytes.
+        bytes: u64,
     },
     /// Everything that had arrived was given to the node: time to send out what was collected.
     Flush,
@@ -179,6 +185,8 @@ pub(crate) enum TimerKey {
     Connection(ConnectionId),
     /// The end of a pause of a client that published too fast.
     Pace(ConnectionId),
+    /// The end of a pause of a publisher while memory is critical.
+    HeldBack(ConnectionId),
     /// The session's expiry after its connection ended.
     Session(SessionKey),
 }
@@ -197,9 +205,10 @@ pub struct Node {
     pub(crate) commits: Commits<Waiter>,
     pub(crate) service: StateStoreService,
     pub(crate) outputs: Vec<Output>,
-    pub(crate) routes: crate::publishing::RouteScratch,
+    pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
     pub(crate) counters: Counters,
+    pub(crate) memory: Memory,
     pub(crate) sys_topics: SysTopics,
     /// What was written before the present step.
     pub(crate) step_began: WriteMark,
@@ -223,10 +232,12 @@ impl Node {
                 });
             }
             Event::SnapshotFailed => self.service.snapshot_failed(),
+            Event::Waiting { bytes } => self.memory.outbound = bytes,
             Event::Flush => self.flush(now, actions),
             Event::Stop => self.stop(now, actions),
             Event::Timeout => self.timeout(now, actions),
         }
+        self.watch_memory(now, actions);
     }
 
     /// When the node must be stepped with [`Event::Timeout`] next.
@@ -279,6 +290,9 @@ impl Node {
             store: usage,
             store_quota: self.service.store().quota(),
             store_requests_waiting: self.service.pending_len(),
+            memory: self.memory_use(),
+            memory_max: self.config.limits.memory_max,
+            memory_level: self.memory.level,
         }
     }
 
@@ -399,6 +413,7 @@ impl Node {
             match timer {
                 TimerKey::Connection(id) => self.connection_timer(now, id, actions),
                 TimerKey::Pace(id) => self.end_pause(now, id, actions),
+                TimerKey::HeldBack(id) => self.end_holding_back(now, id, actions),
                 TimerKey::Session(key) => self.session_expired(now, key, actions),
             }
         }

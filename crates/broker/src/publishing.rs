@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS, SubscriptionId};
+use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS};
 use protocol::state_store::{INVOKE_TOPIC, is_reserved};
-use protocol::topic::SubscriptionFilter;
 use protocol::{ReasonCode, TopicName};
-use smallvec::SmallVec;
 
 use crate::acks::Acknowledgement;
 use crate::ids::{ConnectionId, SessionKey};
-use crate::message::{Delivery, Message};
+use crate::memory::MemoryLevel;
+use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::overload::MEMORY_SCARCE;
 use crate::records;
 use crate::report::Report;
+use crate::routing::RouteScratch;
 use crate::waiting::Waiter;
 
 /// Whether persistent sessions keep a message over a restart.
@@ -25,39 +26,6 @@ pub(crate) enum Keeping {
     /// In memory. Replies of the state store: whoever misses one sends its request again. What the server says of itself.
     /// Retained or queued, it is gone after a restart.
     Memory,
-}
-
-/// One session that a message is for: over all its own subscriptions that match, or for one share that chose it.
-#[derive(Debug)]
-pub(crate) struct Route {
-    pub(crate) session: SessionKey,
-    pub(crate) qos: QoS,
-    pub(crate) retain: bool,
-    pub(crate) subscription_ids: SmallVec<[SubscriptionId; 1]>,
-    pub(crate) share: Option<Arc<SubscriptionFilter>>,
-}
-
-impl Route {
-    /// What the session gets.
-    pub(crate) fn delivery(self, message: &Arc<Message>, is_volatile: bool) -> Delivery {
-        Delivery {
-            message: Arc::clone(message),
-            qos: self.qos,
-            retain: self.retain,
-            subscription_ids: self.subscription_ids,
-            share: self.share,
-            durable: None,
-            is_volatile,
-            dup: false,
-        }
-    }
-}
-
-/// Memory that every publish uses again.
-#[derive(Debug, Default)]
-pub(crate) struct RouteScratch {
-    pub(crate) routes: Vec<Route>,
-    mark: u64,
 }
 
 impl Node {
@@ -83,6 +51,7 @@ impl Node {
         if topic.as_str() == INVOKE_TOPIC {
             return self.received_invoke(now, id, key, publish, actions);
         }
+        self.hold_back(now, id, key, &publish);
         if let Some((reason, why)) = self.refusal_of(&topic) {
             return self.refuse_publish(now, id, key, &publish, reason, why, actions);
         }
@@ -95,17 +64,48 @@ impl Node {
             return;
         }
         let (qos, packet_id) = (publish.qos, publish.packet_id);
-        let message = Message::from_publish(publish, topic, Some(key), now);
-        let reason = self.publish_message(now, Arc::new(message), Keeping::Durable, actions);
+        let message = Message::from_publish(publish, topic, Some(key), now).counted(&self.memory.messages);
+        let mut scratch = self.route(&message);
+        if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
+            let Some(packet_id) = packet_id else {
+                self.drop_waiting(&mut scratch);
+                self.publish_to(now, Arc::new(message), scratch, Keeping::Durable, actions);
+                return;
+            };
+            scratch.routes.clear();
+            self.routes = scratch;
+            self.counters.memory_refused += 1;
+            let ack = self.refusing_ack(id, packet_id, ReasonCode::QuotaExceeded, MEMORY_SCARCE);
+            return self.confirm(now, id, qos, ack, actions);
+        }
+        if qos == QoS::ExactlyOnce {
+            self.note_received(key, packet_id);
+        }
+        let reason = self.publish_to(now, Arc::new(message), scratch, Keeping::Durable, actions);
         let Some(packet_id) = packet_id else { return };
         self.confirm(now, id, qos, Ack::new(packet_id, reason), actions);
     }
 
-    /// Routes a message and keeps it as its topic's retained message if it asks for that.
+    /// Routes a message of the server's own, and keeps it as its topic's retained message if it asks for that.
     pub(crate) fn publish_message(
         &mut self,
         now: Now,
         message: Arc<Message>,
+        keeping: Keeping,
+        actions: &mut Vec<Action>,
+    ) {
+        let mut scratch = self.route(&message);
+        if self.is_memory_full() {
+            self.drop_waiting(&mut scratch);
+        }
+        self.publish_to(now, message, scratch, keeping, actions);
+    }
+
+    fn publish_to(
+        &mut self,
+        now: Now,
+        message: Arc<Message>,
+        mut scratch: RouteScratch,
         keeping: Keeping,
         actions: &mut Vec<Action>,
     ) -> ReasonCode {
@@ -114,9 +114,6 @@ impl Node {
         } else {
             ReasonCode::Success
         };
-        let mut scratch = std::mem::take(&mut self.routes);
-        self.find_routes(&message, &mut scratch);
-        self.find_sharers(&message, &mut scratch);
         let message = if self.is_kept_by_any(&scratch) {
             Arc::new(message.detached())
         } else {
@@ -297,7 +294,7 @@ impl Node {
         was_taken || self.retained.check_room(topic.as_str(), size).is_ok()
     }
 
-    /// QoS 2: notes the packet id; one that is known already was routed already. [MQTT-4.3.3-10]
+    /// QoS 2: one whose packet id is known was routed already. [MQTT-4.3.3-10]
     fn is_received_again(
         &mut self,
         now: Now,
@@ -306,32 +303,37 @@ impl Node {
         publish: &Publish,
         actions: &mut Vec<Action>,
     ) -> bool {
-        let (Some(packet_id), Some(entry)) = (publish.packet_id, self.sessions.get_mut(key)) else {
+        let (Some(packet_id), Some(entry)) = (publish.packet_id, self.sessions.get(key)) else {
             return false;
         };
-        if !entry.session.received.insert(packet_id) {
-            // What the first one wrote may still be on its way to the disk.
-            let Some(connection) = self.connections.get_mut(id) else {
-                return true;
-            };
-            let sequence = connection.acks.open(false);
-            let acknowledgement = Acknowledgement::PubRec(Ack::new(packet_id, ReasonCode::Success));
-            self.after_commit(
-                now,
-                Waiter::Ack {
-                    connection: id,
-                    sequence,
-                    acknowledgement,
-                },
-                actions,
-            );
-            return true;
+        if !entry.session.received.contains(packet_id) {
+            return false;
         }
+        // What the first one wrote may still be on its way to the disk.
+        let Some(connection) = self.connections.get_mut(id) else {
+            return true;
+        };
+        let sequence = connection.acks.open(false);
+        let acknowledgement = Acknowledgement::PubRec(Ack::new(packet_id, ReasonCode::Success));
+        let waiter = Waiter::Ack {
+            connection: id,
+            sequence,
+            acknowledgement,
+        };
+        self.after_commit(now, waiter, actions);
+        true
+    }
+
+    /// QoS 2: the message is taken; its packet id is known from now on.
+    fn note_received(&mut self, key: SessionKey, packet_id: Option<PacketId>) {
+        let (Some(packet_id), Some(entry)) = (packet_id, self.sessions.get_mut(key)) else {
+            return;
+        };
+        entry.session.received.insert(packet_id);
         if entry.session.is_durable() {
             self.commits
                 .write(records::received::put(entry.session.number, packet_id));
         }
-        false
     }
 
     /// [MQTT-3.3.1-5] [MQTT-3.3.1-6]
@@ -342,6 +344,10 @@ impl Node {
                 // It may have been cleared a moment ago by somebody who is not answered yet.
                 None => self.commits.rely_on_earlier(),
             }
+            return ReasonCode::Success;
+        }
+        if self.lacks_memory_to_retain(message) {
+            self.counters.dropped.memory += 1;
             return ReasonCode::Success;
         }
         let message = Arc::new(message.detached());
@@ -364,53 +370,6 @@ impl Node {
         while let Some(message) = self.retained.pop_expired(now) {
             self.commits.write(records::retained::remove(&message.topic));
         }
-    }
-
-    /// Collects the sessions with a matching subscription, each once.
-    ///
-    /// Overlapping subscriptions give one delivery with the highest QoS and all subscription identifiers.
-    /// [MQTT-3.3.4-2] [MQTT-3.3.4-3]
-    fn find_routes(&mut self, message: &Message, scratch: &mut RouteScratch) {
-        scratch.mark += 1;
-        let mark = scratch.mark;
-        let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
-        subscriptions.matches(message.topic.as_str(), &mut |session, subscription| {
-            // [MQTT-3.8.3-3]
-            if subscription.options.no_local && message.publisher == Some(session) {
-                return;
-            }
-            let Some(entry) = sessions.get_mut(session) else {
-                return;
-            };
-            if entry.route_mark != mark {
-                entry.route_mark = mark;
-                entry.route_place = u32::try_from(scratch.routes.len()).expect("fewer than 2^32 sessions");
-                let route = Route {
-                    session,
-                    qos: QoS::AtMostOnce,
-                    retain: false,
-                    subscription_ids: SmallVec::new(),
-                    share: None,
-                };
-                scratch.routes.push(route);
-            }
-            let route = &mut scratch.routes[entry.route_place as usize];
-            route.qos = route.qos.max(subscription.options.qos.min(message.qos));
-            route.retain |= subscription.options.retain_as_published && message.retain;
-            route.subscription_ids.extend(subscription.id);
-        });
-    }
-
-    /// Whether the message stays here longer than this step, and must not keep a receive buffer alive.
-    fn is_kept_by_any(&self, scratch: &RouteScratch) -> bool {
-        scratch.routes.iter().any(|route| {
-            let Some(entry) = self.sessions.get(route.session) else {
-                return false;
-            };
-            let connection = entry.connection.and_then(|id| self.connections.get(id));
-            let is_sent_at_once = connection.is_some_and(|connection| !connection.is_congested);
-            route.qos != QoS::AtMostOnce && (!is_sent_at_once || entry.session.queue_len() > 0)
-        })
     }
 }
 

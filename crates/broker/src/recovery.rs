@@ -19,13 +19,14 @@ use crate::commits::Commits;
 use crate::connection::Connections;
 use crate::counters::Counters;
 use crate::ids::{SessionKey, SessionNumber};
+use crate::memory::Memory;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::now::Now;
-use crate::publishing::RouteScratch;
 use crate::records::queue::QueueRecord;
 use crate::records::session::Presence;
 use crate::records::{self, RecordError};
 use crate::retained::Retained;
+use crate::routing::RouteScratch;
 use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry, Sessions, Totals};
 use crate::state_store_service::{StateStoreConfig, StateStoreService};
@@ -57,6 +58,7 @@ pub struct Recovery {
     subscriptions: Subscriptions,
     shares: Shares,
     retained: Retained,
+    memory: Memory,
     /// Ended while nobody ran, or left over: to be removed.
     leftovers: Vec<Write>,
     discarded: Vec<SessionKey>,
@@ -82,6 +84,7 @@ impl Recovery {
             subscriptions: Subscriptions::new(config.seed),
             shares: Shares::new(config.seed),
             retained: Retained::new(&config.limits),
+            memory: Memory::default(),
             config,
             leftovers: Vec::new(),
             discarded: Vec::new(),
@@ -125,6 +128,7 @@ impl Recovery {
             routes: RouteScratch::default(),
             stored: None,
             counters: Counters::default(),
+            memory: self.memory,
             sys_topics: SysTopics::new(now.instant, self.config.sys_interval),
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
@@ -205,6 +209,8 @@ impl Recovery {
             // One copy of the filter for all deliveries.
             let share = delivery.share.take();
             delivery.share = share.map(|share| self.shares.filter(&share).unwrap_or(share));
+            let message = Arc::get_mut(&mut delivery.message).expect("a decoded message is nobody else's");
+            message.held = self.memory.messages.hold(message.size() as u64);
         }
         match self
             .by_number
@@ -235,7 +241,8 @@ impl Recovery {
     fn retained(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
         let message = records::retained::decode(key, value, self.now)?;
         // A limit that was lowered since does not delete anything: what is there stays until it is replaced.
-        self.retained.restore(Arc::new(message));
+        self.retained
+            .restore(Arc::new(message.counted(&self.memory.messages)));
         Ok(())
     }
 }

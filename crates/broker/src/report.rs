@@ -3,6 +3,7 @@
 use protocol::{ReasonCode, Text};
 
 use crate::ids::ConnectionId;
+use crate::memory::MemoryLevel;
 
 /// Something that an operator may want to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,17 @@ pub enum Report {
         reason: ReasonCode,
         /// Why.
         why: &'static str,
+    },
+    /// Memory has become more or less scarce.
+    MemoryLevel {
+        /// How scarce it was.
+        before: MemoryLevel,
+        /// How scarce it is.
+        level: MemoryLevel,
+        /// Bytes that the node accounts for.
+        used: u64,
+        /// [`crate::limits::Limits::memory_max`]
+        memory_max: u64,
     },
     /// A state store request had a timestamp too far ahead.
     ClockAhead {

@@ -102,6 +102,15 @@ impl Retained {
         Ok(())
     }
 
+    /// Whether keeping `message` would need more bytes than what there is for its topic.
+    pub fn would_grow(&self, message: &Message) -> bool {
+        if !message.retain || message.payload.is_empty() {
+            return false;
+        }
+        let replaced = self.messages.get(&Key::of(message.topic.as_str()));
+        replaced.is_none_or(|replaced| replaced.size() < message.size())
+    }
+
     /// Removes the retained message of a topic. [MQTT-3.3.1-6]
     pub fn remove(&mut self, topic: &TopicName) -> Option<Arc<Message>> {
         self.take(&Key::of(topic.as_str()))

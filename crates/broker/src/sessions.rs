@@ -11,6 +11,7 @@ use slab::Slab;
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::session::Session;
 use crate::subscriptions::Standing;
+use crate::will;
 
 /// A session and what of it belongs to the node.
 #[derive(Debug)]
@@ -162,6 +163,8 @@ pub(crate) struct Totals {
     pub(crate) queued_messages: usize,
     pub(crate) queued_bytes: u64,
     pub(crate) inflight: usize,
+    pub(crate) filter_bytes: u64,
+    pub(crate) will_bytes: u64,
 }
 
 impl Totals {
@@ -171,6 +174,8 @@ impl Totals {
             queued_messages: entry.session.queue_len(),
             queued_bytes: entry.session.queue_bytes(),
             inflight: entry.session.inflight_len(),
+            filter_bytes: entry.session.filters.bytes(),
+            will_bytes: entry.will.as_deref().map_or(0, will::size),
         }
     }
 
@@ -180,5 +185,7 @@ impl Totals {
         self.queued_messages = self.queued_messages - before.queued_messages + now.queued_messages;
         self.queued_bytes = self.queued_bytes - before.queued_bytes + now.queued_bytes;
         self.inflight = self.inflight - before.inflight + now.inflight;
+        self.filter_bytes = self.filter_bytes - before.filter_bytes + now.filter_bytes;
+        self.will_bytes = self.will_bytes - before.will_bytes + now.will_bytes;
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct StateStoreService {
     proposing: bool,
     expiring: bool,
     snapshotting: bool,
+    /// Nothing that needs more memory is taken.
+    is_memory_full: bool,
     applied: Option<(Index, Term)>,
     replica_actions: Vec<replica::Action>,
     effects: Vec<Effect>,
@@ -94,6 +96,9 @@ pub const GROUP: GroupId = GroupId(0);
 
 /// Keys one command deletes because their time is over; the next ones follow in the next command.
 const EXPIRED_KEYS_MAX: usize = 1024;
+
+/// The memory of a request that waits, in bytes: the struct, its response topic and correlation data.
+const PENDING_BYTES: usize = 512;
 
 impl StateStoreService {
     /// Takes over a recovered store and its replica; `started` is what the replica wanted done at its start.
@@ -117,6 +122,7 @@ impl StateStoreService {
             proposing: false,
             expiring: false,
             snapshotting: false,
+            is_memory_full: false,
             applied: None,
             replica_actions: started,
             effects: Vec::new(),
@@ -136,12 +142,22 @@ impl StateStoreService {
         }
         match asked {
             Asked::Read => self.reads.push(pending),
+            // Before it is proposed, so that replicas need not agree about memory.
+            Asked::Write(action) if self.is_memory_full && self.would_grow(now, &action) => {
+                let reply = Reply::Error(ErrorText::QuotaExceeded);
+                outputs.push(Output::Answer(pending.answer(now, &reply, None)));
+            }
             Asked::Write(action) => {
                 self.entry_needs_disk |= pending.needs_disk;
                 let request = self.pending.push(pending);
                 self.append(now, request, action, outputs);
             }
         }
+    }
+
+    /// From now on nothing is taken that needs more memory, or it is again.
+    pub(crate) fn note_memory(&mut self, is_full: bool) {
+        self.is_memory_full = is_full;
     }
 
     /// Forgets what a connection watched.
@@ -243,6 +259,21 @@ impl StateStoreService {
     /// How many requests wait for their decision.
     pub(crate) fn pending_len(&self) -> usize {
         self.pending.len()
+    }
+
+    /// What the requests that wait count for.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let entry = self.entry.as_ref().map_or(0, EntryBuilder::len_bytes);
+        (entry + (self.pending.len() + self.reads.len()) * PENDING_BYTES) as u64
+    }
+
+    /// Whether a command would add to the store's bytes.
+    fn would_grow(&self, now: Now, action: &CommandAction) -> bool {
+        let CommandAction::Set { key, value, .. } = action else {
+            return false;
+        };
+        let found = self.store.get(key, now.wall);
+        found.is_none_or(|found| found.value.len() < value.len())
     }
 
     fn append_own(&mut self, now: Now, action: CommandAction, outputs: &mut Vec<Output>) {

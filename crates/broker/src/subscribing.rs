@@ -66,12 +66,13 @@ impl Node {
         if !self.config.limits.allow_topic(&line.filter) {
             return ReasonCode::TopicFilterInvalid;
         }
+        let is_memory_full = self.is_memory_full();
         let Some(entry) = self.sessions.get_mut(key) else {
             return ReasonCode::UnspecifiedError;
         };
         let is_full =
             entry.session.filters.len() >= self.config.limits.subscriptions_per_session_max as usize;
-        if is_full && entry.session.filters.get(&filter).is_none() {
+        if (is_full || is_memory_full) && entry.session.filters.get(&filter).is_none() {
             return ReasonCode::QuotaExceeded;
         }
         let subscription = Subscription {

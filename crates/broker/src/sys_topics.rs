@@ -53,7 +53,7 @@ impl Node {
             let payload = Bytes::from(value);
             let known = self.retained.get(topic.as_str(), now);
             if known.is_none_or(|known| known.payload != payload) {
-                let message = Message::of_server(topic, payload, now);
+                let message = Message::of_server(topic, payload, now).counted(&self.memory.messages);
                 self.publish_message(now, Arc::new(message), Keeping::Memory, actions);
             }
         }
@@ -95,6 +95,7 @@ impl Node {
                 "publish/bytes/sent",
                 text(&counters.bytes_out.iter().sum::<u64>()),
             ),
+            ("memory/level", text(&self.memory.level.name())),
             ("state store/keys", text(&usage.keys)),
             ("state store/bytes", text(&usage.bytes)),
             (

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use protocol::packet::Will;
 
 use crate::ids::SessionKey;
+use crate::message;
 use crate::now::Now;
 use crate::timers::Timers;
 
@@ -56,6 +57,7 @@ pub enum Action {
 pub struct PendingWills {
     wills: BTreeMap<SessionKey, Box<Will>>,
     due: Timers<SessionKey>,
+    bytes: u64,
 }
 
 impl PendingWills {
@@ -64,7 +66,7 @@ impl PendingWills {
         match event {
             // A connection to the same session before the delay has passed: the will is not sent. [MQTT-3.1.3-9]
             Event::Connected { session } => {
-                self.wills.remove(&session);
+                self.take(session);
                 self.due.cancel(session);
             }
             Event::ConnectionLost {
@@ -77,6 +79,7 @@ impl PendingWills {
                     actions.push(Action::Publish { session, will });
                     return;
                 }
+                self.bytes += size(&will);
                 let replaced = self.wills.insert(session, will);
                 assert!(replaced.is_none(), "session lost its connection twice");
                 self.due.schedule(session, now.after(delay));
@@ -109,16 +112,32 @@ impl PendingWills {
         self.wills.len()
     }
 
+    /// What they count for where bytes are limited.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// True if none waits.
     pub fn is_empty(&self) -> bool {
         self.wills.is_empty()
     }
 
     fn publish(&mut self, session: SessionKey, actions: &mut Vec<Action>) {
-        if let Some(will) = self.wills.remove(&session) {
+        if let Some(will) = self.take(session) {
             actions.push(Action::Publish { session, will });
         }
     }
+
+    fn take(&mut self, session: SessionKey) -> Option<Box<Will>> {
+        let will = self.wills.remove(&session)?;
+        self.bytes -= size(&will);
+        Some(will)
+    }
+}
+
+/// What a will counts for where bytes are limited: as much as its message.
+pub(crate) fn size(will: &Will) -> u64 {
+    message::size(will.topic.as_str(), &will.payload, &will.properties) as u64
 }
 
 #[cfg(test)]

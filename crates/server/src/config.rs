@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
 pub use self::file::{ConfigError, Problem};
-pub use self::limits::Limits;
+pub use self::limits::{Limits, MemoryMax};
 pub use self::listeners::{Certificate, Listener, Tls, TlsVersion, WebSocket};
 
 /// Settings of a Statehold server.

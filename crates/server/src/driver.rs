@@ -45,6 +45,9 @@ pub(crate) struct Driver {
     /// When the present turn's first event came: all its events are of the same moment.
     turn_began: Cell<Option<Now>>,
     turn_ends: Notify,
+    /// Bytes that wait to be written to all sockets, and how many the node was told of.
+    waiting: Cell<usize>,
+    waiting_told: Cell<usize>,
 }
 
 /// What the driver must know of the configuration.
@@ -85,6 +88,8 @@ impl Driver {
             clock: Clock::new(),
             turn_began: Cell::default(),
             turn_ends: Notify::new(),
+            waiting: Cell::default(),
+            waiting_told: Cell::default(),
         }
     }
 
@@ -130,16 +135,21 @@ impl Driver {
 
     /// Waits for something to happen, and ends one turn.
     pub(crate) async fn turn(self: &Rc<Self>, inputs: &mut Inputs) -> Result<(), Fault> {
+        let deadline = self.deadline();
         tokio::select! {
             biased;
             Some(event) = inputs.disk.recv() => self.disk_event(event)?,
             () = self.turn_ends.notified() => {}
             Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
             Some(request) = inputs.admin.recv() => self.admin_request(request),
-            () = until(self.deadline()) => self.step_quietly(Event::Timeout),
+            () = until(deadline) => {}
         }
         while let Ok(event) = inputs.disk.try_recv() {
             self.disk_event(event)?;
+        }
+        // While there is always something else to do, time passes all the same.
+        if deadline.is_some_and(|deadline| deadline <= self.now().instant) {
+            self.step_quietly(Event::Timeout);
         }
         self.end_turn();
         self.turn_began.set(None);
@@ -149,6 +159,7 @@ impl Driver {
     /// Sends out what the turn has collected.
     pub(crate) fn end_turn(self: &Rc<Self>) {
         self.encoder.borrow_mut().forget();
+        self.tell_waiting();
         self.step_quietly(Event::Flush);
         loop {
             let mut dirty = self.dirty.take();
@@ -177,7 +188,9 @@ impl Driver {
     pub(crate) fn write(&self, socket: &Socket) -> Written {
         let waited = socket.waiting();
         let written = socket.write(&mut self.spare.borrow_mut());
-        self.observed.borrow_mut().bytes_sent += (waited - socket.waiting()) as u64;
+        let waiting = socket.waiting();
+        self.observed.borrow_mut().bytes_sent += (waited - waiting) as u64;
+        self.count_waiting(socket, waiting);
         if written == Written::All && socket.reports_drained.replace(false) {
             self.step(Event::Drained {
                 connection: socket.id,
@@ -223,6 +236,7 @@ impl Driver {
     }
 
     pub(crate) fn remove(&self, socket: &Socket) {
+        self.count_waiting(socket, 0);
         self.sockets.borrow_mut().remove(socket.id);
     }
 
@@ -235,6 +249,23 @@ impl Driver {
     pub(crate) fn stop(self) {
         self.snapshots.stop();
         self.disk.stop();
+    }
+
+    /// Keeps the sum over all sockets up to date.
+    fn count_waiting(&self, socket: &Socket, bytes: usize) {
+        let before = socket.counted.replace(bytes);
+        self.waiting.set(self.waiting.get() - before + bytes);
+    }
+
+    /// The node accounts for what waits here, too.
+    fn tell_waiting(&self) {
+        let waiting = self.waiting.get();
+        if waiting.abs_diff(self.waiting_told.get()) >= WAITING_STEP {
+            self.waiting_told.set(waiting);
+            self.step_quietly(Event::Waiting {
+                bytes: waiting as u64,
+            });
+        }
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -379,6 +410,9 @@ impl Driver {
 
 /// Connections over the limit that are told so by CONNACK at once; further ones are closed without a word.
 const REFUSED_AT_ONCE_MAX: usize = 256;
+
+/// The node is told how much waits to be written when it has changed by so many bytes.
+const WAITING_STEP: usize = 64 * 1024;
 
 async fn until(deadline: Option<Instant>) {
     match deadline {

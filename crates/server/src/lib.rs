@@ -14,6 +14,7 @@ mod handshake;
 mod handshake_thread;
 mod listener;
 pub mod logging;
+mod machine_memory;
 pub mod metrics;
 mod observed;
 mod out_buffer;

@@ -28,6 +28,8 @@ pub struct Figures {
     pub state_store: StateStoreFigures,
     /// The replicated log and the disk under it.
     pub log: LogFigures,
+    /// The account of memory.
+    pub memory: Memory,
     /// Since when the process runs, in seconds since the Unix epoch.
     pub started_seconds: f64,
 }
@@ -160,6 +162,23 @@ pub struct LogFigures {
     pub snapshots_failed: u64,
     /// Seconds since the last snapshot was finished, if there was one since the start.
     pub snapshot_age_seconds: Option<u64>,
+}
+
+/// The account of memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes, by what they are for.
+    pub bytes: Counts,
+    /// `limits.memory_max`
+    pub bytes_max: u64,
+    /// 0 normal, 1 scarce, 2 critical, 3 full.
+    pub level: u64,
+    /// How often it became scarce.
+    pub scarce: u64,
+    /// Messages that were refused with 0x97.
+    pub refused: u64,
+    /// Pauses of publishers.
+    pub held_back: u64,
 }
 
 impl Figures {

@@ -63,6 +63,7 @@ impl Observed {
         messages(&mut figures, node);
         self.state_store(&mut figures, node);
         self.log(&mut figures, node);
+        memory(&mut figures, node);
         figures
     }
 
@@ -168,11 +169,30 @@ fn messages(figures: &mut Figures, node: &Node) {
         ("not_connected", dropped.not_connected),
         ("retained_full", dropped.retained_full),
         ("no_sharer", dropped.no_sharer),
+        ("memory", dropped.memory),
     ]);
     figures.messages.retained = gauges.retained_messages as u64;
     figures.messages.retained_bytes = gauges.retained_bytes;
     figures.messages.shared_moved = counters.shared_moved;
     figures.messages.wills = counters.wills_published;
+}
+
+fn memory(figures: &mut Figures, node: &Node) {
+    let (counters, gauges) = (node.counters(), node.gauges());
+    let memory = &mut figures.memory;
+    memory.bytes = Counts::from([
+        ("messages", gauges.memory.messages),
+        ("retained", gauges.memory.retained),
+        ("store", gauges.memory.store),
+        ("writes", gauges.memory.writes),
+        ("outbound", gauges.memory.outbound),
+        ("clients", gauges.memory.clients),
+    ]);
+    memory.bytes_max = gauges.memory_max;
+    memory.level = gauges.memory_level as u64;
+    memory.scarce = counters.memory_scarce;
+    memory.refused = counters.memory_refused;
+    memory.held_back = counters.held_back;
 }
 
 fn name(verb: Verb) -> &'static str {

@@ -45,6 +45,24 @@ pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<Clie
         } => {
             tracing::info!(%client_id, peer = address(connection), %reason, %why, "refused a PUBLISH");
         }
+        Report::MemoryLevel {
+            before,
+            level,
+            used,
+            memory_max,
+        } => {
+            let level_name = level.name();
+            if level > before {
+                tracing::warn!(level = level_name, used, memory_max, "memory has become scarcer");
+            } else {
+                tracing::info!(
+                    level = level_name,
+                    used,
+                    memory_max,
+                    "memory has become less scarce"
+                );
+            }
+        }
         Report::ClockAhead {
             connection,
             client_id,

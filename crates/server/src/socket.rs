@@ -36,6 +36,8 @@ pub(crate) struct Socket {
     pub(crate) speaks: Cell<(ProtocolVersion, u32)>,
     /// The node wants to hear when everything was taken.
     pub(crate) reports_drained: Cell<bool>,
+    /// What of its waiting bytes the driver's sum has.
+    pub(crate) counted: Cell<usize>,
     /// It is in the driver's list of sockets to write to.
     pub(crate) is_dirty: Cell<bool>,
     /// The task waits until the socket takes more.
@@ -81,6 +83,7 @@ impl Socket {
             out: RefCell::default(),
             speaks: Cell::new((ProtocolVersion::V5, u32::MAX)),
             reports_drained: Cell::new(false),
+            counted: Cell::default(),
             is_dirty: Cell::new(false),
             is_blocked: Cell::new(false),
             is_closing: Cell::new(false),

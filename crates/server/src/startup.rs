@@ -10,6 +10,7 @@ use store::{Quota, ScanLimits, Store};
 use crate::clock;
 use crate::config::{self, Config};
 use crate::error::RunError;
+use crate::machine_memory;
 
 /// A node, its engine, and what the node wants done first.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
 
     let store = recover_store(config, identity, &engine, &snapshots, random.next())?;
     let node_config = NodeConfig {
-        limits: config.limits.for_broker(),
+        limits: config.limits.for_broker(machine_memory::bytes()),
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
         seed: random.next(),
@@ -65,6 +66,8 @@ pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
         incarnation = identity.incarnation.0,
         keys = gauges.store.keys,
         sessions = gauges.sessions,
+        memory = gauges.memory.total(),
+        memory_max = gauges.memory_max,
         took_ms,
         "recovered"
     );

@@ -51,6 +51,8 @@ pub struct Machine {
     origin: Instant,
     now: Now,
     connections: BTreeMap<ConnectionId, Wire>,
+    /// Those that the node reads from again.
+    resumed: VecDeque<ConnectionId>,
     generation: u32,
     /// What operators were told.
     pub reports: Vec<Report>,
@@ -64,6 +66,8 @@ struct Wire {
     bytes: BytesMut,
     decoder: Decoder,
     is_closed: bool,
+    /// What the client sent while nothing was read.
+    unread: VecDeque<Packet>,
 }
 
 impl MachineConfig {
@@ -115,6 +119,7 @@ impl Machine {
             origin,
             now,
             connections: BTreeMap::new(),
+            resumed: VecDeque::new(),
             generation: identity.incarnation.0 << 16,
             reports: Vec::new(),
         };
@@ -165,6 +170,7 @@ impl Machine {
             bytes: BytesMut::new(),
             decoder: Decoder::for_client(u32::MAX),
             is_closed: false,
+            unread: VecDeque::new(),
         };
         self.connections.insert(id, wire);
         self.step(Event::Opened {
@@ -176,8 +182,9 @@ impl Machine {
 
     /// The client sends a packet.
     pub fn receive(&mut self, connection: ConnectionId, packet: Packet) {
-        if self.is_open(connection) {
-            self.step(Event::Received { connection, packet });
+        if let Some(wire) = self.connections.get_mut(&connection) {
+            wire.unread.push_back(packet);
+            self.read(connection);
         }
     }
 
@@ -289,6 +296,20 @@ impl Machine {
         let mut actions = Vec::new();
         self.node.step(self.now, event, &mut actions);
         self.carry_out(actions);
+        while let Some(connection) = self.resumed.pop_front() {
+            self.read(connection);
+        }
+    }
+
+    /// Gives the node what the client has sent, as long as it reads.
+    fn read(&mut self, connection: ConnectionId) {
+        while self.is_open(connection) && self.node.is_reading(connection) {
+            let wire = self.connections.get_mut(&connection);
+            let Some(packet) = wire.and_then(|wire| wire.unread.pop_front()) else {
+                return;
+            };
+            self.step(Event::Received { connection, packet });
+        }
     }
 
     fn carry_out(&mut self, actions: Vec<Action>) {
@@ -318,7 +339,8 @@ impl Machine {
                 Action::Persist { ticket, writes, .. } => self.writing.push_back((ticket, writes)),
                 Action::Snapshot { index, term, image } => self.snapshotting = Some((index, term, image)),
                 Action::Report(report) => self.reports.push(report),
-                Action::Resume { .. } | Action::Decided { .. } => {}
+                Action::Resume { connection } => self.resumed.push_back(connection),
+                Action::Decided { .. } => {}
             }
         }
     }

@@ -56,6 +56,8 @@ pub struct Summary {
     pub losses: u64,
     /// Snapshots taken.
     pub snapshots: u64,
+    /// Messages that were refused because memory was scarce.
+    pub refused: u64,
 }
 
 impl Summary {
@@ -69,6 +71,7 @@ impl Summary {
             crashes: self.crashes + other.crashes,
             losses: self.losses + other.losses,
             snapshots: self.snapshots + other.snapshots,
+            refused: self.refused + other.refused,
         }
     }
 }
@@ -88,6 +91,8 @@ struct World {
     summary: Summary,
     /// The disk writes nothing any more, and the power fails in so many steps.
     stalled: Option<u64>,
+    /// Memory is short in this run.
+    is_scarce: bool,
 }
 
 const PUBLISHERS: usize = 3;
@@ -104,6 +109,11 @@ const WANDERERS: usize = 2;
 
 /// Of how many retained messages the next one to be cleared is chosen, so that both clear the same one.
 const CLEARED_OF: usize = 3;
+
+/// In one of so many runs memory is short: enough for what stays to the end, and for a few dozen messages.
+const SCARCE_EVERY: u64 = 4;
+const MEMORY_MAX: u64 = 220 * 1024;
+const MEMORY_PER_STEP: u64 = 48;
 
 /// Steps from the last thing that the disk did to the power failure, at most.
 const STALL_MAX: usize = 60;
@@ -132,6 +142,10 @@ impl World {
     fn new(run: Run, origin: Instant) -> Self {
         let mut config = MachineConfig::new(run.seed);
         config.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
+        let is_scarce = run.seed.is_multiple_of(SCARCE_EVERY);
+        if is_scarce {
+            config.limits.memory_max = MEMORY_MAX + run.steps * MEMORY_PER_STEP;
+        }
         config.acknowledges_before_sync = run.defect == Some(Defect::AcknowledgeBeforeSync);
         let named = |role: &str, count: usize| (0..count).map(|n| format!("{role}{n}")).collect::<Vec<_>>();
         Self {
@@ -162,6 +176,7 @@ impl World {
             oracle: Oracle::default(),
             summary: Summary::default(),
             stalled: None,
+            is_scarce,
         }
     }
 
@@ -209,6 +224,10 @@ impl World {
         self.stalled = None;
         for _ in 0..CALM_ROUNDS_MAX {
             self.machine().write_all();
+            if self.is_scarce {
+                // Publishers that are held back go on.
+                self.machine().advance(Duration::from_secs(1));
+            }
             let mut is_quiet = true;
             for index in 0..self.clients_len() {
                 is_quiet &= !self.connect_one(index);
@@ -293,6 +312,12 @@ impl World {
         if (gauges.queued_messages, gauges.queued_bytes, gauges.inflight) != (0, 0, 0) {
             return Err(format!("everything is delivered, but the totals say {gauges:?}"));
         }
+        if (gauges.memory.messages, gauges.memory.writes) != (0, 0) {
+            return Err(format!(
+                "everything is delivered, but memory is held: {:?}",
+                gauges.memory
+            ));
+        }
         for wanderer in &self.wanderers {
             wanderer.check()?;
         }
@@ -308,7 +333,11 @@ impl World {
             self.machine().write_all();
             let heard = reader.listen(self.machine())?;
             if !heard.is_anything {
+                let was_let_in = reader.is_connected();
                 reader.lose(self.machine());
+                if !was_let_in {
+                    return Ok(());
+                }
                 return self.oracle.check_retained(&seen);
             }
             seen.extend(heard.others.iter().map(|publish| publish.topic.to_string()));
@@ -332,6 +361,7 @@ impl World {
         let heard = client.listen(machine)?;
         self.summary.acknowledged += heard.acknowledged.len() as u64;
         self.summary.delivered += heard.delivered.len() as u64;
+        self.summary.refused += heard.refused;
         for message in heard.acknowledged {
             if index == 0 && !message.is_exactly_once {
                 for wanderer in &mut self.wanderers {
@@ -339,6 +369,11 @@ impl World {
                 }
             }
             self.oracle.acknowledged(message);
+        }
+        for message in heard.resent {
+            if self.is_scarce {
+                self.oracle.resent(message);
+            }
         }
         for retaining in heard.retaining {
             self.oracle.retained(retaining);

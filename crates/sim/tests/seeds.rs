@@ -55,6 +55,7 @@ fn fresh_seeds_pass_and_do_something() {
     assert!(sum.delivered > 1_000, "{sum:?}");
     assert!(sum.answered > 1_000, "{sum:?}");
     assert!(sum.crashes > 10, "{sum:?}");
+    assert!(sum.refused > 50, "{sum:?}");
 }
 
 #[test]

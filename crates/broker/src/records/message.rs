@@ -14,6 +14,7 @@ use protocol::properties::{MessageProperties, UserProperties};
 
 use super::RecordError;
 use super::encoding::{Reader, put_long, put_short};
+use crate::memory::Held;
 use crate::message::Message;
 use crate::now::Now;
 
@@ -52,6 +53,7 @@ pub(super) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordEr
         publisher: None,
         expires_at: stored.expires_at.map(|wall| now.instant_of(wall)),
         received_at: now.instant,
+        held: Held::default(),
     })
 }
 

@@ -6,6 +6,7 @@ use protocol::properties::MessageProperties;
 use std::time::Duration;
 
 use super::*;
+use crate::memory::Held;
 use crate::now::epoch;
 
 fn message(topic: &str, payload: &'static str, expires_at: Option<Instant>) -> Arc<Message> {
@@ -18,6 +19,7 @@ fn message(topic: &str, payload: &'static str, expires_at: Option<Instant>) -> A
         publisher: None,
         expires_at,
         received_at: epoch(),
+        held: Held::default(),
     })
 }
 

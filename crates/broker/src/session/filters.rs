@@ -9,7 +9,10 @@ use crate::subscriptions::Subscription;
 /// A sorted list: most sessions have a handful, a million sessions have one each, and the limit
 /// ([`crate::limits::Limits::subscriptions_per_session_max`]) keeps insertion cheap for the others.
 #[derive(Debug, Default)]
-pub struct Filters(Vec<(SubscriptionFilter, Subscription)>);
+pub struct Filters {
+    list: Vec<(SubscriptionFilter, Subscription)>,
+    bytes: u64,
+}
 
 impl Filters {
     /// Adds a subscription and returns the one it replaces. [MQTT-3.8.4-3]
@@ -19,13 +22,14 @@ impl Filters {
         subscription: Subscription,
     ) -> Option<Subscription> {
         match self.position(filter) {
-            Ok(position) => Some(std::mem::replace(&mut self.0[position].1, subscription)),
+            Ok(position) => Some(std::mem::replace(&mut self.list[position].1, subscription)),
             Err(position) => {
-                if self.0.is_empty() {
-                    self.0.reserve_exact(1);
+                self.bytes += bytes(filter);
+                if self.list.is_empty() {
+                    self.list.reserve_exact(1);
                 }
                 // In memory of its own: a filter stays for long after the packet it came in.
-                self.0.insert(position, (filter.detached(), subscription));
+                self.list.insert(position, (filter.detached(), subscription));
                 None
             }
         }
@@ -34,23 +38,26 @@ impl Filters {
     /// Removes a subscription.
     pub fn remove(&mut self, filter: &SubscriptionFilter) -> Option<Subscription> {
         let position = self.position(filter).ok()?;
-        Some(self.0.remove(position).1)
+        self.bytes -= bytes(filter);
+        Some(self.list.remove(position).1)
     }
 
     /// The subscription to a filter.
     pub fn get(&self, filter: &SubscriptionFilter) -> Option<&Subscription> {
-        self.position(filter).ok().map(|position| &self.0[position].1)
+        self.position(filter).ok().map(|position| &self.list[position].1)
     }
 
     /// All of them, in the order of their filters.
     pub fn iter(&self) -> impl Iterator<Item = (&SubscriptionFilter, &Subscription)> {
-        self.0.iter().map(|(filter, subscription)| (filter, subscription))
+        self.list
+            .iter()
+            .map(|(filter, subscription)| (filter, subscription))
     }
 
     /// Those that are shared.
     pub fn shared(&self) -> impl Iterator<Item = &SubscriptionFilter> {
         // Filters without a share name come first in their order.
-        let reversed = self.0.iter().rev().map(|(filter, _)| filter);
+        let reversed = self.list.iter().rev().map(|(filter, _)| filter);
         reversed.take_while(|filter| filter.share.is_some())
     }
 
@@ -61,15 +68,25 @@ impl Filters {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
+    }
+
+    /// How many bytes the filters have.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     fn position(&self, filter: &SubscriptionFilter) -> Result<usize, usize> {
-        self.0.binary_search_by(|(other, _)| other.cmp(filter))
+        self.list.binary_search_by(|(other, _)| other.cmp(filter))
     }
+}
+
+fn bytes(filter: &SubscriptionFilter) -> u64 {
+    let share = filter.share.as_ref().map_or(0, |share| share.as_str().len());
+    (filter.filter.as_str().len() + share) as u64
 }

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::*;
 use crate::limits::QueueFull;
+use crate::memory::Held;
 use crate::message::Message;
 use crate::now::epoch;
 use crate::records;
@@ -48,6 +49,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         publisher: None,
         expires_at: expires_at.map(|now| now.instant),
         received_at: at(0).instant,
+        held: Held::default(),
     };
     let subscription_ids = SmallVec::new();
     Delivery {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::ids::{QueueSequence, SessionNumber};
+use broker::memory::Held;
 use broker::message::{Delivery, Message};
 use broker::now::Now;
 use broker::records::queue::QueueRecord;
@@ -64,6 +65,7 @@ fn full_message(now: Now) -> Message {
         publisher: None,
         expires_at: Some(now.instant + Duration::from_secs(60)),
         received_at: now.instant,
+        held: Held::default(),
     }
 }
 
@@ -77,6 +79,7 @@ fn bare_message(now: Now) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        held: Held::default(),
     }
 }
 

@@ -13,6 +13,15 @@ use super::quantity;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
+    /// Bytes that the server may hold for its clients, in its own account: messages, retained messages, the state store, what
+    /// waits to be written, connections, sessions and subscriptions. `"auto"` is half of the machine's memory, or of the control
+    /// group's limit if that is less; `"none"` is any number. From 80 % on messages that would have to wait are refused
+    /// (PUBACK or PUBREC 0x97), from 90 % on publishers are read from slowly, and at 100 % nothing is taken that would have
+    /// to be kept. At least 8 MiB. docs/mqtt.md says more under "Overload".
+    #[serde(with = "quantity::memory")]
+    #[schemars(with = "quantity::MemoryText")]
+    pub memory_max: MemoryMax,
+
     /// Network connections at once. One more is answered with CONNACK 0x89 Server busy and closed.
     pub connections_max: u32,
 
@@ -108,6 +117,29 @@ pub struct Limits {
     pub retained_bytes_max: u64,
 }
 
+/// How many bytes the server may hold for its clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MemoryMax {
+    /// Half of what the process may use.
+    #[default]
+    Auto,
+    /// Any number.
+    Unlimited,
+    /// So many.
+    Bytes(u64),
+}
+
+impl MemoryMax {
+    /// The number, for a process that may use so many, if that is known.
+    pub fn bytes(self, available: Option<u64>) -> u64 {
+        match self {
+            Self::Auto => available.map_or(u64::MAX, |available| (available / 2).max(MEMORY_LEAST)),
+            Self::Unlimited => u64::MAX,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
 /// What gives way when a session's queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -120,8 +152,8 @@ pub enum QueueFull {
 }
 
 impl Limits {
-    /// As the broker takes them.
-    pub fn for_broker(&self) -> broker::limits::Limits {
+    /// As the broker takes them, for a process that may use so many bytes, if that is known.
+    pub fn for_broker(&self, available: Option<u64>) -> broker::limits::Limits {
         broker::limits::Limits {
             packet_size_max: self.packet_size_max,
             publish_rate_max: self.publish_rate_max,
@@ -142,6 +174,7 @@ impl Limits {
             topic_bytes_max: self.topic_bytes_max,
             retained_messages_max: self.retained_messages_max,
             retained_bytes_max: self.retained_bytes_max,
+            memory_max: self.memory_max.bytes(available),
             connections_max: self.connections_max,
             sessions_max: self.sessions_max,
             keep_alive_max: self.keep_alive_max,
@@ -183,6 +216,11 @@ impl Limits {
             "no client can connect within 0s",
         );
         require(
+            !matches!(self.memory_max, MemoryMax::Bytes(..MEMORY_LEAST)),
+            "memory_max",
+            "with less than 8 MiB hardly a client could be served",
+        );
+        require(
             self.connections_max > 0,
             "connections_max",
             "a server without connections serves nobody",
@@ -214,6 +252,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            memory_max: MemoryMax::Auto,
             connections_max: 100_000,
             sessions_max: 1_000_000,
             connect_timeout: Duration::from_secs(10),
@@ -239,6 +278,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// Less would be reached by a few clients.
+const MEMORY_LEAST: u64 = 8 << 20;
 
 fn non_zero(value: u16) -> NonZeroU16 {
     NonZeroU16::new(value).expect("the defaults are not zero")

@@ -123,6 +123,41 @@ pub(super) mod optional_duration {
     }
 }
 
+/// A number of bytes, `"auto"` or `"none"`; for `#[serde(with = ...)]`.
+pub(super) mod memory {
+    use serde::de::{Error, IntoDeserializer};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::config::limits::MemoryMax;
+
+    /// A size, or a word that is none.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum SizeOrWord {
+        Bytes(i64),
+        Text(String),
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &MemoryMax, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            MemoryMax::Auto => to.serialize_str("auto"),
+            MemoryMax::Unlimited => to.serialize_str("none"),
+            MemoryMax::Bytes(bytes) => super::size::serialize(bytes, to),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<MemoryMax, D::Error> {
+        let size = match SizeOrWord::deserialize(from)? {
+            SizeOrWord::Text(text) if text == "auto" => return Ok(MemoryMax::Auto),
+            SizeOrWord::Text(text) if text == "none" => return Ok(MemoryMax::Unlimited),
+            SizeOrWord::Text(text) => super::size::deserialize(text.as_str().into_deserializer()),
+            SizeOrWord::Bytes(bytes) => super::size::deserialize(bytes.into_deserializer()),
+        };
+        size.map(MemoryMax::Bytes)
+            .map_err(|error: serde::de::value::Error| D::Error::custom(error))
+    }
+}
+
 /// A number of bytes that fits into 32 bits; for `#[serde(with = ...)]`.
 pub(super) mod size32 {
     use serde::de::Error;
@@ -197,6 +232,29 @@ impl JsonSchema for SizeText {
             "type": ["string", "integer"],
             "format": "size",
             "pattern": r"^[0-9]+(\.[0-9]+)? ?(B|kB|MB|GB|KiB|MiB|GiB|TiB)$",
+            "minimum": 0,
+        })
+    }
+}
+
+/// What the schema says of a size that may be left to the server.
+#[derive(Debug)]
+pub(super) struct MemoryText;
+
+impl JsonSchema for MemoryText {
+    fn schema_name() -> Cow<'static, str> {
+        "Memory".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "integer"],
+            "format": "memory",
+            "pattern": r"^(auto|none|[0-9]+(\.[0-9]+)? ?(B|kB|MB|GB|KiB|MiB|GiB|TiB))$",
             "minimum": 0,
         })
     }

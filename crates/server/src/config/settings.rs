@@ -140,6 +140,7 @@ fn kind(schema: &Value) -> Kind {
         Some("duration") => "duration",
         Some("optional-duration") => "duration or `\"none\"`",
         Some("size") => "size",
+        Some("memory") => "size, `\"auto\"` or `\"none\"`",
         _ if is_type("integer") => "whole number",
         _ if is_type("boolean") => "`true` or `false`",
         _ if is_type("array") => "list of text",

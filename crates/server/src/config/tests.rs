@@ -255,5 +255,8 @@ fn check_page(path: &str, expected: &str) {
 
 #[test]
 fn the_limits_of_the_settings_are_those_of_the_broker() {
-    assert_eq!(Limits::default().for_broker(), broker::limits::Limits::default());
+    assert_eq!(
+        Limits::default().for_broker(None),
+        broker::limits::Limits::default()
+    );
 }

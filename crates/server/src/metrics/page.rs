@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::text::Kind::{Counter, Gauge, Histogram};
 use super::text::Page;
-use super::{Connections, Counts, Figures, LogFigures, Messages, Sessions, StateStoreFigures};
+use super::{Connections, Counts, Figures, LogFigures, Memory, Messages, Sessions, StateStoreFigures};
 
 pub(super) fn write(figures: &Figures, page: &mut Page) {
     process(figures, page);
@@ -15,6 +15,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     store(&figures.state_store, page);
     log(&figures.log, page);
     snapshots(&figures.log, page);
+    memory(&figures.memory, page);
 }
 
 fn process(figures: &Figures, page: &mut Page) {
@@ -31,6 +32,45 @@ fn process(figures: &Figures, page: &mut Page) {
         "When the server was started, in seconds since the Unix epoch.",
     )
     .sample_f64(&[], figures.started_seconds);
+}
+
+fn memory(memory: &Memory, page: &mut Page) {
+    page.family(
+        Gauge,
+        "statehold_memory_bytes",
+        "Bytes that the server accounts for, by what they are for: messages, retained, store, writes (on their way to the disk), outbound (to be written to connections), clients (connections, sessions, subscriptions).",
+    );
+    by_label(&memory.bytes, "part", page);
+    page.family(
+        Gauge,
+        "statehold_memory_bytes_max",
+        "The limit, limits.memory_max; 18446744073709551615 is none.",
+    )
+    .sample(&[], memory.bytes_max);
+    page.family(
+        Gauge,
+        "statehold_memory_level",
+        "How scarce memory is: 0 normal, 1 scarce, 2 critical, 3 full.",
+    )
+    .sample(&[], memory.level);
+    page.family(
+        Counter,
+        "statehold_memory_scarce_total",
+        "Times that memory became scarce.",
+    )
+    .sample(&[], memory.scarce);
+    page.family(
+        Counter,
+        "statehold_memory_refused_total",
+        "PUBLISH packets that were refused with 0x97 because memory was scarce.",
+    )
+    .sample(&[], memory.refused);
+    page.family(
+        Counter,
+        "statehold_memory_pauses_total",
+        "Times that a publisher was not read from for a moment because memory was critical.",
+    )
+    .sample(&[], memory.held_back);
 }
 
 fn connections(connections: &Connections, page: &mut Page) {

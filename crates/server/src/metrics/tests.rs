@@ -19,6 +19,7 @@ fn full() -> String {
         messages: 10,
         bytes: 1_000,
     };
+    figures.memory.bytes.insert("messages", 256);
     figures.state_store.requests.insert(("set", "stored"), 5);
     figures.state_store.latency.entry("set").or_default().record(250);
     figures.state_store.refused.insert("expired", 1);

@@ -93,6 +93,9 @@ pub(super) fn limit(limits: &mut Limits, line: &str) -> Result<(), String> {
     if let Some(limit) = words.number("retained_messages_max")? {
         limits.retained_messages_max = limit;
     }
+    if let Some(limit) = words.number("memory_max")? {
+        limits.memory_max = limit;
+    }
     if let Some(limit) = words.number("connections_max")? {
         limits.connections_max = limit;
     }

@@ -276,8 +276,14 @@ impl Client {
 
     fn hear(&mut self, packet: Packet, heard: &mut Heard) -> Result<Option<Vec<Packet>>, String> {
         match packet {
-            Packet::ConnAck(connack) => self.accepted(&connack).map(Some),
+            // Memory is full: it comes back.
+            Packet::ConnAck(connack) if connack.reason == ReasonCode::QuotaExceeded => Ok(None),
+            Packet::ConnAck(connack) => self.accepted(&connack, heard).map(Some),
             Packet::Publish(publish) => Ok(self.delivered(publish, heard)),
+            Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason.is_error() => {
+                heard.refused += u64::from(self.refused(ack.packet_id));
+                Ok(None)
+            }
             Packet::PubAck(ack) => {
                 self.done(ack.packet_id, heard);
                 Ok(None)
@@ -300,6 +306,7 @@ impl Client {
                     ReasonCode::Success,
                 ))]))
             }
+            Packet::SubAck(suback) if suback.reasons.iter().any(|reason| reason.is_error()) => Ok(None),
             Packet::SubAck(_) => {
                 self.subscription = None;
                 Ok(None)
@@ -311,7 +318,7 @@ impl Client {
     }
 
     /// S1 and F1: a session that was acknowledged once is there.
-    fn accepted(&mut self, connack: &ConnAck) -> Result<Vec<Packet>, String> {
+    fn accepted(&mut self, connack: &ConnAck, heard: &mut Heard) -> Result<Vec<Packet>, String> {
         if self.had_connack && !connack.session_present {
             return Err(format!("F1: the acknowledged session of {} is lost", self.name));
         }
@@ -329,6 +336,9 @@ impl Client {
                 packets.push(Packet::PubRel(Ack::new(packet_id, ReasonCode::Success)));
             } else {
                 outgoing.publish.dup = true;
+                if let Sent::Message(message) = &outgoing.sent {
+                    heard.resent.push(message.clone());
+                }
                 packets.push(Packet::Publish(outgoing.publish.clone()));
             }
         }
@@ -367,6 +377,14 @@ impl Client {
         {
             outgoing.sent.clone().note(heard);
         }
+    }
+
+    /// The server has not taken a message: nothing of it was promised. False if it was not waited for.
+    fn refused(&mut self, packet_id: PacketId) -> bool {
+        let before = self.outgoing.len();
+        self.outgoing
+            .retain(|outgoing| outgoing.publish.packet_id != Some(packet_id));
+        self.outgoing.len() < before
     }
 
     fn done(&mut self, packet_id: PacketId, heard: &mut Heard) {

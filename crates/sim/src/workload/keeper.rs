@@ -108,6 +108,9 @@ impl Keeper {
             .find(|(name, _)| *name == "__ts")
             .map(|(_, text)| version(text))
             .transpose()?;
+        if response.payload.starts_with(QUOTA) {
+            return Ok(());
+        }
         match asked {
             Asked::Set { key, value } => match (response.payload.as_ref(), version) {
                 (b"+OK\r\n", Some(version)) => oracle.written(&key, version, &value),
@@ -127,6 +130,9 @@ impl Keeper {
         }
     }
 }
+
+/// How the answer to a request begins that memory has no room for.
+const QUOTA: &[u8] = b"-ERR the quota has been exceeded";
 
 fn version(text: &str) -> Result<KeyVersion, String> {
     let hlc = Hlc::parse(text).map_err(|error| format!("__ts {text}: {error}"))?;

@@ -36,6 +36,10 @@ pub(super) enum Sent {
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     pub(super) is_anything: bool,
+    /// Messages that the server did not take, because memory is scarce.
+    pub(super) refused: u64,
+    /// Messages that were sent again, because it is not known what became of them.
+    pub(super) resent: Vec<Numbered>,
     pub(super) acknowledged: Vec<Numbered>,
     pub(super) retaining: Vec<Retaining>,
     pub(super) delivered: Vec<Numbered>,

@@ -143,7 +143,12 @@ impl Wanderer {
         let is_anything = !packets.is_empty();
         for packet in packets {
             match packet {
+                // Memory is full: it comes back.
+                Packet::ConnAck(connack) if connack.reason.is_error() => {}
                 Packet::ConnAck(connack) => self.accepted(&connack, sent)?,
+                Packet::SubAck(suback) if suback.reasons.iter().any(|reason| reason.is_error()) => {
+                    self.answered(suback.packet_id, Subscribed::Unknown);
+                }
                 Packet::SubAck(suback) => self.answered(suback.packet_id, Subscribed::Yes { after: sent }),
                 Packet::UnsubAck(unsuback) => {
                     self.answered(unsuback.packet_id, Subscribed::No { after: sent });

@@ -1,0 +1,205 @@
+//! What gives way while memory is scarce, and in which order.
+//!
+//! First messages that would have to wait for their receivers are refused, while those whose receivers keep up flow on;
+//! then publishers are read from slowly; at last nothing is taken that would have to be kept. Clients are heard all the
+//! while: their acknowledgements are what makes room. State store requests and messages with [`HIGH_PRIORITY`] go on
+//! until memory is full, and those that need no more memory also then.
+
+use std::time::Duration;
+
+use protocol::ReasonCode;
+use protocol::packet::{Publish, QoS};
+use protocol::properties::UserProperties;
+use protocol::state_store::properties::HIGH_PRIORITY;
+
+use crate::ids::{ConnectionId, SessionKey};
+use crate::memory::{MemoryLevel, MemoryUse};
+use crate::message::Message;
+use crate::node::{Action, Node, TimerKey};
+use crate::now::Now;
+use crate::report::Report;
+use crate::routing::{Route, RouteScratch};
+
+/// How long a publisher is not read from after each of its messages while memory is critical.
+const HELD_BACK: Duration = Duration::from_secs(1);
+
+/// The same for one that has something to acknowledge: what it says between its messages makes room.
+const HELD_BACK_AS_RECEIVER: Duration = Duration::from_millis(50);
+
+/// What a client is told whose message is refused.
+pub(crate) const MEMORY_SCARCE: &str = "memory is scarce, and the message would have to be kept";
+
+impl Node {
+    /// What the node accounts for at this moment.
+    pub(crate) fn memory_use(&self) -> MemoryUse {
+        let totals = self.sessions.totals();
+        let store = self.service.store().usage();
+        let subscriptions = self.subscriptions.len() + self.shares.subscriptions();
+        let deliveries = (totals.queued_messages + totals.inflight) as u64;
+        let retained = self.retained.bytes();
+        // Retained messages count themselves as well.
+        let messages = self.memory.messages.bytes().saturating_sub(retained);
+        let remembered = store.expiring + store.tombstones + store.replies_remembered + store.watches;
+        MemoryUse {
+            messages: messages + deliveries * DELIVERY,
+            retained: retained + self.retained.len() as u64 * RETAINED,
+            store: store.bytes + store.keys * KEY + remembered * REMEMBERED + self.service.waiting_bytes(),
+            writes: self.commits.bytes(),
+            outbound: self.memory.outbound,
+            clients: self.connections.len() as u64 * CONNECTION
+                + self.sessions.len() as u64 * SESSION
+                + subscriptions as u64 * SUBSCRIPTION
+                + totals.filter_bytes
+                + totals.will_bytes
+                + self.wills.bytes(),
+        }
+    }
+
+    /// Finds out whether memory has become more or less scarce in this step.
+    pub(crate) fn watch_memory(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let memory_max = self.config.limits.memory_max;
+        let used = self.memory_use().total();
+        let level = self.memory.level.next(used, memory_max);
+        if level == self.memory.level {
+            return;
+        }
+        let before = std::mem::replace(&mut self.memory.level, level);
+        self.counters.memory_scarce += u64::from(before == MemoryLevel::Normal);
+        self.service.note_memory(level == MemoryLevel::Full);
+        actions.push(Action::Report(Report::MemoryLevel {
+            before,
+            level,
+            used,
+            memory_max,
+        }));
+        if level < MemoryLevel::Critical {
+            for id in std::mem::take(&mut self.memory.held_back) {
+                self.timers.cancel(TimerKey::HeldBack(id));
+                self.read_on(now, id, actions);
+            }
+        }
+    }
+
+    /// Whether a client's message is refused because it would have to be kept.
+    pub(crate) fn lacks_memory_for(&self, message: &Message, routes: &[Route]) -> bool {
+        let level = self.memory.level;
+        if level < MemoryLevel::Full && is_high_priority(&message.properties.user_properties) {
+            return false;
+        }
+        let is_kept = |route: &Route| {
+            self.would_wait(route) || level == MemoryLevel::Full && route.qos != QoS::AtMostOnce
+        };
+        self.retained.would_grow(message) || routes.iter().any(is_kept)
+    }
+
+    /// Whether a message is not retained although nobody can be told: at QoS 0, or one of the server's own.
+    pub(crate) fn lacks_memory_to_retain(&self, message: &Message) -> bool {
+        let is_own = message.publisher.is_none();
+        match self.memory.level {
+            MemoryLevel::Normal => false,
+            MemoryLevel::Scarce | MemoryLevel::Critical if is_own => false,
+            MemoryLevel::Scarce | MemoryLevel::Critical
+                if is_high_priority(&message.properties.user_properties) =>
+            {
+                false
+            }
+            _ => self.retained.would_grow(message),
+        }
+    }
+
+    /// Takes out the routes on which a message would wait: for those that nobody can be told of.
+    pub(crate) fn drop_waiting(&mut self, scratch: &mut RouteScratch) {
+        let found = scratch.routes.len();
+        scratch.routes.retain(|route| !self.would_wait(route));
+        self.counters.dropped.memory += (found - scratch.routes.len()) as u64;
+    }
+
+    /// While memory is critical, a publisher is not read from for a moment after each message.
+    pub(crate) fn hold_back(&mut self, now: Now, id: ConnectionId, key: SessionKey, publish: &Publish) {
+        if self.memory.level < MemoryLevel::Critical
+            || self.memory.level < MemoryLevel::Full && is_high_priority(&publish.properties.user_properties)
+        {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let entry = self.sessions.get(key);
+        let is_receiver = entry.is_some_and(|entry| entry.session.inflight_len() > 0);
+        let pause = if is_receiver {
+            HELD_BACK_AS_RECEIVER
+        } else {
+            HELD_BACK
+        };
+        connection.is_held_back = true;
+        self.counters.held_back += 1;
+        self.memory.held_back.insert(id);
+        self.timers.schedule(TimerKey::HeldBack(id), now.instant + pause);
+    }
+
+    /// A publisher has waited long enough for its next message.
+    pub(crate) fn end_holding_back(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        self.memory.held_back.remove(&id);
+        self.read_on(now, id, actions);
+    }
+
+    /// A connection has ended: nothing of it is held back any more.
+    pub(crate) fn forget_held_back(&mut self, id: ConnectionId) {
+        if self.memory.held_back.remove(&id) {
+            self.timers.cancel(TimerKey::HeldBack(id));
+        }
+    }
+
+    /// Whether nothing more may be taken that has to be kept.
+    pub(crate) fn is_memory_full(&self) -> bool {
+        self.memory.level == MemoryLevel::Full
+    }
+
+    fn read_on(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.is_held_back = false;
+        // It could not be heard; its silence begins now.
+        connection.last_received = now.instant;
+        actions.push(Action::Resume { connection: id });
+    }
+
+    /// Whether a delivery would have to wait for its receiver: it is away, or does not keep up.
+    fn would_wait(&self, route: &Route) -> bool {
+        let Some(entry) = self.sessions.get(route.session) else {
+            return false;
+        };
+        if entry.session.is_connected() {
+            entry.session.is_behind(true)
+        } else {
+            route.qos != QoS::AtMostOnce
+        }
+    }
+}
+
+/// Whether the publisher says that its message matters more than others.
+fn is_high_priority(properties: &UserProperties) -> bool {
+    properties.find(HIGH_PRIORITY) == Some("true")
+}
+
+/// What a client is told that is not taken in while memory is full.
+pub(crate) const MEMORY_FULL: (ReasonCode, &str) = (ReasonCode::QuotaExceeded, "memory is full");
+
+// Bytes that the account adds for what it does not measure: the structs, their places in maps, and what the allocator
+// rounds up. Estimates, rather too much than too little.
+
+/// A delivery's place in a queue.
+const DELIVERY: u64 = 256;
+/// A retained message's key and its places in the order of topics and of expiry.
+const RETAINED: u64 = 256;
+/// A key of the state store.
+const KEY: u64 = 256;
+/// What the state store remembers besides: deadlines, tombstones, replies, watches.
+const REMEMBERED: u64 = 256;
+/// A connection with its socket and task.
+const CONNECTION: u64 = 8_192;
+/// A session.
+const SESSION: u64 = 1_024;
+/// A subscription, in its session and where its messages find it.
+const SUBSCRIPTION: u64 = 512;

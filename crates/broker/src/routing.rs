@@ -1,0 +1,103 @@
+//! Which sessions a message is for.
+
+use std::sync::Arc;
+
+use protocol::packet::{QoS, SubscriptionId};
+use protocol::topic::SubscriptionFilter;
+use smallvec::SmallVec;
+
+use crate::ids::SessionKey;
+use crate::memory::MemoryLevel;
+use crate::message::{Delivery, Message};
+use crate::node::Node;
+
+/// One session that a message is for: over all its own subscriptions that match, or for one share that chose it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) session: SessionKey,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) subscription_ids: SmallVec<[SubscriptionId; 1]>,
+    pub(crate) share: Option<Arc<SubscriptionFilter>>,
+}
+
+impl Route {
+    /// What the session gets.
+    pub(crate) fn delivery(self, message: &Arc<Message>, is_volatile: bool) -> Delivery {
+        Delivery {
+            message: Arc::clone(message),
+            qos: self.qos,
+            retain: self.retain,
+            subscription_ids: self.subscription_ids,
+            share: self.share,
+            durable: None,
+            is_volatile,
+            dup: false,
+        }
+    }
+}
+
+/// Memory that every publish uses again.
+#[derive(Debug, Default)]
+pub(crate) struct RouteScratch {
+    pub(crate) routes: Vec<Route>,
+    mark: u64,
+}
+
+impl Node {
+    /// Collects the sessions that a message is for. The caller puts the memory back.
+    pub(crate) fn route(&mut self, message: &Message) -> RouteScratch {
+        let mut scratch = std::mem::take(&mut self.routes);
+        self.find_routes(message, &mut scratch);
+        self.find_sharers(message, &mut scratch);
+        scratch
+    }
+
+    /// Collects the sessions with a matching subscription, each once.
+    ///
+    /// Overlapping subscriptions give one delivery with the highest QoS and all subscription identifiers.
+    /// [MQTT-3.3.4-2] [MQTT-3.3.4-3]
+    fn find_routes(&mut self, message: &Message, scratch: &mut RouteScratch) {
+        scratch.mark += 1;
+        let mark = scratch.mark;
+        let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
+        subscriptions.matches(message.topic.as_str(), &mut |session, subscription| {
+            // [MQTT-3.8.3-3]
+            if subscription.options.no_local && message.publisher == Some(session) {
+                return;
+            }
+            let Some(entry) = sessions.get_mut(session) else {
+                return;
+            };
+            if entry.route_mark != mark {
+                entry.route_mark = mark;
+                entry.route_place = u32::try_from(scratch.routes.len()).expect("fewer than 2^32 sessions");
+                let route = Route {
+                    session,
+                    qos: QoS::AtMostOnce,
+                    retain: false,
+                    subscription_ids: SmallVec::new(),
+                    share: None,
+                };
+                scratch.routes.push(route);
+            }
+            let route = &mut scratch.routes[entry.route_place as usize];
+            route.qos = route.qos.max(subscription.options.qos.min(message.qos));
+            route.retain |= subscription.options.retain_as_published && message.retain;
+            route.subscription_ids.extend(subscription.id);
+        });
+    }
+
+    /// Whether the message stays here longer than this step, and must not keep a receive buffer alive.
+    pub(crate) fn is_kept_by_any(&self, scratch: &RouteScratch) -> bool {
+        scratch.routes.iter().any(|route| {
+            let Some(entry) = self.sessions.get(route.session) else {
+                return false;
+            };
+            let connection = entry.connection.and_then(|id| self.connections.get(id));
+            let is_sent_at_once = connection.is_some_and(|connection| !connection.is_congested)
+                && self.memory.level == MemoryLevel::Normal;
+            route.qos != QoS::AtMostOnce && (!is_sent_at_once || entry.session.queue_len() > 0)
+        })
+    }
+}
