@@ -189,3 +189,17 @@ impl Totals {
         self.will_bytes = self.will_bytes - before.will_bytes + now.will_bytes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+
+    /// There may be a million sessions and a hundred thousand connections: what grows them has to be worth it for each.
+    #[test]
+    fn sessions_and_connections_stay_small() {
+        let (session, connection) = (size_of::<SessionEntry>(), size_of::<Connection>());
+        assert!(session <= 416, "{session} bytes");
+        assert!(connection <= 152, "{connection} bytes");
+    }
+}

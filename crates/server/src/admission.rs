@@ -1,4 +1,4 @@
-//! Which connections a listener takes: so many at once, and so many in a second.
+//! Which connections a listener takes: so many at once, so many in a second, and never the last descriptors of the process.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,9 +9,15 @@ use crate::config;
 /// The limits of one listener.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    connections_max: Option<u32>,
-    open: Rc<Cell<u32>>,
+    own: Places,
     rate: Option<Rate>,
+}
+
+/// So many connections at once; clones count together.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    most: Option<usize>,
+    taken: Rc<Cell<usize>>,
 }
 
 /// The limit that a connection has hit.
@@ -19,11 +25,13 @@ pub(crate) struct Admission {
 pub(crate) enum TurnedAway {
     Connections,
     Rate,
+    /// Of the process.
+    Descriptors,
 }
 
 /// Counts a connection until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Rc<Cell<u32>>);
+pub(crate) struct Place(Rc<Cell<usize>>);
 
 /// A bucket that holds the connections of one second and fills evenly.
 #[derive(Debug)]
@@ -40,8 +48,7 @@ const BURST: Duration = Duration::from_secs(1);
 impl Admission {
     pub(crate) fn new(settings: &config::Listener) -> Self {
         Self {
-            connections_max: settings.connections_max.map(Into::into),
-            open: Rc::default(),
+            own: Places::new(settings.connections_max.map(|most| most.get() as usize)),
             rate: settings.connection_rate_max.map(|rate| Rate {
                 interval: BURST / rate.get(),
                 full_at: None,
@@ -49,16 +56,32 @@ impl Admission {
         }
     }
 
-    /// A place for one more connection.
-    pub(crate) fn admit(&mut self, now: Instant) -> Result<Place, TurnedAway> {
-        if self.connections_max.is_some_and(|most| self.open.get() >= most) {
-            return Err(TurnedAway::Connections);
-        }
+    /// Places for one more connection: at this listener, and among all of the process.
+    pub(crate) fn admit(&mut self, process: &Places, now: Instant) -> Result<[Place; 2], TurnedAway> {
+        let own = self.own.take().ok_or(TurnedAway::Connections)?;
+        let of_process = process.take().ok_or(TurnedAway::Descriptors)?;
         if self.rate.as_mut().is_some_and(|rate| !rate.take(now)) {
             return Err(TurnedAway::Rate);
         }
-        self.open.set(self.open.get() + 1);
-        Ok(Place(Rc::clone(&self.open)))
+        Ok([own, of_process])
+    }
+}
+
+impl Places {
+    pub(crate) fn new(most: Option<usize>) -> Self {
+        Self {
+            most,
+            taken: Rc::default(),
+        }
+    }
+
+    fn take(&self) -> Option<Place> {
+        let taken = self.taken.get();
+        let has_one = self.most.is_none_or(|most| taken < most);
+        has_one.then(|| {
+            self.taken.set(taken + 1);
+            Place(Rc::clone(&self.taken))
+        })
     }
 }
 
@@ -68,6 +91,7 @@ impl TurnedAway {
         match self {
             Self::Connections => "listener_connections",
             Self::Rate => "listener_rate",
+            Self::Descriptors => "descriptors",
         }
     }
 }
@@ -107,20 +131,36 @@ mod tests {
     fn a_place_is_free_again_when_its_connection_has_ended() {
         let mut admission = admission(Some(2), None);
         let now = clock::instant();
-        let first = admission.admit(now).expect("the first");
-        let _second = admission.admit(now).expect("the second");
-        assert_eq!(admission.admit(now).err(), Some(TurnedAway::Connections));
+        let process = Places::new(None);
+        let first = admission.admit(&process, now).expect("the first");
+        let _second = admission.admit(&process, now).expect("the second");
+        assert_eq!(
+            admission.admit(&process, now).err(),
+            Some(TurnedAway::Connections)
+        );
         drop(first);
-        assert!(admission.admit(now).is_ok());
+        assert!(admission.admit(&process, now).is_ok());
+    }
+
+    #[test]
+    fn listeners_share_the_descriptors_of_the_process() {
+        let (mut one, mut two) = (admission(None, None), admission(None, None));
+        let (process, now) = (Places::new(Some(1)), clock::instant());
+        let first = one.admit(&process, now).expect("the first");
+        assert_eq!(two.admit(&process, now).err(), Some(TurnedAway::Descriptors));
+        drop(first);
+        assert!(two.admit(&process, now).is_ok());
     }
 
     #[test]
     fn a_second_takes_its_number_at_once_or_evenly_and_no_more() {
-        let mut admission = admission(None, Some(10));
+        let (mut admission, process) = (admission(None, Some(10)), Places::new(None));
         let start = clock::instant();
         let mut taken = |at_ms: u64| {
             let now = start + Duration::from_millis(at_ms);
-            (0..100).filter(|_| admission.admit(now).is_ok()).count()
+            (0..100)
+                .filter(|_| admission.admit(&process, now).is_ok())
+                .count()
         };
         assert_eq!(taken(0), 10);
         assert_eq!(taken(99), 0);

@@ -409,7 +409,7 @@ impl Driver {
 }
 
 /// Connections over the limit that are told so by CONNACK at once; further ones are closed without a word.
-const REFUSED_AT_ONCE_MAX: usize = 256;
+pub(crate) const REFUSED_AT_ONCE_MAX: usize = 256;
 
 /// The node is told how much waits to be written when it has changed by so many bytes.
 const WAITING_STEP: usize = 64 * 1024;

@@ -6,6 +6,7 @@ mod bound_socket;
 mod client_address;
 pub mod clock;
 pub mod config;
+mod descriptors;
 mod disk_thread;
 mod driver;
 mod encoding;

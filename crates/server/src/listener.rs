@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::admission::{Admission, Place};
+use crate::admission::{Admission, Place, Places};
 use crate::bound_socket::BoundSocket;
 use crate::client_address::ClientAddress;
 use crate::clock;
@@ -36,7 +36,12 @@ pub(crate) struct Acceptor {
     pub(crate) connect_timeout: Duration,
     /// `limits.handshakes_max`
     pub(crate) handshakes_max: usize,
+    /// As many connections as the process has descriptors for.
+    pub(crate) descriptors: Places,
 }
+
+/// Connections accepted before others have their turn.
+const ACCEPTS_AT_ONCE: usize = 32;
 
 /// How long to wait when the system has no descriptor left.
 const PAUSE_WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(50);
@@ -69,7 +74,10 @@ impl Listener {
     pub(crate) async fn accept(mut self, acceptor: Acceptor) {
         let handshakes = Arc::new(Semaphore::new(acceptor.handshakes_max));
         let mut is_failing = false;
-        loop {
+        for accepted in 1_usize.. {
+            if accepted.is_multiple_of(ACCEPTS_AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
             let permit = if self.is_plain() {
                 None
             } else {
@@ -100,15 +108,15 @@ impl Listener {
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let accepted = clock::instant();
-        let place = match self.admission.admit(accepted) {
-            Ok(place) => place,
+        let places = match self.admission.admit(&acceptor.descriptors, accepted) {
+            Ok(places) => places,
             Err(turned_away) => {
-                tracing::debug!(%peer, why = turned_away.name(), "closed a connection: a limit of the listener is reached");
+                tracing::debug!(%peer, why = turned_away.name(), "closed a connection: a limit is reached");
                 return acceptor.driver.turned_away(turned_away.name());
             }
         };
         let Some(handle) = acceptor.handshakes.as_ref().filter(|_| !self.is_plain()) else {
-            return serve(&acceptor.driver, stream, peer, accepted, place);
+            return serve(&acceptor.driver, stream, peer, accepted, places);
         };
         let layers = self.layers.clone().put_on(stream, peer, acceptor.connect_timeout);
         let handshake = handle.spawn(layers);
@@ -117,7 +125,7 @@ impl Listener {
             let ended = handshake.await;
             drop(permit);
             match ended {
-                Ok((peer, Ok(stream))) => serve(&driver, stream, peer, accepted, place),
+                Ok((peer, Ok(stream))) => serve(&driver, stream, peer, accepted, places),
                 Ok((peer, Err(error))) => {
                     driver.observed.borrow_mut().handshakes_failed += 1;
                     tracing::info!(%peer, %error, "a handshake failed");
@@ -129,16 +137,16 @@ impl Listener {
 }
 
 /// MQTT begins.
-fn serve(driver: &Rc<Driver>, stream: Stream, peer: ClientAddress, accepted: Instant, place: Place) {
+fn serve(driver: &Rc<Driver>, stream: Stream, peer: ClientAddress, accepted: Instant, places: [Place; 2]) {
     let Some(id) = driver.reserve() else {
         tracing::warn!(%peer, "closed a connection: the limit of connections is reached");
         return driver.turned_away("server_connections");
     };
     let waited = clock::instant() - accepted;
-    let socket = Socket::new(id, peer, stream);
+    let socket = Rc::new(Socket::new(id, peer, stream));
     let serving = socket::run(Rc::clone(driver), socket, waited);
     tokio::task::spawn_local(async move {
         serving.await;
-        drop(place);
+        drop(places);
     });
 }

@@ -11,10 +11,12 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
+use crate::admission::Places;
 use crate::clock;
 use crate::config::{self, Config, Durability, ListenAddress};
+use crate::descriptors;
 use crate::disk_thread::{DiskThread, Sync};
-use crate::driver::{Driver, DriverSettings, Inputs};
+use crate::driver::{self, Driver, DriverSettings, Inputs};
 use crate::error::RunError;
 use crate::handshake::Layers;
 use crate::handshake_thread::HandshakeThread;
@@ -83,12 +85,14 @@ pub fn run(
     on_ready: impl FnOnce(&Ready),
 ) -> Result<(), RunError> {
     config.check()?;
+    let room = descriptors::raise_limit();
+    let config = &with_room(config, room);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(RunError::System)?;
     let local = LocalSet::new();
-    let served = local.block_on(&runtime, serve(config, shutdown, on_ready));
+    let served = local.block_on(&runtime, serve(config, room, shutdown, on_ready));
     // Tasks hold the driver: they go before it can stop its threads.
     drop(local);
     drop(runtime);
@@ -99,8 +103,17 @@ pub fn run(
     result
 }
 
+/// With no more connections than the process has descriptors for.
+fn with_room(config: &Config, room: Option<usize>) -> Config {
+    let mut config = config.clone();
+    let connections_max = &mut config.limits.connections_max;
+    *connections_max = descriptors::connections_max(*connections_max, room, driver::REFUSED_AT_ONCE_MAX);
+    config
+}
+
 async fn serve(
     config: &Config,
+    room: Option<usize>,
     shutdown: impl Future<Output = ()>,
     on_ready: impl FnOnce(&Ready),
 ) -> Result<(Rc<Driver>, Result<(), RunError>), RunError> {
@@ -117,6 +130,7 @@ async fn serve(
         handshakes: handshakes.as_ref().map(|thread| thread.handle().clone()),
         connect_timeout: config.limits.connect_timeout,
         handshakes_max: config.limits.handshakes_max as usize,
+        descriptors: Places::new(room),
     };
     let mut addresses = Vec::new();
     let mut accepting = Vec::new();

@@ -71,6 +71,17 @@ impl Written {
 /// Bytes asked of a socket at once.
 const READ_SIZE: usize = 64 * 1024;
 
+/// Bytes asked for when a packet has just begun.
+const READ_SIZE_MIN: usize = 1024;
+
+/// What a task does before others have their turn: packets handed over, and a share of each read by its bytes. At a few
+/// microseconds each it is a millisecond at most that one busy connection costs the others, and far more than a client
+/// has under way that waits for answers.
+const WORK_AT_ONCE_MAX: usize = 256;
+
+/// Bytes that are as much work as a packet: two full reads are a whole turn.
+const BYTES_PER_WORK: usize = 2 * READ_SIZE / WORK_AT_ONCE_MAX;
+
 /// How long a closed connection's client may take to read the last packet and close.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -163,14 +174,14 @@ impl Socket {
 }
 
 /// Reads packets until the connection ends. It was accepted `waited` before.
-pub(crate) async fn run(driver: Rc<Driver>, socket: Socket, waited: Duration) {
-    let socket = Rc::new(socket);
+pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>, waited: Duration) {
     driver.opened(&socket, waited);
     let mut reading = Reading {
         decoder: Decoder::new(driver.packet_size_max()),
         rest: BytesMut::new(),
         is_detached: false,
         ends_with_ack: false,
+        work: 0,
     };
     reading.packets(&driver, &socket).await;
     driver.step(Event::Lost {
@@ -212,6 +223,8 @@ struct Reading {
     is_detached: bool,
     /// The last packet needs no answer.
     ends_with_ack: bool,
+    /// What was done since others had their turn.
+    work: usize,
 }
 
 impl Reading {
@@ -223,6 +236,14 @@ impl Reading {
             // Decoding may have closed the connection, or filled what waits.
             if socket.is_closing.get() {
                 return;
+            }
+            if self.work >= WORK_AT_ONCE_MAX {
+                self.work = 0;
+                tokio::task::yield_now().await;
+                if !driver.may_read(socket) {
+                    self.detach_rest();
+                }
+                continue;
             }
             let may_read = driver.may_read(socket);
             tokio::select! {
@@ -251,12 +272,18 @@ impl Reading {
                 self.is_detached = false;
                 polled
             } else {
-                let missing = self.decoder.missing(&self.rest).clamp(1, READ_SIZE);
+                // Not more than has come already, whatever length is announced.
+                let room = self.rest.len().clamp(READ_SIZE_MIN, READ_SIZE);
+                let missing = self.decoder.missing(&self.rest).clamp(1, room);
                 self.rest.reserve(missing);
                 socket.poll_read(context, &mut self.rest)
             };
+            if polled.is_pending() {
+                self.work = 0;
+            }
             polled.map(|result| {
                 let count = result.unwrap_or(0);
+                self.work += count / BYTES_PER_WORK;
                 driver.observed.borrow_mut().bytes_received += count as u64;
                 count > 0
             })
@@ -264,11 +291,12 @@ impl Reading {
         .await
     }
 
-    /// Hands over complete packets. False if nothing more is to be read.
+    /// Hands over complete packets, as many as make a turn. False if nothing more is to be read.
     fn decode(&mut self, driver: &Driver, socket: &Socket) -> bool {
         while !self.rest.is_empty() {
             match self.decoder.decode(&mut self.rest) {
                 Ok(Some(packet)) => {
+                    self.work += 1;
                     self.ends_with_ack = matches!(packet, Packet::PubAck(_) | Packet::PubComp(_));
                     driver.step(Event::Received {
                         connection: socket.id,
@@ -279,6 +307,9 @@ impl Reading {
                     }
                     if !driver.may_read(socket) {
                         self.detach_rest();
+                        return true;
+                    }
+                    if self.work >= WORK_AT_ONCE_MAX {
                         return true;
                     }
                 }
@@ -326,5 +357,22 @@ impl Reading {
             self.rest = rest;
             self.is_detached = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an idle connection takes beside the node's state. What grows it has to be worth it for every one of them.
+    #[test]
+    fn a_connection_stays_small() {
+        let (socket, task) = (size_of::<Socket>(), task_size(run));
+        assert!(socket <= 224, "{socket} bytes");
+        assert!(task <= 384, "{task} bytes");
+    }
+
+    fn task_size<F: Future>(_: impl Fn(Rc<Driver>, Rc<Socket>, Duration) -> F) -> usize {
+        size_of::<F>()
     }
 }

@@ -23,6 +23,9 @@ const CACHE_BYTES: u64 = 8 << 20;
 /// Threads that compact tables.
 const WORKER_THREADS: usize = 1;
 
+/// Tables whose files stay open. The server leaves descriptors for twice as many (`descriptors.rs`).
+const CACHED_FILES_MAX: usize = 256;
+
 /// Free space below which a fault that does not say its cause is taken for a full disk.
 const NEARLY_FULL_BYTES: u64 = 1 << 20;
 
@@ -162,6 +165,7 @@ fn open_database(path: &Path) -> fjall::Result<Database> {
     Database::builder(path)
         .cache_size(CACHE_BYTES)
         .manual_journal_persist(true)
+        .max_cached_files(Some(CACHED_FILES_MAX))
         .worker_threads(WORKER_THREADS)
         .open()
 }
