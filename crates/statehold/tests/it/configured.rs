@@ -5,7 +5,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::harness::{Ran, Spawned, Watchdog, run, signal, spawn, statehold};
+use crate::harness::{Ran, Spawned, Watchdog, admin_page, run, signal, spawn, statehold};
 
 /// A running `statehold serve --config`, killed when dropped.
 pub(crate) struct Configured {
@@ -20,7 +20,26 @@ impl Configured {
     /// Starts a server with these settings.
     pub(crate) fn start(settings: &str) -> Self {
         let directory = TempDir::new().expect("a directory");
-        let mut child = serve(settings, &directory).spawn().expect("the server starts");
+        let command = serve(settings, &directory);
+        Self::run_in(directory, command)
+    }
+
+    /// Starts a server that may have so many files open.
+    pub(crate) fn start_with_descriptors(settings: &str, descriptors: u32) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let command = serve(settings, &directory);
+        let mut limited = Command::new("sh");
+        limited
+            .args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self::run_in(directory, limited)
+    }
+
+    fn run_in(directory: TempDir, mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the server starts");
         let watchdog = Watchdog::over(&child);
         let log = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let mut ready = String::new();
@@ -69,6 +88,25 @@ impl Configured {
             assert!(count > 0, "the log ended without {text:?}");
         }
         line
+    }
+
+    /// A figure of `/metrics`, labels included in its name.
+    pub(crate) fn figure(&self, name: &str) -> f64 {
+        let page = admin_page(self.at("admin"), "/metrics");
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let number = line.unwrap_or_else(|| panic!("no {name} in {page}"));
+        number.parse().expect("a number")
+    }
+
+    /// Resident memory, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let file = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(file).expect("Linux");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        number.expect("resident memory").parse().expect("a number")
     }
 
     pub(crate) fn signal(&self, name: &str) {

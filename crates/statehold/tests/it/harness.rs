@@ -80,18 +80,7 @@ impl Server {
 
     /// The body of a page of the admin listener, whose status must be 200.
     pub(crate) fn admin_page(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.admin).expect("connected");
-        let host = &self.admin;
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-        )
-        .expect("sent");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("answered");
-        let (head, body) = response.split_once("\r\n\r\n").expect("a response");
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        body.to_owned()
+        admin_page(&self.admin, path)
     }
 
     /// A command that talks to this server.
@@ -119,6 +108,21 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The body of a page of the admin listener at `address`, whose status must be 200.
+pub(crate) fn admin_page(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .expect("sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("answered");
+    let (head, body) = response.split_once("\r\n\r\n").expect("a response");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    body.to_owned()
 }
 
 /// A command that has ended.
