@@ -245,7 +245,11 @@ fn many_with_one_client_id_hurt_only_each_other() {
                 while !is_over.load(Ordering::Acquire) {
                     let mut raw = Raw::begin(server.at("mqtt"), connect_durably("same"));
                     // Until the next one takes over, or all are told to stop.
-                    while !is_over.load(Ordering::Acquire) && raw.try_receive().is_some() {}
+                    while raw.try_receive().is_some() {
+                        if is_over.load(Ordering::Acquire) {
+                            break;
+                        }
+                    }
                 }
             });
         }
