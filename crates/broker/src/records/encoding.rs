@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, Bytes};
 use protocol::Text;
+use protocol::packet::SubscriptionId;
 
 use super::RecordError;
 
@@ -69,6 +70,14 @@ impl Reader {
         self.array().map(u64::from_be_bytes)
     }
 
+    /// A subscription identifier (4 bytes), 0 for none. A higher one than there are could not be sent.
+    pub(super) fn subscription_id(&mut self) -> Result<Option<SubscriptionId>, RecordError> {
+        match self.u32()? {
+            id @ ..=SUBSCRIPTION_ID_MAX => Ok(SubscriptionId::new(id)),
+            _ => Err(self.damaged("a subscription identifier is too high")),
+        }
+    }
+
     /// What [`put_short`] wrote.
     pub(super) fn short(&mut self) -> Result<Bytes, RecordError> {
         let length = usize::from(self.u16()?);
@@ -133,3 +142,6 @@ impl Reader {
         Ok(found)
     }
 }
+
+/// What a variable byte integer can hold.
+const SUBSCRIPTION_ID_MAX: u32 = 268_435_455;

@@ -8,9 +8,9 @@
 //! ```
 
 use bytes::{BufMut, Bytes};
-use protocol::TopicName;
 use protocol::packet::{QoS, Will};
 use protocol::properties::{MessageProperties, UserProperties};
+use protocol::{Text, TopicName};
 
 use super::RecordError;
 use super::encoding::{Reader, put_long, put_short};
@@ -145,7 +145,7 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
     let message_expiry = has(EXPIRY).then(|| reader.u32()).transpose()?;
     let expires_at = has(EXPIRES_AT).then(|| reader.u64()).transpose()?;
     let content_type = has(CONTENT_TYPE).then(|| reader.text()).transpose()?;
-    let response_topic = has(RESPONSE_TOPIC).then(|| reader.text()).transpose()?;
+    let response_topic = has(RESPONSE_TOPIC).then(|| response_topic(reader)).transpose()?;
     let correlation_data = has(CORRELATION_DATA).then(|| reader.short()).transpose()?;
     let user_properties = has(USER_PROPERTIES)
         .then(|| reader.long())
@@ -172,6 +172,12 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
         properties,
         expires_at,
     })
+}
+
+fn response_topic(reader: &mut Reader) -> Result<Text, RecordError> {
+    let topic = reader.text()?;
+    reader.parse(TopicName::parse(topic.clone()), "a response topic is not valid")?;
+    Ok(topic)
 }
 
 /// The QoS with a number.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use cluster::write::{Keyspace, Write};
-use protocol::packet::{PacketId, QoS, SubscriptionId};
+use protocol::packet::{PacketId, QoS};
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
@@ -145,7 +145,7 @@ fn delivery(
     }
     let mut subscription_ids = SmallVec::new();
     for _ in 0..reader.u16()? {
-        let id = SubscriptionId::new(reader.u32()?);
+        let id = reader.subscription_id()?;
         subscription_ids.push(reader.require(id, "a subscription identifier is 0")?);
     }
     let share = is_shared.then(|| share(reader)).transpose()?;

@@ -51,7 +51,7 @@ pub fn decode(
 ) -> Result<(SessionNumber, SubscriptionFilter, Subscription), RecordError> {
     let mut reader = Reader::of_value(value, RECORD, VERSION)?;
     let flags = reader.u8()?;
-    let id = SubscriptionId::new(reader.u32()?);
+    let id = reader.subscription_id()?;
     reader.end()?;
     let retain_handling = match flags >> 4 {
         0 => RetainHandling::Send,

@@ -300,6 +300,41 @@ fn deadlines_follow_the_wall_clock_over_a_restart() {
 }
 
 #[test]
+fn what_no_client_would_understand_is_damaged() {
+    let now = now();
+    let (filter, subscription) = shared_filter();
+    let too_high = Subscription {
+        id: SubscriptionId::new(268_435_456),
+        ..subscription
+    };
+    let Write::Put { key, value, .. } = records::subscription::put(NUMBER, &filter, &too_high) else {
+        panic!("it is not put")
+    };
+    let what = "a subscription identifier is too high";
+    let record = "subscription";
+    assert_eq!(
+        records::subscription::decode(&key, value),
+        Err(RecordError::Damaged { record, what })
+    );
+
+    let record = "queue";
+    let value = records::queue::value(&delivery(bare_message(now), &[268_435_456]), now);
+    assert_eq!(
+        records::queue::decode(&[0; 16], value, now),
+        Err(RecordError::Damaged { record, what })
+    );
+
+    let mut message = full_message(now);
+    message.properties.response_topic = Some(text("answers/#"));
+    let value = records::queue::value(&delivery(message, &[]), now);
+    let what = "a response topic is not valid";
+    assert_eq!(
+        records::queue::decode(&[0; 16], value, now),
+        Err(RecordError::Damaged { record, what })
+    );
+}
+
+#[test]
 fn an_unknown_version_is_refused() {
     let refused = records::received::decode(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 1], Bytes::from_static(&[2]));
     assert_eq!(
