@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use broker::limits::Limits;
+use broker::records::RecordError;
 use broker::{
     Action, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, RecoveredStore,
     Recovery, Report, ShareStrategy, StateStoreConfig,
@@ -14,7 +15,7 @@ use cluster::replica::record::LogPoint;
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{Index, NodeId, Term, Write};
 use protocol::Packet;
-use protocol::packet::{Decoder, ProtocolVersion};
+use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
 use storage::{Identity, SimulatedDisk, Storage, recover_group};
 use store::{Image, Quota, ScanLimits, Store};
 
@@ -53,6 +54,8 @@ pub struct Machine {
     connections: BTreeMap<ConnectionId, Wire>,
     /// Those that the node reads from again.
     resumed: VecDeque<ConnectionId>,
+    /// Slots below the highest that no connection has.
+    free_slots: Vec<u32>,
     generation: u32,
     /// What operators were told.
     pub reports: Vec<Report>,
@@ -68,6 +71,10 @@ struct Wire {
     is_closed: bool,
     /// What the client sent while nothing was read.
     unread: VecDeque<Packet>,
+    /// The client reads nothing for now.
+    is_stalled: bool,
+    /// The node waits to hear that the client has read everything.
+    owes_drained: bool,
 }
 
 impl MachineConfig {
@@ -97,6 +104,18 @@ impl Machine {
             instant: origin,
             wall: WALL_AT_ORIGIN,
         };
+        Self::recover(config, disk, None, origin, now).expect("there is nothing to read")
+    }
+
+    /// A server that finds this on its disk.
+    ///
+    /// # Errors
+    /// If it cannot be understood: the server does not start.
+    pub fn on_disk(config: MachineConfig, disk: SimulatedDisk, origin: Instant) -> Result<Self, RecordError> {
+        let now = Now {
+            instant: origin,
+            wall: WALL_AT_ORIGIN,
+        };
         Self::recover(config, disk, None, origin, now)
     }
 
@@ -106,9 +125,9 @@ impl Machine {
         snapshot: Option<(LogPoint, Vec<Bytes>)>,
         origin: Instant,
         now: Now,
-    ) -> Self {
+    ) -> Result<Self, RecordError> {
         let identity = Identity::take(&mut disk, NodeId(1)).expect("a simulated disk is well after a crash");
-        let (node, actions) = recovered_node(&config, identity, &disk, snapshot.as_ref(), now);
+        let (node, actions) = recovered_node(&config, identity, &disk, snapshot.as_ref(), now)?;
         let mut machine = Self {
             config,
             node,
@@ -120,6 +139,7 @@ impl Machine {
             now,
             connections: BTreeMap::new(),
             resumed: VecDeque::new(),
+            free_slots: Vec::new(),
             generation: identity.incarnation.0 << 16,
             reports: Vec::new(),
         };
@@ -128,7 +148,7 @@ impl Machine {
             machine.step(Event::Flush);
             machine.write_all();
         }
-        machine
+        Ok(machine)
     }
 
     /// The power fails and comes back: connections, memory and what was not synced are gone.
@@ -147,6 +167,12 @@ impl Machine {
         self.disk.crash();
         self.move_clock(self.now.instant + down);
         Self::recover(self.config, self.disk, self.snapshot, self.origin, self.now)
+            .expect("the node reads what it wrote")
+    }
+
+    /// Settings of the node.
+    pub fn limits(&self) -> &Limits {
+        &self.config.limits
     }
 
     /// Both clocks.
@@ -159,10 +185,18 @@ impl Machine {
         &self.node
     }
 
+    /// The disk, to look at.
+    pub fn disk(&self) -> &SimulatedDisk {
+        &self.disk
+    }
+
     /// Opens a connection.
     pub fn open(&mut self) -> ConnectionId {
         self.generation += 1;
-        let slot = u32::try_from(self.connections.len()).expect("few connections");
+        let slot = self
+            .free_slots
+            .pop()
+            .unwrap_or_else(|| u32::try_from(self.connections.len()).expect("few connections"));
         let id = ConnectionId::new(self.generation, slot);
         let wire = Wire {
             version: ProtocolVersion::V5,
@@ -171,6 +205,8 @@ impl Machine {
             decoder: Decoder::for_client(u32::MAX),
             is_closed: false,
             unread: VecDeque::new(),
+            is_stalled: false,
+            owes_drained: false,
         };
         self.connections.insert(id, wire);
         self.step(Event::Opened {
@@ -186,6 +222,47 @@ impl Machine {
             wire.unread.push_back(packet);
             self.read(connection);
         }
+    }
+
+    /// The client sends what is no packet.
+    pub fn violate(&mut self, connection: ConnectionId, error: DecodeError) {
+        if self.is_open(connection) {
+            self.step(Event::Violated { connection, error });
+        }
+    }
+
+    /// The connection is over for both sides, and its slot is free. What was sent and not read is gone.
+    pub fn forget(&mut self, connection: ConnectionId) {
+        self.step(Event::Lost { connection });
+        if self.connections.remove(&connection).is_some() {
+            let slot = u32::try_from(connection.slot()).expect("few connections");
+            self.free_slots.push(slot);
+        }
+    }
+
+    /// The client reads nothing until [`Machine::resume`].
+    pub fn stall(&mut self, connection: ConnectionId) {
+        if let Some(wire) = self.connections.get_mut(&connection) {
+            wire.is_stalled = true;
+        }
+    }
+
+    /// The client has read everything.
+    pub fn resume(&mut self, connection: ConnectionId) {
+        let Some(wire) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        wire.is_stalled = false;
+        if std::mem::take(&mut wire.owes_drained) {
+            self.step(Event::Drained { connection });
+        }
+    }
+
+    /// Bytes that were sent to the connection and not taken.
+    pub fn sent_bytes(&self, connection: ConnectionId) -> usize {
+        self.connections
+            .get(&connection)
+            .map_or(0, |wire| wire.bytes.len())
     }
 
     /// The connection breaks.
@@ -229,6 +306,18 @@ impl Machine {
             self.snapshot = Some((LogPoint { index, term }, image.into_chunks().collect()));
             self.step(Event::SnapshotWritten { index, term });
         }
+    }
+
+    /// The snapshot that is being written cannot be, if there is one.
+    pub fn fail_snapshot(&mut self) {
+        if self.snapshotting.take().is_some() {
+            self.step(Event::SnapshotFailed);
+        }
+    }
+
+    /// The server says goodbye to all clients.
+    pub fn stop(&mut self) {
+        self.step(Event::Stop);
     }
 
     /// Whether a snapshot is on disk.
@@ -313,6 +402,7 @@ impl Machine {
     }
 
     fn carry_out(&mut self, actions: Vec<Action>) {
+        let mut drained = Vec::new();
         for action in actions {
             match action {
                 Action::Speak {
@@ -335,13 +425,24 @@ impl Machine {
                         wire.is_closed = true;
                     }
                 }
-                Action::ReportDrained { connection } => self.step(Event::Drained { connection }),
+                Action::ReportDrained { connection } => drained.push(connection),
                 Action::Persist { ticket, writes, .. } => self.writing.push_back((ticket, writes)),
                 Action::Snapshot { index, term, image } => self.snapshotting = Some((index, term, image)),
                 Action::Report(report) => self.reports.push(report),
                 Action::Resume { connection } => self.resumed.push_back(connection),
                 Action::Decided { .. } => {}
             }
+        }
+        // After the others: what the node sends then comes behind them.
+        for connection in drained {
+            self.report_drained(connection);
+        }
+    }
+
+    fn report_drained(&mut self, connection: ConnectionId) {
+        match self.connections.get_mut(&connection) {
+            Some(wire) if wire.is_stalled => wire.owes_drained = true,
+            _ => self.step(Event::Drained { connection }),
         }
     }
 
@@ -360,7 +461,7 @@ fn recovered_node(
     disk: &SimulatedDisk,
     snapshot: Option<&(LogPoint, Vec<Bytes>)>,
     now: Now,
-) -> (Node, Vec<Action>) {
+) -> Result<(Node, Vec<Action>), RecordError> {
     let node_config = NodeConfig {
         limits: config.limits.clone(),
         sys_interval: config.sys_interval,
@@ -369,14 +470,18 @@ fn recovered_node(
     };
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);
     for keyspace in Recovery::KEYSPACES {
+        let mut read_all = Ok(());
         let mut read = |key: &[u8], value: Bytes| {
-            recovery
-                .record(keyspace, key, value)
-                .expect("the node reads what it wrote");
-            ControlFlow::Continue(())
+            read_all = recovery.record(keyspace, key, value);
+            if read_all.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         };
         disk.scan(keyspace, &[], &mut read)
             .expect("the simulated disk works");
+        read_all?;
     }
     let mut started = Vec::new();
     let recovered = recover_group(disk, GROUP, snapshot.map(|(point, _)| *point)).expect("the log is whole");
@@ -407,7 +512,7 @@ fn recovered_node(
         },
         &mut actions,
     );
-    (node, actions)
+    Ok((node, actions))
 }
 
 /// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.
