@@ -49,6 +49,7 @@ fn config(choices: u8) -> MachineConfig {
         sessions_max: 6,
         keep_alive_max: is_chosen(3).then_some(Duration::from_secs(60)),
         outbound_bytes_max: 4_096,
+        memory_max: if is_chosen(6) { 32 * 1_024 } else { u64::MAX },
         ..Limits::default()
     };
     MachineConfig {

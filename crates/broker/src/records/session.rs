@@ -109,6 +109,9 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(Text, SessionRecord), RecordE
         Text::from_bytes(Bytes::copy_from_slice(key)),
         "a client id is not valid",
     )?;
+    if client_id.is_empty() {
+        return Err(reader.damaged("a client id is empty"));
+    }
     Ok((
         client_id,
         SessionRecord {

@@ -300,6 +300,20 @@ fn deadlines_follow_the_wall_clock_over_a_restart() {
 }
 
 #[test]
+fn a_session_without_a_client_id_is_damaged() {
+    let record = session_record(None, Presence::Connected { since: 0 });
+    let Write::Put { value, .. } = records::session::put(&text("client-1"), &record) else {
+        panic!("it is not put")
+    };
+    let what = "a client id is empty";
+    let record = "session";
+    assert_eq!(
+        records::session::decode(&[], value),
+        Err(RecordError::Damaged { record, what })
+    );
+}
+
+#[test]
 fn what_no_client_would_understand_is_damaged() {
     let now = now();
     let (filter, subscription) = shared_filter();
@@ -371,9 +385,7 @@ fn decode_all(key: &[u8], value: &Bytes) {
         let _ = records::queue::put(number, sequence, Bytes::new());
     }
     let _ = records::retained::decode(key, value.clone(), now);
-    if let Ok((client_id, record)) = records::session::decode(key, value.clone())
-        && !client_id.is_empty()
-    {
+    if let Ok((client_id, record)) = records::session::decode(key, value.clone()) {
         let _ = records::session::put(&client_id, &record);
     }
     if let Ok((number, filter, subscription)) = records::subscription::decode(key, value.clone()) {

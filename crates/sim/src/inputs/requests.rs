@@ -25,7 +25,10 @@ use crate::machine::Machine;
 /// Plays an input. `origin` is any instant; only differences matter.
 pub fn requests(input: &[u8], origin: Instant) {
     let mut input = Cursor::new(input);
-    let mut stage = Stage::new(Machine::new(config(input.byte() & !1), origin));
+    let mut stage = Stage::new(Machine::new(
+        config(input.byte() & !PACED_OR_SHORT_OF_MEMORY),
+        origin,
+    ));
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
             break;
@@ -355,6 +358,9 @@ fn subscribe(filter: &'static str) -> Packet {
         }],
     })
 }
+
+/// Settings with which requests wait, or are refused.
+const PACED_OR_SHORT_OF_MEMORY: u8 = 0x41;
 
 /// Steps of an input at most.
 const STEPS_MAX: usize = 300;
