@@ -72,28 +72,36 @@ impl Node {
         delivery: Delivery,
         actions: &mut Vec<Action>,
     ) {
+        let must_await_disk = self.enqueue(now, key, delivery);
+        if must_await_disk {
+            self.await_records(now, key, actions);
+        }
+        self.pump(now, key, actions);
+    }
+
+    /// Puts a message into a session's queue. True if it is not to be sent before it is on disk.
+    pub(crate) fn enqueue(&mut self, now: Now, key: SessionKey, delivery: Delivery) -> bool {
         let Some(entry) = self.sessions.get_mut(key) else {
-            return;
+            return false;
         };
         let mut dropped = Vec::new();
         let kept = delivery.clone();
         let outcome = entry.session.push(now, delivery, &mut dropped);
         let number = entry.session.number;
+        let mut must_await_disk = false;
         match outcome {
             PushOutcome::Queued {
                 durable: Some(sequence),
             } => {
                 let value = self.stored_value(now, &kept);
                 self.commits.write(records::queue::put(number, sequence, value));
-                if kept.qos == QoS::ExactlyOnce {
-                    self.await_records(now, key, actions);
-                }
+                must_await_disk = kept.qos == QoS::ExactlyOnce;
             }
             PushOutcome::Queued { durable: None } => {}
             PushOutcome::Dropped(cause) => self.counters.dropped.count(cause),
         }
         self.forget(number, &dropped);
-        self.pump(now, key, actions);
+        must_await_disk
     }
 
     /// The bytes that store a delivery: made once for all receivers that get the same.
@@ -122,10 +130,14 @@ impl Node {
     /// Sends what the session has to send, as long as the connection keeps up.
     pub(crate) fn pump(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         self.send_next(now, key, actions);
+        let entry = self.sessions.get(key);
+        if entry.is_some_and(|entry| !entry.due.is_empty()) {
+            self.deliver_retained(now, key, actions);
+        }
         self.note_standing(key);
     }
 
-    fn send_next(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+    pub(crate) fn send_next(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -265,7 +277,7 @@ impl Node {
     }
 
     /// Goes on with the session when everything written for it until now is durable.
-    fn await_records(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+    pub(crate) fn await_records(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         let Some(entry) = self.sessions.get(key) else {
             return;
         };

@@ -14,6 +14,7 @@ use crate::overload::MEMORY_FULL;
 use crate::pacing::Pace;
 use crate::records;
 use crate::report::Report;
+use crate::retained_delivery::AllDue;
 use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry, Totals};
 use crate::subscriptions::Standing;
@@ -308,6 +309,7 @@ impl Node {
             expiry,
             disconnected_at: None,
             will: None,
+            due: AllDue::new(),
             forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,

@@ -25,6 +25,7 @@ pub mod records;
 pub mod recovery;
 mod report;
 pub mod retained;
+mod retained_delivery;
 mod routing;
 pub mod session;
 mod sessions;

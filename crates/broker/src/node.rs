@@ -185,6 +185,8 @@ pub(crate) enum TimerKey {
     Connection(ConnectionId),
     /// The end of a pause of a client that published too fast.
     Pace(ConnectionId),
+    /// The next retained messages of a new subscription.
+    RetainedDue(SessionKey),
     /// The end of a pause of a publisher while memory is critical.
     HeldBack(ConnectionId),
     /// The session's expiry after its connection ended.
@@ -413,6 +415,7 @@ impl Node {
             match timer {
                 TimerKey::Connection(id) => self.connection_timer(now, id, actions),
                 TimerKey::Pace(id) => self.end_pause(now, id, actions),
+                TimerKey::RetainedDue(key) => self.pump(now, key, actions),
                 TimerKey::HeldBack(id) => self.end_holding_back(now, id, actions),
                 TimerKey::Session(key) => self.session_expired(now, key, actions),
             }

@@ -13,6 +13,7 @@ use cluster::replica::{self, Replica};
 use cluster::write::Keyspace;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use protocol::topic::SubscriptionFilter;
 use store::Store;
 
 use crate::commits::Commits;
@@ -26,11 +27,12 @@ use crate::records::queue::QueueRecord;
 use crate::records::session::Presence;
 use crate::records::{self, RecordError};
 use crate::retained::Retained;
+use crate::retained_delivery::{AllDue, RetainedDue};
 use crate::routing::RouteScratch;
 use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry, Sessions, Totals};
 use crate::state_store_service::{StateStoreConfig, StateStoreService};
-use crate::subscriptions::{Shares, Standing, Subscriptions, point_of};
+use crate::subscriptions::{Shares, Standing, Subscription, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::will::{self, PendingWills};
@@ -59,6 +61,8 @@ pub struct Recovery {
     shares: Shares,
     retained: Retained,
     memory: Memory,
+    /// Retained messages for subscriptions, from where they were not delivered yet.
+    due: Vec<(SessionKey, SubscriptionFilter, Subscription, Vec<u8>)>,
     /// Ended while nobody ran, or left over: to be removed.
     leftovers: Vec<Write>,
     discarded: Vec<SessionKey>,
@@ -85,6 +89,7 @@ impl Recovery {
             shares: Shares::new(config.seed),
             retained: Retained::new(&config.limits),
             memory: Memory::default(),
+            due: Vec::new(),
             config,
             leftovers: Vec::new(),
             discarded: Vec::new(),
@@ -133,6 +138,17 @@ impl Recovery {
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };
+        for (key, filter, subscription, place) in self.due {
+            let search = node.retained.search_from(&filter.filter, place);
+            if let Some(entry) = node.sessions.get_mut(key) {
+                entry.due.push_back(RetainedDue {
+                    filter,
+                    subscription,
+                    search,
+                    is_recorded: true,
+                });
+            }
+        }
         for write in self.leftovers {
             node.commits.write(write);
         }
@@ -168,6 +184,7 @@ impl Recovery {
             expiry: record.expiry,
             disconnected_at,
             will: record.will.map(Box::new),
+            due: AllDue::new(),
             forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,
@@ -185,7 +202,7 @@ impl Recovery {
     }
 
     fn subscription(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        let (number, filter, subscription) = records::subscription::decode(key, value)?;
+        let (number, filter, subscription, place) = records::subscription::decode(key, value)?;
         let Some(session) = self.by_number.get(&number).copied() else {
             self.leftovers.extend(records::remove_all(number));
             return Ok(());
@@ -198,6 +215,9 @@ impl Recovery {
             } else {
                 self.subscriptions
                     .subscribe(session, &filter.filter, subscription);
+            }
+            if let Some(place) = place {
+                self.due.push((session, filter, subscription, place));
             }
         }
         Ok(())

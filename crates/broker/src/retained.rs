@@ -7,6 +7,7 @@ mod key;
 mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,12 +21,32 @@ use crate::now::Now;
 /// All retained messages of a node, bounded in messages and bytes.
 #[derive(Debug)]
 pub struct Retained {
-    messages: BTreeMap<Key, Arc<Message>>,
+    messages: BTreeMap<Key, Kept>,
+    /// What the next one gets.
+    next_number: u64,
     /// Those that will expire.
     expiring: BTreeSet<(Instant, Key)>,
     bytes: u64,
     messages_max: u64,
     bytes_max: u64,
+}
+
+/// A retained message.
+#[derive(Debug)]
+struct Kept {
+    message: Arc<Message>,
+    /// They rise with each message that is set.
+    number: u64,
+}
+
+/// A search for the messages of a filter that were retained when it began.
+#[derive(Debug)]
+pub struct Search {
+    filter: TopicFilter,
+    /// Everything before it was found. Empty: at the beginning.
+    place: Vec<u8>,
+    /// Messages from this number on came later.
+    before: u64,
 }
 
 /// A message is not retained, because a limit is reached. Nothing has changed.
@@ -50,6 +71,7 @@ impl Retained {
     pub fn new(limits: &Limits) -> Self {
         Self {
             messages: BTreeMap::new(),
+            next_number: 0,
             expiring: BTreeSet::new(),
             bytes: 0,
             messages_max: limits.retained_messages_max,
@@ -64,7 +86,7 @@ impl Retained {
     pub fn set(&mut self, message: Arc<Message>) -> Result<Option<Arc<Message>>, RetainedFull> {
         self.check_room(message.topic.as_str(), message.size())?;
         let key = Key::of(message.topic.as_str());
-        let replaced = self.messages.get(&key);
+        let replaced = self.messages.get(&key).map(|kept| &kept.message);
         let bytes_after = self.bytes - replaced.map_or(0, |replaced| bytes(replaced)) + bytes(&message);
         self.bytes = bytes_after;
         if let Some(at) = replaced.and_then(|replaced| replaced.expires_at) {
@@ -73,7 +95,10 @@ impl Retained {
         if let Some(at) = message.expires_at {
             self.expiring.insert((at, key.clone()));
         }
-        Ok(self.messages.insert(key, message))
+        let number = self.next_number;
+        self.next_number += 1;
+        let replaced = self.messages.insert(key, Kept { message, number });
+        Ok(replaced.map(|kept| kept.message))
     }
 
     /// Takes back a message from the disk. Limits that were lowered since then do not delete it.
@@ -87,7 +112,7 @@ impl Retained {
 
     /// Whether [`Retained::set`] would find room for a message of this [size](Message::size).
     pub fn check_room(&self, topic: &str, size: usize) -> Result<(), RetainedFull> {
-        let replaced = self.messages.get(&Key::of(topic));
+        let replaced = self.messages.get(&Key::of(topic)).map(|kept| &kept.message);
         if replaced.is_none() && self.messages.len() as u64 >= self.messages_max {
             return Err(RetainedFull::Messages {
                 limit: self.messages_max,
@@ -108,7 +133,7 @@ impl Retained {
             return false;
         }
         let replaced = self.messages.get(&Key::of(message.topic.as_str()));
-        replaced.is_none_or(|replaced| replaced.size() < message.size())
+        replaced.is_none_or(|replaced| replaced.message.size() < message.size())
     }
 
     /// Removes the retained message of a topic. [MQTT-3.3.1-6]
@@ -116,19 +141,47 @@ impl Retained {
         self.take(&Key::of(topic.as_str()))
     }
 
-    /// Visits the messages that match a filter and have not expired, in the order of their topics.
-    pub fn matching(&self, filter: &TopicFilter, now: Now, visit: &mut impl FnMut(&Arc<Message>)) {
-        search::matching(&self.messages, filter, &mut |message| {
-            if !message.is_expired(now) {
-                visit(message);
+    /// Begins a search for the messages that match a filter. What is set after this moment is not among them.
+    pub fn search(&self, filter: &TopicFilter) -> Search {
+        self.search_from(filter, Vec::new())
+    }
+
+    /// Goes on with a search of which only the [place](Search::place) is known.
+    pub fn search_from(&self, filter: &TopicFilter, place: Vec<u8>) -> Search {
+        Search {
+            filter: filter.clone(),
+            place,
+            before: self.next_number,
+        }
+    }
+
+    /// Visits the next messages that have not expired, in the order of their topics, until the visitor breaks off, which leaves that
+    /// message for the next time, or so many topics were looked at. True if there can be no more.
+    pub fn go_on(
+        &self,
+        now: Now,
+        search: &mut Search,
+        lookups_max: usize,
+        visit: &mut impl FnMut(&Arc<Message>) -> ControlFlow<()>,
+    ) -> bool {
+        let Search {
+            filter,
+            place,
+            before,
+        } = search;
+        search::matching(&self.messages, filter, place, lookups_max, &mut |kept| {
+            if kept.number >= *before || kept.message.is_expired(now) {
+                return ControlFlow::Continue(());
             }
-        });
+            visit(&kept.message)
+        })
     }
 
     /// The retained message of a topic.
     pub fn get(&self, topic: &str, now: Now) -> Option<&Arc<Message>> {
         self.messages
             .get(&Key::of(topic))
+            .map(|kept| &kept.message)
             .filter(|message| !message.is_expired(now))
     }
 
@@ -163,12 +216,19 @@ impl Retained {
     }
 
     fn take(&mut self, key: &Key) -> Option<Arc<Message>> {
-        let message = self.messages.remove(key)?;
+        let message = self.messages.remove(key)?.message;
         self.bytes -= bytes(&message);
         if let Some(at) = message.expires_at {
             self.expiring.remove(&(at, key.clone()));
         }
         Some(message)
+    }
+}
+
+impl Search {
+    /// Where it is: what it found lies before.
+    pub fn place(&self) -> &[u8] {
+        &self.place
     }
 }
 

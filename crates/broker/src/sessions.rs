@@ -9,6 +9,7 @@ use protocol::packet::Will;
 use slab::Slab;
 
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
+use crate::retained_delivery::AllDue;
 use crate::session::Session;
 use crate::subscriptions::Standing;
 use crate::will;
@@ -24,6 +25,8 @@ pub(crate) struct SessionEntry {
     pub(crate) disconnected_at: Option<u64>,
     /// The will of the present connection.
     pub(crate) will: Option<Box<Will>>,
+    /// Retained messages for new subscriptions, as far as they were not delivered.
+    pub(crate) due: AllDue,
     pub(crate) forced_ends: ForcedEnds,
     /// The place of this session in the route being worked out, if `mark` is the route's.
     pub(crate) route_place: u32,

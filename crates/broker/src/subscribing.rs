@@ -1,27 +1,18 @@
 //! SUBSCRIBE and UNSUBSCRIBE.
 
-use std::sync::Arc;
-
 use protocol::packet::{
     QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, UnsubAck, Unsubscribe,
 };
 use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
-use protocol::{Packet, ReasonCode, TopicFilter};
+use protocol::{Packet, ReasonCode};
 
 use crate::ids::{ConnectionId, SessionKey};
-use crate::message::Delivery;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
 use crate::subscriptions::Subscription;
 use crate::waiting::Waiter;
-
-/// A subscription that was made and whose retained messages are due.
-struct Made {
-    filter: TopicFilter,
-    subscription: Subscription,
-}
 
 impl Node {
     /// SUBSCRIBE: the SUBACK leaves when the subscriptions are durable.
@@ -33,12 +24,11 @@ impl Node {
         subscribe: &Subscribe,
         actions: &mut Vec<Action>,
     ) {
-        let mut made = Vec::new();
         let subscription_id = subscribe.subscription_id;
         let reasons = subscribe
             .filters
             .iter()
-            .map(|line| self.subscribe(key, line, subscription_id, &mut made))
+            .map(|line| self.subscribe(key, line, subscription_id))
             .collect();
         let packet = Packet::SubAck(SubAck {
             packet_id: subscribe.packet_id,
@@ -46,9 +36,8 @@ impl Node {
             reasons,
         });
         self.answer_when_durable(now, id, packet, actions);
-        for made in made {
-            self.send_retained(now, key, &made, actions);
-        }
+        self.pump(now, key, actions);
+        self.record_retained_due(key);
     }
 
     /// One line of a SUBSCRIBE.
@@ -57,7 +46,6 @@ impl Node {
         key: SessionKey,
         line: &SubscribeFilter,
         id: Option<SubscriptionId>,
-        made: &mut Vec<Made>,
     ) -> ReasonCode {
         let filter = match SubscriptionFilter::parse(line.filter.detached()) {
             Ok(filter) => filter,
@@ -86,9 +74,11 @@ impl Node {
                 entry.session.number,
                 &filter,
                 &subscription,
+                None,
             ));
         }
         self.join(key, &filter, subscription);
+        // [MQTT-3.3.1-10]
         let wants_retained = match line.options.retain_handling {
             // What is retained would reach everybody who shares it. (section 4.8.2)
             _ if filter.share.is_some() => false,
@@ -97,36 +87,14 @@ impl Node {
             RetainHandling::DoNotSend => false,
         };
         if wants_retained {
-            made.push(Made {
-                filter: filter.filter,
-                subscription,
-            });
+            self.owe_retained(key, filter, subscription);
+        } else {
+            self.owe_retained_as(key, &filter, subscription);
         }
         match line.options.qos {
             QoS::AtMostOnce => ReasonCode::Success,
             QoS::AtLeastOnce => ReasonCode::GrantedQos1,
             QoS::ExactlyOnce => ReasonCode::GrantedQos2,
-        }
-    }
-
-    /// The retained messages of a new subscription. [MQTT-3.3.1-9] [MQTT-3.3.1-10]
-    fn send_retained(&mut self, now: Now, key: SessionKey, made: &Made, actions: &mut Vec<Action>) {
-        let mut messages = Vec::new();
-        self.retained.matching(&made.filter, now, &mut |message| {
-            messages.push(Arc::clone(message));
-        });
-        for message in messages {
-            let delivery = Delivery {
-                qos: message.qos.min(made.subscription.options.qos),
-                message,
-                retain: true,
-                subscription_ids: made.subscription.id.into_iter().collect(),
-                share: None,
-                durable: None,
-                is_volatile: false,
-                dup: false,
-            };
-            self.deliver(now, key, delivery, actions);
         }
     }
 
@@ -183,6 +151,7 @@ impl Node {
             self.commits.rely_on_earlier();
             return ReasonCode::NoSubscriptionExisted;
         }
+        entry.due.retain(|due| due.filter != filter);
         if entry.session.is_durable() {
             self.commits
                 .write(records::subscription::remove(entry.session.number, &filter));

@@ -3,7 +3,12 @@
 //! ```text
 //! key    session number (8), filter as subscribed, with $share/name/ if it is shared
 //! value  version (1) = 1, options as in SUBSCRIBE (1), subscription identifier or 0 (4)
+//! value, while retained messages are due
+//!        version (1) = 2, options as in SUBSCRIBE (1), subscription identifier or 0 (4), place (4 + n)
 //! ```
+//!
+//! The place is where the search for retained messages goes on: a topic's bytes with 0 between its levels, or what stands before
+//! all topics that are left. Version 2 is replaced by version 1 when all of them are in the session's queue or were sent.
 
 use bytes::{BufMut, Bytes};
 use cluster::write::{Keyspace, Write};
@@ -12,16 +17,22 @@ use protocol::packet::{RetainHandling, SubscriptionId, SubscriptionOptions};
 use protocol::topic::SubscriptionFilter;
 
 use super::RecordError;
-use super::encoding::Reader;
+use super::encoding::{Reader, put_long};
 use super::message;
 use crate::ids::SessionNumber;
 use crate::subscriptions::Subscription;
 
-/// Stores a subscription, instead of an earlier one to the same filter.
-pub fn put(number: SessionNumber, filter: &SubscriptionFilter, subscription: &Subscription) -> Write {
+/// Stores a subscription, instead of an earlier one to the same filter; and from which place on retained messages are due, if
+/// they are.
+pub fn put(
+    number: SessionNumber,
+    filter: &SubscriptionFilter,
+    subscription: &Subscription,
+    retained_due: Option<&[u8]>,
+) -> Write {
     let options = subscription.options;
     let mut value = Vec::with_capacity(6);
-    value.put_u8(VERSION);
+    value.put_u8(retained_due.map_or(VERSION, |_| VERSION_DUE));
     value.put_u8(
         options.qos as u8
             | u8::from(options.no_local) << 2
@@ -29,6 +40,9 @@ pub fn put(number: SessionNumber, filter: &SubscriptionFilter, subscription: &Su
             | (options.retain_handling as u8) << 4,
     );
     value.put_u32(subscription.id.map_or(0, SubscriptionId::get));
+    if let Some(place) = retained_due {
+        put_long(&mut value, place);
+    }
     Write::Put {
         keyspace: Keyspace::Subscriptions,
         key: key(number, filter),
@@ -44,14 +58,15 @@ pub fn remove(number: SessionNumber, filter: &SubscriptionFilter) -> Write {
     }
 }
 
+/// A record's session, filter and subscription, and from which place on retained messages are due.
+pub type Decoded = (SessionNumber, SubscriptionFilter, Subscription, Option<Vec<u8>>);
+
 /// Reads a record.
-pub fn decode(
-    key: &[u8],
-    value: Bytes,
-) -> Result<(SessionNumber, SubscriptionFilter, Subscription), RecordError> {
-    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
+pub fn decode(key: &[u8], value: Bytes) -> Result<Decoded, RecordError> {
+    let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_DUE])?;
     let flags = reader.u8()?;
     let id = reader.subscription_id()?;
+    let place = (version == VERSION_DUE).then(|| reader.long()).transpose()?;
     reader.end()?;
     let retain_handling = match flags >> 4 {
         0 => RetainHandling::Send,
@@ -71,7 +86,8 @@ pub fn decode(
     let filter = Text::from_bytes(reader.rest());
     let filter = reader.parse(filter, "a filter is not a text")?;
     let filter = reader.parse(SubscriptionFilter::parse(filter), "a filter is not valid")?;
-    Ok((number, filter, Subscription { options, id }))
+    let place = place.map(|place| place.to_vec());
+    Ok((number, filter, Subscription { options, id }, place))
 }
 
 fn key(number: SessionNumber, filter: &SubscriptionFilter) -> Bytes {
@@ -87,4 +103,5 @@ fn key(number: SessionNumber, filter: &SubscriptionFilter) -> Bytes {
 }
 
 const VERSION: u8 = 1;
+const VERSION_DUE: u8 = 2;
 const RECORD: &str = "subscription";

@@ -2,43 +2,50 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::Arc;
+use std::ops::{Bound, ControlFlow};
 
 use protocol::TopicFilter;
 
 use super::key::{Key, SEPARATOR};
-use crate::message::Message;
 
-/// Visits the messages whose topics match `filter`, in order.
+/// Visits the messages whose topics match `filter`, in order, from the key `from` on; looks at no more than so many topics. True
+/// if there can be no more; otherwise `from` is where to go on, which is the message at which the visitor broke off.
 ///
 /// Looks at the first topic at or after a lower bound, learns from it whether it matches and below which bound nothing
 /// else can, and goes on from there. Nothing is recursive, and the cost is that of a look-up for each match and for each
 /// value of a `+` level.
-pub(super) fn matching(
-    messages: &BTreeMap<Key, Arc<Message>>,
+pub(super) fn matching<V>(
+    messages: &BTreeMap<Key, V>,
     filter: &TopicFilter,
-    visit: &mut impl FnMut(&Arc<Message>),
-) {
+    from: &mut Vec<u8>,
+    lookups_max: usize,
+    visit: &mut impl FnMut(&V) -> ControlFlow<()>,
+) -> bool {
     let levels: Vec<Level<'_>> = filter.as_str().split('/').map(Level::of).collect();
-    let mut from = lowest(&levels);
-    loop {
+    if from.is_empty() {
+        *from = lowest(&levels);
+    }
+    for _ in 0..lookups_max {
         let range = (Bound::Included(from.as_slice()), Bound::Unbounded);
         let Some((key, message)) = messages.range::<[u8], _>(range).next() else {
-            return;
+            return true;
         };
         let next = match compare(&levels, key) {
             Compared::Matches(next) => {
-                visit(message);
+                if visit(message).is_break() {
+                    *from = key.as_bytes().to_vec();
+                    return false;
+                }
                 next
             }
             Compared::Differs(next) => next,
         };
         match next {
-            Some(next) => from = next,
-            None => return,
+            Some(next) => *from = next,
+            None => return true,
         }
     }
+    false
 }
 
 /// One level of a filter.

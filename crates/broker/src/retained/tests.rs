@@ -47,11 +47,43 @@ fn retained(topics: &[&str]) -> Retained {
 }
 
 fn matching(retained: &Retained, text: &str) -> Vec<String> {
+    matching_in_pages(retained, text, usize::MAX, usize::MAX)
+}
+
+/// Looks at so many topics and takes so many messages at a time.
+fn matching_in_pages(retained: &Retained, text: &str, lookups: usize, messages: usize) -> Vec<String> {
     let mut found = vec![];
-    retained.matching(&filter(text), now(), &mut |message| {
+    let mut search = retained.search(&filter(text));
+    loop {
+        let mut taken = 0;
+        let is_last = retained.go_on(now(), &mut search, lookups, &mut |message| {
+            if taken == messages {
+                return ControlFlow::Break(());
+            }
+            taken += 1;
+            found.push(message.topic.as_str().to_owned());
+            ControlFlow::Continue(())
+        });
+        if is_last {
+            return found;
+        }
+        // As after a restart.
+        search = retained.search_from(&filter(text), search.place().to_vec());
+    }
+}
+
+#[test]
+fn what_is_set_after_a_search_began_is_not_found() {
+    let mut retained = retained(&["a", "b", "c"]);
+    let mut search = retained.search(&filter("#"));
+    retained.set(message("b", "new", None)).unwrap();
+    retained.set(message("d", "new", None)).unwrap();
+    let mut found = vec![];
+    assert!(retained.go_on(now(), &mut search, usize::MAX, &mut |message| {
         found.push(message.topic.as_str().to_owned());
-    });
-    found
+        ControlFlow::Continue(())
+    }));
+    assert_eq!(found, ["a", "c"]);
 }
 
 #[test]
@@ -154,7 +186,11 @@ proptest! {
         let mut expected: Vec<&str> = topics.into_iter().filter(|topic| filter(&filter_text).matches(topic)).collect();
         expected.sort_unstable();
         expected.dedup();
-        let mut found = matching(&retained, &filter_text);
+        let found = matching(&retained, &filter_text);
+        for (lookups, messages) in [(1, usize::MAX), (3, 2), (usize::MAX, 1)] {
+            prop_assert_eq!(&matching_in_pages(&retained, &filter_text, lookups, messages), &found);
+        }
+        let mut found = found;
         found.sort_unstable();
         prop_assert_eq!(found, expected);
     }

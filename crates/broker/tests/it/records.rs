@@ -269,12 +269,27 @@ fn subscription_records_are_as_released() {
         ("subscription-shared.bin", shared_filter()),
         ("subscription-plain.bin", (plain, Subscription::default())),
     ] {
-        let (key, value) = golden(name, records::subscription::put(NUMBER, &filter, &subscription));
+        let (key, value) = golden(
+            name,
+            records::subscription::put(NUMBER, &filter, &subscription, None),
+        );
         assert_eq!(
             records::subscription::decode(&key, value),
-            Ok((NUMBER, filter, subscription))
+            Ok((NUMBER, filter, subscription, None))
         );
     }
+    let (filter, subscription) = shared_filter();
+    let filter = SubscriptionFilter {
+        share: None,
+        ..filter
+    };
+    let place = Some(&b"a\0b"[..]);
+    let write = records::subscription::put(NUMBER, &filter, &subscription, place);
+    let (key, value) = golden_of("v2", "subscription-due.bin", write);
+    assert_eq!(
+        records::subscription::decode(&key, value),
+        Ok((NUMBER, filter, subscription, Some(b"a\0b".to_vec())))
+    );
 }
 
 #[test]
@@ -321,7 +336,7 @@ fn what_no_client_would_understand_is_damaged() {
         id: SubscriptionId::new(268_435_456),
         ..subscription
     };
-    let Write::Put { key, value, .. } = records::subscription::put(NUMBER, &filter, &too_high) else {
+    let Write::Put { key, value, .. } = records::subscription::put(NUMBER, &filter, &too_high, None) else {
         panic!("it is not put")
     };
     let what = "a subscription identifier is too high";
@@ -388,8 +403,8 @@ fn decode_all(key: &[u8], value: &Bytes) {
     if let Ok((client_id, record)) = records::session::decode(key, value.clone()) {
         let _ = records::session::put(&client_id, &record);
     }
-    if let Ok((number, filter, subscription)) = records::subscription::decode(key, value.clone()) {
-        let _ = records::subscription::put(number, &filter, &subscription);
+    if let Ok((number, filter, subscription, due)) = records::subscription::decode(key, value.clone()) {
+        let _ = records::subscription::put(number, &filter, &subscription, due.as_deref());
     }
     let _ = records::received::decode(key, value.clone());
 }
@@ -405,6 +420,7 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
     ];
     let more = [
         "v2/queue-shared",
+        "v2/subscription-due",
         "v1/session-disconnected",
         "v1/subscription-shared",
         "v1/subscription-plain",
