@@ -309,7 +309,7 @@ impl Node {
             expiry,
             disconnected_at: None,
             will: None,
-            due: AllDue::new(),
+            due: AllDue::default(),
             forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,

@@ -141,7 +141,7 @@ impl Recovery {
         for (key, filter, subscription, place) in self.due {
             let search = node.retained.search_from(&filter.filter, place);
             if let Some(entry) = node.sessions.get_mut(key) {
-                entry.due.push_back(RetainedDue {
+                entry.due.push(RetainedDue {
                     filter,
                     subscription,
                     search,
@@ -184,7 +184,7 @@ impl Recovery {
             expiry: record.expiry,
             disconnected_at,
             will: record.will.map(Box::new),
-            due: AllDue::new(),
+            due: AllDue::default(),
             forced_ends: ForcedEnds::default(),
             route_place: 0,
             route_mark: 0,

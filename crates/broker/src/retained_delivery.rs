@@ -33,8 +33,42 @@ pub(crate) struct RetainedDue {
     pub(crate) is_recorded: bool,
 }
 
-/// What a session has due, in the order of its subscriptions.
-pub(crate) type AllDue = VecDeque<RetainedDue>;
+/// What a session has due, in the order of its subscriptions. Nearly always nothing, so it is small.
+#[derive(Debug, Default)]
+pub(crate) struct AllDue(Option<Box<VecDeque<RetainedDue>>>);
+
+impl AllDue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn push(&mut self, due: RetainedDue) {
+        self.0.get_or_insert_default().push_back(due);
+    }
+
+    /// Forgets what is due of one subscription.
+    pub(crate) fn forget(&mut self, filter: &SubscriptionFilter) {
+        if let Some(all) = &mut self.0 {
+            all.retain(|due| due.filter != *filter);
+        }
+        self.shrink();
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut RetainedDue> {
+        self.0.iter_mut().flat_map(|all| all.iter_mut())
+    }
+
+    fn pop_first(&mut self) {
+        if let Some(all) = &mut self.0 {
+            all.pop_front();
+        }
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        self.0.take_if(|all| all.is_empty());
+    }
+}
 
 /// Messages of a page, and of those that may wait before it in the queue.
 const PAGE_MESSAGES: usize = 64;
@@ -63,8 +97,8 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        entry.due.retain(|due| due.filter != filter);
-        entry.due.push_back(RetainedDue {
+        entry.due.forget(&filter);
+        entry.due.push(RetainedDue {
             filter,
             subscription,
             search,
@@ -125,7 +159,7 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return false;
         };
-        let Some(due) = entry.due.front_mut() else {
+        let Some(due) = entry.due.iter_mut().next() else {
             return false;
         };
         let page = Page::find(now, &self.retained, &mut due.search, room);
@@ -140,7 +174,7 @@ impl Node {
             self.commits.write(record);
         }
         if page.is_last {
-            entry.due.pop_front();
+            entry.due.pop_first();
         }
         let mut must_await_disk = false;
         for message in page.messages {

@@ -151,7 +151,7 @@ impl Node {
             self.commits.rely_on_earlier();
             return ReasonCode::NoSubscriptionExisted;
         }
-        entry.due.retain(|due| due.filter != filter);
+        entry.due.forget(&filter);
         if entry.session.is_durable() {
             self.commits
                 .write(records::subscription::remove(entry.session.number, &filter));
