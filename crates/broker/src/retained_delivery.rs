@@ -35,6 +35,10 @@ pub(crate) struct RetainedDue {
 
 /// What a session has due, in the order of its subscriptions. Nearly always nothing, so it is small.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::box_collection,
+    reason = "a place in each of a million sessions, and nearly always empty"
+)]
 pub(crate) struct AllDue(Option<Box<VecDeque<RetainedDue>>>);
 
 impl AllDue {
