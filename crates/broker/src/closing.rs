@@ -84,8 +84,12 @@ impl Node {
         };
         self.counters.violated(&error);
         let reason = error.reason_code();
-        if connection.stage != Stage::AwaitingConnect {
-            return self.disconnect(now, id, reason, &error.to_string(), actions);
+        match connection.stage {
+            Stage::AwaitingConnect => {}
+            Stage::Authenticating => return self.refuse(id, reason, &error.to_string(), actions),
+            Stage::Accepting(_) | Stage::Connected(_) => {
+                return self.disconnect(now, id, reason, &error.to_string(), actions);
+            }
         }
         if let Some(version) = error.connack_version() {
             actions.push(Action::Speak {
@@ -170,8 +174,7 @@ impl Node {
 
     /// Closes a connection that has no session.
     pub(crate) fn close_unconnected(&mut self, id: ConnectionId, actions: &mut Vec<Action>) {
-        self.timers.cancel(TimerKey::Connection(id));
-        self.connections.remove(id);
+        self.remove_connection(id);
         actions.push(Action::Close { connection: id });
     }
 
@@ -184,8 +187,10 @@ impl Node {
             return self.release_connack(now, id, *packet, actions);
         }
         let Some(silence_max) = connection.silence_max else {
-            if connection.stage == Stage::AwaitingConnect {
-                self.close_unconnected(id, actions);
+            match connection.stage {
+                Stage::AwaitingConnect => self.close_unconnected(id, actions),
+                Stage::Authenticating => self.give_up_authentication(id, actions),
+                Stage::Accepting(_) | Stage::Connected(_) => {}
             }
             return;
         };
@@ -217,11 +222,9 @@ impl Node {
         ending: Ending,
         actions: &mut Vec<Action>,
     ) {
-        let Some(connection) = self.connections.remove(id) else {
+        let Some(connection) = self.remove_connection(id) else {
             return;
         };
-        self.timers.cancel(TimerKey::Connection(id));
-        self.timers.cancel(TimerKey::Pace(id));
         self.forget_held_back(id);
         if connection.has_watches {
             self.with_service(now, actions, |service, outputs| {
@@ -307,14 +310,9 @@ impl Node {
 
     /// Says goodbye to everybody.
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let (reason, why) = (ReasonCode::ServerShuttingDown, "the server is shutting down");
         for id in self.connections.ids() {
-            self.disconnect(
-                now,
-                id,
-                ReasonCode::ServerShuttingDown,
-                "the server is shutting down",
-                actions,
-            );
+            self.disconnect(now, id, reason, why, actions);
         }
     }
 

@@ -6,6 +6,7 @@ use protocol::Packet;
 use protocol::packet::ProtocolVersion;
 
 use crate::acks::AckQueue;
+use crate::authentication::Authentication;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::pacing::Pace;
 use crate::topic_alias;
@@ -13,14 +14,17 @@ use crate::topic_alias;
 /// How far a connection has come.
 ///
 /// ```text
-/// AwaitingConnect --CONNECT--> Accepting --durable--> Connected
-///        |                         |                      |
-///        +-------------------------+----------------------+--> removed
+/// AwaitingConnect --CONNECT--> Authenticating --known--> Accepting --durable--> Connected
+///        |      \                    |                    |   /                 |
+///        |       \--CONNECT, nobody asks who it is---------+--/                  |
+///        +---------------------------+--------------------+---------------------+--> removed
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Opened; the first packet must be a CONNECT.
     AwaitingConnect,
+    /// CONNECT came, and it is not known yet whether it says who it should. Nothing is read while the edge has a question.
+    Authenticating,
     /// The CONNACK waits until the session is durable; nothing is read meanwhile.
     Accepting(SessionKey),
     /// CONNACK was sent.
@@ -35,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) version: ProtocolVersion,
     /// Reason Strings and user properties are welcome: Request Problem Information.
     pub(crate) wants_problem_information: bool,
+    /// The client has to say who it is.
+    pub(crate) is_asked: bool,
     /// A state store registration was made: its end must be written into the log.
     pub(crate) has_watches: bool,
     /// A PUBLISH to the invoke topic was no request: the operator was told once.
@@ -55,18 +61,21 @@ pub(crate) struct Connection {
     pub(crate) is_held_back: bool,
     /// How fast the client publishes, if that is limited.
     pub(crate) pace: Option<Box<Pace>>,
+    /// Who the client is, if that was asked.
+    pub(crate) authentication: Option<Box<Authentication>>,
     pub(crate) acks: AckQueue,
     pub(crate) inbound_aliases: Option<Box<topic_alias::Inbound>>,
     pub(crate) outbound_aliases: Option<Box<topic_alias::Outbound>>,
 }
 
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, now: Instant, send_budget: usize) -> Self {
+    pub(crate) fn new(id: ConnectionId, now: Instant, is_asked: bool, send_budget: usize) -> Self {
         Self {
             id,
             stage: Stage::AwaitingConnect,
             version: ProtocolVersion::V5,
             wants_problem_information: true,
+            is_asked,
             has_watches: false,
             has_sent_no_request: false,
             is_congested: false,
@@ -77,6 +86,7 @@ impl Connection {
             silence_max: None,
             is_held_back: false,
             pace: None,
+            authentication: None,
             acks: AckQueue::default(),
             inbound_aliases: None,
             outbound_aliases: None,
@@ -86,15 +96,25 @@ impl Connection {
     /// The session, once there is one.
     pub(crate) fn session(&self) -> Option<SessionKey> {
         match self.stage {
-            Stage::AwaitingConnect => None,
+            Stage::AwaitingConnect | Stage::Authenticating => None,
             Stage::Accepting(session) | Stage::Connected(session) => Some(session),
         }
     }
 
     /// False while its next packets must wait.
     pub(crate) fn is_reading(&self) -> bool {
-        let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
-        !is_paused && !self.is_held_back && !matches!(self.stage, Stage::Accepting(_))
+        match self.stage {
+            Stage::AwaitingConnect => true,
+            Stage::Authenticating => !self
+                .authentication
+                .as_ref()
+                .is_some_and(|authentication| authentication.is_asked()),
+            Stage::Accepting(_) => false,
+            Stage::Connected(_) => {
+                let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
+                !is_paused && !self.is_held_back
+            }
+        }
     }
 
     /// True from the CONNACK on.

@@ -21,6 +21,8 @@ pub struct Counters {
     pub connections_ended: BTreeMap<ReasonCode, u64>,
     /// Connections ended because their client id connected again.
     pub takeovers: u64,
+    /// Re-authentications, by how they ended.
+    pub reauthentications: BTreeMap<ReasonCode, u64>,
     /// Pauses of clients that published faster than they may.
     pub paced: u64,
     /// Messages refused with 0x97 because memory is scarce; those of QoS 0 are in [`Dropped::memory`].
@@ -83,6 +85,8 @@ pub struct Dropped {
 pub struct Gauges {
     /// Network connections.
     pub connections: usize,
+    /// Of these, clients of whom it is not known yet who they are.
+    pub authenticating: usize,
     /// Sessions, connected or not.
     pub sessions: usize,
     /// Subscriptions of all sessions, with the shared ones.
@@ -146,6 +150,10 @@ impl Counters {
 
     pub(crate) fn ended(&mut self, reason: ReasonCode) {
         *self.connections_ended.entry(reason).or_default() += 1;
+    }
+
+    pub(crate) fn reauthenticated(&mut self, reason: ReasonCode) {
+        *self.reauthentications.entry(reason).or_default() += 1;
     }
 
     pub(crate) fn sent(&mut self, qos: QoS, payload: usize) {

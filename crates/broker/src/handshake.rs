@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, ProtocolVersion, encoded_len};
 use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
@@ -43,11 +44,31 @@ impl Node {
         &mut self,
         now: Now,
         id: ConnectionId,
-        connect: Connect,
+        connect: Box<Connect>,
         actions: &mut Vec<Action>,
     ) {
         self.speak(now, id, &connect, actions);
-        let client_id = match self.admit(&connect) {
+        let is_asked = self
+            .connections
+            .get(id)
+            .is_some_and(|connection| connection.is_asked);
+        match self.admit(&connect, is_asked) {
+            Ok(()) if is_asked => self.ask_connect(now, id, connect, actions),
+            Ok(()) => self.welcome(now, id, *connect, None, actions),
+            Err(refusal) => self.refuse(id, refusal.reason, refusal.why, actions),
+        }
+    }
+
+    /// Gives a client its session. `proof` is for the client: the last word of its authentication.
+    pub(crate) fn welcome(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        connect: Connect,
+        proof: Option<Bytes>,
+        actions: &mut Vec<Action>,
+    ) {
+        let client_id = match self.name(&connect) {
             Ok(client_id) => client_id,
             Err(refusal) => return self.refuse(id, refusal.reason, refusal.why, actions),
         };
@@ -65,6 +86,9 @@ impl Node {
             topic_alias_maximum: Some(limits.topic_alias_maximum),
             response_information: response_information(&connect, &client_id),
             server_keep_alive: keep_alive,
+            // [MQTT-4.12.0-5]: that it is supported was decided before.
+            authentication_method: connect.properties.authentication_method.clone(),
+            authentication_data: proof,
             ..ConnAckProperties::default()
         };
         if !has_room_for(&connect, &properties) {
@@ -87,6 +111,7 @@ impl Node {
         actions.push(Action::Report(Report::Connected {
             connection: id,
             client_id,
+            principal: self.principal(id).cloned(),
             session_present,
         }));
         let packet = Packet::ConnAck(Box::new(ConnAck {
@@ -188,15 +213,15 @@ impl Node {
         }
     }
 
-    /// Whether the client may connect, and as whom.
-    fn admit(&mut self, connect: &Connect) -> Result<Text, Refusal> {
+    /// Whether the client may connect, whoever it is.
+    fn admit(&self, connect: &Connect, is_asked: bool) -> Result<(), Refusal> {
         if self.connections.len() > self.config.limits.connections_max as usize {
             return Err(Refusal {
                 reason: ReasonCode::ServerBusy,
                 why: "the limit of connections is reached",
             });
         }
-        if connect.properties.authentication_method.is_some() {
+        if connect.properties.authentication_method.is_some() && !is_asked {
             let why = "the Authentication Method is not supported";
             return Err(Refusal {
                 reason: ReasonCode::BadAuthenticationMethod,
@@ -204,11 +229,19 @@ impl Node {
             });
         }
         // Who has a session comes back to take what waits in it.
-        let is_known = !connect.client_id.is_empty() && self.sessions.find(&connect.client_id).is_some();
-        if self.is_memory_full() && !is_known {
+        if self.is_memory_full() && !self.is_known(connect) {
             let (reason, why) = MEMORY_FULL;
             return Err(Refusal { reason, why });
         }
+        Ok(())
+    }
+
+    fn is_known(&self, connect: &Connect) -> bool {
+        !connect.client_id.is_empty() && self.sessions.find(&connect.client_id).is_some()
+    }
+
+    /// The client id under which the client may have a session.
+    fn name(&mut self, connect: &Connect) -> Result<Text, Refusal> {
         if connect.client_id.is_empty() {
             // [MQTT-3.1.3-8] of version 3.1.1.
             if connect.version == ProtocolVersion::V311 && !connect.clean_start {
@@ -220,7 +253,7 @@ impl Node {
             }
             return Ok(self.assign_client_id());
         }
-        if !is_known && self.sessions.len() >= self.config.limits.sessions_max as usize {
+        if !self.is_known(connect) && self.sessions.len() >= self.config.limits.sessions_max as usize {
             return Err(Refusal {
                 reason: ReasonCode::QuotaExceeded,
                 why: "the limit of sessions is reached",

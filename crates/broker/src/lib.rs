@@ -5,6 +5,7 @@
 //! of things is carried by events: what says "done" to a client leaves only after [`Event::Durable`].
 
 mod acks;
+pub mod authentication;
 mod closing;
 mod commits;
 mod connection;
@@ -39,6 +40,7 @@ pub mod topic_alias;
 mod waiting;
 pub mod will;
 
+pub use crate::authentication::{Answer, Credentials, Principal, Question};
 pub use crate::commits::DiskTicket;
 pub use crate::counters::{Counters, Dropped, Gauges};
 pub use crate::delivery::OutgoingPublish;

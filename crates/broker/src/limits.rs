@@ -65,6 +65,9 @@ pub struct Limits {
     pub keep_alive_max: Option<Duration>,
     /// How long a new connection may take to send its CONNECT. Default 10 s. After it: closed.
     pub connect_timeout: Duration,
+    /// How many clients are being authenticated at once: from CONNECT until it is known who they are, at most for
+    /// [`Limits::connect_timeout`]. Default 1,000. At the limit: CONNACK 0x89. A re-authentication is no further one.
+    pub authentications_max: u32,
     /// How many bytes wait to be written to one connection before nothing more is taken from its session's queue.
     /// Default 1 MiB.
     pub outbound_bytes_max: u32,
@@ -117,6 +120,7 @@ impl Default for Limits {
             sessions_max: 1_000_000,
             keep_alive_max: Some(Duration::from_secs(3_600)),
             connect_timeout: Duration::from_secs(10),
+            authentications_max: 1_000,
             outbound_bytes_max: 1_048_576,
         }
     }

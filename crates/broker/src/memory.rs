@@ -45,7 +45,7 @@ pub struct MemoryUse {
     pub writes: u64,
     /// What waits to be written to connections.
     pub outbound: u64,
-    /// Connections, sessions, subscriptions and wills.
+    /// Connections, CONNECTs whose client is not known yet, sessions, subscriptions and wills.
     pub clients: u64,
 }
 
@@ -61,6 +61,8 @@ pub struct Held(Option<(MessageBytes, u64)>);
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) messages: MessageBytes,
+    /// CONNECTs whose clients are not known yet.
+    pub(crate) connects: MessageBytes,
     /// What waits to be written to connections, as the edge said last.
     pub(crate) outbound: u64,
     pub(crate) level: MemoryLevel,

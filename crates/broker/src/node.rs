@@ -2,7 +2,7 @@
 //!
 //! [`Node::step`] takes what happened and says what to do; nothing here reads a clock, a socket or a disk. This
 //! file only routes: connecting is in `handshake.rs`, messages in `publishing.rs` and `delivery.rs`, subscriptions
-//! in `subscribing.rs` and `sharing.rs`, the end of connections in `closing.rs`, the state store in
+//! in `subscribing.rs` and `sharing.rs`, who a client is in `authentication.rs`, the end of connections in `closing.rs`, the state store in
 //! `state_store_service.rs`.
 //!
 //! Invariant: whatever tells somebody "done" leaves only after [`Event::Durable`] for all it depends on.
@@ -15,6 +15,7 @@ use protocol::packet::{DecodeError, ProtocolVersion};
 use store::Image;
 
 use crate::acks::{AckSequence, Acknowledgement};
+use crate::authentication::{Answer, Question};
 use crate::commits::{Commits, DiskTicket, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::counters::{Counters, Gauges};
@@ -43,6 +44,16 @@ pub enum Event {
         connection: ConnectionId,
         /// What of the time for its CONNECT went by before, in a TLS handshake for example.
         waited: Duration,
+        /// The client has to say who it is: its CONNECT becomes an [`Action::Authenticate`]. Otherwise everybody is let in, and
+        /// an Authentication Method is not supported.
+        is_asked: bool,
+    },
+    /// The answer to [`Action::Authenticate`].
+    Authenticated {
+        /// Which connection; it may be gone.
+        connection: ConnectionId,
+        /// What was found out.
+        answer: Answer,
     },
     /// A packet came.
     Received {
@@ -106,6 +117,13 @@ pub enum Action {
         version: ProtocolVersion,
         /// Bytes.
         packet_size_max: u32,
+    },
+    /// Find out who the client is, then answer with [`Event::Authenticated`]. A connection has one question at a time.
+    Authenticate {
+        /// Which connection.
+        connection: ConnectionId,
+        /// What the client says of itself.
+        question: Question,
     },
     /// Send a packet.
     Send {
@@ -189,6 +207,8 @@ pub(crate) enum TimerKey {
     RetainedDue(SessionKey),
     /// The end of a pause of a publisher while memory is critical.
     HeldBack(ConnectionId),
+    /// The end of a re-authentication, or of what the last one found out.
+    Authentication(ConnectionId),
     /// The session's expiry after its connection ended.
     Session(SessionKey),
 }
@@ -212,6 +232,8 @@ pub struct Node {
     pub(crate) counters: Counters,
     pub(crate) memory: Memory,
     pub(crate) sys_topics: SysTopics,
+    /// Connections whose CONNECT waits until it is known who sent it.
+    pub(crate) authenticating: usize,
     /// What was written before the present step.
     pub(crate) step_began: WriteMark,
     pub(crate) random: u64,
@@ -222,7 +244,14 @@ impl Node {
     pub fn step(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
         self.step_began = self.commits.mark();
         match event {
-            Event::Opened { connection, waited } => self.opened(now, connection, waited),
+            Event::Opened {
+                connection,
+                waited,
+                is_asked,
+            } => self.opened(now, connection, waited, is_asked),
+            Event::Authenticated { connection, answer } => {
+                self.authenticated(now, connection, answer, actions);
+            }
             Event::Received { connection, packet } => self.received(now, connection, packet, actions),
             Event::Violated { connection, error } => self.violated(now, connection, error, actions),
             Event::Lost { connection } => self.lost(now, connection, actions),
@@ -277,6 +306,7 @@ impl Node {
         let totals = self.sessions.totals();
         Gauges {
             connections: self.connections.len(),
+            authenticating: self.authenticating,
             sessions: self.sessions.len(),
             subscriptions: self.subscriptions.len() + self.shares.subscriptions(),
             shares: self.shares.len(),
@@ -307,10 +337,11 @@ impl Node {
         mixed ^ (mixed >> 31)
     }
 
-    fn opened(&mut self, now: Now, id: ConnectionId, waited: Duration) {
+    fn opened(&mut self, now: Now, id: ConnectionId, waited: Duration, is_asked: bool) {
         self.connections.insert(Connection::new(
             id,
             now.instant,
+            is_asked,
             self.config.limits.outbound_bytes_max as usize,
         ));
         self.timers.schedule(
@@ -327,10 +358,13 @@ impl Node {
         connection.last_received = now.instant;
         let key = match (connection.stage, packet) {
             (Stage::AwaitingConnect, Packet::Connect(connect)) => {
-                return self.connect(now, id, *connect, actions);
+                return self.connect(now, id, connect, actions);
             }
             // [MQTT-3.1.0-1]: nothing but a close answers another first packet.
             (Stage::AwaitingConnect, _) => return self.close_unconnected(id, actions),
+            (Stage::Authenticating, packet) => {
+                return self.received_authenticating(now, id, packet, actions);
+            }
             (Stage::Accepting(key) | Stage::Connected(key), packet) => {
                 self.received_connected(now, id, key, packet, actions);
                 key
@@ -361,7 +395,7 @@ impl Node {
             }),
             Packet::Disconnect(disconnect) => self.received_disconnect(now, id, key, &disconnect, actions),
             Packet::Connect(_) => self.protocol_error(now, id, "a second CONNECT", actions), // [MQTT-3.1.0-2]
-            Packet::Auth(_) => self.protocol_error(now, id, "AUTH without an Authentication Method", actions),
+            Packet::Auth(auth) => self.received_auth(now, id, auth, actions),
             Packet::ConnAck(_) | Packet::SubAck(_) | Packet::UnsubAck(_) | Packet::PingResp => {
                 self.protocol_error(now, id, "a packet that only servers send", actions);
             }
@@ -417,6 +451,7 @@ impl Node {
                 TimerKey::Pace(id) => self.end_pause(now, id, actions),
                 TimerKey::RetainedDue(key) => self.pump(now, key, actions),
                 TimerKey::HeldBack(id) => self.end_holding_back(now, id, actions),
+                TimerKey::Authentication(id) => self.authentication_timer(now, id, actions),
                 TimerKey::Session(key) => self.session_expired(now, key, actions),
             }
         }

@@ -51,6 +51,7 @@ impl Node {
                 + subscriptions as u64 * SUBSCRIPTION
                 + totals.filter_bytes
                 + totals.will_bytes
+                + self.memory.connects.bytes()
                 + self.wills.bytes(),
         }
     }

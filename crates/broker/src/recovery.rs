@@ -135,6 +135,7 @@ impl Recovery {
             counters: Counters::default(),
             memory: self.memory,
             sys_topics: SysTopics::new(now.instant, self.config.sys_interval),
+            authenticating: 0,
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };

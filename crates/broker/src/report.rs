@@ -2,6 +2,7 @@
 
 use protocol::{ReasonCode, Text};
 
+use crate::authentication::Principal;
 use crate::ids::ConnectionId;
 use crate::memory::MemoryLevel;
 
@@ -14,6 +15,8 @@ pub enum Report {
         connection: ConnectionId,
         /// Who.
         client_id: Text,
+        /// As whom, if that was asked.
+        principal: Option<Principal>,
         /// With the state of an earlier connection.
         session_present: bool,
     },

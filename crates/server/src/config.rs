@@ -5,6 +5,7 @@
 //! is not described cannot exist. A `Config` from [`Config::load`] has passed every check; nobody checks again.
 
 mod address;
+mod authentication;
 mod example;
 mod file;
 mod limits;
@@ -21,6 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
+pub use self::authentication::{Authentication, AuthenticationMethod, Scram};
 pub use self::file::{ConfigError, Problem};
 pub use self::limits::{Limits, MemoryMax};
 pub use self::listeners::{Certificate, Listener, Tls, TlsVersion, WebSocket};
@@ -39,6 +41,9 @@ pub struct Config {
     /// Where MQTT clients connect; one table `[[listeners]]` for each address. A file without any has one listener at
     /// `127.0.0.1:1883`.
     pub listeners: Vec<Listener>,
+
+    /// How clients say who they are, at listeners with `authentication`.
+    pub authentication: Authentication,
 
     /// The health, readiness and metrics pages.
     pub admin: Admin,
@@ -317,6 +322,11 @@ impl Config {
         if let Err(error) = crate::logging::filter(&self.log.level) {
             problems.push(Problem::new("log.level", error.to_string()));
         }
+        let has_scram = |listener: &Listener| listener.authentication.contains(&AuthenticationMethod::Scram);
+        if self.listeners.iter().any(has_scram) && self.authentication.scram.file.as_os_str().is_empty() {
+            let why = "a listener has the method `scram`, which needs a file";
+            problems.push(Problem::new("authentication.scram.file", why.to_owned()));
+        }
         self.limits.violations(&mut problems);
         problems
     }
@@ -328,6 +338,7 @@ impl Default for Config {
             data_dir: PathBuf::from("data"),
             durability: Durability::default(),
             listeners: vec![Listener::default()],
+            authentication: Authentication::default(),
             admin: Admin::default(),
             sys_interval: Some(Duration::from_secs(10)),
             state_store: StateStore::default(),

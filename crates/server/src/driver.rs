@@ -8,12 +8,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish};
+use broker::{Action, Answer, ConnectionId, Event, Node, Now, OutgoingPublish, Question};
 use bytes::BytesMut;
 use protocol::Packet;
 use tokio::sync::{Notify, mpsc};
 
 use crate::admin::AdminRequest;
+use crate::authentication::{Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
 use crate::disk_thread::{DiskEvent, DiskThread};
 use crate::encoding::Encoder;
@@ -38,6 +39,8 @@ pub(crate) struct Driver {
     pub(crate) read_buffer: RefCell<BytesMut>,
     disk: DiskThread,
     snapshots: SnapshotThread,
+    /// There is one if any listener asks who clients are.
+    authentication: Option<AuthenticationThread>,
     settings: DriverSettings,
     /// Figures that only the edge can see.
     pub(crate) observed: RefCell<Observed>,
@@ -64,6 +67,7 @@ pub(crate) struct Inputs {
     pub(crate) disk: mpsc::Receiver<DiskEvent>,
     pub(crate) snapshots: mpsc::Receiver<SnapshotEvent>,
     pub(crate) admin: mpsc::Receiver<AdminRequest>,
+    pub(crate) answers: mpsc::Receiver<(ConnectionId, Answer)>,
 }
 
 impl Driver {
@@ -71,6 +75,7 @@ impl Driver {
         node: Node,
         disk: DiskThread,
         snapshots: SnapshotThread,
+        authentication: Option<AuthenticationThread>,
         settings: DriverSettings,
     ) -> Self {
         Self {
@@ -83,6 +88,7 @@ impl Driver {
             read_buffer: RefCell::default(),
             disk,
             snapshots,
+            authentication,
             settings,
             observed: RefCell::default(),
             clock: Clock::new(),
@@ -140,6 +146,9 @@ impl Driver {
             biased;
             Some(event) = inputs.disk.recv() => self.disk_event(event)?,
             () = self.turn_ends.notified() => {}
+            Some((connection, answer)) = inputs.answers.recv() => {
+                self.step_quietly(Event::Authenticated { connection, answer });
+            }
             Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
             Some(request) = inputs.admin.recv() => self.admin_request(request),
             () = until(deadline) => {}
@@ -232,6 +241,7 @@ impl Driver {
         self.step(Event::Opened {
             connection: socket.id,
             waited,
+            is_asked: socket.policy.is_some(),
         });
     }
 
@@ -348,6 +358,7 @@ impl Driver {
             } => {
                 self.with_socket(connection, |socket| socket.speaks.set((version, packet_size_max)));
             }
+            Action::Authenticate { connection, question } => self.authenticate(connection, question),
             Action::Resume { connection } => {
                 self.with_socket(connection, |socket| socket.changed.notify_one());
             }
@@ -367,6 +378,25 @@ impl Driver {
                     sockets.get(connection).map(|socket| socket.peer)
                 });
             }
+        }
+    }
+
+    fn authenticate(&self, connection: ConnectionId, question: Question) {
+        let policy = self
+            .sockets
+            .borrow()
+            .get(connection)
+            .and_then(|socket| socket.policy.clone());
+        let (Some(policy), Some(thread)) = (policy, &self.authentication) else {
+            return;
+        };
+        let asked = Asked {
+            connection,
+            policy,
+            question,
+        };
+        if let Err(answer) = thread.ask(asked) {
+            self.step(Event::Authenticated { connection, answer });
         }
     }
 

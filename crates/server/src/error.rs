@@ -7,6 +7,7 @@ use store::RestoreError;
 use thiserror::Error;
 
 use crate::admin::AdminError;
+use crate::authentication::AuthenticationError;
 use crate::config::{ConfigError, ListenAddress};
 use crate::tls::TlsError;
 
@@ -50,6 +51,9 @@ pub enum RunError {
     /// A file of a listener's TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// What clients are authenticated by cannot be used.
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationError),
     /// The admin pages cannot be served.
     #[error(transparent)]
     Admin(#[from] AdminError),

@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod admission;
+pub mod authentication;
 mod bound_socket;
 mod client_address;
 pub mod clock;
@@ -26,6 +27,7 @@ pub mod shutdown;
 mod snapshot_thread;
 mod socket;
 mod sockets;
+mod stamp;
 mod startup;
 mod stream;
 mod tls;

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::admission::{Admission, Place, Places};
+use crate::authentication::Policy;
 use crate::bound_socket::BoundSocket;
 use crate::client_address::ClientAddress;
 use crate::clock;
@@ -24,6 +25,7 @@ pub(crate) struct Listener {
     socket: BoundSocket,
     layers: Layers,
     admission: Admission,
+    policy: Option<Arc<Policy>>,
 }
 
 /// What accepting needs of the server.
@@ -57,6 +59,7 @@ impl Listener {
             socket,
             layers,
             admission: Admission::new(settings),
+            policy: Policy::of(settings),
         })
     }
 
@@ -115,8 +118,16 @@ impl Listener {
                 return acceptor.driver.turned_away(turned_away.name());
             }
         };
+        let policy = self.policy.clone();
         let Some(handle) = acceptor.handshakes.as_ref().filter(|_| !self.is_plain()) else {
-            return serve(&acceptor.driver, stream, peer, accepted, places);
+            return Accepted {
+                stream,
+                peer,
+                policy,
+                at: accepted,
+                places,
+            }
+            .serve(&acceptor.driver);
         };
         let layers = self.layers.clone().put_on(stream, peer, acceptor.connect_timeout);
         let handshake = handle.spawn(layers);
@@ -125,7 +136,14 @@ impl Listener {
             let ended = handshake.await;
             drop(permit);
             match ended {
-                Ok((peer, Ok(stream))) => serve(&driver, stream, peer, accepted, places),
+                Ok((peer, Ok(stream))) => Accepted {
+                    stream,
+                    peer,
+                    policy,
+                    at: accepted,
+                    places,
+                }
+                .serve(&driver),
                 Ok((peer, Err(error))) => {
                     driver.observed.borrow_mut().handshakes_failed += 1;
                     tracing::info!(%peer, %error, "a handshake failed");
@@ -136,17 +154,29 @@ impl Listener {
     }
 }
 
-/// MQTT begins.
-fn serve(driver: &Rc<Driver>, stream: Stream, peer: ClientAddress, accepted: Instant, places: [Place; 2]) {
-    let Some(id) = driver.reserve() else {
-        tracing::warn!(%peer, "closed a connection: the limit of connections is reached");
-        return driver.turned_away("server_connections");
-    };
-    let waited = clock::instant() - accepted;
-    let socket = Rc::new(Socket::new(id, peer, stream));
-    let serving = socket::run(Rc::clone(driver), socket, waited);
-    tokio::task::spawn_local(async move {
-        serving.await;
-        drop(places);
-    });
+/// A connection on which MQTT begins.
+struct Accepted {
+    stream: Stream,
+    peer: ClientAddress,
+    policy: Option<Arc<Policy>>,
+    at: Instant,
+    places: [Place; 2],
+}
+
+impl Accepted {
+    fn serve(self, driver: &Rc<Driver>) {
+        let peer = self.peer;
+        let Some(id) = driver.reserve() else {
+            tracing::warn!(%peer, "closed a connection: the limit of connections is reached");
+            return driver.turned_away("server_connections");
+        };
+        let waited = clock::instant() - self.at;
+        let socket = Rc::new(Socket::new(id, peer, self.policy, self.stream));
+        let serving = socket::run(Rc::clone(driver), socket, waited);
+        let places = self.places;
+        tokio::task::spawn_local(async move {
+            serving.await;
+            drop(places);
+        });
+    }
 }

@@ -52,6 +52,10 @@ pub struct Connections {
     pub disconnects: BTreeMap<u8, u64>,
     /// Packets that were not understood, by what was wrong.
     pub malformed: Counts,
+    /// Clients of whom it is not known yet who they are.
+    pub authenticating: u64,
+    /// Re-authentications, by the reason code of their AUTH or DISCONNECT.
+    pub reauthentications: BTreeMap<u8, u64>,
     /// Bytes read from clients, and written to them.
     pub bytes: InOut<u64>,
 }

@@ -132,6 +132,11 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
         .iter()
         .map(|(reason, count)| (reason.name(), *count));
     figures.connections.malformed = malformed.collect();
+    figures.connections.authenticating = gauges.authenticating as u64;
+    let reauthentications = counters.reauthentications.iter();
+    figures.connections.reauthentications = reauthentications
+        .map(|(reason, count)| (*reason as u8, *count))
+        .collect();
     figures.connections.turned_away = observed.turned_away.clone();
     figures.connections.handshakes_failed = observed.handshakes_failed;
     figures.connections.bytes = InOut {

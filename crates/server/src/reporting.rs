@@ -1,6 +1,6 @@
 //! The node's reports as log lines.
 
-use broker::{ConnectionId, Report};
+use broker::{ConnectionId, MemoryLevel, Report};
 
 use crate::client_address::ClientAddress;
 
@@ -11,9 +11,13 @@ pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<Clie
         Report::Connected {
             connection,
             client_id,
+            principal,
             session_present,
         } => {
-            tracing::debug!(%client_id, peer = address(connection), session_present, "connected");
+            let principal = principal
+                .as_ref()
+                .map(|principal| tracing::field::display(&principal.name));
+            tracing::debug!(%client_id, peer = address(connection), principal, session_present, "connected");
         }
         Report::Refused {
             connection,
@@ -50,19 +54,7 @@ pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<Clie
             level,
             used,
             memory_max,
-        } => {
-            let level_name = level.name();
-            if level > before {
-                tracing::warn!(level = level_name, used, memory_max, "memory has become scarcer");
-            } else {
-                tracing::info!(
-                    level = level_name,
-                    used,
-                    memory_max,
-                    "memory has become less scarce"
-                );
-            }
-        }
+        } => memory_level(*before, *level, *used, *memory_max),
         Report::ClockAhead {
             connection,
             client_id,
@@ -75,5 +67,15 @@ pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<Clie
                 "refused a state store request whose timestamp is ahead; synchronize the clocks"
             );
         }
+    }
+}
+
+fn memory_level(before: MemoryLevel, level: MemoryLevel, used: u64, memory_max: u64) {
+    let is_scarcer = level > before;
+    let level = level.name();
+    if is_scarcer {
+        tracing::warn!(level, used, memory_max, "memory has become scarcer");
+    } else {
+        tracing::info!(level, used, memory_max, "memory has become less scarce");
     }
 }

@@ -5,13 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::Event;
+use broker::{Answer, ConnectionId, Event};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
+use crate::authentication::{AuthenticationThread, Methods};
 use crate::clock;
 use crate::config::{self, Config, Durability, ListenAddress};
 use crate::descriptors;
@@ -119,9 +120,10 @@ async fn serve(
 ) -> Result<(Rc<Driver>, Result<(), RunError>), RunError> {
     // Addresses are bound first: one in use is told before a long recovery.
     let (listeners, tls) = bind(config)?;
+    let methods = Methods::load(config)?;
     let handshakes = start_handshakes(&listeners, tls)?;
     let (admin, requests) = Admin::start(&config.admin)?;
-    let (driver, mut inputs) = start_driver(config, requests)?;
+    let (driver, mut inputs) = start_driver(config, methods, requests)?;
     driver.run_until_available(&mut inputs).await?;
     admin.recovered();
 
@@ -191,6 +193,7 @@ fn start_handshakes(listeners: &[Listener], tls: Vec<Tls>) -> Result<Option<Hand
 
 fn start_driver(
     config: &Config,
+    methods: Option<Methods>,
     requests: mpsc::Receiver<AdminRequest>,
 ) -> Result<(Rc<Driver>, Inputs), RunError> {
     let Started {
@@ -210,7 +213,14 @@ fn start_driver(
         outbound_bytes_max: config.limits.outbound_bytes_max as usize,
         connections_max: config.limits.connections_max as usize,
     };
-    let driver = Rc::new(Driver::new(node, disk, snapshots, settings));
+    // A connection has one question at a time; only those of connections that are gone could take the room.
+    let questions_max = settings.connections_max + settings.connections_max / 2;
+    let started = methods
+        .map(|methods| AuthenticationThread::start(methods, questions_max))
+        .transpose()
+        .map_err(RunError::System)?;
+    let (authentication, answers) = started.unzip();
+    let driver = Rc::new(Driver::new(node, disk, snapshots, authentication, settings));
     driver.execute_all(actions);
     Ok((
         driver,
@@ -218,11 +228,17 @@ fn start_driver(
             disk: disk_events,
             snapshots: snapshot_events,
             admin: requests,
+            answers: answers.unwrap_or_else(no_answers),
         },
     ))
 }
 
-/// DISCONNECT 0x8B to everybody, and time to read it.
+/// Where nobody asks there is nothing to wait for.
+fn no_answers() -> mpsc::Receiver<(ConnectionId, Answer)> {
+    mpsc::channel(1).1
+}
+
+/// DISCONNECT to everybody, and time to read it.
 async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs) {
     let connections = driver.sockets_len();
     tracing::info!(connections, "stopping");

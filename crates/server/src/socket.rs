@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
+use crate::authentication::Policy;
 use crate::client_address::ClientAddress;
 use crate::driver::Driver;
 use crate::out_buffer::OutBuffer;
@@ -29,6 +31,8 @@ use crate::stream::Stream;
 pub(crate) struct Socket {
     pub(crate) id: ConnectionId,
     pub(crate) peer: ClientAddress,
+    /// How its client says who it is; `None`: nobody asks.
+    pub(crate) policy: Option<Arc<Policy>>,
     /// Borrowed for one call at a time, never across a wait.
     stream: RefCell<Stream>,
     pub(crate) out: RefCell<OutBuffer>,
@@ -86,10 +90,16 @@ const BYTES_PER_WORK: usize = 2 * READ_SIZE / WORK_AT_ONCE_MAX;
 const LINGER: Duration = Duration::from_secs(2);
 
 impl Socket {
-    pub(crate) fn new(id: ConnectionId, peer: ClientAddress, stream: Stream) -> Self {
+    pub(crate) fn new(
+        id: ConnectionId,
+        peer: ClientAddress,
+        policy: Option<Arc<Policy>>,
+        stream: Stream,
+    ) -> Self {
         Self {
             id,
             peer,
+            policy,
             stream: RefCell::new(stream),
             out: RefCell::default(),
             speaks: Cell::new((ProtocolVersion::V5, u32::MAX)),
@@ -368,7 +378,7 @@ mod tests {
     #[test]
     fn a_connection_stays_small() {
         let (socket, task) = (size_of::<Socket>(), task_size(run));
-        assert!(socket <= 224, "{socket} bytes");
+        assert!(socket <= 232, "{socket} bytes");
         assert!(task <= 384, "{task} bytes");
     }
 

@@ -3,8 +3,6 @@
 //! A handshake takes what is there when it begins; connections keep what they began with. Files that cannot be used
 //! stop the server while it starts, and change nothing later.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +17,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::config;
+use crate::stamp::{Stamp, stamp};
 
 /// A setting of TLS that cannot be used.
 #[derive(Debug, Error)]
@@ -78,9 +77,6 @@ pub(crate) struct Tls {
     seen: Vec<Stamp>,
 }
 
-/// What changes when a file is written or replaced; `None` while there is none.
-type Stamp = Option<(u64, i64, i64, u64)>;
-
 impl Tls {
     /// Reads the files of the listener at this place in the settings.
     pub(crate) fn load(index: usize, settings: &config::Tls) -> Result<Self, TlsError> {
@@ -130,10 +126,7 @@ fn stamps(settings: &config::Tls) -> Vec<Stamp> {
         .into_iter()
         .chain(&settings.client_ca)
         .chain(further)
-        .map(|file| {
-            let found = fs::metadata(file).ok()?;
-            Some((found.ino(), found.mtime(), found.mtime_nsec(), found.len()))
-        })
+        .map(|file| stamp(file))
         .collect()
 }
 

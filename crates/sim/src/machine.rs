@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use broker::limits::Limits;
 use broker::records::RecordError;
 use broker::{
-    Action, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, RecoveredStore,
-    Recovery, Report, ShareStrategy, StateStoreConfig,
+    Action, Answer, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, Question,
+    RecoveredStore, Recovery, Report, ShareStrategy, StateStoreConfig,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::replica::record::LogPoint;
@@ -28,6 +28,8 @@ pub struct MachineConfig {
     pub limits: Limits,
     /// How often `$SYS` is published.
     pub sys_interval: Option<Duration>,
+    /// Clients have to say who they are; [`Machine::answer`] knows.
+    pub authenticates: bool,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
     /// Bytes of log after which a snapshot is taken.
@@ -57,6 +59,8 @@ pub struct Machine {
     /// Slots below the highest that no connection has.
     free_slots: Vec<u32>,
     generation: u32,
+    /// What nobody has answered yet.
+    questions: VecDeque<(ConnectionId, Question)>,
     /// What operators were told.
     pub reports: Vec<Report>,
 }
@@ -88,6 +92,7 @@ impl MachineConfig {
             seed,
             limits: Limits::default(),
             sys_interval: None,
+            authenticates: false,
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
             quota,
@@ -141,6 +146,7 @@ impl Machine {
             resumed: VecDeque::new(),
             free_slots: Vec::new(),
             generation: identity.incarnation.0 << 16,
+            questions: VecDeque::new(),
             reports: Vec::new(),
         };
         machine.carry_out(actions);
@@ -212,6 +218,7 @@ impl Machine {
         self.step(Event::Opened {
             connection: id,
             waited: Duration::ZERO,
+            is_asked: self.config.authenticates,
         });
         id
     }
@@ -263,6 +270,16 @@ impl Machine {
         self.connections
             .get(&connection)
             .map_or(0, |wire| wire.bytes.len())
+    }
+
+    /// What the node wants to know of clients, since the last call.
+    pub fn take_questions(&mut self) -> Vec<(ConnectionId, Question)> {
+        self.questions.drain(..).collect()
+    }
+
+    /// The answer to the question about a connection.
+    pub fn answer(&mut self, connection: ConnectionId, answer: Answer) {
+        self.step(Event::Authenticated { connection, answer });
     }
 
     /// The connection breaks.
@@ -415,6 +432,9 @@ impl Machine {
                         wire.packet_size_max = packet_size_max;
                         wire.decoder.set_version(version);
                     }
+                }
+                Action::Authenticate { connection, question } => {
+                    self.questions.push_back((connection, question));
                 }
                 Action::Send { connection, packet } => self.send(connection, &packet),
                 Action::Publish { connection, publish } => {

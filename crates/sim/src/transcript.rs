@@ -67,6 +67,7 @@ impl Stage {
         {
             config.share_strategy = packets::share_strategy(name)?;
         }
+        config.authenticates = text.lines().any(|line| line == "# authenticates");
         Ok(Self {
             machine: Some(Machine::new(config, origin)),
             clients: BTreeMap::new(),
@@ -87,6 +88,7 @@ impl Stage {
     /// | `crash`, `crash 61s` | the power fails and comes back, at once or later |
     /// | `a open` | a connection without a CONNECT |
     /// | `a lose` | a's connection breaks |
+    /// | `a is continue ...`, `a is accept ...`, `a is refuse ...` | who a is: the answer to a question. See `packets.rs` |
     /// | `a connect ...` and every other packet | on a's connection; `connect` opens one. See `packets.rs` |
     fn command(&mut self, line: &str) -> Result<(), String> {
         let line = line.trim();
@@ -138,6 +140,10 @@ impl Stage {
         match verb {
             "open" => {}
             "lose" => self.machine().lose(connection),
+            "is" => {
+                let answer = packets::answer(words)?;
+                self.machine().answer(connection, answer);
+            }
             _ => {
                 let packet = packets::packet(verb, client, self.machine().now(), words)?;
                 self.machine().receive(connection, packet);
@@ -153,6 +159,11 @@ impl Stage {
             .iter()
             .map(|(name, id)| (name.clone(), *id))
             .collect();
+        for (connection, question) in self.machine().take_questions() {
+            if let Some((name, _)) = clients.iter().find(|(_, id)| *id == connection) {
+                let _ = writeln!(out, "who is {name}? {}", show::question(&question));
+            }
+        }
         for (name, connection) in clients {
             for packet in self.machine().take_sent(connection) {
                 let _ = writeln!(out, "{name} < {}", show::packet(&packet));

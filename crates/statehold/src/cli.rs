@@ -13,6 +13,7 @@ use crate::get::Get;
 use crate::lock::Lock;
 use crate::publish::Publish;
 use crate::scan::Scan;
+use crate::scram::Scram;
 use crate::serve::Serve;
 use crate::set::Set;
 use crate::subscribe::Subscribe;
@@ -35,6 +36,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Serve(Serve),
     Config(ConfigCommand),
+    Scram(Scram),
     Set(Set),
     Get(Get),
     Del(Del),

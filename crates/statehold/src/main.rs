@@ -13,6 +13,7 @@ mod output;
 mod publish;
 mod runtime;
 mod scan;
+mod scram;
 mod serve;
 mod server;
 mod set;
@@ -42,6 +43,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
+        Command::Scram(scram) => scram.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Del(del) => del.run(),

@@ -33,6 +33,10 @@ pub struct Limits {
     #[schemars(with = "quantity::DurationText")]
     pub connect_timeout: Duration,
 
+    /// Clients at once of which it is not known yet who they are, where `listeners.authentication` asks. One more is answered with
+    /// CONNACK 0x89 Server busy.
+    pub authentications_max: u32,
+
     /// Connections of one listener at once whose handshake (TLS, WebSocket) is under way. One more waits in the system's backlog until
     /// one of them is done.
     pub handshakes_max: u32,
@@ -179,6 +183,7 @@ impl Limits {
             sessions_max: self.sessions_max,
             keep_alive_max: self.keep_alive_max,
             connect_timeout: self.connect_timeout,
+            authentications_max: self.authentications_max,
             outbound_bytes_max: self.outbound_bytes_max,
         }
     }
@@ -231,6 +236,11 @@ impl Limits {
             "without handshakes nobody can connect with TLS or WebSocket",
         );
         require(
+            self.authentications_max > 0,
+            "authentications_max",
+            "nobody could say who he is",
+        );
+        require(
             self.sessions_max > 0,
             "sessions_max",
             "a server without sessions serves nobody",
@@ -256,6 +266,7 @@ impl Default for Limits {
             connections_max: 100_000,
             sessions_max: 1_000_000,
             connect_timeout: Duration::from_secs(10),
+            authentications_max: 1_000,
             handshakes_max: 1_000,
             keep_alive_max: Some(Duration::from_secs(3_600)),
             session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{FileMode, ListenAddress};
+use super::authentication::AuthenticationMethod;
 use super::file::Problem;
 
 /// One address where MQTT clients connect.
@@ -26,9 +27,15 @@ pub struct Listener {
     #[schemars(with = "String")]
     pub mode: Option<FileMode>,
 
+    /// How clients say who they are: a list of methods, tried in order; so far there is `"scram"`, which `[authentication.scram]`
+    /// describes. A client that names no method is refused with CONNACK 0x87 (unless `allow_anonymous`), one that names another
+    /// with 0x8C. Empty: nobody is asked.
+    #[serde(default)]
+    pub authentication: Vec<AuthenticationMethod>,
+
     /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach, and
-    /// for one that any web page can reach (`websocket` without `allowed_origins`), unless `tls.client_ca` asks clients for
-    /// a certificate.
+    /// for one that any web page can reach (`websocket` without `allowed_origins`), unless `authentication` or
+    /// `tls.client_ca` asks clients who they are.
     #[serde(default)]
     pub allow_anonymous: bool,
 
@@ -127,6 +134,7 @@ impl Listener {
         Self {
             address: address.into(),
             mode: None,
+            authentication: Vec::new(),
             allow_anonymous: false,
             connections_max: None,
             connection_rate_max: None,
@@ -153,7 +161,8 @@ impl Listener {
                 "only a Unix socket has a mode".to_owned(),
             ));
         }
-        let asks_clients = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        let asks_clients =
+            !self.authentication.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if self.allow_anonymous || asks_clients {
             return;
         }

@@ -117,6 +117,18 @@ fn connections(connections: &Connections, page: &mut Page) {
     );
     by_label(&connections.malformed, "reason", page);
     page.family(
+        Gauge,
+        "statehold_connections_authenticating",
+        "Clients of whom it is not known yet who they are.",
+    )
+    .sample(&[], connections.authenticating);
+    page.family(
+        Counter,
+        "statehold_reauthentications_total",
+        "Re-authentications, by the reason code of the AUTH or DISCONNECT that ended them.",
+    );
+    by_reason_code(&connections.reauthentications, page);
+    page.family(
         Counter,
         "statehold_bytes_total",
         "Bytes read from clients (in) and written to them (out).",

@@ -4,13 +4,13 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 use broker::limits::Limits;
-use broker::{Now, ShareStrategy};
+use broker::{Answer, Now, Principal, ShareStrategy};
 use bytes::Bytes;
 use protocol::packet::{
-    Ack, Connect, ConnectProperties, Disconnect, PacketId, ProtocolVersion, Publish, QoS, RetainHandling,
-    Subscribe, SubscribeFilter, SubscriptionOptions, Unsubscribe, Will,
+    Ack, Auth, Connect, ConnectProperties, Disconnect, PacketId, ProtocolVersion, Publish, QoS,
+    RetainHandling, Subscribe, SubscribeFilter, SubscriptionOptions, Unsubscribe, Will,
 };
-use protocol::properties::{MessageProperties, UserProperties};
+use protocol::properties::{Explanation, MessageProperties, UserProperties};
 use protocol::state_store::INVOKE_TOPIC;
 use protocol::{Packet, ReasonCode, Text, TopicName};
 use smallvec::SmallVec;
@@ -99,6 +99,9 @@ pub(super) fn limit(limits: &mut Limits, line: &str) -> Result<(), String> {
     if let Some(limit) = words.number("connections_max")? {
         limits.connections_max = limit;
     }
+    if let Some(limit) = words.number("authentications_max")? {
+        limits.authentications_max = limit;
+    }
     Ok(())
 }
 
@@ -125,13 +128,14 @@ pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Re
         "pubcomp" => ack(&words).map(Packet::PubComp),
         "ping" => Ok(Packet::PingReq),
         "disconnect" => disconnect(&words),
+        "auth" => auth(words),
         "ask" => ask(client, now, words),
         other => Err(format!("{other} is no packet")),
     }
 }
 
 /// `connect [+clean] [+v311] [expiry=60] [keep_alive=10] [receive_maximum=2] [packet_size_max=100] [aliases=3]
-/// [client_id=x] [auth_method=x] [will=topic:payload] [will_qos=1] [will_delay=5] [will_user=k:v,k:v] [+will_retain]
+/// [client_id=x] [auth_method=x] [auth_data=x] [username=x] [password=x] [will=topic:payload] [will_qos=1] [will_delay=5] [will_user=k:v,k:v] [+will_retain]
 /// [+quiet] [+asks_response]`; `second_connect` is the same on a connection that has one.
 fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
     let version = if words.is("v311") {
@@ -146,6 +150,7 @@ fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
         topic_alias_maximum: words.number("aliases")?,
         request_problem_information: words.is("quiet").then_some(false),
         authentication_method: words.named("auth_method").map(text).transpose()?,
+        authentication_data: words.named("auth_data").map(bytes),
         request_response_information: words.is("asks_response").then_some(true),
         ..ConnectProperties::default()
     };
@@ -160,10 +165,56 @@ fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
         clean_start: words.is("clean"),
         keep_alive: words.number("keep_alive")?.unwrap_or(0),
         will: will(words)?,
-        username: None,
-        password: None,
+        username: words.named("username").map(text).transpose()?,
+        password: words.named("password").map(bytes),
         properties,
     })))
+}
+
+/// `auth METHOD [data] [reason=25]`: more of the exchange that is under way, or with 25 (0x19) another one.
+fn auth(mut words: Words<'_>) -> Result<Packet, String> {
+    let method = text(words.next()?)?;
+    let data = words.rest().join(" ");
+    Ok(Packet::Auth(Auth {
+        reason: ReasonCode::try_from(words.number("reason")?.unwrap_or(0x18))
+            .map_err(|error| error.to_string())?,
+        method: Some(method),
+        data: (!data.is_empty()).then(|| Bytes::from(data)),
+        explanation: Explanation::default(),
+    }))
+}
+
+/// `continue [data] [again=x]`, `accept [data] [as=x] [for=60s]` or `refuse [reason=135]`
+pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
+    let verb = words.next()?;
+    let data = words.rest().join(" ");
+    let data = (!data.is_empty()).then(|| Bytes::from(data));
+    Ok(match verb {
+        "continue" => Answer::Continue {
+            data,
+            continuation: words.named("again").map(bytes).unwrap_or_default(),
+        },
+        "accept" => Answer::Accept {
+            principal: words
+                .named("as")
+                .map(|name| text(name).map(|name| Principal { name }))
+                .transpose()?,
+            data,
+            expires_in: words.named("for").map(duration).transpose()?,
+        },
+        "refuse" => Answer::Refuse {
+            reason: match reason(&words)? {
+                ReasonCode::Success => ReasonCode::NotAuthorized,
+                other => other,
+            },
+            why: "no",
+        },
+        other => return Err(format!("{other} is no answer")),
+    })
+}
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
 }
 
 fn will(words: &Words<'_>) -> Result<Option<Will>, String> {

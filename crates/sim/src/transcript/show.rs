@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use broker::Question;
+use bytes::Bytes;
 use protocol::Packet;
 use protocol::packet::{Ack, ConnAck, Disconnect, Publish, QoS};
 use protocol::properties::{Explanation, MessageProperties};
@@ -21,8 +23,43 @@ pub(super) fn packet(packet: &Packet) -> String {
         }
         Packet::PingResp => "PINGRESP".to_owned(),
         Packet::Disconnect(disconnect) => shown_disconnect(disconnect),
+        Packet::Auth(auth) => {
+            let method = auth.method.as_deref().unwrap_or("-");
+            format!(
+                "AUTH {:?} {method}{}",
+                auth.reason,
+                named("data", auth.data.as_ref())
+            )
+        }
         other => format!("{other:?}"),
     }
+}
+
+/// What the edge is asked.
+pub(super) fn question(question: &Question) -> String {
+    let mut out = match &question.method {
+        Some(method) => method.to_string(),
+        None => "no method".to_owned(),
+    };
+    out.push_str(&named("data", question.data.as_ref()));
+    if let Some(credentials) = &question.credentials {
+        let _ = write!(out, " client_id={}", credentials.client_id);
+        if let Some(username) = &credentials.username {
+            let _ = write!(out, " username={username}");
+        }
+        out.push_str(&named("password", credentials.password.as_ref()));
+    }
+    out.push_str(&named("again", question.continuation.as_ref()));
+    if let Some(principal) = &question.principal {
+        let _ = write!(out, " was={}", principal.name);
+    }
+    out
+}
+
+fn named(name: &str, value: Option<&Bytes>) -> String {
+    value
+        .map(|value| format!(" {name}={}", shown_payload(value)))
+        .unwrap_or_default()
 }
 
 fn shown_connack(connack: &ConnAck) -> String {
@@ -46,6 +83,10 @@ fn shown_connack(connack: &ConnAck) -> String {
     if let Some(method) = &properties.authentication_method {
         let _ = write!(out, " authentication_method={method}");
     }
+    out.push_str(&named(
+        "authentication_data",
+        properties.authentication_data.as_ref(),
+    ));
     out + &explained(&properties.explanation)
 }
 

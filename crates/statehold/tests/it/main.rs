@@ -3,6 +3,7 @@
 // The examples of the client library call it by its own name.
 extern crate client as statehold_client;
 
+mod authentication;
 mod authority;
 mod bench;
 mod client_library;
@@ -20,6 +21,13 @@ mod robust;
 mod serve;
 mod state_store;
 mod steady;
+#[path = "../support/support.rs"]
+#[expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test says why it fails by failing"
+)]
+mod support;
 mod tls;
 mod unix;
 mod websocket;
