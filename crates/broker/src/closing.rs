@@ -141,6 +141,7 @@ impl Node {
             actions.push(Action::Report(report));
         }
         let disconnect = Disconnect {
+            server_reference: self.server_reference(id, reason),
             explanation: self.explain(id, why),
             ..Disconnect::new(reason)
         };
@@ -310,7 +311,7 @@ impl Node {
 
     /// Says goodbye to everybody.
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
-        let (reason, why) = (ReasonCode::ServerShuttingDown, "the server is shutting down");
+        let (reason, why) = self.farewell();
         for id in self.connections.ids() {
             self.disconnect(now, id, reason, why, actions);
         }

@@ -215,6 +215,12 @@ impl Node {
 
     /// Whether the client may connect, whoever it is.
     fn admit(&self, connect: &Connect, is_asked: bool) -> Result<(), Refusal> {
+        if let Some(reason) = self.sends_away() {
+            return Err(Refusal {
+                reason,
+                why: "clients of this server use another one",
+            });
+        }
         if self.connections.len() > self.config.limits.connections_max as usize {
             return Err(Refusal {
                 reason: ReasonCode::ServerBusy,
@@ -284,6 +290,7 @@ impl Node {
         self.counters.answered(reason);
         let explanation = self.explain(id, why);
         let properties = ConnAckProperties {
+            server_reference: self.server_reference(id, reason),
             explanation,
             ..ConnAckProperties::default()
         };

@@ -24,6 +24,7 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::now::Now;
+use crate::redirect::Redirect;
 use crate::report::Report;
 use crate::retained::Retained;
 use crate::sessions::Sessions;
@@ -192,6 +193,8 @@ pub struct NodeConfig {
     pub sys_interval: Option<Duration>,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
+    /// Another server for the clients.
+    pub redirect: Option<Redirect>,
     /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
     pub seed: u64,
 }

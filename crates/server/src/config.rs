@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
-pub use self::authentication::{Authentication, AuthenticationMethod, Scram};
+pub use self::authentication::{Authentication, AuthenticationMethod, Redirect, Scram};
 pub use self::file::{ConfigError, Problem};
 pub use self::limits::{Limits, MemoryMax};
 pub use self::listeners::{Certificate, Listener, Tls, TlsVersion, WebSocket};
@@ -44,6 +44,9 @@ pub struct Config {
 
     /// How clients say who they are, at listeners with `authentication`.
     pub authentication: Authentication,
+
+    /// Another server for the clients of this one.
+    pub redirect: Redirect,
 
     /// The health, readiness and metrics pages.
     pub admin: Admin,
@@ -327,6 +330,7 @@ impl Config {
             let why = "a listener has the method `scram`, which needs a file";
             problems.push(Problem::new("authentication.scram.file", why.to_owned()));
         }
+        self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);
         problems
     }
@@ -339,6 +343,7 @@ impl Default for Config {
             durability: Durability::default(),
             listeners: vec![Listener::default()],
             authentication: Authentication::default(),
+            redirect: Redirect::default(),
             admin: Admin::default(),
             sys_interval: Some(Duration::from_secs(10)),
             state_store: StateStore::default(),

@@ -8,7 +8,7 @@ use broker::limits::Limits;
 use broker::records::RecordError;
 use broker::{
     Action, Answer, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, Question,
-    RecoveredStore, Recovery, Report, ShareStrategy, StateStoreConfig,
+    RecoveredStore, Recovery, Redirect, Report, ShareStrategy, StateStoreConfig,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::replica::record::LogPoint;
@@ -30,6 +30,8 @@ pub struct MachineConfig {
     pub sys_interval: Option<Duration>,
     /// Clients have to say who they are; [`Machine::answer`] knows.
     pub authenticates: bool,
+    /// Where clients are sent instead.
+    pub redirect: Option<Redirect>,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
     /// Bytes of log after which a snapshot is taken.
@@ -93,6 +95,7 @@ impl MachineConfig {
             limits: Limits::default(),
             sys_interval: None,
             authenticates: false,
+            redirect: None,
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
             quota,
@@ -486,6 +489,7 @@ fn recovered_node(
         limits: config.limits.clone(),
         sys_interval: config.sys_interval,
         share_strategy: config.share_strategy,
+        redirect: config.redirect.clone(),
         seed: config.seed,
     };
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);

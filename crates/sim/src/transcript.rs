@@ -68,6 +68,9 @@ impl Stage {
             config.share_strategy = packets::share_strategy(name)?;
         }
         config.authenticates = text.lines().any(|line| line == "# authenticates");
+        if let Some(words) = text.lines().find_map(|line| line.strip_prefix("# redirect ")) {
+            config.redirect = Some(packets::redirect(words)?);
+        }
         Ok(Self {
             machine: Some(Machine::new(config, origin)),
             clients: BTreeMap::new(),
@@ -86,6 +89,7 @@ impl Stage {
     /// | `disk slow`, `disk write`, `disk fast` | batches wait; one batch is written; all are, at once |
     /// | `advance 5s` | time passes |
     /// | `crash`, `crash 61s` | the power fails and comes back, at once or later |
+    /// | `stop` | the server says goodbye |
     /// | `a open` | a connection without a CONNECT |
     /// | `a lose` | a's connection breaks |
     /// | `a is continue ...`, `a is accept ...`, `a is refuse ...` | who a is: the answer to a question. See `packets.rs` |
@@ -102,6 +106,7 @@ impl Stage {
                 let by = packets::duration(words.next()?)?;
                 self.machine().advance(by);
             }
+            "stop" => self.machine().stop(),
             "crash" => {
                 let down = words.next().map_or(Ok(Duration::ZERO), packets::duration)?;
                 self.machine = self.machine.take().map(|machine| machine.crash_for(down));

@@ -4,7 +4,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 use broker::limits::Limits;
-use broker::{Answer, Now, Principal, ShareStrategy};
+use broker::{Answer, Now, Principal, Redirect, ShareStrategy};
 use bytes::Bytes;
 use protocol::packet::{
     Ack, Auth, Connect, ConnectProperties, Disconnect, PacketId, ProtocolVersion, Publish, QoS,
@@ -210,6 +210,16 @@ pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
             why: "no",
         },
         other => return Err(format!("{other} is no answer")),
+    })
+}
+
+/// `b.example:1883 [+permanent] [+new]`
+pub(super) fn redirect(line: &str) -> Result<Redirect, String> {
+    let mut words = Words::of(line);
+    Ok(Redirect {
+        server: text(&words.rest().join(" "))?,
+        is_permanent: words.is("permanent"),
+        is_for_new_clients: words.is("new"),
     })
 }
 

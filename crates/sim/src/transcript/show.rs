@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use broker::Question;
 use bytes::Bytes;
-use protocol::Packet;
 use protocol::packet::{Ack, ConnAck, Disconnect, Publish, QoS};
 use protocol::properties::{Explanation, MessageProperties};
+use protocol::{Packet, Text};
 
 /// One line that says what a packet says.
 pub(super) fn packet(packet: &Packet) -> String {
@@ -87,6 +87,7 @@ fn shown_connack(connack: &ConnAck) -> String {
         "authentication_data",
         properties.authentication_data.as_ref(),
     ));
+    out.push_str(&reference(properties.server_reference.as_ref()));
     out + &explained(&properties.explanation)
 }
 
@@ -160,10 +161,17 @@ fn shown_ack(name: &str, ack: &Ack) -> String {
 
 fn shown_disconnect(disconnect: &Disconnect) -> String {
     format!(
-        "DISCONNECT {:?}{}",
+        "DISCONNECT {:?}{}{}",
         disconnect.reason,
+        reference(disconnect.server_reference.as_ref()),
         explained(&disconnect.explanation)
     )
+}
+
+fn reference(server: Option<&Text>) -> String {
+    server
+        .map(|server| format!(" server_reference={server}"))
+        .unwrap_or_default()
 }
 
 fn explained(explanation: &Explanation) -> String {

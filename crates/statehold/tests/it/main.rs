@@ -17,6 +17,7 @@ mod lock;
 mod messages;
 mod proxy_protocol;
 mod raw;
+mod redirect;
 mod robust;
 mod serve;
 mod state_store;
