@@ -345,7 +345,10 @@ fn prepare(
     // The size counts more than a packet has, except for many subscription identifiers.
     let estimate = size + 5 * publish.delivery.subscription_ids.len();
     if estimate >= connection.packet_size_max as usize {
-        let length = protocol::packet::encoded_len(&Packet::Publish(publish.to_packet()), connection.version);
+        let length = protocol::packet::encoded_len(
+            &Packet::Publish(Box::new(publish.to_packet())),
+            connection.version,
+        );
         if length > connection.packet_size_max as usize {
             return None;
         }

@@ -35,7 +35,7 @@ impl Node {
         now: Now,
         id: ConnectionId,
         key: SessionKey,
-        mut publish: Publish,
+        mut publish: Box<Publish>,
         actions: &mut Vec<Action>,
     ) {
         self.counters.received(publish.qos, publish.payload.len());
@@ -49,7 +49,7 @@ impl Node {
             Err((reason, why)) => return self.disconnect(now, id, reason, why, actions),
         };
         if topic.as_str() == INVOKE_TOPIC {
-            return self.received_invoke(now, id, key, publish, actions);
+            return self.received_invoke(now, id, key, *publish, actions);
         }
         self.hold_back(now, id, key, &publish);
         if let Some((reason, why)) = self.refusal_of(&topic) {
@@ -64,7 +64,7 @@ impl Node {
             return;
         }
         let (qos, packet_id) = (publish.qos, publish.packet_id);
-        let message = Message::from_publish(publish, topic, Some(key), now).counted(&self.memory.messages);
+        let message = Message::from_publish(*publish, topic, Some(key), now).counted(&self.memory.messages);
         let mut scratch = self.route(&message);
         if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
             let Some(packet_id) = packet_id else {

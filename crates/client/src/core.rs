@@ -172,7 +172,7 @@ impl Session {
         self.connection.received(now.instant);
         match packet {
             Packet::ConnAck(connack) => self.connected(now, &connack, actions),
-            Packet::Publish(publish) => self.published(now, publish, actions),
+            Packet::Publish(publish) => self.published(now, *publish, actions),
             Packet::PubAck(ack) | Packet::PubComp(ack) => {
                 let ended = self.outgoing.acknowledged(&ack, &mut self.ids);
                 self.end_deliveries(now, ended, actions);

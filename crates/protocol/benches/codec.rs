@@ -92,8 +92,8 @@ fn packets() -> [(&'static str, Packet); 3] {
     };
     let ack = Ack::new(PacketId::new(7).expect("not 0"), ReasonCode::Success);
     [
-        ("publish of 560 bytes", Packet::Publish(publish())),
-        ("publish without properties", Packet::Publish(small)),
+        ("publish of 560 bytes", Packet::Publish(Box::new(publish()))),
+        ("publish without properties", Packet::Publish(Box::new(small))),
         ("puback", Packet::PubAck(ack)),
     ]
 }
@@ -126,11 +126,15 @@ fn publish() -> Publish {
         },
         payload: Bytes::new(),
     };
-    let head =
-        statehold_protocol::packet::encoded_len(&Packet::Publish(publish.clone()), ProtocolVersion::V5);
+    let head = statehold_protocol::packet::encoded_len(
+        &Packet::Publish(Box::new(publish.clone())),
+        ProtocolVersion::V5,
+    );
     publish.payload = Bytes::from(vec![b'v'; 560 - head]);
-    let size =
-        statehold_protocol::packet::encoded_len(&Packet::Publish(publish.clone()), ProtocolVersion::V5);
+    let size = statehold_protocol::packet::encoded_len(
+        &Packet::Publish(Box::new(publish.clone())),
+        ProtocolVersion::V5,
+    );
     assert_eq!(size, 560, "the packet whose time is a goal");
     publish
 }

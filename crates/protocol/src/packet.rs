@@ -87,8 +87,8 @@ pub enum Packet {
     Connect(Box<Connect>),
     /// The server's answer to it.
     ConnAck(Box<ConnAck>),
-    /// A message.
-    Publish(Publish),
+    /// A message. Boxed: in place it would make every acknowledgement as large as itself.
+    Publish(Box<Publish>),
     /// QoS 1: received.
     PubAck(Ack),
     /// QoS 2, part 1: received.

@@ -441,7 +441,7 @@ impl Machine {
                 }
                 Action::Send { connection, packet } => self.send(connection, &packet),
                 Action::Publish { connection, publish } => {
-                    self.send(connection, &Packet::Publish(publish.to_packet()));
+                    self.send(connection, &Packet::Publish(Box::new(publish.to_packet())));
                 }
                 Action::Close { connection } => {
                     if let Some(wire) = self.connections.get_mut(&connection) {

@@ -69,7 +69,7 @@ fn connect(name: &str) -> Packet {
 }
 
 fn publish() -> Packet {
-    Packet::Publish(Publish {
+    Packet::Publish(Box::new(Publish {
         dup: false,
         qos: QoS::AtMostOnce,
         retain: false,
@@ -79,7 +79,7 @@ fn publish() -> Packet {
         subscription_ids: SmallVec::new(),
         properties: MessageProperties::default(),
         payload: Bytes::from_static(b"x"),
-    })
+    }))
 }
 
 #[expect(

@@ -90,7 +90,7 @@ impl Outgoing {
                     });
                 }
             }
-            packets.push(Packet::Publish(publish));
+            packets.push(Packet::Publish(Box::new(publish)));
         }
         ended
     }
@@ -101,7 +101,7 @@ impl Outgoing {
             packets.push(match &mut delivery.stage {
                 Stage::Published(publish) => {
                     publish.dup = true;
-                    Packet::Publish(Publish::clone(publish))
+                    Packet::Publish(Box::new(Publish::clone(publish)))
                 }
                 Stage::Released => Packet::PubRel(Ack::new(delivery.packet_id, ReasonCode::Success)),
             });
@@ -232,7 +232,7 @@ fn check(publish: &Publish, limits: &ServerLimits) -> Result<(), OperationError>
     }
     // Only a limited server makes the size worth computing.
     if let Some(limit) = limits.packet_size_max {
-        let size = encoded_len(&Packet::Publish(publish.clone()), ProtocolVersion::V5);
+        let size = encoded_len(&Packet::Publish(Box::new(publish.clone())), ProtocolVersion::V5);
         if size as u64 > u64::from(limit) {
             return Err(OperationError::TooLarge { size, limit });
         }

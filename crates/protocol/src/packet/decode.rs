@@ -219,10 +219,9 @@ impl Decoder {
             }
             (_, Some(version)) => version,
         };
-        // The packet is put where it is returned at once: it is large enough for its copies to be seen.
         match header.packet {
             PacketType::Publish => match publish::publish(body, header.flags, version, self.sender) {
-                Ok(publish) => Ok(Some(Packet::Publish(publish))),
+                Ok(publish) => Ok(Some(Packet::Publish(Box::new(publish)))),
                 Err(violation) => Err(header.error(violation)),
             },
             packet if packet.is_ack() => header.checked(ack(packet, Reader::new(&body), version)),

@@ -18,7 +18,7 @@ use crate::check::Receiver;
 /// Any packet that `receiver` may get in a connection of `version`.
 pub(crate) fn packet(receiver: Receiver, version: ProtocolVersion) -> BoxedStrategy<Packet> {
     let both = prop_oneof![
-        4 => publish(receiver, version).prop_map(Packet::Publish),
+        4 => publish(receiver, version).prop_map(|publish| Packet::Publish(Box::new(publish))),
         1 => ack(version, PUBACK_CODES).prop_map(Packet::PubAck),
         1 => ack(version, PUBACK_CODES).prop_map(Packet::PubRec),
         1 => ack(version, PUBREL_CODES).prop_map(Packet::PubRel),

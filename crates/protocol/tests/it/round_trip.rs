@@ -99,3 +99,9 @@ fn encoded(packet: &Packet, version: ProtocolVersion) -> BytesMut {
     encode(packet, version, PACKET_SIZE_MAX, &mut bytes).unwrap();
     bytes
 }
+
+#[test]
+fn acknowledgements_are_not_made_larger_by_packets_that_are() {
+    // The server moves each packet a few times on its way.
+    assert!(size_of::<Packet>() <= 136, "{} bytes", size_of::<Packet>());
+}

@@ -251,7 +251,7 @@ fn publish(mut words: Words<'_>) -> Result<Packet, String> {
     let topic = words.next()?;
     let payload = words.rest().join(" ");
     let qos = qos(words.number("qos")?)?;
-    Ok(Packet::Publish(Publish {
+    Ok(Packet::Publish(Box::new(Publish {
         dup: words.is("dup"),
         qos,
         retain: words.is("retain"),
@@ -273,7 +273,7 @@ fn publish(mut words: Words<'_>) -> Result<Packet, String> {
             },
         },
         payload: Bytes::from(payload),
-    }))
+    })))
 }
 
 /// `k:v,k:v`
@@ -330,7 +330,7 @@ pub(super) fn request(
     } else {
         properties
     };
-    Packet::Publish(Publish {
+    Packet::Publish(Box::new(Publish {
         dup: false,
         qos: QoS::AtLeastOnce,
         retain: false,
@@ -345,7 +345,7 @@ pub(super) fn request(
             ..MessageProperties::default()
         },
         payload: Bytes::from(payload),
-    })
+    }))
 }
 
 /// `subscribe id=1 [sub_id=9] filter:qos[:nl][:rap][:new][:none] ...`

@@ -250,7 +250,7 @@ impl Client {
             is_released: false,
         });
         if let Some(connection) = self.connection {
-            machine.receive(connection, Packet::Publish(publish));
+            machine.receive(connection, Packet::Publish(Box::new(publish)));
         }
     }
 
@@ -279,7 +279,7 @@ impl Client {
             // Memory is full: it comes back.
             Packet::ConnAck(connack) if connack.reason == ReasonCode::QuotaExceeded => Ok(None),
             Packet::ConnAck(connack) => self.accepted(&connack, heard).map(Some),
-            Packet::Publish(publish) => Ok(self.delivered(publish, heard)),
+            Packet::Publish(publish) => Ok(self.delivered(*publish, heard)),
             Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason.is_error() => {
                 heard.refused += u64::from(self.refused(ack.packet_id));
                 Ok(None)
@@ -339,7 +339,7 @@ impl Client {
                 if let Sent::Message(message) = &outgoing.sent {
                     heard.resent.push(message.clone());
                 }
-                packets.push(Packet::Publish(outgoing.publish.clone()));
+                packets.push(Packet::Publish(Box::new(outgoing.publish.clone())));
             }
         }
         Ok(packets)

@@ -94,7 +94,7 @@ impl Keeper {
         let correlation = Bytes::copy_from_slice(&self.next_request.to_be_bytes());
         publish.properties.correlation_data = Some(correlation.clone());
         self.asked.insert(correlation, asked);
-        self.client.request(machine, publish);
+        self.client.request(machine, *publish);
     }
 
     /// Looks at a response; one that was seen before says the same again.

@@ -81,7 +81,7 @@ impl Template {
         };
         let mut encoded = BytesMut::new();
         encode(
-            &Packet::Publish(publish),
+            &Packet::Publish(Box::new(publish)),
             ProtocolVersion::V5,
             u32::MAX,
             &mut encoded,
@@ -149,7 +149,7 @@ mod tests {
         let mut decoder = Decoder::new(u32::MAX);
         decoder.set_version(ProtocolVersion::V5);
         match decoder.decode(encoded) {
-            Ok(Some(Packet::Publish(publish))) => publish,
+            Ok(Some(Packet::Publish(publish))) => *publish,
             other => panic!("{other:?}"),
         }
     }

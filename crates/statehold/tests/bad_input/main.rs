@@ -45,12 +45,12 @@ fn assert_serves(server: &Server) {
     let (mut wire, _) = Wire::connect(server.mqtt(), connect("well-behaved", true)).unwrap();
     wire.send(&subscribe("still/here", QoS::AtLeastOnce, 1)).unwrap();
     assert!(matches!(wire.receive().unwrap(), Packet::SubAck(_)));
-    wire.send(&Packet::Publish(publish(
+    wire.send(&Packet::Publish(Box::new(publish(
         "still/here",
         "yes",
         QoS::AtLeastOnce,
         2,
-    )))
+    ))))
     .unwrap();
     let mut is_delivered = false;
     let mut is_acknowledged = false;

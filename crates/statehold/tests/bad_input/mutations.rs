@@ -170,7 +170,7 @@ fn valid_packets() -> Vec<Packet> {
                 ..ConnAckProperties::default()
             },
         })),
-        Packet::Publish(full_publish()),
+        Packet::Publish(Box::new(full_publish())),
         Packet::PubAck(acknowledgement()),
         Packet::PubRec(acknowledgement()),
         Packet::PubRel(acknowledgement()),

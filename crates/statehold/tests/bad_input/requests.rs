@@ -36,7 +36,7 @@ fn every_payload_is_answered_and_what_is_no_request_with_err() {
                 sent as u16 % 1_000 + 1,
             );
             message.payload = payload.clone();
-            wire.queue(&Packet::Publish(message));
+            wire.queue(&Packet::Publish(Box::new(message)));
             payloads.push(payload);
             sent += 1;
         }
@@ -82,12 +82,12 @@ fn requests_without_what_they_need_are_refused_in_the_puback() {
         (valid_requests()[0].encode(), 1),
         (Bytes::from_static(b"*\r\n"), 2),
     ] {
-        wire.send(&Packet::Publish(publish(
+        wire.send(&Packet::Publish(Box::new(publish(
             INVOKE_TOPIC,
             payload,
             QoS::AtLeastOnce,
             packet_id,
-        )))
+        ))))
         .unwrap();
         let answer = wire.receive().unwrap();
         assert!(

@@ -35,7 +35,7 @@ fn assert_disconnected(answers: &[Packet], reason: ReasonCode, why: &str) {
 fn with_alias(topic: &str, alias: u16) -> Packet {
     let mut message = publish(topic, "x", QoS::AtMostOnce, 1);
     message.topic_alias = NonZeroU16::new(alias);
-    Packet::Publish(message)
+    Packet::Publish(Box::new(message))
 }
 
 #[test]
@@ -93,7 +93,12 @@ fn more_than_receive_maximum_is_too_much() {
         return;
     };
     for number in 1..=limit + 1 {
-        wire.queue(&Packet::Publish(publish("a", "x", QoS::ExactlyOnce, number)));
+        wire.queue(&Packet::Publish(Box::new(publish(
+            "a",
+            "x",
+            QoS::ExactlyOnce,
+            number,
+        ))));
     }
     // The server may close before all is sent.
     let _ = wire.flush();
@@ -140,8 +145,13 @@ fn a_packet_id_of_qos_2_that_is_in_use_means_the_message_that_came_first() {
     wire.send(&subscribe("twice", QoS::AtMostOnce, 1)).unwrap();
     wire.receive().unwrap();
     for payload in ["first", "second"] {
-        wire.send(&Packet::Publish(publish("twice", payload, QoS::ExactlyOnce, 9)))
-            .unwrap();
+        wire.send(&Packet::Publish(Box::new(publish(
+            "twice",
+            payload,
+            QoS::ExactlyOnce,
+            9,
+        ))))
+        .unwrap();
     }
     wire.send(&Packet::PingReq).unwrap();
     let mut delivered = Vec::new();
@@ -214,7 +224,10 @@ fn mqtt_3_1_4_6_nothing_that_follows_a_refused_connect_is_processed() {
     let mut message = publish("after/refusal", "x", QoS::AtMostOnce, 1);
     message.retain = true;
     let mut bytes = bytes::BytesMut::new();
-    for packet in [Packet::Connect(Box::new(refused)), Packet::Publish(message)] {
+    for packet in [
+        Packet::Connect(Box::new(refused)),
+        Packet::Publish(Box::new(message)),
+    ] {
         client::protocol::packet::encode(&packet, ProtocolVersion::V5, 1_000, &mut bytes).unwrap();
     }
     let mut wire = Wire::open(server.mqtt()).unwrap();

@@ -142,7 +142,7 @@ impl Publisher {
                 self.sent += 1;
                 let packet_id = u16::try_from(self.sent % 60_000).unwrap() + 1;
                 let message = publish(&self.topic, self.sent.to_string(), self.qos, packet_id);
-                wire.queue(&Packet::Publish(message.clone()));
+                wire.queue(&Packet::Publish(Box::new(message.clone())));
                 self.in_flight.push(Flight {
                     message,
                     number: self.sent,
@@ -174,7 +174,7 @@ impl Publisher {
             if flight.is_received {
                 wire.queue(&Packet::PubRel(ack(packet_id)));
             } else {
-                wire.queue(&Packet::Publish(flight.message.clone()));
+                wire.queue(&Packet::Publish(Box::new(flight.message.clone())));
                 self.resent.insert(flight.number);
             }
         }

@@ -33,7 +33,7 @@ impl Writer {
             self.sent += 1;
             let mut message = publish(&self.topic, self.sent.to_string(), QoS::AtLeastOnce, 1);
             message.retain = true;
-            wire.send(&Packet::Publish(message))?;
+            wire.send(&Packet::Publish(Box::new(message)))?;
             let packet = wire.receive()?;
             assert!(
                 matches!(&packet, Packet::PubAck(puback) if !puback.reason.is_error()),

@@ -83,12 +83,12 @@ impl Writer {
                         expires_in: None,
                     };
                     let packet_id = u16::try_from(self.sent % 30_000).unwrap() * 2 + 1 + which as u16;
-                    wire.queue(&Packet::Publish(request(
+                    wire.queue(&Packet::Publish(Box::new(request(
                         &set,
                         &answers,
                         correlation(self.sent, which),
                         packet_id,
-                    )));
+                    ))));
                     waiting.push_back((self.sent, which));
                 }
             }
@@ -112,12 +112,12 @@ pub(crate) fn check(writers: &mut [Writer], server: SocketAddr) -> io::Result<()
             let get = Request::Get {
                 key: writer.key(which),
             };
-            wire.send(&Packet::Publish(request(
+            wire.send(&Packet::Publish(Box::new(request(
                 &get,
                 &answers,
                 correlation(0, which),
                 1,
-            )))?;
+            ))))?;
             let (reply, version) = answer(&mut wire, &correlation(0, which), RequestKind::Get)?;
             stored[which] = match reply {
                 Reply::Missing => 0,

@@ -98,12 +98,12 @@ impl Writer {
             .chain(self.held.iter().map(|&number| (number, true)))
             .collect();
         for (number, is_held) in expected {
-            wire.send(&Packet::Publish(publish(
+            wire.send(&Packet::Publish(Box::new(publish(
                 &self.filter(number),
                 "",
                 QoS::AtLeastOnce,
                 3,
-            )))?;
+            ))))?;
             let (mut is_delivered, mut is_acknowledged) = (false, false);
             while !is_acknowledged || is_delivered != is_held {
                 match wire.receive()? {

@@ -31,7 +31,7 @@ fn request(packets: &[Packet]) -> Publish {
         Packet::Publish(publish) if publish.topic.as_str() == INVOKE_TOPIC => Some(publish.clone()),
         _ => None,
     });
-    requests.next().expect("a request was sent")
+    *requests.next().expect("a request was sent")
 }
 
 fn reply(to: &Publish, reply: &Reply, version: Option<&str>) -> Packet {
@@ -42,7 +42,7 @@ fn reply(to: &Publish, reply: &Reply, version: Option<&str>) -> Packet {
         .into_iter()
         .chain(version.map(|version| ("__ts", version)));
     answer.properties.user_properties = UserProperties::from_pairs(pairs).unwrap();
-    Packet::Publish(answer)
+    Packet::Publish(Box::new(answer))
 }
 
 fn notification(change: &Notification, version: &str) -> Packet {
@@ -50,7 +50,7 @@ fn notification(change: &Notification, version: &str) -> Packet {
     let mut publish = publish(topic.as_str(), QoS::AtLeastOnce, 901);
     publish.payload = change.encode(Dialect::Sdk);
     publish.properties.user_properties = UserProperties::from_pairs([("__ts", version)]).unwrap();
-    Packet::Publish(publish)
+    Packet::Publish(Box::new(publish))
 }
 
 /// A client that watches `k` with stream 20.

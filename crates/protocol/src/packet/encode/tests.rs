@@ -192,7 +192,7 @@ fn mqtt_3_14_2_3_a_disconnect_is_shortened_too() {
 fn a_publish_is_never_shortened() {
     let mut publish = publish();
     publish.properties.user_properties = UserProperties::from_pairs([("k", "v")]).unwrap();
-    let packet = Packet::Publish(publish);
+    let packet = Packet::Publish(Box::new(publish));
     let whole = b"\x33\x11\0\x03a/b\0\x0a\x07\x26\0\x01k\0\x01vhi";
 
     assert_eq!(within(&packet, V5, 19).unwrap(), whole);
@@ -214,7 +214,10 @@ fn mqtt_2_2_1_2_a_publish_of_qos_0_has_no_packet_identifier() {
     };
 
     // [MQTT-3.3.1-2]: nor DUP.
-    assert_eq!(bytes(&Packet::Publish(publish), V5), b"\x30\x08\0\x03a/b\0hi");
+    assert_eq!(
+        bytes(&Packet::Publish(Box::new(publish)), V5),
+        b"\x30\x08\0\x03a/b\0hi"
+    );
 }
 
 #[test]
@@ -359,7 +362,7 @@ fn what_3_1_1_does_not_know_is_refused() {
     );
     assert_eq!(bytes(&Packet::Auth(auth), V5), b"\xf0\0");
     assert_eq!(
-        within(&Packet::Publish(unnamed), V311, 100),
+        within(&Packet::Publish(Box::new(unnamed)), V311, 100),
         Err(EncodeError::NotInVersion)
     );
 }
@@ -369,7 +372,7 @@ fn binary_data_that_cannot_be_expressed_is_refused() {
     let mut publish = publish();
     publish.properties.correlation_data = Some(vec![0; 65_536].into());
 
-    let refused = within(&Packet::Publish(publish), V5, u32::MAX);
+    let refused = within(&Packet::Publish(Box::new(publish)), V5, u32::MAX);
     assert_eq!(
         refused,
         Err(EncodeError::BinaryTooLong {
