@@ -85,7 +85,7 @@ fn connect(name: &str) -> Packet {
 }
 
 fn retain(number: usize) -> Packet {
-    Packet::Publish(Publish {
+    Packet::Publish(Box::new(Publish {
         dup: false,
         qos: QoS::AtMostOnce,
         retain: true,
@@ -95,7 +95,7 @@ fn retain(number: usize) -> Packet {
         subscription_ids: SmallVec::new(),
         properties: MessageProperties::default(),
         payload: Bytes::from_static(b"x"),
-    })
+    }))
 }
 
 fn subscribe(qos: QoS) -> Packet {

@@ -76,7 +76,7 @@ impl Stage {
                 client.version = connect.version;
                 client.send(machine, &Packet::Connect(Box::new(connect)));
             }
-            2 | 3 => client.send(machine, &Packet::Publish(publish(input))),
+            2 | 3 => client.send(machine, &Packet::Publish(Box::new(publish(input)))),
             4 => client.send(machine, &subscribe(input)),
             5 => other_packet(client, machine, input),
             6 | 7 => {

@@ -95,8 +95,14 @@ fn serve(machine: &mut Machine, client_id: &Text) {
     client.send(machine, &connect(client_id));
     machine.write_all();
     client.send(machine, &subscribe());
-    client.send(machine, &Packet::Publish(publish(&mut Cursor::new(&[1, 0]))));
-    client.send(machine, &Packet::Publish(publish(&mut Cursor::new(&[6, 1]))));
+    client.send(
+        machine,
+        &Packet::Publish(Box::new(publish(&mut Cursor::new(&[1, 0])))),
+    );
+    client.send(
+        machine,
+        &Packet::Publish(Box::new(publish(&mut Cursor::new(&[6, 1])))),
+    );
     for _ in 0..ROUNDS {
         machine.write_all();
         client.be_read(machine);

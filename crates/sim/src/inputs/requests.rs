@@ -141,7 +141,7 @@ impl Stage {
 
     /// The one reply to a request that is in order.
     fn exchange(&mut self, who: usize, publish: &Publish) -> Bytes {
-        self.clients[who].send(&mut self.machine, &Packet::Publish(publish.clone()));
+        self.clients[who].send(&mut self.machine, &Packet::Publish(Box::new(publish.clone())));
         let (mut acknowledged, mut replies) = (0, Vec::new());
         for packet in self.listen(who) {
             match packet {

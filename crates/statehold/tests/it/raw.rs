@@ -148,7 +148,7 @@ pub(crate) fn subscribe(filter: &'static str, qos: QoS) -> Packet {
 
 /// A message of QoS 1 if it has a packet id, else of QoS 0.
 pub(crate) fn publish(topic: &'static str, packet_id: Option<PacketId>, payload: &[u8]) -> Packet {
-    Packet::Publish(Publish {
+    Packet::Publish(Box::new(Publish {
         dup: false,
         qos: if packet_id.is_some() {
             QoS::AtLeastOnce
@@ -162,7 +162,7 @@ pub(crate) fn publish(topic: &'static str, packet_id: Option<PacketId>, payload:
         subscription_ids: Default::default(),
         properties: MessageProperties::default(),
         payload: payload.to_vec().into(),
-    })
+    }))
 }
 
 pub(crate) fn packet_id(number: u16) -> PacketId {
