@@ -75,8 +75,7 @@ impl Node {
             scratch.routes.clear();
             self.routes = scratch;
             self.counters.memory_refused += 1;
-            let ack = self.refusing_ack(id, packet_id, ReasonCode::QuotaExceeded, MEMORY_SCARCE);
-            return self.confirm(now, id, qos, ack, actions);
+            return self.refuse_for_memory(now, id, qos, packet_id, actions);
         }
         if qos == QoS::ExactlyOnce {
             self.note_received(key, packet_id);
@@ -183,6 +182,25 @@ impl Node {
         };
         let ack = self.refusing_ack(id, packet_id, reason, why);
         self.confirm(now, id, publish.qos, ack, actions);
+    }
+
+    /// Refuses a message that the client may send again when there is memory. An acknowledgement of version 3.1.1 cannot
+    /// say so: it would have the client forget the message. [MQTT-4.8.0-2] of version 3.1.1
+    fn refuse_for_memory(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        qos: QoS,
+        packet_id: PacketId,
+        actions: &mut Vec<Action>,
+    ) {
+        let reason = ReasonCode::QuotaExceeded;
+        let connection = self.connections.get(id);
+        if connection.is_some_and(|connection| connection.version == ProtocolVersion::V311) {
+            return self.disconnect(now, id, reason, MEMORY_SCARCE, actions);
+        }
+        let ack = self.refusing_ack(id, packet_id, reason, MEMORY_SCARCE);
+        self.confirm(now, id, qos, ack, actions);
     }
 
     /// Adds the Reason String for those who want one.
