@@ -31,6 +31,9 @@ impl ConnectionId {
 }
 
 impl QueueSequence {
+    /// Higher than any that is reached: at a delivery each nanosecond it would take 292 years.
+    pub const MAX: u64 = 1 << 63;
+
     /// The packet identifier under which the delivery is sent.
     ///
     /// It follows from the sequence, so that it survives a crash without having been written: a delivery that is

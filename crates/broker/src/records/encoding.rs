@@ -5,6 +5,7 @@ use protocol::Text;
 use protocol::packet::SubscriptionId;
 
 use super::RecordError;
+use crate::ids::QueueSequence;
 
 /// Appends a text or byte string of at most 65,535 bytes, its length (2 bytes) first.
 pub(super) fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -75,6 +76,14 @@ impl Reader {
         match self.u32()? {
             id @ ..=SUBSCRIPTION_ID_MAX => Ok(SubscriptionId::new(id)),
             _ => Err(self.damaged("a subscription identifier is too high")),
+        }
+    }
+
+    /// Where something stands in a queue (8 bytes). After one that is never reached nothing could be counted on.
+    pub(super) fn sequence(&mut self) -> Result<u64, RecordError> {
+        match self.u64()? {
+            sequence @ ..QueueSequence::MAX => Ok(sequence),
+            _ => Err(self.damaged("a place in a queue is too high")),
         }
     }
 

@@ -113,7 +113,7 @@ pub fn decode(
 ) -> Result<(SessionNumber, QueueSequence, QueueRecord), RecordError> {
     let mut reader = Reader::of_key(key, RECORD);
     let number = SessionNumber(reader.u64()?);
-    let sequence = QueueSequence(reader.u64()?);
+    let sequence = QueueSequence(reader.sequence()?);
     reader.end()?;
 
     let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_SHARED])?;

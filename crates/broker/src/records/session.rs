@@ -96,8 +96,8 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(Text, SessionRecord), RecordE
         _ => return Err(reader.damaged("neither connected nor disconnected")),
     };
     let positions = Positions {
-        next_sequence: reader.u64()?,
-        sent_below: reader.u64()?,
+        next_sequence: reader.sequence()?,
+        sent_below: reader.sequence()?,
     };
     let will = match reader.u8()? {
         0 => None,

@@ -329,6 +329,28 @@ fn a_session_without_a_client_id_is_damaged() {
 }
 
 #[test]
+fn a_place_in_a_queue_that_is_never_reached_is_damaged() {
+    let mut record = session_record(None, Presence::Connected { since: 0 });
+    record.positions.next_sequence = u64::MAX;
+    let Write::Put { key, value, .. } = records::session::put(&text("client-1"), &record) else {
+        panic!("it is not put")
+    };
+    let what = "a place in a queue is too high";
+    let record = "session";
+    assert_eq!(
+        records::session::decode(&key, value),
+        Err(RecordError::Damaged { record, what })
+    );
+
+    let record = "queue";
+    let value = records::queue::value(&delivery(bare_message(now()), &[]), now());
+    assert_eq!(
+        records::queue::decode(&[0xFF; 16], value, now()),
+        Err(RecordError::Damaged { record, what })
+    );
+}
+
+#[test]
 fn what_no_client_would_understand_is_damaged() {
     let now = now();
     let (filter, subscription) = shared_filter();
