@@ -250,7 +250,12 @@ fn mqtt_4_12_1_2_a_client_authenticates_again_while_its_messages_go_on() {
     let mut again = |password: &'static str| {
         let mut scram = Scram::of("pump", password);
         wire.queue(&auth(ReasonCode::Reauthenticate, scram.first()));
-        wire.queue(&Packet::Publish(publish("t", "meanwhile", QoS::AtLeastOnce, 1)));
+        wire.queue(&Packet::Publish(Box::new(publish(
+            "t",
+            "meanwhile",
+            QoS::AtLeastOnce,
+            1,
+        ))));
         wire.flush().expect("sent");
         let (mut is_acknowledged, mut server_first) = (false, None);
         while !is_acknowledged || server_first.is_none() {
