@@ -24,9 +24,15 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 
 use crate::cli::{Cli, Command};
 use crate::exit::Exit;
+
+/// After a million messages in queues the system's own takes more than twice as long as at the start
+/// (`docs/decisions/2026-11-21-allocator.md`).
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
