@@ -200,6 +200,10 @@ impl Driver {
         let waiting = socket.waiting();
         self.observed.borrow_mut().bytes_sent += (waited - waiting) as u64;
         self.count_waiting(socket, waiting);
+        if waited > self.settings.outbound_bytes_max && waiting <= self.settings.outbound_bytes_max {
+            // Its task may have looked before this, and wait to be told that it can read on.
+            socket.changed.notify_one();
+        }
         if written == Written::All && socket.reports_drained.replace(false) {
             self.step(Event::Drained {
                 connection: socket.id,

@@ -15,6 +15,7 @@ mod harness;
 mod listeners;
 mod lock;
 mod messages;
+mod overload;
 mod proxy_protocol;
 mod raw;
 mod redirect;
