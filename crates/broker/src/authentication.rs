@@ -140,7 +140,7 @@ impl Node {
     ) {
         if self.authenticating >= self.config.limits.authentications_max as usize {
             let why = "the limit of clients that are being authenticated is reached";
-            return self.refuse(id, ReasonCode::ServerBusy, why, actions);
+            return self.refuse_client(id, Some(connect.client_id), ReasonCode::ServerBusy, why, actions);
         }
         let until = now.instant + self.config.limits.connect_timeout;
         // What is left of it below is part of one piece of memory, as long as the packet.
@@ -176,6 +176,13 @@ impl Node {
             connection: id,
             question,
         });
+    }
+
+    /// The client id of a CONNECT that waits.
+    pub(crate) fn waiting_client(&self, id: ConnectionId) -> Option<Text> {
+        let authentication = self.connections.get(id)?.authentication.as_ref()?;
+        let (connect, _) = authentication.connect.as_ref()?;
+        Some(connect.client_id.clone())
     }
 
     /// A packet before CONNACK. [MQTT-4.12.0-3] and [MQTT-3.1.2-30] allow two.

@@ -101,6 +101,7 @@ impl Node {
         }
         actions.push(Action::Report(Report::Refused {
             connection: id,
+            client_id: None,
             reason,
             why: error.to_string(),
         }));

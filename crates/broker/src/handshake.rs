@@ -55,7 +55,9 @@ impl Node {
         match self.admit(&connect, is_asked) {
             Ok(()) if is_asked => self.ask_connect(now, id, connect, actions),
             Ok(()) => self.welcome(now, id, *connect, None, actions),
-            Err(refusal) => self.refuse(id, refusal.reason, refusal.why, actions),
+            Err(refusal) => {
+                self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
+            }
         }
     }
 
@@ -70,7 +72,9 @@ impl Node {
     ) {
         let client_id = match self.name(&connect) {
             Ok(client_id) => client_id,
-            Err(refusal) => return self.refuse(id, refusal.reason, refusal.why, actions),
+            Err(refusal) => {
+                return self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
+            }
         };
         let limits = &self.config.limits;
         let asked_expiry = expiry_asked(&connect);
@@ -93,7 +97,8 @@ impl Node {
         };
         if !has_room_for(&connect, &properties) {
             let why = "the Maximum Packet Size is too small for CONNACK";
-            return self.refuse(id, ReasonCode::ImplementationSpecificError, why, actions);
+            let reason = ReasonCode::ImplementationSpecificError;
+            return self.refuse_client(id, Some(client_id), reason, why, actions);
         }
         let keep_alive = keep_alive.unwrap_or(connect.keep_alive);
         let (key, session_present) = self.take_session(now, &client_id, connect.clean_start, expiry, actions);
@@ -287,6 +292,19 @@ impl Node {
         why: &str,
         actions: &mut Vec<Action>,
     ) {
+        let client_id = self.waiting_client(id);
+        self.refuse_client(id, client_id, reason, why, actions);
+    }
+
+    /// The same for a client that has said who it is, or nobody knows.
+    pub(crate) fn refuse_client(
+        &mut self,
+        id: ConnectionId,
+        client_id: Option<Text>,
+        reason: ReasonCode,
+        why: &str,
+        actions: &mut Vec<Action>,
+    ) {
         self.counters.answered(reason);
         let explanation = self.explain(id, why);
         let properties = ConnAckProperties {
@@ -305,6 +323,7 @@ impl Node {
         });
         actions.push(Action::Report(Report::Refused {
             connection: id,
+            client_id,
             reason,
             why: why.to_owned(),
         }));

@@ -172,7 +172,7 @@ impl Node {
             ProtocolVersion::V5 => ReasonCode::ImplementationSpecificError,
             ProtocolVersion::V311 => ReasonCode::Success,
         };
-        if !std::mem::replace(&mut connection.has_sent_no_request, true)
+        if connection.told.is_new_of_publish(reason)
             && let Some(entry) = self.sessions.get(key)
         {
             let client_id = entry.session.client_id.clone();

@@ -168,7 +168,9 @@ impl Node {
         why: &'static str,
         actions: &mut Vec<Action>,
     ) {
-        if let Some(entry) = self.sessions.get(key) {
+        let connection = self.connections.get_mut(id);
+        let is_new = connection.is_some_and(|connection| connection.told.is_new_of_publish(reason));
+        if let Some(entry) = self.sessions.get(key).filter(|_| is_new) {
             let client_id = entry.session.client_id.clone();
             actions.push(Action::Report(Report::PublishRefused {
                 connection: id,

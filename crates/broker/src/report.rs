@@ -24,6 +24,8 @@ pub enum Report {
     Refused {
         /// On which connection.
         connection: ConnectionId,
+        /// Who, as far as the CONNECT could be read. Empty if the client wanted to be given a name.
+        client_id: Option<Text>,
         /// What the client was told.
         reason: ReasonCode,
         /// Why.
@@ -49,7 +51,18 @@ pub enum Report {
         /// Whether the client said goodbye.
         is_graceful: bool,
     },
-    /// A PUBLISH was not carried out.
+    /// A line of a SUBSCRIBE was not carried out. Of each connection the first one for each reason.
+    SubscriptionRefused {
+        /// Which connection.
+        connection: ConnectionId,
+        /// Who.
+        client_id: Text,
+        /// The topic filter.
+        filter: Text,
+        /// What the client was told.
+        reason: ReasonCode,
+    },
+    /// A PUBLISH was not carried out. Of each connection the first one for each reason.
     PublishRefused {
         /// Which connection.
         connection: ConnectionId,

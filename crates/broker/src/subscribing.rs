@@ -11,6 +11,7 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
+use crate::report::Report;
 use crate::subscriptions::Subscription;
 use crate::waiting::Waiter;
 
@@ -28,7 +29,11 @@ impl Node {
         let reasons = subscribe
             .filters
             .iter()
-            .map(|line| self.subscribe(key, line, subscription_id))
+            .map(|line| {
+                let reason = self.subscribe(key, line, subscription_id);
+                self.note_refused(id, key, line, reason, actions);
+                reason
+            })
             .collect();
         let packet = Packet::SubAck(SubAck {
             packet_id: subscribe.packet_id,
@@ -38,6 +43,30 @@ impl Node {
         self.answer_when_durable(now, id, packet, actions);
         self.pump(now, key, actions);
         self.record_retained_due(key);
+    }
+
+    /// Tells the operator, if a line of a SUBSCRIBE is refused.
+    fn note_refused(
+        &mut self,
+        id: ConnectionId,
+        key: SessionKey,
+        line: &SubscribeFilter,
+        reason: ReasonCode,
+        actions: &mut Vec<Action>,
+    ) {
+        if !reason.is_error() {
+            return;
+        }
+        let connection = self.connections.get_mut(id);
+        let is_new = connection.is_some_and(|connection| connection.told.is_new_of_subscription(reason));
+        if let Some(entry) = self.sessions.get(key).filter(|_| is_new) {
+            actions.push(Action::Report(Report::SubscriptionRefused {
+                connection: id,
+                client_id: entry.session.client_id.clone(),
+                filter: line.filter.clone(),
+                reason,
+            }));
+        }
     }
 
     /// One line of a SUBSCRIBE.

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::{Action, Answer, ConnectionId, Event, Node, Now, OutgoingPublish, Question};
@@ -245,7 +246,7 @@ impl Driver {
         self.step(Event::Opened {
             connection: socket.id,
             waited,
-            is_asked: socket.policy.is_some(),
+            is_asked: socket.origin.policy.is_some(),
         });
     }
 
@@ -379,7 +380,8 @@ impl Driver {
             Action::Report(report) => {
                 let sockets = self.sockets.borrow();
                 crate::reporting::report(&report, |connection| {
-                    sockets.get(connection).map(|socket| socket.peer)
+                    let socket = sockets.get(connection)?;
+                    Some((socket.peer, Arc::clone(&socket.origin)))
                 });
             }
         }
@@ -390,7 +392,7 @@ impl Driver {
             .sockets
             .borrow()
             .get(connection)
-            .and_then(|socket| socket.policy.clone());
+            .and_then(|socket| socket.origin.policy.clone());
         let (Some(policy), Some(thread)) = (policy, &self.authentication) else {
             return;
         };

@@ -25,7 +25,16 @@ pub(crate) struct Listener {
     socket: BoundSocket,
     layers: Layers,
     admission: Admission,
-    policy: Option<Arc<Policy>>,
+    origin: Arc<Origin>,
+}
+
+/// What each connection keeps of the listener that accepted it.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// The listener's address, for the log.
+    pub(crate) listener: ListenAddress,
+    /// How its clients say who they are; `None`: nobody asks.
+    pub(crate) policy: Option<Arc<Policy>>,
 }
 
 /// What accepting needs of the server.
@@ -55,11 +64,13 @@ impl Listener {
             address: settings.address.clone(),
             error,
         })?;
+        let listener = socket.address().map_err(RunError::System)?;
+        let policy = Policy::of(settings);
         Ok(Self {
             socket,
             layers,
             admission: Admission::new(settings),
-            policy: Policy::of(settings),
+            origin: Arc::new(Origin { listener, policy }),
         })
     }
 
@@ -114,16 +125,16 @@ impl Listener {
         let places = match self.admission.admit(&acceptor.descriptors, accepted) {
             Ok(places) => places,
             Err(turned_away) => {
-                tracing::debug!(%peer, why = turned_away.name(), "closed a connection: a limit is reached");
+                tracing::debug!(%peer, listener = %self.origin.listener, why = turned_away.name(), "closed a connection: a limit is reached");
                 return acceptor.driver.turned_away(turned_away.name());
             }
         };
-        let policy = self.policy.clone();
+        let origin = Arc::clone(&self.origin);
         let Some(handle) = acceptor.handshakes.as_ref().filter(|_| !self.is_plain()) else {
             return Accepted {
                 stream,
                 peer,
-                policy,
+                origin,
                 at: accepted,
                 places,
             }
@@ -139,14 +150,14 @@ impl Listener {
                 Ok((peer, Ok(stream))) => Accepted {
                     stream,
                     peer,
-                    policy,
+                    origin,
                     at: accepted,
                     places,
                 }
                 .serve(&driver),
                 Ok((peer, Err(error))) => {
                     driver.observed.borrow_mut().handshakes_failed += 1;
-                    tracing::info!(%peer, %error, "a handshake failed");
+                    tracing::info!(%peer, listener = %origin.listener, %error, "a handshake failed");
                 }
                 Err(error) => tracing::debug!(%peer, %error, "a handshake was given up"),
             }
@@ -158,7 +169,7 @@ impl Listener {
 struct Accepted {
     stream: Stream,
     peer: ClientAddress,
-    policy: Option<Arc<Policy>>,
+    origin: Arc<Origin>,
     at: Instant,
     places: [Place; 2],
 }
@@ -171,7 +182,7 @@ impl Accepted {
             return driver.turned_away("server_connections");
         };
         let waited = clock::instant() - self.at;
-        let socket = Rc::new(Socket::new(id, peer, self.policy, self.stream));
+        let socket = Rc::new(Socket::new(id, peer, self.origin, self.stream));
         let serving = socket::run(Rc::clone(driver), socket, waited);
         let places = self.places;
         tokio::task::spawn_local(async move {

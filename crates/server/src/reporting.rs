@@ -1,53 +1,48 @@
 //! The node's reports as log lines.
 
+use std::sync::Arc;
+
 use broker::{ConnectionId, MemoryLevel, Report};
+use tracing::field::display;
 
 use crate::client_address::ClientAddress;
+use crate::listener::Origin;
 
-/// Writes one report to the log; `peer` finds the address of a connection.
-pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<ClientAddress>) {
-    let address = |connection: &ConnectionId| peer(*connection).map(tracing::field::display);
+/// Characters of a client's text that a line shows at most.
+const SHOWN_MAX: usize = 256;
+
+/// Where a connection is from: its client's address, and the listener that accepted it.
+type Place = (ClientAddress, Arc<Origin>);
+
+/// Writes one report to the log; `find` knows where a connection is from.
+pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Place>) {
+    let place = connection_of(report).and_then(find);
+    let peer = place.as_ref().map(|(peer, _)| display(peer));
+    let listener = place.as_ref().map(|(_, origin)| display(&origin.listener));
     match report {
         Report::Connected {
-            connection,
             client_id,
             principal,
             session_present,
+            ..
         } => {
-            let principal = principal
-                .as_ref()
-                .map(|principal| tracing::field::display(&principal.name));
-            tracing::debug!(%client_id, peer = address(connection), principal, session_present, "connected");
-        }
-        Report::Refused {
-            connection,
-            reason,
-            why,
-        } => {
-            tracing::info!(peer = address(connection), %reason, %why, "refused a CONNECT");
+            let principal = principal.as_ref().map(|principal| display(&principal.name));
+            tracing::debug!(%client_id, peer, listener, principal, session_present, "connected");
         }
         Report::Disconnected {
-            connection,
             client_id,
             reason,
             why,
+            ..
         } => {
-            tracing::info!(%client_id, peer = address(connection), %reason, %why, "disconnected a client");
+            tracing::info!(%client_id, peer, listener, %reason, %why, "disconnected a client");
         }
         Report::Ended {
-            connection,
             client_id,
             is_graceful,
+            ..
         } => {
-            tracing::debug!(%client_id, peer = address(connection), is_graceful, "connection ended");
-        }
-        Report::PublishRefused {
-            connection,
-            client_id,
-            reason,
-            why,
-        } => {
-            tracing::info!(%client_id, peer = address(connection), %reason, %why, "refused a PUBLISH");
+            tracing::debug!(%client_id, peer, listener, is_graceful, "connection ended");
         }
         Report::MemoryLevel {
             before,
@@ -55,19 +50,76 @@ pub(crate) fn report(report: &Report, peer: impl Fn(ConnectionId) -> Option<Clie
             used,
             memory_max,
         } => memory_level(*before, *level, *used, *memory_max),
-        Report::ClockAhead {
-            connection,
+        Report::Refused { .. }
+        | Report::PublishRefused { .. }
+        | Report::SubscriptionRefused { .. }
+        | Report::ClockAhead { .. } => refusal(report, place.as_ref()),
+    }
+}
+
+/// What a client wanted and did not get.
+fn refusal(report: &Report, place: Option<&Place>) {
+    let peer = place.map(|(peer, _)| display(peer));
+    let listener = place.map(|(_, origin)| display(&origin.listener));
+    match report {
+        Report::Refused {
             client_id,
-            ahead_ms,
+            reason,
+            why,
+            ..
+        } => {
+            let client_id = client_id.as_deref().map(shown).map(display);
+            tracing::info!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
+        }
+        Report::PublishRefused {
+            client_id,
+            reason,
+            why,
+            ..
+        } => {
+            tracing::info!(%client_id, peer, listener, %reason, %why, "refused a PUBLISH");
+        }
+        Report::SubscriptionRefused {
+            client_id,
+            filter,
+            reason,
+            ..
+        } => {
+            let filter = shown(filter);
+            tracing::info!(%client_id, peer, listener, filter, %reason, "refused a subscription");
+        }
+        Report::ClockAhead {
+            client_id, ahead_ms, ..
         } => {
             tracing::warn!(
                 %client_id,
-                peer = address(connection),
+                peer,
+                listener,
                 ahead_ms,
                 "refused a state store request whose timestamp is ahead; synchronize the clocks"
             );
         }
+        _ => {}
     }
+}
+
+/// The connection that a report is about, if it is about one.
+fn connection_of(report: &Report) -> Option<ConnectionId> {
+    match report {
+        Report::Connected { connection, .. }
+        | Report::Refused { connection, .. }
+        | Report::Disconnected { connection, .. }
+        | Report::Ended { connection, .. }
+        | Report::PublishRefused { connection, .. }
+        | Report::SubscriptionRefused { connection, .. }
+        | Report::ClockAhead { connection, .. } => Some(*connection),
+        Report::MemoryLevel { .. } => None,
+    }
+}
+
+/// Its beginning, if it is long.
+fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SHOWN_MAX)]
 }
 
 fn memory_level(before: MemoryLevel, level: MemoryLevel, used: u64, memory_max: u64) {

@@ -20,9 +20,9 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
-use crate::authentication::Policy;
 use crate::client_address::ClientAddress;
 use crate::driver::Driver;
+use crate::listener::Origin;
 use crate::out_buffer::OutBuffer;
 use crate::stream::Stream;
 
@@ -31,8 +31,8 @@ use crate::stream::Stream;
 pub(crate) struct Socket {
     pub(crate) id: ConnectionId,
     pub(crate) peer: ClientAddress,
-    /// How its client says who it is; `None`: nobody asks.
-    pub(crate) policy: Option<Arc<Policy>>,
+    /// Where it was accepted.
+    pub(crate) origin: Arc<Origin>,
     /// Borrowed for one call at a time, never across a wait.
     stream: RefCell<Stream>,
     pub(crate) out: RefCell<OutBuffer>,
@@ -90,16 +90,11 @@ const BYTES_PER_WORK: usize = 2 * READ_SIZE / WORK_AT_ONCE_MAX;
 const LINGER: Duration = Duration::from_secs(2);
 
 impl Socket {
-    pub(crate) fn new(
-        id: ConnectionId,
-        peer: ClientAddress,
-        policy: Option<Arc<Policy>>,
-        stream: Stream,
-    ) -> Self {
+    pub(crate) fn new(id: ConnectionId, peer: ClientAddress, origin: Arc<Origin>, stream: Stream) -> Self {
         Self {
             id,
             peer,
-            policy,
+            origin,
             stream: RefCell::new(stream),
             out: RefCell::default(),
             speaks: Cell::new((ProtocolVersion::V5, u32::MAX)),

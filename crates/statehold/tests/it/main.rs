@@ -19,6 +19,7 @@ mod overload;
 mod proxy_protocol;
 mod raw;
 mod redirect;
+mod refusals;
 mod robust;
 mod serve;
 mod state_store;
