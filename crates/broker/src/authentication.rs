@@ -5,6 +5,7 @@
 //!
 //! Invariant: a connection has at most one question at the edge, so an answer needs no name but that of its connection.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -18,13 +19,7 @@ use crate::ids::ConnectionId;
 use crate::memory::Held;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
-
-/// Who a connection belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal {
-    /// As the method calls it.
-    pub name: Text,
-}
+use crate::principal::Principal;
 
 /// What a client says of itself. Secrets are never shown by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
@@ -77,7 +72,7 @@ pub enum Answer {
         /// For CONNACK. A DISCONNECT has fewer: there it becomes Server busy or Not authorized.
         reason: ReasonCode,
         /// For the operator and the client.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
 }
 
@@ -290,7 +285,7 @@ impl Node {
                 data,
                 expires_in,
             } => {
-                let is_another = !is_first && principal != authentication.principal;
+                let is_another = !is_first && name_of(&principal) != name_of(&authentication.principal);
                 authentication.exchange = None;
                 authentication.principal = principal;
                 authentication.expires_at = expires_in.map(|expires_in| now.instant + expires_in);
@@ -309,7 +304,7 @@ impl Node {
                     None => self.reauthenticated(id, data, actions),
                 }
             }
-            Answer::Refuse { reason, why } => self.end_authentication(now, id, reason, why, actions),
+            Answer::Refuse { reason, why } => self.end_authentication(now, id, reason, &why, actions),
         }
     }
 
@@ -468,6 +463,11 @@ impl Node {
             }
         }
     }
+}
+
+/// Two exchanges with the same name are of the same principal, whatever else is known of it by then.
+fn name_of(principal: &Option<Principal>) -> Option<&Text> {
+    principal.as_ref().map(|principal| &principal.name)
 }
 
 /// [MQTT-4.12.0-5]

@@ -2,9 +2,9 @@
 
 use protocol::{ReasonCode, Text};
 
-use crate::authentication::Principal;
 use crate::ids::ConnectionId;
 use crate::memory::MemoryLevel;
+use crate::principal::Principal;
 
 /// Something that an operator may want to read.
 #[derive(Debug, Clone, PartialEq, Eq)]

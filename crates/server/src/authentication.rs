@@ -118,7 +118,7 @@ impl AuthenticationThread {
     pub(crate) fn ask(&self, asked: Asked) -> Result<(), Answer> {
         self.questions.try_send(asked).map_err(|_| Answer::Refuse {
             reason: ReasonCode::ServerBusy,
-            why: "too many clients say who they are",
+            why: "too many clients say who they are".into(),
         })
     }
 }
@@ -243,5 +243,8 @@ impl Methods {
 }
 
 fn refused(reason: ReasonCode, why: &'static str) -> Answer {
-    Answer::Refuse { reason, why }
+    Answer::Refuse {
+        reason,
+        why: why.into(),
+    }
 }

@@ -57,7 +57,7 @@ impl Scram {
         };
         answer.unwrap_or(Answer::Refuse {
             reason: ReasonCode::NotAuthorized,
-            why: "the Authentication Data is no message of SCRAM, or proves nothing",
+            why: "the Authentication Data is no message of SCRAM, or proves nothing".into(),
         })
     }
 
@@ -114,9 +114,7 @@ fn last(secrets: &Secrets, said: &str, message: &str) -> Option<Answer> {
         exchanged.as_bytes(),
     );
     Some(Answer::Accept {
-        principal: Some(Principal {
-            name: Text::new(client.name).ok()?,
-        }),
+        principal: Some(Principal::named(Text::new(client.name).ok()?)),
         data: Some(Bytes::from(format!("v={}", BASE64.encode(proof)))),
         expires_in: None,
     })

@@ -197,7 +197,7 @@ pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
         "accept" => Answer::Accept {
             principal: words
                 .named("as")
-                .map(|name| text(name).map(|name| Principal { name }))
+                .map(|name| text(name).map(Principal::named))
                 .transpose()?,
             data,
             expires_in: words.named("for").map(duration).transpose()?,
@@ -207,7 +207,7 @@ pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
                 ReasonCode::Success => ReasonCode::NotAuthorized,
                 other => other,
             },
-            why: "no",
+            why: "no".into(),
         },
         other => return Err(format!("{other} is no answer")),
     })

@@ -32,9 +32,7 @@ fn the_example_of_rfc_7677_is_understood_and_proved() {
     let (server_first, continuation) = begin(FIRST).expect("right");
     assert_eq!(server_first, SERVER_FIRST);
     let accepted = Answer::Accept {
-        principal: Some(Principal {
-            name: Text::from_static("user"),
-        }),
+        principal: Some(Principal::named(Text::from_static("user"))),
         data: Some(Bytes::from_static(SERVER_LAST.as_bytes())),
         expires_in: None,
     };

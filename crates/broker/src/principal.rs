@@ -1,0 +1,87 @@
+//! Who a connection belongs to, as the edge has found out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol::Text;
+
+/// Who a connection belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// As the method calls it. It is what makes one principal another.
+    pub name: Text,
+    /// What else the method knows.
+    pub attributes: Attributes,
+}
+
+/// What is known of a principal besides its name: names with values, ordered by name.
+///
+/// A clone shares them, and none at all takes no memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes(Option<Arc<BTreeMap<Text, Text>>>);
+
+impl Principal {
+    /// One of whom nothing but the name is known.
+    pub fn named(name: Text) -> Self {
+        Self {
+            name,
+            attributes: Attributes::default(),
+        }
+    }
+}
+
+impl Attributes {
+    /// The value of one of them.
+    pub fn get(&self, name: &str) -> Option<&Text> {
+        self.0.as_ref()?.get(name)
+    }
+
+    /// All, ordered by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Text, &Text)> {
+        self.0.iter().flat_map(|all| all.iter())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |all| all.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl FromIterator<(Text, Text)> for Attributes {
+    fn from_iter<I: IntoIterator<Item = (Text, Text)>>(attributes: I) -> Self {
+        let all: BTreeMap<_, _> = attributes.into_iter().collect();
+        Self((!all.is_empty()).then(|| Arc::new(all)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes(of: &[(&'static str, &'static str)]) -> Attributes {
+        of.iter()
+            .map(|(name, value)| (Text::from_static(name), Text::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn attributes_are_found_by_name_and_ordered_by_it() {
+        let some = attributes(&[("site", "north"), ("floor", "3")]);
+        assert_eq!(some.get("site"), Some(&Text::from_static("north")));
+        assert_eq!(some.get("sit"), None);
+        let names: Vec<_> = some.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["floor", "site"]);
+    }
+
+    #[test]
+    fn no_attributes_are_the_same_however_they_are_made() {
+        assert_eq!(attributes(&[]), Attributes::default());
+        assert!(attributes(&[]).is_empty());
+        assert_eq!(attributes(&[("site", "north")]).len(), 1);
+    }
+}
