@@ -1,32 +1,38 @@
 //! Finds out who clients are, for the listeners that ask: on a thread of its own, so that the node never waits for it.
 //!
-//! The rules of an exchange are the node's (`broker::authentication`); here are the methods. What they need is read from files
-//! when the server starts, on SIGHUP, and after a change; a file that cannot be used then changes nothing.
+//! The rules of an exchange are the node's (`broker::authentication`); here are the methods, each in a file, and the order in which
+//! they are tried ([`chain`]). Each question is a task, so that a method that waits for somebody delays nobody else. What methods need
+//! is read from files when the server starts, on SIGHUP, and after a change; a file that cannot be used then changes nothing.
 
+mod chain;
 mod scram;
 mod secret;
 mod secrets_file;
+mod verdict;
+mod watched_file;
 
 use std::io;
-use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use broker::{Answer, ConnectionId, Question};
 use protocol::ReasonCode;
+use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::MissedTickBehavior;
 
-use self::scram::Scram;
-use self::secrets_file::Secrets;
-use crate::config::{self, AuthenticationMethod, Config};
-use crate::stamp::{Stamp, stamp};
+use crate::client_address::ClientAddress;
+use crate::config::{self, AuthenticationMethod, ListenAddress};
 
+pub(crate) use self::chain::{Methods, Outcome};
 pub use self::secret::{ITERATIONS, Secret, SecretError};
 pub use self::secrets_file::{SecretsError, entry};
+pub(crate) use self::verdict::Cause;
 
 /// What a method needs cannot be used.
 #[derive(Debug, Error)]
@@ -39,6 +45,9 @@ pub enum AuthenticationError {
 /// How the clients of one listener say who they are.
 #[derive(Debug)]
 pub(crate) struct Policy {
+    /// Where the listener is.
+    pub(crate) listener: ListenAddress,
+    /// In the order in which they are tried.
     methods: Vec<AuthenticationMethod>,
     /// Whoever names no method is let in as nobody.
     allow_anonymous: bool,
@@ -50,6 +59,18 @@ pub(crate) struct Asked {
     pub(crate) connection: ConnectionId,
     pub(crate) policy: Arc<Policy>,
     pub(crate) question: Question,
+    /// Where the client is.
+    pub(crate) peer: ClientAddress,
+    /// What the client has shown in the handshake of TLS, its own certificate first. That one has been verified; of the others only those
+    /// that were needed for it.
+    pub(crate) certificates: Vec<CertificateDer<'static>>,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) connection: ConnectionId,
+    pub(crate) outcome: Outcome,
 }
 
 /// The thread while it runs; it ends when this is dropped.
@@ -67,10 +88,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const ANSWERS_MAX: usize = 256;
 
 impl Policy {
-    /// `None` for a listener that asks nobody.
-    pub(crate) fn of(listener: &config::Listener) -> Option<Arc<Self>> {
+    /// `None` for a listener that asks nobody; `address` is where it really is.
+    pub(crate) fn of(listener: &config::Listener, address: &ListenAddress) -> Option<Arc<Self>> {
         (!listener.authentication.is_empty()).then(|| {
             Arc::new(Self {
+                listener: address.clone(),
                 methods: listener.authentication.clone(),
                 allow_anonymous: listener.allow_anonymous,
             })
@@ -83,7 +105,7 @@ impl AuthenticationThread {
     pub(crate) fn start(
         methods: Methods,
         questions_max: usize,
-    ) -> io::Result<(Self, mpsc::Receiver<(ConnectionId, Answer)>)> {
+    ) -> io::Result<(Self, mpsc::Receiver<Answered>)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -96,9 +118,9 @@ impl AuthenticationThread {
             signal(SignalKind::hangup())?
         };
         let work = move || {
-            runtime.block_on(async {
+            LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
-                    () = run(methods, asked, answers, hangup) => {}
+                    () = run(Rc::new(methods), asked, answers, hangup) => {}
                     _ = stopped => {}
                 }
             });
@@ -136,115 +158,33 @@ impl Drop for AuthenticationThread {
 }
 
 async fn run(
-    mut methods: Methods,
+    methods: Rc<Methods>,
     mut asked: mpsc::Receiver<Asked>,
-    answers: mpsc::Sender<(ConnectionId, Answer)>,
+    answers: mpsc::Sender<Answered>,
     mut hangup: Signal,
 ) {
+    let under_way_max = methods.under_way_max();
+    let mut under_way = JoinSet::new();
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            Some(asked) = asked.recv() => {
-                let answer = methods.answer(&asked.policy, &asked.question);
-                if answers.send((asked.connection, answer)).await.is_err() {
-                    return;
-                }
+            Some(asked) = asked.recv(), if under_way.len() < under_way_max => {
+                under_way.spawn_local(answer(Rc::clone(&methods), asked, answers.clone()));
             }
+            Some(_) = under_way.join_next() => {}
             Some(()) = hangup.recv() => methods.reload(),
             _ = look.tick() => methods.look(),
         }
     }
 }
 
-/// All methods, and what they know.
-#[derive(Debug)]
-pub(crate) struct Methods {
-    scram: Scram,
-    /// Where `secrets` are from.
-    file: PathBuf,
-    secrets: Secrets,
-    /// What the file looked like when `secrets` were made, or tried.
-    used: Stamp,
-    /// At the last look.
-    seen: Stamp,
-}
-
-impl Methods {
-    /// Reads the files. `None` if no listener asks.
-    pub(crate) fn load(config: &Config) -> Result<Option<Self>, AuthenticationError> {
-        let mut methods = config
-            .listeners
-            .iter()
-            .flat_map(|listener| &listener.authentication);
-        if methods.all(|method| *method != AuthenticationMethod::Scram) {
-            return Ok(None);
-        }
-        let file = config.authentication.scram.file.clone();
-        let used = stamp(&file);
-        let secrets = Secrets::read(&file).map_err(AuthenticationError::Scram)?;
-        Ok(Some(Self {
-            scram: Scram::new(),
-            file,
-            secrets,
-            used,
-            seen: used,
-        }))
-    }
-
-    /// Tries the listener's methods in their order.
-    fn answer(&self, policy: &Policy, question: &Question) -> Answer {
-        let Some(method) = &question.method else {
-            return if policy.allow_anonymous {
-                Answer::Accept {
-                    principal: None,
-                    data: None,
-                    expires_in: None,
-                }
-            } else {
-                refused(ReasonCode::NotAuthorized, "the client does not say who it is")
-            };
-        };
-        for known in &policy.methods {
-            match known {
-                AuthenticationMethod::Scram if &**method == scram::METHOD => {
-                    return self.scram.answer(&self.secrets, question);
-                }
-                AuthenticationMethod::Scram => {}
-            }
-        }
-        let why = "the Authentication Method is not supported";
-        refused(ReasonCode::BadAuthenticationMethod, why)
-    }
-
-    /// Reads the file again if it has changed and no longer does.
-    fn look(&mut self) {
-        let before = std::mem::replace(&mut self.seen, stamp(&self.file));
-        if self.seen != self.used && self.seen == before {
-            self.reload();
-        }
-    }
-
-    fn reload(&mut self) {
-        self.used = stamp(&self.file);
-        match Secrets::read(&self.file) {
-            Ok(secrets) => {
-                self.secrets = secrets;
-                tracing::info!(
-                    names = self.secrets.len(),
-                    "took the file of authentication.scram anew"
-                );
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot take the file of authentication.scram anew: what was in it holds");
-            }
-        }
-    }
-}
-
-fn refused(reason: ReasonCode, why: &'static str) -> Answer {
-    Answer::Refuse {
-        reason,
-        why: why.into(),
-    }
+async fn answer(methods: Rc<Methods>, asked: Asked, answers: mpsc::Sender<Answered>) {
+    let outcome = methods.answer(&asked).await;
+    let answered = Answered {
+        connection: asked.connection,
+        outcome,
+    };
+    // Nobody takes it when the server stops.
+    let _ = answers.send(answered).await;
 }

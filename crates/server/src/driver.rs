@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::{Action, Answer, ConnectionId, Event, Node, Now, OutgoingPublish, Question};
+use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish, Question};
 use bytes::BytesMut;
 use protocol::Packet;
 use tokio::sync::{Notify, mpsc};
 
 use crate::admin::AdminRequest;
-use crate::authentication::{Asked, AuthenticationThread};
+use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
 use crate::disk_thread::{DiskEvent, DiskThread};
 use crate::encoding::Encoder;
@@ -68,7 +68,7 @@ pub(crate) struct Inputs {
     pub(crate) disk: mpsc::Receiver<DiskEvent>,
     pub(crate) snapshots: mpsc::Receiver<SnapshotEvent>,
     pub(crate) admin: mpsc::Receiver<AdminRequest>,
-    pub(crate) answers: mpsc::Receiver<(ConnectionId, Answer)>,
+    pub(crate) answers: mpsc::Receiver<Answered>,
 }
 
 impl Driver {
@@ -147,9 +147,7 @@ impl Driver {
             biased;
             Some(event) = inputs.disk.recv() => self.disk_event(event)?,
             () = self.turn_ends.notified() => {}
-            Some((connection, answer)) = inputs.answers.recv() => {
-                self.step_quietly(Event::Authenticated { connection, answer });
-            }
+            Some(answered) = inputs.answers.recv() => self.authenticated(answered),
             Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
             Some(request) = inputs.admin.recv() => self.admin_request(request),
             () = until(deadline) => {}
@@ -388,22 +386,34 @@ impl Driver {
     }
 
     fn authenticate(&self, connection: ConnectionId, question: Question) {
-        let policy = self
-            .sockets
-            .borrow()
-            .get(connection)
-            .and_then(|socket| socket.origin.policy.clone());
-        let (Some(policy), Some(thread)) = (policy, &self.authentication) else {
+        let socket = self.sockets.borrow().get(connection).cloned();
+        let (Some(socket), Some(thread)) = (socket, &self.authentication) else {
+            return;
+        };
+        let Some(policy) = socket.origin.policy.clone() else {
             return;
         };
         let asked = Asked {
             connection,
             policy,
             question,
+            peer: socket.peer,
+            certificates: socket.peer_certificates(),
         };
         if let Err(answer) = thread.ask(asked) {
             self.step(Event::Authenticated { connection, answer });
         }
+    }
+
+    fn authenticated(&self, answered: Answered) {
+        let Answered { connection, outcome } = answered;
+        if let Some((method, cause)) = outcome.failed {
+            self.observed.borrow_mut().authentication_failed(method, cause);
+        }
+        self.step_quietly(Event::Authenticated {
+            connection,
+            answer: outcome.answer,
+        });
     }
 
     fn send(&self, connection: ConnectionId, packet: &Packet) {

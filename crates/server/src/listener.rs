@@ -65,7 +65,7 @@ impl Listener {
             error,
         })?;
         let listener = socket.address().map_err(RunError::System)?;
-        let policy = Policy::of(settings);
+        let policy = Policy::of(settings, &listener);
         Ok(Self {
             socket,
             layers,

@@ -54,6 +54,8 @@ pub struct Connections {
     pub malformed: Counts,
     /// Clients of whom it is not known yet who they are.
     pub authenticating: u64,
+    /// Clients of whom it was not found out who they are, by method and cause.
+    pub authentication_failures: BTreeMap<(&'static str, &'static str), u64>,
     /// Re-authentications, by the reason code of their AUTH or DISCONNECT.
     pub reauthentications: BTreeMap<u8, u64>,
     /// Bytes read from clients, and written to them.

@@ -1,10 +1,12 @@
 //! Figures for `/metrics`: what the node counted, and what only the edge can see.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use broker::{Node, Verb};
 use protocol::packet::QoS;
 
+use crate::authentication::Cause;
 use crate::clock;
 use crate::metrics::{Counts, Figures, Histogram, InOut, Traffic};
 
@@ -20,6 +22,8 @@ pub(crate) struct Observed {
     pub(crate) turned_away: Counts,
     /// Connections that ended before MQTT began.
     pub(crate) handshakes_failed: u64,
+    /// Clients of whom it was not found out who they are, by method and cause.
+    authentication_failures: BTreeMap<(&'static str, Cause), u64>,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_sent: u64,
     /// The server says goodbye to its clients.
@@ -38,6 +42,7 @@ impl Default for Observed {
             snapshot_written_at: None,
             turned_away: Counts::new(),
             handshakes_failed: 0,
+            authentication_failures: BTreeMap::new(),
             bytes_received: 0,
             bytes_sent: 0,
             is_stopping: false,
@@ -51,6 +56,11 @@ impl Observed {
     /// Counts how long a state store request took.
     pub(crate) fn decided(&mut self, verb: Verb, took: std::time::Duration) {
         self.store_latencies[verb as usize].record_duration(took);
+    }
+
+    /// Counts a client that was refused by a method.
+    pub(crate) fn authentication_failed(&mut self, method: &'static str, cause: Cause) {
+        *self.authentication_failures.entry((method, cause)).or_default() += 1;
     }
 
     /// Everything that `/metrics` shows.
@@ -133,6 +143,10 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
         .map(|(reason, count)| (reason.name(), *count));
     figures.connections.malformed = malformed.collect();
     figures.connections.authenticating = gauges.authenticating as u64;
+    let failures = observed.authentication_failures.iter();
+    figures.connections.authentication_failures = failures
+        .map(|((method, cause), count)| ((*method, cause.name()), *count))
+        .collect();
     let reauthentications = counters.reauthentications.iter();
     figures.connections.reauthentications = reauthentications
         .map(|(reason, count)| (*reason as u8, *count))

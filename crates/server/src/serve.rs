@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{Answer, ConnectionId, Event};
+use broker::Event;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
-use crate::authentication::{AuthenticationThread, Methods};
+use crate::authentication::{Answered, AuthenticationThread, Methods};
 use crate::clock;
 use crate::config::{self, Config, Durability, ListenAddress};
 use crate::descriptors;
@@ -234,7 +234,7 @@ fn start_driver(
 }
 
 /// Where nobody asks there is nothing to wait for.
-fn no_answers() -> mpsc::Receiver<(ConnectionId, Answer)> {
+fn no_answers() -> mpsc::Receiver<Answered> {
     mpsc::channel(1).1
 }
 

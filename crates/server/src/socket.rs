@@ -16,6 +16,7 @@ use broker::{ConnectionId, Event};
 use bytes::BytesMut;
 use protocol::Packet;
 use protocol::packet::{Decoder, ProtocolVersion};
+use rustls::pki_types::CertificateDer;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
@@ -165,6 +166,11 @@ impl Socket {
 
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
         poll_read_buf(Pin::new(&mut *self.stream.borrow_mut()), context, buffer)
+    }
+
+    /// What the client has shown in the handshake of TLS.
+    pub(crate) fn peer_certificates(&self) -> Vec<CertificateDer<'static>> {
+        self.stream.borrow().peer_certificates().to_vec()
     }
 
     /// Bytes that wait to be written.

@@ -8,6 +8,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
@@ -54,6 +55,15 @@ impl Stream {
             Self::Unix(socket) => socket.poll_write_ready(context),
             Self::Tls(layer) => Pin::new(layer).poll_flush(context),
             Self::WebSocket(layer) => Pin::new(layer).poll_flush(context),
+        }
+    }
+
+    /// What the client has shown in the handshake of TLS, its own certificate first; empty without one.
+    pub(crate) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => &[],
+            Self::Tls(layer) => layer.get_ref().1.peer_certificates().unwrap_or_default(),
+            Self::WebSocket(layer) => layer.below().peer_certificates(),
         }
     }
 

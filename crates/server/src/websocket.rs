@@ -129,7 +129,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     }
 
     /// What it runs over.
-    #[cfg(target_os = "linux")]
     pub(crate) fn below(&self) -> &S {
         self.messages.get_ref()
     }

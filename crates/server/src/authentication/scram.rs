@@ -15,14 +15,25 @@ use bytes::Bytes;
 use protocol::{ReasonCode, Text};
 
 use super::secret::{ITERATIONS, KEY_BYTES};
-use super::secrets_file::Secrets;
+use super::secrets_file::{Secrets, SecretsError};
+use super::verdict::Verdict;
+use super::watched_file::WatchedFile;
+use super::{Asked, AuthenticationError};
+use crate::config;
+
+/// The method `"scram"`: the exchange, and the file of secrets.
+#[derive(Debug)]
+pub(super) struct ScramMethod {
+    scram: Scram,
+    secrets: WatchedFile<Secrets, SecretsError>,
+}
 
 /// As Authentication Method.
-pub(super) const METHOD: &str = "SCRAM-SHA-256";
+const METHOD: &str = "SCRAM-SHA-256";
 
 /// The server's side for all clients.
 #[derive(Debug)]
-pub(super) struct Scram {
+struct Scram {
     /// Decides the salts of names that nobody has.
     unknown: hmac::Key,
 }
@@ -36,29 +47,57 @@ const PART_BYTES_MAX: usize = 1_024;
 /// Two such parts, and extensions that nobody has defined yet.
 const FIRST_BYTES_MAX: usize = 4 * PART_BYTES_MAX;
 
+impl ScramMethod {
+    pub(super) fn load(settings: &config::Scram) -> Result<Self, AuthenticationError> {
+        let secrets = WatchedFile::load("authentication.scram", &settings.file, Secrets::read);
+        Ok(Self {
+            scram: Scram::new(),
+            secrets: secrets.map_err(AuthenticationError::Scram)?,
+        })
+    }
+
+    pub(super) fn answer(&self, asked: &Asked) -> Verdict {
+        if asked.question.method.as_deref() != Some(METHOD) {
+            return Verdict::NotMine;
+        }
+        let answer = self.scram.answer(&self.secrets.current(), &asked.question);
+        answer.map_or_else(
+            || {
+                let why = "the Authentication Data is no message of SCRAM, or proves nothing";
+                Verdict::wrong(ReasonCode::NotAuthorized, why)
+            },
+            Verdict::Answer,
+        )
+    }
+
+    pub(super) fn look(&self) {
+        self.secrets.look();
+    }
+
+    pub(super) fn reload(&self) {
+        self.secrets.reload();
+    }
+}
+
 impl Scram {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             unknown: hmac::Key::new(HMAC_SHA256, &random::<KEY_BYTES>()),
         }
     }
 
-    /// Answers either message of a client.
-    pub(super) fn answer(&self, secrets: &Secrets, question: &Question) -> Answer {
+    /// Answers either message of a client. `None` if it is none, or proves nothing.
+    fn answer(&self, secrets: &Secrets, question: &Question) -> Option<Answer> {
         let data = question
             .data
             .as_deref()
             .and_then(|data| str::from_utf8(data).ok());
         let continuation = question.continuation.as_deref().map(str::from_utf8);
-        let answer = match (data, continuation) {
+        match (data, continuation) {
             (Some(data), None) => self.first(secrets, data, &BASE64.encode(random::<NONCE_BYTES>())),
             (Some(data), Some(Ok(continuation))) => last(secrets, continuation, data),
             _ => None,
-        };
-        answer.unwrap_or(Answer::Refuse {
-            reason: ReasonCode::NotAuthorized,
-            why: "the Authentication Data is no message of SCRAM, or proves nothing".into(),
-        })
+        }
     }
 
     /// The name and a nonce come, salt and iterations go. The continuation is all that both have said.

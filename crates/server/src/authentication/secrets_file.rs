@@ -83,10 +83,6 @@ impl Secrets {
         self.by_name.get(name)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.by_name.len()
-    }
-
     /// How often clients of this file hash their password, if there is one.
     pub(super) fn iterations(&self) -> Option<u32> {
         self.by_name.values().next().map(|secret| secret.iterations)
@@ -124,7 +120,6 @@ mod tests {
         let (one, other) = (secret(), secret());
         let text = format!("# a fleet\n\npump:{one}\r\nplant:1/pump 2:{other}\n");
         let secrets = parse(&text).expect("right");
-        assert_eq!(secrets.len(), 2);
         assert_eq!(secrets.get("pump"), Some(&one));
         assert_eq!(secrets.get("plant:1/pump 2"), Some(&other));
         assert_eq!(secrets.get("nobody"), None);

@@ -8,11 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::file::Problem;
 
 /// A way to say who one is, as `listeners.authentication` lists it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthenticationMethod {
     /// Enhanced authentication with the method SCRAM-SHA-256: a name and a password that the server never sees.
     Scram,
+}
+
+impl AuthenticationMethod {
+    /// As settings and metrics call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scram => "scram",
+        }
+    }
 }
 
 /// How clients say who they are, at listeners with `authentication`.

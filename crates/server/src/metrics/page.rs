@@ -124,6 +124,14 @@ fn connections(connections: &Connections, page: &mut Page) {
     .sample(&[], connections.authenticating);
     page.family(
         Counter,
+        "statehold_authentication_failures_total",
+        "Clients that were refused because it was not found out who they are, by method (none: no method took what they said) and cause: credentials, missing, unsupported, busy, unavailable.",
+    );
+    for ((method, cause), count) in &connections.authentication_failures {
+        page.sample(&[("method", method), ("cause", cause)], *count);
+    }
+    page.family(
+        Counter,
         "statehold_reauthentications_total",
         "Re-authentications, by the reason code of the AUTH or DISCONNECT that ended them.",
     );

@@ -181,10 +181,14 @@ fn reason(server: &Configured, name: &str, password: &'static str) -> ReasonCode
 
 /// How a CONNECT without a method is answered.
 fn anonymous(server: &Configured, version: ProtocolVersion) -> ReasonCode {
+    without_method(server, version, None)
+}
+
+fn without_method(server: &Configured, version: ProtocolVersion, username: Option<&str>) -> ReasonCode {
     let mut wire = Wire::open(server.at("mqtt").parse().expect("an address")).expect("open");
     let mut packet = connect("c", true);
     packet.version = version;
-    packet.username = Some(text("pump"));
+    packet.username = username.map(text);
     wire.send_connect(packet).expect("sent");
     connack(&mut wire).reason
 }
@@ -225,6 +229,11 @@ fn a_listener_may_let_in_those_who_say_nothing_as_well() {
     let server = Names::of("pump", "pencil").serve("allow_anonymous = true");
     assert_eq!(anonymous(&server, ProtocolVersion::V5), ReasonCode::Success);
     assert_eq!(anonymous(&server, ProtocolVersion::V311), ReasonCode::Success);
+    assert_eq!(
+        without_method(&server, ProtocolVersion::V5, Some("pump")),
+        ReasonCode::NotAuthorized,
+        "who says a name has to prove it"
+    );
     assert_eq!(reason(&server, "pump", "pencil"), ReasonCode::Success);
     assert_eq!(reason(&server, "pump", "wrong"), ReasonCode::NotAuthorized);
 }

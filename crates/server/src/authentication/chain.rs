@@ -1,0 +1,219 @@
+//! The methods of all listeners, and how one is found for a client.
+//!
+//! A listener's methods are tried in their order. Each says whether the client's credentials are of its kind; the first whose they
+//! are decides, and no other is asked. So a wrong password is not tried as something else.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use broker::Answer;
+use protocol::ReasonCode;
+
+use super::scram::ScramMethod;
+use super::verdict::{Cause, Refusal, Verdict};
+use super::{Asked, AuthenticationError};
+use crate::config::{AuthenticationMethod, Config};
+
+/// All methods that any listener has.
+#[derive(Debug)]
+pub(crate) struct Methods {
+    all: Vec<Entry>,
+    /// `limits.connect_timeout`
+    within: Duration,
+    under_way_max: usize,
+}
+
+/// One method, and how busy it is.
+#[derive(Debug)]
+struct Entry {
+    name: AuthenticationMethod,
+    method: Method,
+    under_way: Cell<usize>,
+}
+
+/// A way to say who one is. What it needs it reads from files when the server starts, and anew when they change.
+#[derive(Debug)]
+pub(super) enum Method {
+    Scram(ScramMethod),
+}
+
+/// What came of a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) answer: Answer,
+    /// If the client was refused: by which method, and why.
+    pub(crate) failed: Option<(&'static str, Cause)>,
+}
+
+/// Counts a client until it is dropped.
+struct UnderWay<'a>(&'a Cell<usize>);
+
+/// As metrics call it when no method has decided.
+const NO_METHOD: &str = "none";
+
+impl Methods {
+    /// Reads the files. `None` if no listener asks.
+    pub(crate) fn load(config: &Config) -> Result<Option<Self>, AuthenticationError> {
+        let of_listeners = config
+            .listeners
+            .iter()
+            .flat_map(|listener| &listener.authentication);
+        let mut names: Vec<_> = of_listeners.copied().collect();
+        names.sort_unstable();
+        names.dedup();
+        let all = names.into_iter().map(|name| {
+            Ok(Entry {
+                name,
+                method: Method::load(name, config)?,
+                under_way: Cell::default(),
+            })
+        });
+        let all = all.collect::<Result<Vec<_>, AuthenticationError>>()?;
+        Ok((!all.is_empty()).then_some(Self {
+            all,
+            within: config.limits.connect_timeout,
+            // One that waits for something slow leaves the other half of the node's places to the others.
+            under_way_max: (config.limits.authentications_max as usize / 2).max(1),
+        }))
+    }
+
+    /// Finds out who the client is.
+    pub(super) async fn answer(&self, asked: &Asked) -> Outcome {
+        let outcome = tokio::time::timeout(self.within, self.try_all(asked)).await;
+        let outcome = outcome.unwrap_or_else(|_| {
+            let why = "it took too long to find out who the client is";
+            Outcome::refused(NO_METHOD, Refusal::unavailable(why))
+        });
+        if let Some((method, cause)) = outcome.failed {
+            let (peer, listener, cause) = (asked.peer, &asked.policy.listener, cause.name());
+            let certificates = asked.certificates.len();
+            tracing::debug!(%peer, %listener, method, cause, certificates, "a client did not prove who it is");
+        }
+        outcome
+    }
+
+    /// Tries the listener's methods in their order.
+    async fn try_all(&self, asked: &Asked) -> Outcome {
+        let mut unknown = None;
+        for name in &asked.policy.methods {
+            let Some(entry) = self.all.iter().find(|entry| entry.name == *name) else {
+                continue;
+            };
+            let verdict = match entry.begin(self.under_way_max) {
+                Some(_under_way) => entry.method.answer(asked).await,
+                None => Verdict::busy(),
+            };
+            match verdict {
+                Verdict::NotMine => {}
+                Verdict::Unknown(refusal) => unknown = Some((entry.name.name(), refusal)),
+                Verdict::Answer(answer) => {
+                    return Outcome { answer, failed: None };
+                }
+                Verdict::Refused(refusal) => return Outcome::refused(entry.name.name(), refusal),
+            }
+        }
+        match unknown {
+            Some((name, refusal)) => Outcome::refused(name, refusal),
+            None => nobodys(asked),
+        }
+    }
+
+    /// Looks at the files, and takes those anew that have changed and no longer do.
+    pub(super) fn look(&self) {
+        self.all.iter().for_each(|entry| entry.method.look());
+    }
+
+    /// Takes all files anew.
+    pub(super) fn reload(&self) {
+        self.all.iter().for_each(|entry| entry.method.reload());
+    }
+
+    /// Questions that may be under way: more than the methods have, for those whose answers wait to be taken.
+    pub(super) fn under_way_max(&self) -> usize {
+        (self.all.len() + 1) * self.under_way_max
+    }
+}
+
+impl Entry {
+    /// `None` if as many are under way as may be.
+    fn begin(&self, under_way_max: usize) -> Option<UnderWay<'_>> {
+        let under_way = self.under_way.get();
+        (under_way < under_way_max).then(|| {
+            self.under_way.set(under_way + 1);
+            UnderWay(&self.under_way)
+        })
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Method {
+    fn load(name: AuthenticationMethod, config: &Config) -> Result<Self, AuthenticationError> {
+        let settings = &config.authentication;
+        Ok(match name {
+            AuthenticationMethod::Scram => Self::Scram(ScramMethod::load(&settings.scram)?),
+        })
+    }
+
+    async fn answer(&self, asked: &Asked) -> Verdict {
+        match self {
+            Self::Scram(method) => method.answer(asked),
+        }
+    }
+
+    fn look(&self) {
+        match self {
+            Self::Scram(method) => method.look(),
+        }
+    }
+
+    fn reload(&self) {
+        match self {
+            Self::Scram(method) => method.reload(),
+        }
+    }
+}
+
+impl Outcome {
+    fn refused(method: &'static str, refusal: Refusal) -> Self {
+        let Refusal { cause, reason, why } = refusal;
+        Self {
+            answer: Answer::Refuse { reason, why },
+            failed: Some((method, cause)),
+        }
+    }
+}
+
+/// No method has taken the client's credentials.
+fn nobodys(asked: &Asked) -> Outcome {
+    let question = &asked.question;
+    let credentials = question.credentials.as_ref();
+    let (has_name, has_password) = credentials.map_or((false, false), |credentials| {
+        (credentials.username.is_some(), credentials.password.is_some())
+    });
+    let (cause, reason, why) = if question.method.is_some() {
+        let why = "the Authentication Method is not supported";
+        (Cause::Unsupported, ReasonCode::BadAuthenticationMethod, why)
+    } else if has_name || has_password {
+        let why = "no method of the listener lets in who has this user name and password";
+        (Cause::Unsupported, ReasonCode::NotAuthorized, why)
+    } else if asked.policy.allow_anonymous {
+        return Outcome {
+            answer: Answer::Accept {
+                principal: None,
+                data: None,
+                expires_in: None,
+            },
+            failed: None,
+        };
+    } else {
+        let why = "the client does not say who it is";
+        (Cause::Missing, ReasonCode::NotAuthorized, why)
+    };
+    let why = why.into();
+    Outcome::refused(NO_METHOD, Refusal { cause, reason, why })
+}

@@ -1,0 +1,69 @@
+//! What a method has read from a file, and reads anew when the file has changed.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::stamp::{Stamp, stamp};
+
+/// What was in a file when it could be used last.
+#[derive(Debug)]
+pub(super) struct WatchedFile<T, E> {
+    /// As settings call it, as in `authentication.scram`.
+    setting: &'static str,
+    file: PathBuf,
+    read: fn(&Path) -> Result<T, E>,
+    current: RefCell<Arc<T>>,
+    /// What the file looked like when `current` was made, or tried.
+    used: Cell<Stamp>,
+    /// At the last look.
+    seen: Cell<Stamp>,
+}
+
+impl<T, E: Display> WatchedFile<T, E> {
+    pub(super) fn load(
+        setting: &'static str,
+        file: &Path,
+        read: fn(&Path) -> Result<T, E>,
+    ) -> Result<Self, E> {
+        let used = stamp(file);
+        let current = read(file)?;
+        Ok(Self {
+            setting,
+            file: file.to_owned(),
+            read,
+            current: RefCell::new(Arc::new(current)),
+            used: Cell::new(used),
+            seen: Cell::new(used),
+        })
+    }
+
+    /// What is used at the moment.
+    pub(super) fn current(&self) -> Arc<T> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// Reads the file again if it has changed and no longer does. True if something else is used from now on.
+    pub(super) fn look(&self) -> bool {
+        let now = stamp(&self.file);
+        let before = self.seen.replace(now);
+        now != self.used.get() && now == before && self.reload()
+    }
+
+    /// Reads the file again. True if something else is used from now on.
+    pub(super) fn reload(&self) -> bool {
+        self.used.set(stamp(&self.file));
+        match (self.read)(&self.file) {
+            Ok(current) => {
+                self.current.replace(Arc::new(current));
+                tracing::info!("took the file of {} anew", self.setting);
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot take the file of {} anew: what was in it holds", self.setting);
+                false
+            }
+        }
+    }
+}
