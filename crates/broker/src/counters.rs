@@ -6,6 +6,7 @@ use protocol::ReasonCode;
 use protocol::packet::{DecodeError, QoS};
 use store::{Quota, Usage};
 
+use crate::denial::Right;
 use crate::memory::{MemoryLevel, MemoryUse};
 use crate::state_store_service::Verb;
 
@@ -31,6 +32,10 @@ pub struct Counters {
     pub held_back: u64,
     /// How often memory has become scarce.
     pub memory_scarce: u64,
+    /// What clients may not do, by [`Right`].
+    pub denied: [u64; Right::COUNT],
+    /// What was taken from clients because they may not have it any more, by [`Right`].
+    pub withdrawn: [u64; Right::COUNT],
     /// Wills published.
     pub wills_published: u64,
     /// Connections ended by something that is no packet, by reason.

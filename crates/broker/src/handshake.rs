@@ -8,12 +8,14 @@ use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
 
 use crate::connection::Stage;
+use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::overload::MEMORY_FULL;
 use crate::pacing::Pace;
 use crate::records;
+use crate::records::session::SessionRecord;
 use crate::report::Report;
 use crate::retained_delivery::AllDue;
 use crate::session::Session;
@@ -76,6 +78,10 @@ impl Node {
                 return self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
             }
         };
+        if !self.may_take(id, &client_id) {
+            let resource = client_id.clone();
+            return self.deny_connect(id, client_id, Right::Session, &resource, actions);
+        }
         let limits = &self.config.limits;
         let asked_expiry = expiry_asked(&connect);
         let expiry = limits.session_expiry(asked_expiry);
@@ -124,6 +130,19 @@ impl Node {
             reason: ReasonCode::Success,
             properties,
         }));
+        self.send_connack(now, id, key, packet, actions);
+    }
+
+    /// CONNACK with success, when all that it says is durable; of a client that the server has disconnected too often lately,
+    /// after a pause.
+    fn send_connack(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        packet: Packet,
+        actions: &mut Vec<Action>,
+    ) {
         let pause = self
             .sessions
             .get(key)
@@ -368,6 +387,7 @@ impl Node {
             expiry,
             disconnected_at: None,
             will: None,
+            owner: None,
             due: AllDue::default(),
             forced_ends: ForcedEnds::default(),
             route_place: 0,
@@ -436,6 +456,7 @@ impl Node {
                 }
             }
         }
+        self.own(id, key);
         self.note_standing(key);
         self.write_session(now, key);
     }
@@ -449,7 +470,10 @@ impl Node {
             // A will that waits for its delay belongs to the record until it is published.
             let will = entry.will.as_deref().or_else(|| self.wills.get(key));
             let since = entry.disconnected_at.unwrap_or(now.wall);
-            let record = entry.session.record(since, entry.expiry, will.cloned());
+            let record = SessionRecord {
+                owner: entry.owner.as_deref().cloned(),
+                ..entry.session.record(since, entry.expiry, will.cloned())
+            };
             self.commits
                 .write(records::session::put(&entry.session.client_id, &record));
         }

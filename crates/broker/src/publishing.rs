@@ -7,6 +7,7 @@ use protocol::state_store::{INVOKE_TOPIC, is_reserved};
 use protocol::{ReasonCode, TopicName};
 
 use crate::acks::Acknowledgement;
+use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::MemoryLevel;
 use crate::message::Message;
@@ -53,6 +54,9 @@ impl Node {
         }
         self.hold_back(now, id, key, &publish);
         if let Some((reason, why)) = self.refusal_of(&topic) {
+            if reason == ReasonCode::NotAuthorized {
+                self.deny(Some(id), key, Right::Publish, topic.as_str(), actions);
+            }
             return self.refuse_publish(now, id, key, &publish, reason, why, actions);
         }
         if publish.qos != QoS::AtMostOnce && !self.has_room_to_retain(key, &topic, &publish) {

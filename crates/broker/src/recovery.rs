@@ -185,6 +185,7 @@ impl Recovery {
             expiry: record.expiry,
             disconnected_at,
             will: record.will.map(Box::new),
+            owner: record.owner.map(Box::new),
             due: AllDue::default(),
             forced_ends: ForcedEnds::default(),
             route_place: 0,

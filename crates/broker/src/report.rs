@@ -2,6 +2,7 @@
 
 use protocol::{ReasonCode, Text};
 
+use crate::denial::Denied;
 use crate::ids::ConnectionId;
 use crate::memory::MemoryLevel;
 use crate::principal::Principal;
@@ -84,6 +85,8 @@ pub enum Report {
         /// [`crate::limits::Limits::memory_max`]
         memory_max: u64,
     },
+    /// A client may not do something. Every time: it is for the driver to say no more than somebody can read.
+    Denied(Box<Denied>),
     /// A state store request had a timestamp too far ahead.
     ClockAhead {
         /// Which connection.

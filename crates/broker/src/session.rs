@@ -405,7 +405,7 @@ impl Session {
             .take_if(|delivery| delivery.share.as_deref() == Some(share) && !delivery.dup)
     }
 
-    /// The record to store: it has been connected, or not, since `since` (Unix milliseconds).
+    /// The record to store, of a session without an owner: it has been connected, or not, since `since` (Unix milliseconds).
     pub fn record(&self, since: u64, expiry: u32, will: Option<Will>) -> SessionRecord {
         let presence = if self.is_connected {
             Presence::Connected { since }
@@ -422,6 +422,7 @@ impl Session {
             presence,
             positions,
             will,
+            owner: None,
         }
     }
 

@@ -9,6 +9,7 @@ use protocol::packet::Will;
 use slab::Slab;
 
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
+use crate::ownership::Owner;
 use crate::retained_delivery::AllDue;
 use crate::session::Session;
 use crate::subscriptions::Standing;
@@ -25,6 +26,8 @@ pub(crate) struct SessionEntry {
     pub(crate) disconnected_at: Option<u64>,
     /// The will of the present connection.
     pub(crate) will: Option<Box<Will>>,
+    /// Whom it belongs to.
+    pub(crate) owner: Option<Box<Owner>>,
     /// Retained messages for new subscriptions, as far as they were not delivered.
     pub(crate) due: AllDue,
     pub(crate) forced_ends: ForcedEnds,
@@ -40,11 +43,15 @@ pub(crate) struct SessionEntry {
 /// How often the server has ended the session's connections lately.
 ///
 /// Some clients come back at once and for ever, whatever they were told: two that share a client id, or one that repeats
-/// what it was disconnected for. From the fourth time on their CONNACK waits, longer each time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ForcedEnds {
+/// what it was disconnected for. From the fourth time on their CONNACK waits, longer each time. Nearly always nothing, so it is
+/// small.
+#[derive(Debug, Default)]
+pub(crate) struct ForcedEnds(Option<Box<Recent>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Recent {
     count: u32,
-    latest: Option<Instant>,
+    latest: Instant,
 }
 
 /// Without a forced end for so long, all are forgotten.
@@ -60,27 +67,24 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 impl ForcedEnds {
     /// The server ends a connection.
     pub(crate) fn count(&mut self, now: Instant) {
-        self.count = if self.is_recent(now) {
-            self.count.saturating_add(1)
-        } else {
-            1
-        };
-        self.latest = Some(now);
+        let before = self.recent(now).map_or(0, |recent| recent.count);
+        self.0 = Some(Box::new(Recent {
+            count: before.saturating_add(1),
+            latest: now,
+        }));
     }
 
     /// How long the next CONNACK waits.
     pub(crate) fn pause(&self, now: Instant) -> Duration {
-        if !self.is_recent(now) {
-            return Duration::ZERO;
-        }
+        let count = self.recent(now).map_or(0, |recent| recent.count);
         PAUSE_STEP
-            .saturating_mul(self.count.saturating_sub(FORCED_ENDS_FREE))
+            .saturating_mul(count.saturating_sub(FORCED_ENDS_FREE))
             .min(PAUSE_MAX)
     }
 
-    fn is_recent(&self, now: Instant) -> bool {
-        self.latest
-            .is_some_and(|latest| now < latest + FORCED_ENDS_FORGOTTEN_AFTER)
+    fn recent(&self, now: Instant) -> Option<Recent> {
+        let recent = self.0.as_deref().copied();
+        recent.filter(|recent| now < recent.latest + FORCED_ENDS_FORGOTTEN_AFTER)
     }
 }
 

@@ -83,6 +83,10 @@ pub struct Sessions {
     pub takeovers: u64,
     /// Pauses of clients that published too fast.
     pub paced: u64,
+    /// What clients may not do, by the right that they do not have.
+    pub denied: Counts,
+    /// What was taken from clients, by the right that they do not have any more.
+    pub withdrawn: Counts,
 }
 
 /// Application messages.

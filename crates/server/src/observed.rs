@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use broker::{Node, Verb};
+use broker::{Node, Right, Verb};
 use protocol::packet::QoS;
 
 use crate::authentication::Cause;
@@ -166,6 +166,15 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.inflight = gauges.inflight as u64;
     figures.sessions.takeovers = counters.takeovers;
     figures.sessions.paced = counters.paced;
+    figures.sessions.denied = by_right(&counters.denied);
+    figures.sessions.withdrawn = by_right(&counters.withdrawn);
+}
+
+fn by_right(counts: &[u64; Right::COUNT]) -> Counts {
+    Right::ALL
+        .into_iter()
+        .map(|right| (right.name(), counts[right as usize]))
+        .collect()
 }
 
 fn messages(figures: &mut Figures, node: &Node) {

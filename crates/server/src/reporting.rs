@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker::{ConnectionId, MemoryLevel, Report};
+use broker::{ConnectionId, Denied, MemoryLevel, Report, Right};
 use tracing::field::display;
 
 use crate::client_address::ClientAddress;
@@ -54,6 +54,43 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
         | Report::ClockAhead { .. } => refusal(report, place.as_ref()),
+        Report::Denied(what) => denied(what, place.as_ref()),
+    }
+}
+
+/// What a client may not do. Whoever has no right to something can ask for it again and again: only what ends something is
+/// told at a level that is on without being asked for; the audit log has the rest.
+fn denied(denied: &Denied, place: Option<&Place>) {
+    let peer = place.map(|(peer, _)| display(peer));
+    let listener = place.map(|(_, origin)| display(&origin.listener));
+    let client_id = shown(&denied.client_id);
+    let principal = denied
+        .principal
+        .as_ref()
+        .map(|principal| display(&principal.name));
+    let (right, resource) = (denied.right.name(), shown(&denied.resource));
+    if denied.is_withdrawn {
+        tracing::info!(
+            client_id,
+            peer,
+            listener,
+            principal,
+            right,
+            resource,
+            "took from a client what it may not have any more"
+        );
+    } else if matches!(denied.right, Right::Connect | Right::Session) {
+        tracing::info!(client_id, peer, listener, principal, right, "denied a CONNECT");
+    } else {
+        tracing::debug!(
+            client_id,
+            peer,
+            listener,
+            principal,
+            right,
+            resource,
+            "denied a client"
+        );
     }
 }
 
@@ -113,6 +150,7 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::PublishRefused { connection, .. }
         | Report::SubscriptionRefused { connection, .. }
         | Report::ClockAhead { connection, .. } => Some(*connection),
+        Report::Denied(denied) => denied.connection,
         Report::MemoryLevel { .. } => None,
     }
 }

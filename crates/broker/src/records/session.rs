@@ -5,7 +5,11 @@
 //! value  version (1) = 1, session number (8), expiry interval in seconds, 2^32 - 1 for ever (4),
 //!        0 connected or 1 disconnected (1), since, Unix ms (8), next sequence (8), none was sent from this
 //!        sequence on (8), 0 or 1 will (1), will
+//! value, of a session with an owner
+//!        version (1) = 2, the same, owner
 //! will   0 or 1 delay (1), delay in seconds (4), message
+//! owner  flags (1): bit 0 principal, 1 policy; [0: name (2 + n), count of attributes (4), of each its name (2 + n) and value (2 + n)]
+//!        [1: name of the policy (2 + n)]
 //! ```
 //!
 //! Written when the client connects and when its connection ends.
@@ -16,9 +20,11 @@ use protocol::Text;
 use protocol::packet::Will;
 
 use super::RecordError;
-use super::encoding::Reader;
+use super::encoding::{Reader, put_short};
 use super::message;
 use crate::ids::SessionNumber;
+use crate::ownership::Owner;
+use crate::principal::{Attributes, Principal};
 use crate::session::Positions;
 
 /// What is stored of a session itself.
@@ -34,6 +40,8 @@ pub struct SessionRecord {
     pub positions: Positions,
     /// Published if the connection is lost, by a crash of the server too; or waiting for its delay.
     pub will: Option<Will>,
+    /// Whom it belongs to. A record of version 1 does not say: then it is whose client comes first.
+    pub owner: Option<Owner>,
 }
 
 /// Whether a connection held the session when its record was written.
@@ -58,7 +66,7 @@ pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
         Presence::Disconnected { since } => (DISCONNECTED, since),
     };
     let mut value = Vec::with_capacity(64);
-    value.put_u8(VERSION);
+    value.put_u8(record.owner.as_ref().map_or(VERSION, |_| VERSION_OWNED));
     value.put_u64(record.number.0);
     value.put_u32(record.expiry);
     value.put_u8(presence);
@@ -68,6 +76,9 @@ pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
     value.put_u8(u8::from(record.will.is_some()));
     if let Some(will) = &record.will {
         message::put_will(&mut value, will);
+    }
+    if let Some(owner) = &record.owner {
+        put_owner(&mut value, owner);
     }
     Write::Put {
         keyspace: Keyspace::Sessions,
@@ -86,7 +97,7 @@ pub fn remove(client_id: &Text) -> Write {
 
 /// Reads a record.
 pub fn decode(key: &[u8], value: Bytes) -> Result<(Text, SessionRecord), RecordError> {
-    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
+    let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_OWNED])?;
     let number = SessionNumber(reader.u64()?);
     let expiry = reader.u32()?;
     let (presence, since) = (reader.u8()?, reader.u64()?);
@@ -104,6 +115,9 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(Text, SessionRecord), RecordE
         1 => Some(message::will(&mut reader)?),
         _ => return Err(reader.damaged("neither with nor without a will")),
     };
+    let owner = (version == VERSION_OWNED)
+        .then(|| owner(&mut reader))
+        .transpose()?;
     reader.end()?;
     let client_id = reader.parse(
         Text::from_bytes(Bytes::copy_from_slice(key)),
@@ -120,8 +134,44 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(Text, SessionRecord), RecordE
             presence,
             positions,
             will,
+            owner,
         },
     ))
+}
+
+fn put_owner(out: &mut Vec<u8>, owner: &Owner) {
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    out.put_u8(flag(owner.principal.is_some(), PRINCIPAL) | flag(owner.policy.is_some(), POLICY));
+    if let Some(principal) = &owner.principal {
+        put_short(out, principal.name.as_bytes());
+        out.put_u32(u32::try_from(principal.attributes.len()).expect("fewer than 2^32 attributes"));
+        for (name, value) in principal.attributes.iter() {
+            put_short(out, name.as_bytes());
+            put_short(out, value.as_bytes());
+        }
+    }
+    if let Some(policy) = &owner.policy {
+        put_short(out, policy.as_bytes());
+    }
+}
+
+fn owner(reader: &mut Reader) -> Result<Owner, RecordError> {
+    let flags = reader.u8()?;
+    if flags & !(PRINCIPAL | POLICY) != 0 || flags == 0 {
+        return Err(reader.damaged("unknown flags of an owner"));
+    }
+    let principal = (flags & PRINCIPAL != 0).then(|| principal(reader)).transpose()?;
+    let policy = (flags & POLICY != 0).then(|| reader.text()).transpose()?;
+    Ok(Owner { principal, policy })
+}
+
+fn principal(reader: &mut Reader) -> Result<Principal, RecordError> {
+    let name = reader.text()?;
+    let count = reader.u32()?;
+    let attributes: Attributes = (0..count)
+        .map(|_| Ok((reader.text()?, reader.text()?)))
+        .collect::<Result<_, RecordError>>()?;
+    Ok(Principal { name, attributes })
 }
 
 fn key(client_id: &Text) -> Bytes {
@@ -133,6 +183,9 @@ fn key(client_id: &Text) -> Bytes {
 }
 
 const VERSION: u8 = 1;
+const VERSION_OWNED: u8 = 2;
+const PRINCIPAL: u8 = 1;
+const POLICY: u8 = 2;
 const RECORD: &str = "session";
 const CONNECTED: u8 = 0;
 const DISCONNECTED: u8 = 1;

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::Principal;
 use broker::ids::{QueueSequence, SessionNumber};
 use broker::memory::Held;
 use broker::message::{Delivery, Message};
 use broker::now::Now;
+use broker::ownership::Owner;
 use broker::records::queue::QueueRecord;
 use broker::records::session::{Presence, SessionRecord};
 use broker::records::{self, RecordError};
@@ -107,6 +109,25 @@ fn session_record(will: Option<Will>, presence: Presence) -> SessionRecord {
         presence,
         positions,
         will,
+        owner: None,
+    }
+}
+
+fn owned(record: SessionRecord, principal: Option<Principal>, policy: Option<&str>) -> SessionRecord {
+    SessionRecord {
+        owner: Owner::of(principal, policy.map(text)),
+        ..record
+    }
+}
+
+fn principal() -> Principal {
+    let attributes = [("floor", "3"), ("site", "north")];
+    Principal {
+        name: text("pump-7"),
+        attributes: attributes
+            .map(|(name, value)| (text(name), text(value)))
+            .into_iter()
+            .collect(),
     }
 }
 
@@ -255,6 +276,37 @@ fn session_records_are_as_released() {
         ),
     ] {
         let (key, value) = golden(name, records::session::put(&client_id, &record));
+        assert_eq!(
+            records::session::decode(&key, value),
+            Ok((client_id.clone(), record))
+        );
+    }
+}
+
+#[test]
+fn session_records_with_an_owner_are_as_released() {
+    let client_id = text("client-1");
+    let since = 1_700_000_000_000;
+    let connected = || session_record(Some(will()), Presence::Connected { since });
+    for (name, record) in [
+        (
+            "session-owned.bin",
+            owned(connected(), Some(principal()), Some("plant")),
+        ),
+        (
+            "session-named.bin",
+            owned(connected(), Some(Principal::named(text("pump-7"))), None),
+        ),
+        (
+            "session-anonymous.bin",
+            owned(
+                session_record(None, Presence::Disconnected { since }),
+                None,
+                Some("plant"),
+            ),
+        ),
+    ] {
+        let (key, value) = golden_of("v2", name, records::session::put(&client_id, &record));
         assert_eq!(
             records::session::decode(&key, value),
             Ok((client_id.clone(), record))
@@ -442,6 +494,7 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
     ];
     let more = [
         "v2/queue-shared",
+        "v2/session-owned",
         "v2/subscription-due",
         "v1/session-disconnected",
         "v1/subscription-shared",

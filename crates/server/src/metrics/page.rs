@@ -192,6 +192,18 @@ fn sessions(sessions: &Sessions, page: &mut Page) {
         "Times that a client published faster than it may, and was not read from for a while.",
     )
     .sample(&[], sessions.paced);
+    page.family(
+        Counter,
+        "statehold_denied_total",
+        "What clients may not do, and tried to, by the right that they do not have.",
+    );
+    by_label(&sessions.denied, "kind", page);
+    page.family(
+        Counter,
+        "statehold_withdrawn_total",
+        "What was taken from clients that may not have it any more, by the right that ended.",
+    );
+    by_label(&sessions.withdrawn, "kind", page);
 }
 
 fn messages(messages: &Messages, page: &mut Page) {

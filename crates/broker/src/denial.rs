@@ -1,0 +1,164 @@
+//! What clients wanted and may not have: counted, and told to the operator.
+//!
+//! The client hears "not authorized" and no more: neither which rule it was, nor whether there is anything behind it.
+
+use protocol::packet::{ConnAck, ConnAckProperties};
+use protocol::{Packet, ReasonCode, Text};
+
+use crate::ids::{ConnectionId, SessionKey};
+use crate::node::{Action, Node};
+use crate::principal::Principal;
+use crate::report::Report;
+
+/// What a client may do or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Right {
+    /// Connect with its client id.
+    Connect,
+    /// Have the session of its client id, which belongs to a principal.
+    Session,
+    /// Have its will published, at CONNECT or when the time for it comes.
+    Will,
+    /// Publish to a topic.
+    Publish,
+    /// Have the state store's response sent to a topic.
+    Respond,
+    /// Subscribe to a filter.
+    Subscribe,
+    /// Read or watch a key.
+    Read,
+    /// Write or delete a key.
+    Write,
+}
+
+impl Right {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Connect,
+        Self::Session,
+        Self::Will,
+        Self::Publish,
+        Self::Respond,
+        Self::Subscribe,
+        Self::Read,
+        Self::Write,
+    ];
+
+    /// As logs and metrics call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Session => "session",
+            Self::Will => "will",
+            Self::Publish => "publish",
+            Self::Respond => "respond",
+            Self::Subscribe => "subscribe",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// A right that a client does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    /// On which connection; `None`: it is gone.
+    pub connection: Option<ConnectionId>,
+    /// Who.
+    pub client_id: Text,
+    /// As whom, if that was asked.
+    pub principal: Option<Principal>,
+    /// What.
+    pub right: Right,
+    /// To what: a client id, topic, filter or key, this with U+FFFD for what is no text.
+    pub resource: Text,
+    /// It had the right, and used it, before the rules or what is known of the principal changed: what it had was taken from it.
+    pub is_withdrawn: bool,
+}
+
+/// What a client is told of any right that it does not have.
+pub(crate) const NOT_AUTHORIZED: &str = "not authorized";
+
+impl Node {
+    /// Counts and tells what the client of a session may not do.
+    pub(crate) fn deny(
+        &mut self,
+        id: Option<ConnectionId>,
+        key: SessionKey,
+        right: Right,
+        resource: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        self.counters.denied[right as usize] += 1;
+        self.tell_denied(id, key, right, resource, false, actions);
+    }
+
+    /// CONNACK 0x87, and the end of the connection. [MQTT-4.12.0-4] has another reason for the same.
+    pub(crate) fn deny_connect(
+        &mut self,
+        id: ConnectionId,
+        client_id: Text,
+        right: Right,
+        resource: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        self.counters.denied[right as usize] += 1;
+        let reason = ReasonCode::NotAuthorized;
+        self.counters.answered(reason);
+        let packet = Packet::ConnAck(Box::new(ConnAck {
+            session_present: false,
+            reason,
+            properties: ConnAckProperties {
+                explanation: self.explain(id, NOT_AUTHORIZED),
+                ..ConnAckProperties::default()
+            },
+        }));
+        actions.push(Action::Send {
+            connection: id,
+            packet,
+        });
+        actions.push(Action::Report(Report::Denied(Box::new(Denied {
+            connection: Some(id),
+            client_id,
+            principal: self.principal(id).cloned(),
+            right,
+            resource: shown(resource),
+            is_withdrawn: false,
+        }))));
+        self.close_unconnected(id, actions);
+    }
+
+    fn tell_denied(
+        &self,
+        connection: Option<ConnectionId>,
+        key: SessionKey,
+        right: Right,
+        resource: &str,
+        is_withdrawn: bool,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(entry) = self.sessions.get(key) else {
+            return;
+        };
+        let owner = entry.owner.as_deref();
+        actions.push(Action::Report(Report::Denied(Box::new(Denied {
+            connection,
+            client_id: entry.session.client_id.clone(),
+            principal: owner.and_then(|owner| owner.principal.clone()),
+            right,
+            resource: shown(resource),
+            is_withdrawn,
+        }))));
+    }
+}
+
+/// In memory of its own, and as much of it as anybody reads.
+fn shown(resource: &str) -> Text {
+    let length = resource.floor_char_boundary(SHOWN_MAX);
+    Text::new(&resource[..length]).unwrap_or_default()
+}
+
+/// Bytes of a resource that are told.
+const SHOWN_MAX: usize = 512;
