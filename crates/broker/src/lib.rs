@@ -6,6 +6,7 @@
 
 mod acks;
 pub mod authentication;
+pub mod authorization;
 mod closing;
 mod commits;
 mod connection;
@@ -45,6 +46,7 @@ mod waiting;
 pub mod will;
 
 pub use crate::authentication::{Answer, Credentials, Question};
+pub use crate::authorization::{Access, Decision, Policy, Subject};
 pub use crate::commits::DiskTicket;
 pub use crate::counters::{Counters, Dropped, Gauges};
 pub use crate::delivery::OutgoingPublish;
