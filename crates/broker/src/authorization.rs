@@ -149,7 +149,7 @@ impl Policy {
     }
 
     fn add(&mut self, index: RuleIndex, rule: &Rule) -> Result<(), PolicyError> {
-        let place = Place::in_rule(index, rule);
+        let place = Place::in_rule(index);
         for (number, attributes) in rule.principals.attributes.iter().enumerate() {
             if attributes.is_empty() {
                 let place = place.at("principals", None, "attributes", Some(number));

@@ -3,6 +3,7 @@
 pub mod admin;
 mod admission;
 pub mod authentication;
+pub mod authorization;
 mod bound_socket;
 mod client_address;
 pub mod clock;

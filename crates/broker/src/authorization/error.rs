@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Policy;
 use super::pattern::PatternError;
-use super::rules::{BrokerMethod, Rule, RuleIndex};
+use super::rules::{BrokerMethod, RuleIndex};
 use super::topics::RuleTopicError;
 
 /// Why rules are no policy.
@@ -40,8 +40,6 @@ pub enum PolicyError {
 pub struct Place {
     /// Which rule.
     pub rule: RuleIndex,
-    /// Where it begins in its file.
-    pub line: Option<u32>,
     /// Which part of it, and which of several resources, counted from 0.
     pub part: (&'static str, Option<usize>),
     /// Which field of that, and which of several texts, counted from 0.
@@ -97,10 +95,9 @@ impl Problem {
 }
 
 impl Place {
-    pub(super) fn in_rule(index: RuleIndex, rule: &Rule) -> Self {
+    pub(super) fn in_rule(index: RuleIndex) -> Self {
         Self {
             rule: index,
-            line: rule.line,
             part: ("", None),
             field: ("", None),
         }
@@ -132,9 +129,6 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rule {}", self.rule)?;
-        if let Some(line) = self.line {
-            write!(f, " (line {line})")?;
-        }
         for (name, number) in [self.part, self.field] {
             if !name.is_empty() {
                 write!(f, ", {name}")?;

@@ -1,0 +1,9 @@
+//! Policies from files. What they mean is decided in `broker::authorization`.
+
+mod document;
+mod fields;
+mod file;
+mod mistake;
+
+pub use self::file::{FILE_BYTES_MAX, read};
+pub use self::mistake::{Mistake, PolicyFileError};
