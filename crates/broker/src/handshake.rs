@@ -272,22 +272,22 @@ impl Node {
 
     /// The client id under which the client may have a session.
     fn name(&mut self, connect: &Connect) -> Result<Text, Refusal> {
-        if connect.client_id.is_empty() {
-            // [MQTT-3.1.3-8] of version 3.1.1.
-            if connect.version == ProtocolVersion::V311 && !connect.clean_start {
-                let why = "an empty client id needs Clean Session";
-                return Err(Refusal {
-                    reason: ReasonCode::ClientIdentifierNotValid,
-                    why,
-                });
-            }
-            return Ok(self.assign_client_id());
+        let has_none = connect.client_id.is_empty();
+        // [MQTT-3.1.3-8] of version 3.1.1.
+        if has_none && connect.version == ProtocolVersion::V311 && !connect.clean_start {
+            return Err(Refusal {
+                reason: ReasonCode::ClientIdentifierNotValid,
+                why: "an empty client id needs Clean Session",
+            });
         }
         if !self.is_known(connect) && self.sessions.len() >= self.config.limits.sessions_max as usize {
             return Err(Refusal {
                 reason: ReasonCode::QuotaExceeded,
                 why: "the limit of sessions is reached",
             });
+        }
+        if has_none {
+            return Ok(self.assign_client_id());
         }
         Ok(connect.client_id.detached())
     }
