@@ -1,10 +1,16 @@
 //! Finds out who clients are, for the listeners that ask: on a thread of its own, so that the node never waits for it.
 //!
 //! The rules of an exchange are the node's (`broker::authentication`); here are the methods, each in a file, and the order in which
-//! they are tried ([`chain`]). Each question is a task, so that a method that waits for somebody delays nobody else. What methods need
+//! they are tried (`authentication/chain.rs`). Each question is a task, so that a method that waits for somebody delays nobody else. What methods need
 //! is read from files when the server starts, on SIGHUP, and after a change; a file that cannot be used then changes nothing.
 
 mod chain;
+mod custom;
+mod header_file;
+mod jwt;
+mod outage;
+mod remembered;
+mod rfc3339;
 mod scram;
 mod secret;
 mod secrets_file;
@@ -28,8 +34,11 @@ use tokio::time::MissedTickBehavior;
 
 use crate::client_address::ClientAddress;
 use crate::config::{self, AuthenticationMethod, ListenAddress};
+use crate::https_client::{ClientTlsError, UrlError};
 
 pub(crate) use self::chain::{Methods, Outcome};
+pub use self::header_file::HeaderFileError;
+pub use self::jwt::KeysFileError;
 pub use self::secret::{ITERATIONS, Secret, SecretError};
 pub use self::secrets_file::{SecretsError, entry};
 pub(crate) use self::verdict::Cause;
@@ -40,6 +49,31 @@ pub enum AuthenticationError {
     /// The file of SCRAM.
     #[error("`authentication.scram.file`: {0}")]
     Scram(SecretsError),
+    /// The keys of an issuer of tokens.
+    #[error("`authentication.jwt.keys_file`: {0}")]
+    JwtKeys(KeysFileError),
+    /// A header of requests that comes from a file.
+    #[error("`authentication.custom.header_files`: {0}")]
+    CustomHeader(HeaderFileError),
+    /// A header that no request can have.
+    #[error("`authentication.custom.headers`: a value has characters that no header has")]
+    CustomHeaders,
+    /// A server that is asked has an address that cannot be used.
+    #[error("`{setting}`: {error}")]
+    Address {
+        /// As in `authentication.jwt.keys_url`.
+        setting: &'static str,
+        /// Why.
+        error: UrlError,
+    },
+    /// The files of TLS to a server that is asked.
+    #[error("`{setting}`: {error}")]
+    Tls {
+        /// As in `authentication.jwt.ca`.
+        setting: &'static str,
+        /// Why.
+        error: ClientTlsError,
+    },
 }
 
 /// How the clients of one listener say who they are.
@@ -124,6 +158,8 @@ impl AuthenticationThread {
                     _ = stopped => {}
                 }
             });
+            // Whoever looks up the name of a server is not waited for.
+            runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new()
             .name("authentication".to_owned())
@@ -165,6 +201,8 @@ async fn run(
 ) {
     let under_way_max = methods.under_way_max();
     let mut under_way = JoinSet::new();
+    let keeper = Rc::clone(&methods);
+    tokio::task::spawn_local(async move { keeper.keep().await });
     let mut look = tokio::time::interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -1,7 +1,7 @@
 //! Where a connection comes from, as the log shows it.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::unix::UCred;
 
@@ -12,6 +12,16 @@ pub(crate) enum ClientAddress {
     Ip(SocketAddr),
     /// A process of this machine, by a Unix socket; as which user, if the system says so.
     Unix(Option<UCred>),
+}
+
+impl ClientAddress {
+    /// `None` for a process of this machine.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(address) => Some(address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for ClientAddress {

@@ -6,8 +6,10 @@
 
 mod address;
 mod authentication;
+mod custom;
 mod example;
 mod file;
+mod jwt;
 mod limits;
 mod listeners;
 mod quantity;
@@ -23,7 +25,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
 pub use self::authentication::{Authentication, AuthenticationMethod, Redirect, Scram};
+pub use self::custom::Custom;
 pub use self::file::{ConfigError, Problem};
+pub use self::jwt::{Jwt, JwtAlgorithm};
 pub use self::limits::{Limits, MemoryMax};
 pub use self::listeners::{Certificate, Listener, Tls, TlsVersion, WebSocket};
 
@@ -329,6 +333,17 @@ impl Config {
         if self.listeners.iter().any(has_scram) && self.authentication.scram.file.as_os_str().is_empty() {
             let why = "a listener has the method `scram`, which needs a file";
             problems.push(Problem::new("authentication.scram.file", why.to_owned()));
+        }
+        let has = |method| {
+            self.listeners
+                .iter()
+                .any(|listener| listener.authentication.contains(&method))
+        };
+        if has(AuthenticationMethod::Jwt) {
+            self.authentication.jwt.violations(&mut problems);
+        }
+        if has(AuthenticationMethod::Custom) {
+            self.authentication.custom.violations(&mut problems);
         }
         self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);

@@ -15,6 +15,7 @@ mod encoding;
 mod error;
 mod handshake;
 mod handshake_thread;
+mod https_client;
 mod listener;
 pub mod logging;
 mod machine_memory;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use broker::Answer;
 use protocol::ReasonCode;
 
+use super::custom::CustomMethod;
+use super::jwt::JwtMethod;
 use super::scram::ScramMethod;
 use super::verdict::{Cause, Refusal, Verdict};
 use super::{Asked, AuthenticationError};
@@ -35,6 +37,8 @@ struct Entry {
 #[derive(Debug)]
 pub(super) enum Method {
     Scram(ScramMethod),
+    Jwt(JwtMethod),
+    Custom(CustomMethod),
 }
 
 /// What came of a question.
@@ -118,6 +122,11 @@ impl Methods {
         }
     }
 
+    /// What methods do without being asked, for as long as the server runs.
+    pub(super) async fn keep(&self) {
+        futures_util::future::join_all(self.all.iter().map(|entry| entry.method.keep())).await;
+    }
+
     /// Looks at the files, and takes those anew that have changed and no longer do.
     pub(super) fn look(&self) {
         self.all.iter().for_each(|entry| entry.method.look());
@@ -156,24 +165,39 @@ impl Method {
         let settings = &config.authentication;
         Ok(match name {
             AuthenticationMethod::Scram => Self::Scram(ScramMethod::load(&settings.scram)?),
+            AuthenticationMethod::Jwt => Self::Jwt(JwtMethod::load(&settings.jwt)?),
+            AuthenticationMethod::Custom => Self::Custom(CustomMethod::load(&settings.custom)?),
         })
     }
 
     async fn answer(&self, asked: &Asked) -> Verdict {
         match self {
             Self::Scram(method) => method.answer(asked),
+            Self::Jwt(method) => method.answer(asked).await,
+            Self::Custom(method) => method.answer(asked).await,
+        }
+    }
+
+    async fn keep(&self) {
+        match self {
+            Self::Scram(_) | Self::Custom(_) => {}
+            Self::Jwt(method) => method.keep().await,
         }
     }
 
     fn look(&self) {
         match self {
             Self::Scram(method) => method.look(),
+            Self::Jwt(method) => method.look(),
+            Self::Custom(method) => method.look(),
         }
     }
 
     fn reload(&self) {
         match self {
             Self::Scram(method) => method.reload(),
+            Self::Jwt(method) => method.reload(),
+            Self::Custom(method) => method.reload(),
         }
     }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::custom::Custom;
 use super::file::Problem;
+use super::jwt::Jwt;
 
 /// A way to say who one is, as `listeners.authentication` lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -13,6 +15,10 @@ use super::file::Problem;
 pub enum AuthenticationMethod {
     /// Enhanced authentication with the method SCRAM-SHA-256: a name and a password that the server never sees.
     Scram,
+    /// A JSON Web Token, as password or as Authentication Data of the method JWT.
+    Jwt,
+    /// A server of one's own that is asked over HTTPS.
+    Custom,
 }
 
 impl AuthenticationMethod {
@@ -20,6 +26,8 @@ impl AuthenticationMethod {
     pub fn name(self) -> &'static str {
         match self {
             Self::Scram => "scram",
+            Self::Jwt => "jwt",
+            Self::Custom => "custom",
         }
     }
 }
@@ -30,6 +38,13 @@ impl AuthenticationMethod {
 pub struct Authentication {
     /// The method `"scram"`: enhanced authentication of MQTT 5 with SCRAM-SHA-256. The server never sees a password.
     pub scram: Scram,
+
+    /// The method `"jwt"`: JSON Web Tokens of an issuer whose public keys are known, as password of CONNECT or as enhanced
+    /// authentication with the method `JWT`.
+    pub jwt: Jwt,
+
+    /// The method `"custom"`: an HTTPS server of your own that decides.
+    pub custom: Custom,
 }
 
 /// The method `"scram"`: enhanced authentication of MQTT 5 with SCRAM-SHA-256. The server never sees a password.

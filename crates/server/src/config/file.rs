@@ -152,10 +152,20 @@ impl Source {
     }
 
     fn unknown(&self, document: &DeTable<'_>) -> Vec<(Place, Problem)> {
-        let known: Vec<String> = settings::all().into_iter().map(|setting| setting.path).collect();
+        let all = settings::all();
+        // What is in them has names of the file's own.
+        let free: Vec<String> = all
+            .iter()
+            .filter(|setting| setting.is_table_of_text())
+            .map(|setting| format!("{}.", setting.path))
+            .collect();
+        let known: Vec<String> = all.into_iter().map(|setting| setting.path).collect();
         let mut problems = Vec::new();
         visit(document, "", &mut |path, offset| {
             let general = general(path);
+            if free.iter().any(|table| general.starts_with(table)) {
+                return;
+            }
             // What is inside something unknown is not worth a line of its own.
             let inside_known = general
                 .rsplit_once('.')

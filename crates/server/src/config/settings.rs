@@ -49,6 +49,11 @@ impl Setting {
         matches!(self.kind, Kind::Table | Kind::Tables)
     }
 
+    /// Whether it is a table whose names are not settings.
+    pub(super) fn is_table_of_text(&self) -> bool {
+        self.kind == Kind::Value(TABLE_OF_TEXT)
+    }
+
     /// Whether every server has it, if only by its default. A listener has what its table says, and no table below it
     /// unless the file has one.
     pub(super) fn is_always_there(&self) -> bool {
@@ -61,6 +66,9 @@ impl Setting {
         self.is_table() && !below.is_empty() || below.contains('.')
     }
 }
+
+/// As the reference calls a table whose names are not settings.
+const TABLE_OF_TEXT: &str = "table of text";
 
 /// What the path of each setting of a listener begins with.
 const LISTENER: &str = "listeners[].";
@@ -144,6 +152,7 @@ fn kind(schema: &Value) -> Kind {
         _ if is_type("integer") => "whole number",
         _ if is_type("boolean") => "`true` or `false`",
         _ if is_type("array") => "list of text",
+        _ if is_type("object") => TABLE_OF_TEXT,
         _ => "text",
     })
 }

@@ -84,6 +84,21 @@ fn an_unknown_setting_names_its_place_and_what_is_near() {
 }
 
 #[test]
+fn a_table_of_text_has_names_of_its_own() {
+    let text = "[authentication.jwt.attributes]\nsite = \"site\"\n\"a.b\" = \"https://example.com/c\"\n";
+    let attributes = check(text)
+        .expect("the file is right")
+        .authentication
+        .jwt
+        .attributes;
+    assert_eq!(attributes.len(), 2);
+    assert!(
+        error("[authentication.jwt]\nattributes = { site = 1 }\n")
+            .contains("authentication.jwt.attributes.site")
+    );
+}
+
+#[test]
 fn all_unknown_settings_are_named_at_once() {
     assert_eq!(error("a_setting = 1\nanother = 2\n").lines().count(), 2);
 }

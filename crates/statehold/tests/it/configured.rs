@@ -1,6 +1,6 @@
 //! A server with a settings file, whose log is read.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
@@ -88,6 +88,14 @@ impl Configured {
             assert!(count > 0, "the log ended without {text:?}");
         }
         line
+    }
+
+    /// Stops the server; the log from where it was not read yet.
+    pub(crate) fn stop(mut self) -> String {
+        self.signal("TERM");
+        let mut log = String::new();
+        self.log.read_to_string(&mut log).expect("text");
+        log
     }
 
     /// A figure of `/metrics`, labels included in its name.

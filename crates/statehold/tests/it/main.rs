@@ -3,15 +3,18 @@
 // The examples of the client library call it by its own name.
 extern crate client as statehold_client;
 
+mod asked_server;
 mod authentication;
 mod authority;
 mod bench;
 mod client_library;
 mod config;
 mod configured;
+mod custom_authentication;
 mod disk_full;
 mod examples;
 mod harness;
+mod issuer;
 mod listeners;
 mod lock;
 mod messages;
@@ -32,5 +35,6 @@ mod steady;
 )]
 mod support;
 mod tls;
+mod tokens;
 mod unix;
 mod websocket;

@@ -1,0 +1,264 @@
+//! Asks other servers over HTTP/1.1: issuers for their keys, and those who know who clients are.
+//!
+//! It does little, and all of it has an end: no redirects are followed, no proxies are used, nothing is decompressed; there are
+//! limits on the time, on requests under way, and on the size of an answer. Connections are used again. It is not for requests
+//! that may not be sent twice: one that a used connection has lost is sent once more over a new one.
+
+mod client_tls;
+mod url;
+
+use std::cell::RefCell;
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
+
+use self::client_tls::ClientTls;
+use crate::clock;
+
+pub(crate) use self::client_tls::{ClientTlsError, TlsFiles};
+pub(crate) use self::url::{Url, UrlError};
+
+/// One server, and the connections to it.
+#[derive(Debug)]
+pub(crate) struct HttpsClient {
+    url: Url,
+    limits: RequestLimits,
+    tls: Option<RefCell<ClientTls>>,
+    under_way: Semaphore,
+    idle: RefCell<Vec<Idle>>,
+}
+
+/// How much a request may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestLimits {
+    /// For all of it, with the time that it waits for others. Then it has failed.
+    pub(crate) timeout: Duration,
+    /// Under way at once; one more waits.
+    pub(crate) requests_max: u32,
+    /// Of the body of an answer; a longer one is a failure.
+    pub(crate) body_bytes_max: usize,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: Bytes,
+}
+
+/// Why nothing came back. Says nothing of what was sent.
+#[derive(Debug, Error)]
+pub(crate) enum HttpError {
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    #[error("{}", with_cause(.0))]
+    Http(hyper::Error),
+    #[error("the answer cannot be read, or is longer than {0} bytes")]
+    Body(usize),
+}
+
+/// A connection that waits for the next request.
+#[derive(Debug)]
+struct Idle {
+    sender: SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+/// For the connection with TLS; the rest of the time is for the answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Many servers close a connection after so long; a request should not run into that.
+const IDLE_FOR: Duration = Duration::from_secs(15);
+
+/// Bytes of the head of an answer.
+const HEAD_BYTES_MAX: usize = 16 * 1_024;
+
+/// Headers of an answer.
+const HEADERS_MAX: usize = 64;
+
+impl HttpsClient {
+    /// Reads the files; connects to nobody.
+    pub(crate) fn new(url: Url, files: TlsFiles, limits: RequestLimits) -> Result<Self, ClientTlsError> {
+        let tls = url.is_tls().then(|| ClientTls::load(files)).transpose()?;
+        Ok(Self {
+            tls: tls.map(RefCell::new),
+            under_way: Semaphore::new(limits.requests_max as usize),
+            idle: RefCell::default(),
+            url,
+            limits,
+        })
+    }
+
+    /// Asks for what is at the address.
+    pub(crate) async fn get(&self) -> Result<Response, HttpError> {
+        self.get_at(self.url.path(), &[]).await
+    }
+
+    /// Asks for what is at another path of the server.
+    pub(crate) async fn get_at(
+        &self,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+    ) -> Result<Response, HttpError> {
+        self.send(self.request(Method::GET, path, headers, Bytes::new()))
+            .await
+    }
+
+    /// Sends JSON to a path of the server.
+    pub(crate) async fn post_json(
+        &self,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+    ) -> Result<Response, HttpError> {
+        let mut request = self.request(Method::POST, path, headers, body);
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(CONTENT_TYPE, json);
+        self.send(request).await
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().expect("a path of ours, or of a Url");
+        let own = request.headers_mut();
+        let host = HeaderValue::from_str(&self.url.authority()).expect("the host of a Url");
+        own.insert(HOST, host);
+        own.insert(USER_AGENT, HeaderValue::from_static("statehold"));
+        own.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        for (name, value) in headers {
+            own.insert(name, value.clone());
+        }
+        request
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response, HttpError> {
+        let timeout = self.limits.timeout;
+        let sent = tokio::time::timeout(timeout, async {
+            let _permit = self.under_way.acquire().await.expect("nobody closes it");
+            self.send_now(request).await
+        });
+        sent.await.unwrap_or(Err(HttpError::Timeout(timeout)))
+    }
+
+    async fn send_now(&self, request: Request<Full<Bytes>>) -> Result<Response, HttpError> {
+        if let Some(used) = self.take_idle() {
+            match self.exchange(used, request.clone()).await {
+                // It was closed while nobody looked.
+                Err(HttpError::Http(_)) => {}
+                done => return done,
+            }
+        }
+        let fresh = self.connect().await?;
+        self.exchange(fresh, request).await
+    }
+
+    /// One request over one connection, which is kept if it can be used again.
+    async fn exchange(
+        &self,
+        mut sender: SendRequest<Full<Bytes>>,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response, HttpError> {
+        sender.ready().await.map_err(HttpError::Http)?;
+        let response = sender.send_request(request).await.map_err(HttpError::Http)?;
+        let status = response.status().as_u16();
+        let bytes_max = self.limits.body_bytes_max;
+        let body = Limited::new(response.into_body(), bytes_max).collect().await;
+        let body = body.map_err(|_| HttpError::Body(bytes_max))?.to_bytes();
+        self.keep(sender);
+        Ok(Response { status, body })
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, HttpError> {
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.connect_now()).await;
+        connected.unwrap_or(Err(HttpError::Timeout(CONNECT_TIMEOUT)))
+    }
+
+    async fn connect_now(&self) -> Result<SendRequest<Full<Bytes>>, HttpError> {
+        let address = (self.url.host(), self.url.port());
+        let stream = TcpStream::connect(address).await.map_err(HttpError::Connect)?;
+        stream.set_nodelay(true).map_err(HttpError::Connect)?;
+        let Some(tls) = &self.tls else {
+            return speak(stream).await;
+        };
+        let config = tls.borrow_mut().current();
+        let name = ServerName::try_from(self.url.host().to_owned()).expect("the host of a Url");
+        let stream = TlsConnector::from(config).connect(name, stream).await;
+        speak(stream.map_err(HttpError::Connect)?).await
+    }
+
+    /// The connection that was used last: the others may be closed sooner.
+    fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let now = clock::instant();
+        let mut idle = self.idle.borrow_mut();
+        idle.retain(|idle| !idle.sender.is_closed() && now.duration_since(idle.since) < IDLE_FOR);
+        Some(idle.pop()?.sender)
+    }
+
+    fn keep(&self, sender: SendRequest<Full<Bytes>>) {
+        if !sender.is_closed() {
+            let since = clock::instant();
+            self.idle.borrow_mut().push(Idle { sender, since });
+        }
+    }
+}
+
+/// Whether a request may have a header of that name: those that belong to the connection are made here.
+pub(crate) fn is_header(name: &str) -> bool {
+    const OURS: [&str; 6] = [
+        "host",
+        "connection",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    name.parse::<HeaderName>()
+        .is_ok_and(|name| !OURS.contains(&name.as_str()))
+}
+
+/// Begins with HTTP; the connection lives as long as it is used or kept.
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<SendRequest<Full<Bytes>>, HttpError> {
+    let begun = http1::Builder::new()
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .handshake(TokioIo::new(stream))
+        .await;
+    let (sender, connection) = begun.map_err(HttpError::Http)?;
+    // It ends with its sender, and what it failed of is seen there.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// An error of HTTP does not say by itself what is behind it.
+fn with_cause(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
