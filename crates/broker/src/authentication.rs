@@ -286,6 +286,7 @@ impl Node {
                 expires_in,
             } => {
                 let is_another = !is_first && name_of(&principal) != name_of(&authentication.principal);
+                let is_changed = principal != authentication.principal;
                 authentication.exchange = None;
                 authentication.principal = principal;
                 authentication.expires_at = expires_in.map(|expires_in| now.instant + expires_in);
@@ -301,7 +302,12 @@ impl Node {
                         self.end_waiting(id);
                         self.welcome(now, id, *connect, data, actions);
                     }
-                    None => self.reauthenticated(id, data, actions),
+                    None => {
+                        if is_changed {
+                            self.grant_again(now, id, actions);
+                        }
+                        self.reauthenticated(id, data, actions);
+                    }
                 }
             }
             Answer::Refuse { reason, why } => self.end_authentication(now, id, reason, &why, actions),

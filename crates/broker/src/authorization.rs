@@ -132,12 +132,7 @@ impl Policy {
     }
 
     fn decide_for(&self, subject: &Subject, parties: &[PartyId], request: Request<'_>) -> Decision {
-        let mut search = Search {
-            subject,
-            rules: parties.iter().map(|party| self.parties.rules(*party)).collect(),
-            client_ids: &self.client_ids,
-            found: None,
-        };
+        let mut search = self.search(subject, parties);
         match request {
             Request::Connect => search.look_at(&self.connect),
             Request::Publish(topic) => self.publish.find(topic.as_str(), &mut search),
@@ -145,7 +140,24 @@ impl Policy {
             Request::ReadKey(key) => self.read.find(key, &mut search),
             Request::WriteKey(key) => self.write.find(key, &mut search),
         }
-        search.found.map_or(Decision::Denied, Decision::Allowed)
+        search.decision()
+    }
+
+    /// Whether a rule that names the topic's first two levels allows to subscribe to it.
+    fn overhearing_for(&self, subject: &Subject, parties: &[PartyId], topic: &TopicName) -> Decision {
+        let mut search = self.search(subject, parties);
+        self.subscribe
+            .find_named(topic.as_str(), OVERHEARD_LEVELS, &mut search);
+        search.decision()
+    }
+
+    fn search<'a>(&'a self, subject: &'a Subject, parties: &[PartyId]) -> Search<'a> {
+        Search {
+            subject,
+            rules: parties.iter().map(|party| self.parties.rules(*party)).collect(),
+            client_ids: &self.client_ids,
+            found: None,
+        }
     }
 
     fn add(&mut self, index: RuleIndex, rule: &Rule) -> Result<(), PolicyError> {
@@ -260,6 +272,10 @@ fn insert_keys<'a>(
     }
     Ok(())
 }
+
+/// How many levels a rule has to name of a topic that the state store answers another client on: `clients/NAME`, by which the usual
+/// ones say whose they are.
+const OVERHEARD_LEVELS: usize = 2;
 
 impl Rule {
     /// How many texts it has that are compiled.

@@ -7,6 +7,7 @@ use protocol::packet::{DecodeError, Disconnect, ProtocolVersion};
 use protocol::{Packet, ReasonCode};
 
 use crate::connection::Stage;
+use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Message;
 use crate::node::{Action, Node, TimerKey};
@@ -303,6 +304,11 @@ impl Node {
         let mut due = Vec::new();
         self.wills.step(now, event, &mut due);
         for will::Action::Publish { session, will } in due {
+            if !self.may_will(session, &will) {
+                self.deny(None, session, Right::Will, will.topic.as_str(), actions);
+                self.write_session(now, session);
+                continue;
+            }
             self.counters.wills_published += 1;
             let message = Arc::new(Message::from_will(*will, None, now).counted(&self.memory.messages));
             self.publish_message(now, message, Keeping::Durable, actions);

@@ -9,6 +9,7 @@ use crate::acks::AckQueue;
 use crate::authentication::Authentication;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::pacing::Pace;
+use crate::permission::{Permission, PolicyId};
 use crate::topic_alias;
 
 /// How far a connection has come.
@@ -41,6 +42,10 @@ pub(crate) struct Connection {
     pub(crate) wants_problem_information: bool,
     /// The client has to say who it is.
     pub(crate) is_asked: bool,
+    /// Its listener's policy.
+    pub(crate) policy: Option<PolicyId>,
+    /// What the client may do, if the listener has a policy, from CONNECT on.
+    pub(crate) permission: Option<Box<Permission>>,
     /// A state store registration was made: its end must be written into the log.
     pub(crate) has_watches: bool,
     /// What the operator was told of refused messages and subscriptions.
@@ -104,6 +109,8 @@ impl Connection {
             version: ProtocolVersion::V5,
             wants_problem_information: true,
             is_asked,
+            policy: None,
+            permission: None,
             has_watches: false,
             told: Told::default(),
             is_congested: false,

@@ -81,6 +81,8 @@ pub struct Dropped {
     pub retained_full: u64,
     /// The last session of the shared subscription ended before it was delivered.
     pub no_sharer: u64,
+    /// The client could not have it any more when it came to be sent.
+    pub not_authorized: u64,
     /// It would have had to be kept while memory is scarce, and nobody could be told.
     pub memory: u64,
 }
@@ -139,6 +141,7 @@ impl Dropped {
             + self.not_connected
             + self.retained_full
             + self.no_sharer
+            + self.not_authorized
             + self.memory
     }
 }

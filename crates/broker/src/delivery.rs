@@ -370,6 +370,7 @@ impl crate::counters::Dropped {
             DropCause::QueueMessages | DropCause::QueueBytes => self.queue_full += 1,
             DropCause::Offline => self.not_connected += 1,
             DropCause::NoSharer => self.no_sharer += 1,
+            DropCause::NotAuthorized => self.not_authorized += 1,
         }
     }
 }

@@ -95,6 +95,19 @@ impl Node {
         self.tell_denied(id, key, right, resource, false, actions);
     }
 
+    /// Counts and tells what is taken from the client of a session.
+    pub(crate) fn withdraw(
+        &mut self,
+        id: ConnectionId,
+        key: SessionKey,
+        right: Right,
+        resource: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        self.counters.withdrawn[right as usize] += 1;
+        self.tell_denied(Some(id), key, right, resource, true, actions);
+    }
+
     /// CONNACK 0x87, and the end of the connection. [MQTT-4.12.0-4] has another reason for the same.
     pub(crate) fn deny_connect(
         &mut self,

@@ -8,7 +8,6 @@ use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
 
 use crate::connection::Stage;
-use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
@@ -78,9 +77,8 @@ impl Node {
                 return self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
             }
         };
-        if !self.may_take(id, &client_id) {
-            let resource = client_id.clone();
-            return self.deny_connect(id, client_id, Right::Session, &resource, actions);
+        if let Err((right, resource)) = self.permit(id, &client_id, connect.will.as_ref()) {
+            return self.deny_connect(id, client_id, right, &resource, actions);
         }
         let limits = &self.config.limits;
         let asked_expiry = expiry_asked(&connect);
@@ -457,6 +455,7 @@ impl Node {
             }
         }
         self.own(id, key);
+        self.withdraw_subscriptions(now, id, key, actions);
         self.note_standing(key);
         self.write_session(now, key);
     }

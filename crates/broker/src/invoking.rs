@@ -11,13 +11,15 @@ use smallvec::SmallVec;
 use store::{Change, Effect};
 
 use crate::acks::Acknowledgement;
+use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::Held;
 use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::publishing::Keeping;
+use crate::permission::{Permission, is_below_sys};
 use crate::report::Report;
+use crate::responding::Asking;
 use crate::state_store_service::{
     Answer, Asker, Checked, Output, Refused, Remark, check, check_envelope, properties,
 };
@@ -32,10 +34,10 @@ impl Node {
         publish: Publish,
         actions: &mut Vec<Action>,
     ) {
-        let (Some(connection), Some(entry)) = (self.connections.get_mut(id), self.sessions.get(key)) else {
+        let Some(version) = self.connections.get(id).map(|connection| connection.version) else {
             return;
         };
-        match check_envelope(&publish, connection.version) {
+        match check_envelope(&publish, version) {
             Ok(()) => {}
             Err(Refused::NotARequest(why)) => {
                 return self.not_a_request(now, id, key, &publish, why, actions);
@@ -48,11 +50,18 @@ impl Node {
                 return self.acknowledge_request(now, id, &publish, ReasonCode::Success, None, actions);
             }
         }
+        let Some(asking) = self.asking(now, id, key, &publish, actions) else {
+            return;
+        };
+        let (Some(connection), Some(entry)) = (self.connections.get_mut(id), self.sessions.get(key)) else {
+            return;
+        };
         let Some(packet_id) = publish.packet_id else {
             return;
         };
         let asker = Asker {
-            connection: id,
+            asking,
+            access: connection.permission.as_deref_mut().map(Permission::access),
             client_id: entry.session.client_id.as_str(),
             watcher: self.service.watcher(id.0),
             ack: connection.acks.open(true),
@@ -64,18 +73,48 @@ impl Node {
                 self.with_service(now, actions, |service, outputs| service.call(now, call, outputs));
             }
             Checked::Refused(answer, remark) => {
-                if let Remark::ClockAhead(ahead_ms) = remark {
-                    self.counters.store_clock_ahead += 1;
-                    let client_id = entry.session.client_id.clone();
-                    actions.push(Action::Report(Report::ClockAhead {
-                        connection: id,
-                        client_id,
-                        ahead_ms,
-                    }));
+                match remark {
+                    Remark::Nothing => {}
+                    Remark::ClockAhead(ahead_ms) => {
+                        self.counters.store_clock_ahead += 1;
+                        let client_id = entry.session.client_id.clone();
+                        actions.push(Action::Report(Report::ClockAhead {
+                            connection: id,
+                            client_id,
+                            ahead_ms,
+                        }));
+                    }
+                    Remark::Denied(right, denied) => {
+                        self.deny(Some(id), key, right, &String::from_utf8_lossy(&denied), actions);
+                    }
                 }
                 self.answer(now, answer, actions);
             }
         }
+    }
+
+    /// Whether the response may be sent where the request wants it. If not, the request is refused and not executed.
+    fn asking(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        publish: &Publish,
+        actions: &mut Vec<Action>,
+    ) -> Option<Asking> {
+        let topic = publish.properties.response_topic.clone()?;
+        let topic = TopicName::parse(topic).ok()?;
+        if is_below_sys(topic.as_str()) {
+            self.deny(Some(id), key, Right::Respond, topic.as_str(), actions);
+            let why = "topics below $SYS are the server's own";
+            self.acknowledge_request(now, id, publish, ReasonCode::NotAuthorized, Some(why), actions);
+            return None;
+        }
+        let may_publish = self.may_publish(id, &topic) || self.is_own_response(key, &topic);
+        Some(Asking {
+            connection: id,
+            may_publish,
+        })
     }
 
     /// What comes out of the state store.
@@ -103,12 +142,11 @@ impl Node {
             took: answer.took,
         });
         let ack = Acknowledgement::PubAck(Ack::new(answer.packet_id, ReasonCode::Success));
-        let (connection, sequence) = (answer.connection, answer.ack);
+        let (asking, sequence) = (answer.asking, answer.ack);
         if let Some(message) = response(now, answer) {
-            let message = message.counted(&self.memory.messages);
-            self.publish_message(now, Arc::new(message), Keeping::Memory, actions);
+            self.publish_response(now, message, asking, actions);
         }
-        self.acknowledge(connection, sequence, ack, actions);
+        self.acknowledge(asking.connection, sequence, ack, actions);
     }
 
     /// Hands a key's change to the session of the client that watches it.
@@ -121,6 +159,9 @@ impl Node {
             version,
         } = effect;
         let id = ConnectionId(watcher.connection);
+        if !self.may_read(id, &key) {
+            return;
+        }
         let Some(session) = self
             .connections
             .get(id)

@@ -24,6 +24,7 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::now::Now;
+use crate::permission::{Permissions, Policies, PolicyId};
 use crate::redirect::Redirect;
 use crate::report::Report;
 use crate::retained::Retained;
@@ -48,7 +49,11 @@ pub enum Event {
         /// The client has to say who it is: its CONNECT becomes an [`Action::Authenticate`]. Otherwise everybody is let in, and
         /// an Authentication Method is not supported.
         is_asked: bool,
+        /// By which policy it is judged; `None`: everything is allowed.
+        policy: Option<PolicyId>,
     },
+    /// The policies are others now. Their places and names stay the same.
+    Policies(Policies),
     /// The answer to [`Action::Authenticate`].
     Authenticated {
         /// Which connection; it may be gone.
@@ -193,6 +198,8 @@ pub struct NodeConfig {
     pub sys_interval: Option<Duration>,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
+    /// What clients may do, by listener.
+    pub policies: Policies,
     /// Another server for the clients.
     pub redirect: Option<Redirect>,
     /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
@@ -212,6 +219,8 @@ pub(crate) enum TimerKey {
     HeldBack(ConnectionId),
     /// The end of a re-authentication, or of what the last one found out.
     Authentication(ConnectionId),
+    /// The next connections whose clients may have what they may not have any more.
+    Withdrawal,
     /// The session's expiry after its connection ended.
     Session(SessionKey),
 }
@@ -235,6 +244,7 @@ pub struct Node {
     pub(crate) counters: Counters,
     pub(crate) memory: Memory,
     pub(crate) sys_topics: SysTopics,
+    pub(crate) permissions: Permissions,
     /// Connections whose CONNECT waits until it is known who sent it.
     pub(crate) authenticating: usize,
     /// What was written before the present step.
@@ -251,7 +261,14 @@ impl Node {
                 connection,
                 waited,
                 is_asked,
-            } => self.opened(now, connection, waited, is_asked),
+                policy,
+            } => {
+                self.opened(now, connection, waited, is_asked);
+                if let Some(connection) = self.connections.get_mut(connection) {
+                    connection.policy = policy;
+                }
+            }
+            Event::Policies(policies) => self.replace_policies(now, policies),
             Event::Authenticated { connection, answer } => {
                 self.authenticated(now, connection, answer, actions);
             }
@@ -455,6 +472,7 @@ impl Node {
                 TimerKey::RetainedDue(key) => self.pump(now, key, actions),
                 TimerKey::HeldBack(id) => self.end_holding_back(now, id, actions),
                 TimerKey::Authentication(id) => self.authentication_timer(now, id, actions),
+                TimerKey::Withdrawal => self.go_on_withdrawing(now, actions),
                 TimerKey::Session(key) => self.session_expired(now, key, actions),
             }
         }

@@ -46,7 +46,7 @@ impl Node {
 
     /// The session is that of the connection's client from now on.
     pub(crate) fn own(&mut self, id: ConnectionId, key: SessionKey) {
-        let owner = Owner::of(self.principal(id).cloned(), None);
+        let owner = Owner::of(self.principal(id).cloned(), self.policy_name(id));
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.owner = owner.map(Box::new);
         }

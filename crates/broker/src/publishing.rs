@@ -7,13 +7,14 @@ use protocol::state_store::{INVOKE_TOPIC, is_reserved};
 use protocol::{ReasonCode, TopicName};
 
 use crate::acks::Acknowledgement;
-use crate::denial::Right;
+use crate::denial::{NOT_AUTHORIZED, Right};
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::MemoryLevel;
 use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::overload::MEMORY_SCARCE;
+use crate::permission::is_below_sys;
 use crate::records;
 use crate::report::Report;
 use crate::routing::RouteScratch;
@@ -53,19 +54,19 @@ impl Node {
             return self.received_invoke(now, id, key, *publish, actions);
         }
         self.hold_back(now, id, key, &publish);
-        if let Some((reason, why)) = self.refusal_of(&topic) {
+        if publish.qos == QoS::ExactlyOnce && self.is_received_again(now, id, key, &publish, actions) {
+            return;
+        }
+        if let Some((reason, why)) = self.refusal_of(id, &topic) {
             if reason == ReasonCode::NotAuthorized {
                 self.deny(Some(id), key, Right::Publish, topic.as_str(), actions);
             }
             return self.refuse_publish(now, id, key, &publish, reason, why, actions);
         }
-        if publish.qos != QoS::AtMostOnce && !self.has_room_to_retain(key, &topic, &publish) {
+        if publish.qos != QoS::AtMostOnce && !self.has_room_to_retain(&topic, &publish) {
             self.counters.dropped.retained_full += 1;
             let why = "the limit of retained messages is reached";
             return self.refuse_publish(now, id, key, &publish, ReasonCode::QuotaExceeded, why, actions);
-        }
-        if publish.qos == QoS::ExactlyOnce && self.is_received_again(now, id, key, &publish, actions) {
-            return;
         }
         let (qos, packet_id) = (publish.qos, publish.packet_id);
         let message = Message::from_publish(*publish, topic, Some(key), now).counted(&self.memory.messages);
@@ -104,7 +105,7 @@ impl Node {
         self.publish_to(now, message, scratch, keeping, actions);
     }
 
-    fn publish_to(
+    pub(crate) fn publish_to(
         &mut self,
         now: Now,
         message: Arc<Message>,
@@ -283,8 +284,8 @@ impl Node {
         Ok(topic)
     }
 
-    /// Topics that clients may not publish to.
-    fn refusal_of(&self, topic: &TopicName) -> Option<(ReasonCode, &'static str)> {
+    /// Topics that the client may not publish to.
+    fn refusal_of(&mut self, id: ConnectionId, topic: &TopicName) -> Option<(ReasonCode, &'static str)> {
         if !self.config.limits.allow_topic(topic.as_str()) {
             return Some((ReasonCode::TopicNameInvalid, TOPIC_TOO_LONG));
         }
@@ -294,28 +295,23 @@ impl Node {
                 "the topic is reserved for notifications of the state store",
             ));
         }
-        if topic.as_str().starts_with("$SYS/") || topic.as_str() == "$SYS" {
+        if is_below_sys(topic.as_str()) {
             return Some((
                 ReasonCode::NotAuthorized,
                 "topics below $SYS are the server's own",
             ));
         }
-        None
+        (!self.may_publish(id, topic)).then_some((ReasonCode::NotAuthorized, NOT_AUTHORIZED))
     }
 
     /// Whether a message that is to be retained can be. One that cannot is refused as a whole: an error says that it was
     /// not taken, and a QoS 2 sender forgets its packet id with it.
-    fn has_room_to_retain(&self, key: SessionKey, topic: &TopicName, publish: &Publish) -> bool {
+    fn has_room_to_retain(&self, topic: &TopicName, publish: &Publish) -> bool {
         if !publish.retain || publish.payload.is_empty() {
             return true;
         }
-        let was_taken = publish.qos == QoS::ExactlyOnce
-            && publish.packet_id.is_some_and(|packet_id| {
-                let entry = self.sessions.get(key);
-                entry.is_some_and(|entry| entry.session.received.contains(packet_id))
-            });
         let size = crate::message::size(topic.as_str(), &publish.payload, &publish.properties);
-        was_taken || self.retained.check_room(topic.as_str(), size).is_ok()
+        self.retained.check_room(topic.as_str(), size).is_ok()
     }
 
     /// QoS 2: one whose packet id is known was routed already. [MQTT-4.3.3-10]

@@ -10,6 +10,8 @@ use crate::ids::SessionKey;
 use crate::memory::MemoryLevel;
 use crate::message::{Delivery, Message};
 use crate::node::Node;
+use crate::sessions::SessionEntry;
+use crate::subscriptions::{Chosen, Subscription};
 
 /// One session that a message is for: over all its own subscriptions that match, or for one share that chose it.
 #[derive(Debug)]
@@ -44,6 +46,55 @@ pub(crate) struct RouteScratch {
     mark: u64,
 }
 
+impl RouteScratch {
+    /// Another message.
+    pub(crate) fn begin(&mut self) {
+        self.mark += 1;
+    }
+
+    /// Adds a subscription of a session to its route.
+    pub(crate) fn add(
+        &mut self,
+        session: SessionKey,
+        entry: &mut SessionEntry,
+        subscription: &Subscription,
+        message: &Message,
+    ) {
+        if entry.route_mark != self.mark {
+            entry.route_mark = self.mark;
+            entry.route_place = u32::try_from(self.routes.len()).expect("fewer than 2^32 sessions");
+            let route = Route {
+                session,
+                qos: QoS::AtMostOnce,
+                retain: false,
+                subscription_ids: SmallVec::new(),
+                share: None,
+            };
+            self.routes.push(route);
+        }
+        let route = &mut self.routes[entry.route_place as usize];
+        route.qos = route.qos.max(subscription.options.qos.min(message.qos));
+        route.retain |= subscription.options.retain_as_published && message.retain;
+        route.subscription_ids.extend(subscription.id);
+    }
+}
+
+/// To the session that was chosen, as it subscribed. [MQTT-4.8.2-3]
+pub(crate) fn route_of_share(message: &Message, chosen: Chosen) -> Route {
+    let Chosen {
+        share,
+        session,
+        subscription,
+    } = chosen;
+    Route {
+        session,
+        qos: subscription.options.qos.min(message.qos),
+        retain: subscription.options.retain_as_published && message.retain,
+        subscription_ids: subscription.id.into_iter().collect(),
+        share: Some(share),
+    }
+}
+
 impl Node {
     /// Collects the sessions that a message is for. The caller puts the memory back.
     pub(crate) fn route(&mut self, message: &Message) -> RouteScratch {
@@ -58,8 +109,7 @@ impl Node {
     /// Overlapping subscriptions give one delivery with the highest QoS and all subscription identifiers.
     /// [MQTT-3.3.4-2] [MQTT-3.3.4-3]
     fn find_routes(&mut self, message: &Message, scratch: &mut RouteScratch) {
-        scratch.mark += 1;
-        let mark = scratch.mark;
+        scratch.begin();
         let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
         subscriptions.matches(message.topic.as_str(), &mut |session, subscription| {
             // [MQTT-3.8.3-3]
@@ -69,22 +119,7 @@ impl Node {
             let Some(entry) = sessions.get_mut(session) else {
                 return;
             };
-            if entry.route_mark != mark {
-                entry.route_mark = mark;
-                entry.route_place = u32::try_from(scratch.routes.len()).expect("fewer than 2^32 sessions");
-                let route = Route {
-                    session,
-                    qos: QoS::AtMostOnce,
-                    retain: false,
-                    subscription_ids: SmallVec::new(),
-                    share: None,
-                };
-                scratch.routes.push(route);
-            }
-            let route = &mut scratch.routes[entry.route_place as usize];
-            route.qos = route.qos.max(subscription.options.qos.min(message.qos));
-            route.retain |= subscription.options.retain_as_published && message.retain;
-            route.subscription_ids.extend(subscription.id);
+            scratch.add(session, entry, subscription, message);
         });
     }
 

@@ -131,6 +131,8 @@ pub enum DropCause {
     Offline,
     /// The last session of its shared subscription is gone.
     NoSharer,
+    /// The client may not have it any more.
+    NotAuthorized,
 }
 
 /// What is to be sent to the client.
@@ -403,6 +405,20 @@ impl Session {
     pub fn take_waiting(&mut self, share: &SubscriptionFilter) -> Vec<Delivery> {
         self.queue
             .take_if(|delivery| delivery.share.as_deref() == Some(share) && !delivery.dup)
+    }
+
+    /// Keeps of what waits in the queue what the client may have, and drops the rest. What was sent is completed, and so is QoS 2 that
+    /// may have been: the client may wait for its PUBREL.
+    pub fn keep_allowed(&mut self, is_allowed: impl Fn(&Delivery) -> bool, dropped: &mut Vec<Dropped>) {
+        let must_stay = |delivery: &Delivery| delivery.dup && delivery.qos == QoS::ExactlyOnce;
+        let taken = self
+            .queue
+            .take_if(|delivery| !must_stay(delivery) && !is_allowed(delivery));
+        dropped.extend(taken.into_iter().map(|delivery| Dropped {
+            cause: DropCause::NotAuthorized,
+            qos: delivery.qos,
+            durable: delivery.durable,
+        }));
     }
 
     /// The record to store, of a session without an owner: it has been connected, or not, since `since` (Unix milliseconds).

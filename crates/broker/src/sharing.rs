@@ -15,10 +15,10 @@ use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
-use crate::routing::{Route, RouteScratch};
+use crate::routing::{RouteScratch, route_of_share};
 use crate::session::DropCause;
 use crate::sessions::SessionEntry;
-use crate::subscriptions::{Chosen, Point, ShareKey, Standing, Subscription, point_of};
+use crate::subscriptions::{Point, ShareKey, Standing, Subscription, point_of};
 
 /// Who of those who share a subscription gets a message. Messages with the user property `$partition` go by its value
 /// under each of them.
@@ -102,7 +102,7 @@ impl Node {
         let point = self.point_of(message);
         for share in found {
             if let Some(chosen) = self.shares.choose(share, point) {
-                scratch.routes.push(route(message, chosen));
+                scratch.routes.push(route_of_share(message, chosen));
             }
         }
     }
@@ -142,7 +142,7 @@ impl Node {
             self.counters.shared_moved += 1;
             // It may have been sent at once, and still be in the memory of the packet it came in.
             let message = Arc::new(delivery.message.detached());
-            let route = route(&message, chosen);
+            let route = route_of_share(&message, chosen);
             let session = route.session;
             self.deliver(
                 now,
@@ -155,7 +155,7 @@ impl Node {
     }
 
     /// What a message is kept together with, if the strategy or its publisher asks for that.
-    fn point_of(&self, message: &Message) -> Option<Point> {
+    pub(crate) fn point_of(&self, message: &Message) -> Option<Point> {
         if let Some(partition) = message.properties.user_properties.find(PARTITION) {
             return Some(point_of(partition));
         }
@@ -177,22 +177,6 @@ fn standing_of(entry: &SessionEntry) -> Standing {
         Standing::Behind
     } else {
         Standing::Free
-    }
-}
-
-/// To the session that was chosen, as it subscribed. [MQTT-4.8.2-3]
-fn route(message: &Message, chosen: Chosen) -> Route {
-    let Chosen {
-        share,
-        session,
-        subscription,
-    } = chosen;
-    Route {
-        session,
-        qos: subscription.options.qos.min(message.qos),
-        retain: subscription.options.retain_as_published && message.retain,
-        subscription_ids: subscription.id.into_iter().collect(),
-        share: Some(share),
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check,
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
+use crate::authorization::{self, Access};
 use crate::now::Now;
 use crate::state_store_service::reply::reply_to;
 
@@ -164,6 +165,22 @@ impl StateStoreService {
     pub(crate) fn connection_ended(&mut self, now: Now, connection: u64, outputs: &mut Vec<Output>) {
         let watcher = self.watcher(connection);
         self.append_own(now, CommandAction::EndWatches { watcher }, outputs);
+    }
+
+    /// Which keys a connection watches.
+    pub(crate) fn watched_keys(&self, connection: u64) -> Vec<Bytes> {
+        self.store.watched_by(self.watcher(connection))
+    }
+
+    /// A connection watches a key no more.
+    pub(crate) fn end_watch(&mut self, now: Now, connection: u64, key: Bytes, outputs: &mut Vec<Output>) {
+        let watcher = self.watcher(connection);
+        let action = CommandAction::Unwatch {
+            key,
+            watcher,
+            retry: None,
+        };
+        self.append_own(now, action, outputs);
     }
 
     /// Who a connection is in the log.
@@ -424,18 +441,24 @@ impl StateStoreService {
                 Some(found) => (Reply::Value(found.value), Some(found.version)),
                 None => (Reply::Missing, None),
             },
-            Some(Request::Scan { pattern, token }) => (self.scan(now, pattern, token.as_deref()), None),
+            Some(Request::Scan { pattern, token }) => {
+                let access = pending.readable.as_deref();
+                (self.scan(now, pattern, token.as_deref(), access), None)
+            }
             _ => (Reply::Error(ErrorText::Syntax), None),
         }
     }
 
-    fn scan(&self, now: Now, pattern: &[u8], token: Option<&[u8]>) -> Reply {
+    fn scan(&self, now: Now, pattern: &[u8], token: Option<&[u8]>, access: Option<&Access>) -> Reply {
         let Ok(glob) = Glob::compile(pattern) else {
             return Reply::Error(ErrorText::Syntax);
         };
+        let mut may_read = |key: &[u8]| {
+            access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
+        };
         match self
             .store
-            .scan(&glob, token, now.wall, self.config.scan, &mut |_key| true)
+            .scan(&glob, token, now.wall, self.config.scan, &mut may_read)
         {
             Ok(page) => Reply::Keys {
                 keys: page.keys,

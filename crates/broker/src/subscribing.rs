@@ -7,6 +7,7 @@ use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
 use protocol::{Packet, ReasonCode};
 
+use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -30,7 +31,7 @@ impl Node {
             .filters
             .iter()
             .map(|line| {
-                let reason = self.subscribe(key, line, subscription_id);
+                let reason = self.subscribe(id, key, line, subscription_id, actions);
                 self.note_refused(id, key, line, reason, actions);
                 reason
             })
@@ -72,9 +73,11 @@ impl Node {
     /// One line of a SUBSCRIBE.
     fn subscribe(
         &mut self,
+        connection: ConnectionId,
         key: SessionKey,
         line: &SubscribeFilter,
         id: Option<SubscriptionId>,
+        actions: &mut Vec<Action>,
     ) -> ReasonCode {
         let filter = match SubscriptionFilter::parse(line.filter.detached()) {
             Ok(filter) => filter,
@@ -82,6 +85,10 @@ impl Node {
         };
         if !self.config.limits.allow_topic(&line.filter) {
             return ReasonCode::TopicFilterInvalid;
+        }
+        if !self.may_subscribe(connection, &filter.filter) {
+            self.deny(Some(connection), key, Right::Subscribe, &line.filter, actions);
+            return ReasonCode::NotAuthorized;
         }
         let is_memory_full = self.is_memory_full();
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -172,23 +179,37 @@ impl Node {
         let Ok(filter) = SubscriptionFilter::parse(filter) else {
             return ReasonCode::TopicFilterInvalid;
         };
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return ReasonCode::UnspecifiedError;
-        };
-        if entry.session.filters.remove(&filter).is_none() {
-            // An UNSUBSCRIBE a moment ago may have removed it and not be answered yet.
-            self.commits.rely_on_earlier();
-            return ReasonCode::NoSubscriptionExisted;
+        if self.end_subscription(now, key, &filter, actions) {
+            return ReasonCode::Success;
         }
-        entry.due.forget(&filter);
+        // An UNSUBSCRIBE a moment ago may have removed it and not be answered yet.
+        self.commits.rely_on_earlier();
+        ReasonCode::NoSubscriptionExisted
+    }
+
+    /// Removes a subscription; false if there is none.
+    pub(crate) fn end_subscription(
+        &mut self,
+        now: Now,
+        key: SessionKey,
+        filter: &SubscriptionFilter,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return false;
+        };
+        if entry.session.filters.remove(filter).is_none() {
+            return false;
+        }
+        entry.due.forget(filter);
         if entry.session.is_durable() {
             self.commits
-                .write(records::subscription::remove(entry.session.number, &filter));
+                .write(records::subscription::remove(entry.session.number, filter));
         }
-        self.leave(key, &filter);
+        self.leave(key, filter);
         if filter.share.is_some() {
-            self.give_back(now, key, &filter, actions);
+            self.give_back(now, key, filter, actions);
         }
-        ReasonCode::Success
+        true
     }
 }

@@ -73,6 +73,11 @@ impl Subscriptions {
         self.index.matches(topic, visit);
     }
 
+    /// The same, with whether the subscription is to the topic itself, without wildcards.
+    pub fn matches_by_kind(&self, topic: &str, visit: &mut impl FnMut(SessionKey, &Subscription, bool)) {
+        self.index.matches_by_kind(topic, visit);
+    }
+
     /// How many subscriptions there are.
     pub fn len(&self) -> usize {
         self.len

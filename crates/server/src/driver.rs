@@ -245,6 +245,7 @@ impl Driver {
             connection: socket.id,
             waited,
             is_asked: socket.origin.policy.is_some(),
+            policy: None,
         });
     }
 

@@ -196,6 +196,7 @@ fn messages(figures: &mut Figures, node: &Node) {
         ("too_large", dropped.too_large),
         ("not_connected", dropped.not_connected),
         ("retained_full", dropped.retained_full),
+        ("not_authorized", dropped.not_authorized),
         ("no_sharer", dropped.no_sharer),
         ("memory", dropped.memory),
     ]);

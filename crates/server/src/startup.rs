@@ -34,6 +34,7 @@ pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
         limits: config.limits.for_broker(machine_memory::bytes()),
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
+        policies: broker::Policies::default(),
         redirect: config.redirect.for_broker(),
         seed: random.next(),
     };

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use broker::limits::Limits;
 use broker::records::RecordError;
 use broker::{
-    Action, Answer, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, Question,
-    RecoveredStore, Recovery, Redirect, Report, ShareStrategy, StateStoreConfig,
+    Action, Answer, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, Policies,
+    PolicyId, Question, RecoveredStore, Recovery, Redirect, Report, ShareStrategy, StateStoreConfig,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::replica::record::LogPoint;
@@ -30,6 +30,8 @@ pub struct MachineConfig {
     pub sys_interval: Option<Duration>,
     /// Clients have to say who they are; [`Machine::answer`] knows.
     pub authenticates: bool,
+    /// What clients may do: by the first of them, if there is one.
+    pub policies: Policies,
     /// Where clients are sent instead.
     pub redirect: Option<Redirect>,
     /// Who of those who share a subscription gets a message.
@@ -95,6 +97,7 @@ impl MachineConfig {
             limits: Limits::default(),
             sys_interval: None,
             authenticates: false,
+            policies: Policies::default(),
             redirect: None,
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
@@ -222,6 +225,7 @@ impl Machine {
             connection: id,
             waited: Duration::ZERO,
             is_asked: self.config.authenticates,
+            policy: (!self.config.policies.is_empty()).then_some(PolicyId(0)),
         });
         id
     }
@@ -292,6 +296,12 @@ impl Machine {
         {
             self.step(Event::Lost { connection });
         }
+    }
+
+    /// Other policies decide from now on.
+    pub fn set_policies(&mut self, policies: Policies) {
+        self.config.policies = policies.clone();
+        self.step(Event::Policies(policies));
     }
 
     /// Everything that has arrived was given to the node.
@@ -489,6 +499,7 @@ fn recovered_node(
         limits: config.limits.clone(),
         sys_interval: config.sys_interval,
         share_strategy: config.share_strategy,
+        policies: config.policies.clone(),
         redirect: config.redirect.clone(),
         seed: config.seed,
     };

@@ -5,6 +5,7 @@
 //! changed behaviour reads a conversation. The commands are listed at `Stage::command`.
 
 mod packets;
+mod rules;
 mod show;
 
 use std::collections::BTreeMap;
@@ -50,6 +51,8 @@ struct Stage {
     clients: BTreeMap<String, ConnectionId>,
     /// The disk writes at once, unless the transcript says `disk slow`.
     is_disk_slow: bool,
+    /// Of the next policy.
+    rules: Vec<String>,
 }
 
 impl Stage {
@@ -67,6 +70,13 @@ impl Stage {
         {
             config.share_strategy = packets::share_strategy(name)?;
         }
+        let rules: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# allow "))
+            .collect();
+        if !rules.is_empty() {
+            config.policies = rules::policies(&rules)?;
+        }
         config.authenticates = text.lines().any(|line| line == "# authenticates");
         if let Some(words) = text.lines().find_map(|line| line.strip_prefix("# redirect ")) {
             config.redirect = Some(packets::redirect(words)?);
@@ -75,6 +85,7 @@ impl Stage {
             machine: Some(Machine::new(config, origin)),
             clients: BTreeMap::new(),
             is_disk_slow: false,
+            rules: Vec::new(),
         })
     }
 
@@ -90,6 +101,8 @@ impl Stage {
     /// | `advance 5s` | time passes |
     /// | `crash`, `crash 61s` | the power fails and comes back, at once or later |
     /// | `stop` | the server says goodbye |
+    /// | `allow ...` | a rule of the next policy. See `rules.rs`; with `# ` before it, of the first one |
+    /// | `reload` | the next policy is the present one, and nothing of one before holds |
     /// | `a open` | a connection without a CONNECT |
     /// | `a lose` | a's connection breaks |
     /// | `a is continue ...`, `a is accept ...`, `a is refuse ...` | who a is: the answer to a question. See `packets.rs` |
@@ -107,6 +120,18 @@ impl Stage {
                 self.machine().advance(by);
             }
             "stop" => self.machine().stop(),
+            "allow" => {
+                let rule = line.trim_start_matches("allow").trim().to_owned();
+                rules::rule(&rule)?;
+                self.rules.push(rule);
+            }
+            "reload" => {
+                let rules = std::mem::take(&mut self.rules);
+                let rules: Vec<_> = rules.iter().map(String::as_str).collect();
+                let policies = rules::policies(&rules)?;
+                self.machine().set_policies(policies);
+                self.machine().advance(Duration::from_millis(1));
+            }
             "crash" => {
                 let down = words.next().map_or(Ok(Duration::ZERO), packets::duration)?;
                 self.machine = self.machine.take().map(|machine| machine.crash_for(down));

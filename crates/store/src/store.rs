@@ -7,7 +7,7 @@ use imbl::OrdMap;
 use protocol::Hlc;
 use protocol::state_store::Condition;
 
-use crate::command::{Change, Command, CommandAction, Effect, Outcome, Quota, Refusal};
+use crate::command::{Change, Command, CommandAction, Effect, Outcome, Quota, Refusal, Watcher};
 use crate::expiry::Deadlines;
 use crate::fencing;
 use crate::key::Key;
@@ -215,6 +215,11 @@ impl Store {
             replies_dropped: self.replies.dropped,
             watches: self.watches.len() as u64,
         }
+    }
+
+    /// Which keys a connection watches.
+    pub fn watched_by(&self, watcher: Watcher) -> Vec<Bytes> {
+        self.watches.by(watcher).map(Bytes::copy_from_slice).collect()
     }
 
     /// The greatest clock of a log entry so far, in milliseconds since the Unix epoch.

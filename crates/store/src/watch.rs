@@ -107,6 +107,14 @@ impl Watches {
             .map(|(watcher, dialect)| (*watcher, *dialect))
     }
 
+    /// Which keys a connection watches.
+    pub(crate) fn by(&self, watcher: Watcher) -> impl Iterator<Item = &[u8]> {
+        let watched = self.by_watcher.get(&watcher);
+        watched
+            .into_iter()
+            .flat_map(|watched| watched.keys.iter().map(|key| key.as_slice()))
+    }
+
     /// How many registrations there are.
     pub(crate) fn len(&self) -> usize {
         self.count

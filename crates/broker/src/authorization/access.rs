@@ -77,6 +77,12 @@ impl Access {
         self.decide(Request::Subscribe(filter))
     }
 
+    /// Whether it may hear what the state store answers to another client on this topic: by a rule that names the first two levels, so
+    /// not by `#` or `clients/#`.
+    pub fn may_overhear(&self, topic: &TopicName) -> Decision {
+        self.policy.overhearing_for(&self.subject, &self.parties, topic)
+    }
+
     /// Decides without remembering.
     pub fn decide(&self, request: Request<'_>) -> Decision {
         self.policy.decide_for(&self.subject, &self.parties, request)

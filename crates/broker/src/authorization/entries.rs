@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::Decision;
 use super::pattern::Pattern;
 use super::rules::RuleIndex;
 use super::subject::Subject;
@@ -66,6 +67,11 @@ impl ClientIdLists {
 }
 
 impl Search<'_> {
+    /// What was found.
+    pub(super) fn decision(&self) -> Decision {
+        self.found.map_or(Decision::Denied, Decision::Allowed)
+    }
+
     /// Takes the first of the entries that is about the client, if none before it has been found elsewhere.
     pub(super) fn look_at(&mut self, entries: &Entries) {
         self.found = self.first_of(entries).or(self.found);

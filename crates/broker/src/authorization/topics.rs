@@ -214,6 +214,22 @@ impl TopicTree {
         }
     }
 
+    /// The same for a topic, but only rules that name its first levels, so many of them as it has: not those in which a wildcard stands
+    /// for them.
+    pub(super) fn find_named(&self, topic: &str, levels: usize, search: &mut Search<'_>) {
+        let (level, after) = split_level(topic);
+        let named = self.names.get(level);
+        let open = self.open.iter().filter(|_| !level.starts_with('$'));
+        let subject = search.subject;
+        let open = open.filter(|(open, _)| open.matches(level, subject));
+        for child in named.into_iter().chain(open.map(|(_, child)| child)) {
+            match after {
+                Some(after) if levels > 1 => child.find_named(after, levels - 1, search),
+                _ => child.find_below(after, search),
+            }
+        }
+    }
+
     fn find_below(&self, filter: Option<&str>, search: &mut Search<'_>) {
         search.look_at(&self.rest);
         let Some(filter) = filter else {

@@ -15,8 +15,10 @@ use store::{CommandAction, RequestIdentity, RetryKey, Watcher};
 
 use super::pending::{Answer, Pending, Verb};
 use crate::acks::AckSequence;
-use crate::ids::ConnectionId;
+use crate::authorization::Access;
+use crate::denial::Right;
 use crate::now::Now;
+use crate::responding::Asking;
 
 /// In which form requests are answered where the published text and the shipped clients differ.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,9 +60,11 @@ pub(crate) enum Refused {
 }
 
 /// Who asks, in which PUBLISH.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Asker<'a> {
-    pub(crate) connection: ConnectionId,
+    pub(crate) asking: Asking,
+    /// `None`: everything is allowed.
+    pub(crate) access: Option<&'a mut Access>,
     pub(crate) client_id: &'a str,
     pub(crate) watcher: Watcher,
     pub(crate) ack: AckSequence,
@@ -80,12 +84,42 @@ pub(crate) enum Remark {
     Nothing,
     /// A timestamp is so many milliseconds ahead.
     ClockAhead(u64),
+    /// The client does not have this right to the key.
+    Denied(Right, Bytes),
 }
 
 impl Call {
     /// Whether it registers for notifications.
     pub(crate) fn is_watch(&self) -> bool {
         matches!(self.asked, Asked::Write(CommandAction::Watch { .. }))
+    }
+}
+
+impl Asker<'_> {
+    /// The right to its key that a request needs and the client does not have. A SCAN lists what may be read.
+    fn lacks(&mut self, request: &Request) -> Option<(Right, Bytes)> {
+        let access = self.access.as_deref_mut()?;
+        let (right, key) = match request {
+            Request::Get { key } | Request::KeyNotify { key, .. } => (Right::Read, key),
+            Request::Set { key, .. } | Request::Del { key } | Request::VDel { key, .. } => {
+                (Right::Write, key)
+            }
+            Request::Scan { .. } => return None,
+        };
+        let decision = match right {
+            Right::Write => access.may_write_key(key),
+            _ => access.may_read_key(key),
+        };
+        (!decision.is_allowed()).then(|| (right, key.clone()))
+    }
+
+    /// Leaves a GET or SCAN with what it may read.
+    fn read(&self, request: Request, pending: &mut Pending) -> Asked {
+        if matches!(request, Request::Scan { .. }) {
+            pending.readable = self.access.as_deref().cloned().map(Box::new);
+        }
+        pending.read = Some(request);
+        Asked::Read
     }
 }
 
@@ -131,12 +165,13 @@ pub(crate) fn check_envelope(publish: &Publish, version: ProtocolVersion) -> Res
 }
 
 /// Turns a PUBLISH whose envelope is in order into a call, or into the answer that refuses it.
-pub(crate) fn check(now: Now, asker: Asker<'_>, publish: Publish, choice: DialectChoice) -> Checked {
+pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: DialectChoice) -> Checked {
     let properties = Properties::of(&publish.properties.user_properties);
     let message_expiry = publish.properties.message_expiry;
     let expires_in = message_expiry.map(|seconds| Duration::from_secs(seconds.into()));
     let mut pending = Pending {
-        connection: asker.connection,
+        asking: asker.asking,
+        readable: None,
         ack: asker.ack,
         packet_id: asker.packet_id,
         response_topic: publish.properties.response_topic.unwrap_or_default(),
@@ -155,7 +190,7 @@ pub(crate) fn check(now: Now, asker: Asker<'_>, publish: Publish, choice: Dialec
     }
     match command(
         now,
-        asker,
+        &mut asker,
         &publish.payload,
         &properties,
         &mut pending,
@@ -168,7 +203,7 @@ pub(crate) fn check(now: Now, asker: Asker<'_>, publish: Publish, choice: Dialec
 
 fn command(
     now: Now,
-    asker: Asker<'_>,
+    asker: &mut Asker<'_>,
     payload: &Bytes,
     properties: &Properties<'_>,
     pending: &mut Pending,
@@ -177,9 +212,11 @@ fn command(
     let request = Request::parse(payload).map_err(|error| (text_of(error), Remark::Nothing))?;
     pending.verb = verb_of(&request);
     let (timestamp, fencing) = timestamps(now, properties, &request)?;
+    if let Some((right, key)) = asker.lacks(&request) {
+        return Err((ErrorText::NotAuthorized, Remark::Denied(right, key)));
+    }
     if matches!(request, Request::Get { .. } | Request::Scan { .. }) {
-        pending.read = Some(request);
-        return Ok(Asked::Read);
+        return Ok(asker.read(request, pending));
     }
     let identity = RequestIdentity {
         client_id: asker.client_id,

@@ -10,8 +10,9 @@ use protocol::state_store::{Dialect, Reply, Request};
 use store::Version;
 
 use crate::acks::AckSequence;
-use crate::ids::ConnectionId;
+use crate::authorization::Access;
 use crate::now::Now;
+use crate::responding::Asking;
 
 /// What a request asks for, for figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,9 @@ impl Verb {
 /// A request that waits, with all that its answer needs.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) connection: ConnectionId,
+    pub(crate) asking: Asking,
+    /// Which keys a SCAN may list; `None`: all.
+    pub(crate) readable: Option<Box<Access>>,
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
     pub(crate) response_topic: Text,
@@ -63,7 +66,7 @@ pub(crate) struct Pending {
 /// A decided request.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) connection: ConnectionId,
+    pub(crate) asking: Asking,
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
     pub(crate) response_topic: Text,
@@ -83,7 +86,7 @@ impl Pending {
     /// The answer that goes back.
     pub(crate) fn answer(self, now: Now, reply: &Reply, version: Option<Version>) -> Answer {
         Answer {
-            connection: self.connection,
+            asking: self.asking,
             ack: self.ack,
             packet_id: self.packet_id,
             unsupported_version: None,

@@ -42,6 +42,15 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
         }
     }
 
+    /// Visits every key under every filter that matches `topic`, and says whether the filter is the topic itself.
+    pub(super) fn matches_by_kind(&self, topic: &str, visit: &mut impl FnMut(K, &V, bool)) {
+        if let Some(subscribers) = self.exact.get(topic) {
+            subscribers.visit(&mut |key, value: &V| visit(key, value, true));
+        }
+        self.wildcards
+            .matches(topic, &mut |key, value: &V| visit(key, value, false));
+    }
+
     /// Visits every key under every filter that matches `topic`.
     pub(super) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
         if let Some(subscribers) = self.exact.get(topic) {

@@ -67,6 +67,24 @@ pub fn response_topic(client_id: &str) -> Option<TopicName> {
     TopicName::parse(Text::new(topic).ok()?).ok()
 }
 
+/// Whether this is a topic on which shipped clients receive their replies, of this client. A client id that is no level of a
+/// topic has only those with its base 16.
+pub fn is_own_response_topic(topic: &str, client_id: &str) -> bool {
+    let Some((level, end)) = topic
+        .strip_prefix("clients/")
+        .and_then(|rest| rest.split_once('/'))
+    else {
+        return false;
+    };
+    RESPONSE_ENDS.contains(&end) && !client_id.is_empty() && is_name_of(level, client_id)
+}
+
+/// Whether a level is the client id, or its base 16.
+fn is_name_of(level: &str, client_id: &str) -> bool {
+    let is_raw = level == client_id && !client_id.contains(['+', '#']);
+    is_raw || decode_hex(level).is_some_and(|decoded| decoded == client_id.as_bytes())
+}
+
 /// RFC 4648 base 16: upper case.
 fn push_hex(out: &mut String, bytes: &[u8]) {
     for byte in bytes {
@@ -98,6 +116,14 @@ fn decode_hex(text: &str) -> Option<Vec<u8>> {
 
 /// Between the client id and the key.
 const NOTIFY_INFIX: &str = "/command/notify/";
+
+/// What comes after the client id: of the Rust client, the Go client, the .NET client, and the published text.
+const RESPONSE_ENDS: [&str; 4] = [
+    "services/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response",
+    "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response",
+    "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke",
+    "services/statestore/_any_/command/invoke/response",
+];
 
 #[cfg(test)]
 mod tests {
@@ -143,6 +169,34 @@ mod tests {
         assert!(!is_reserved(&format!("{NOTIFY_PREFIX}x")));
         assert!(!is_reserved("clients/statestore/v1"));
         assert!(!is_reserved(INVOKE_TOPIC));
+    }
+
+    #[test]
+    fn a_client_has_response_topics_of_its_own() {
+        for end in RESPONSE_ENDS {
+            assert!(is_own_response_topic(&format!("clients/c-1/{end}"), "c-1"));
+            assert!(is_own_response_topic(&format!("clients/632D31/{end}"), "c-1"));
+            assert!(!is_own_response_topic(&format!("clients/632d31/{end}"), "c-1"));
+            assert!(!is_own_response_topic(&format!("clients/c-1/{end}"), "c-2"));
+            assert!(!is_own_response_topic(&format!("clients/c-1/{end}/x"), "c-1"));
+            assert!(!is_own_response_topic(&format!("clients/c-1/x/{end}"), "c-1"));
+            assert!(!is_own_response_topic(&format!("clients//{end}"), ""));
+        }
+        assert!(!is_own_response_topic("clients/c-1/#", "c-1"));
+    }
+
+    #[test]
+    fn a_client_id_with_a_wildcard_or_a_slash_is_no_level() {
+        for (level, client_id) in [("+", "+"), ("#", "#"), ("a", "a/b"), ("a/b", "a/b")] {
+            for end in RESPONSE_ENDS {
+                assert!(!is_own_response_topic(
+                    &format!("clients/{level}/{end}"),
+                    client_id
+                ));
+            }
+        }
+        let end = RESPONSE_ENDS[0];
+        assert!(is_own_response_topic(&format!("clients/612F62/{end}"), "a/b"));
     }
 
     #[test]

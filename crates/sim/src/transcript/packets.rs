@@ -4,7 +4,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 use broker::limits::Limits;
-use broker::{Answer, Now, Principal, Redirect, ShareStrategy};
+use broker::{Answer, Attributes, Now, Principal, Redirect, ShareStrategy};
 use bytes::Bytes;
 use protocol::packet::{
     Ack, Auth, Connect, ConnectProperties, Disconnect, PacketId, ProtocolVersion, Publish, QoS,
@@ -184,7 +184,7 @@ fn auth(mut words: Words<'_>) -> Result<Packet, String> {
     }))
 }
 
-/// `continue [data] [again=x]`, `accept [data] [as=x] [for=60s]` or `refuse [reason=135]`
+/// `continue [data] [again=x]`, `accept [data] [as=x] [attributes=name:value,name:value] [for=60s]` or `refuse [reason=135]`
 pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
     let verb = words.next()?;
     let data = words.rest().join(" ");
@@ -197,7 +197,12 @@ pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
         "accept" => Answer::Accept {
             principal: words
                 .named("as")
-                .map(|name| text(name).map(Principal::named))
+                .map(|name| {
+                    Ok::<_, String>(Principal {
+                        name: text(name)?,
+                        attributes: attributes(words.named("attributes"))?,
+                    })
+                })
                 .transpose()?,
             data,
             expires_in: words.named("for").map(duration).transpose()?,
@@ -211,6 +216,14 @@ pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
         },
         other => return Err(format!("{other} is no answer")),
     })
+}
+
+/// `name:value,name:value`
+fn attributes(pairs: Option<&str>) -> Result<Attributes, String> {
+    let each = pairs.into_iter().flat_map(|pairs| pairs.split(','));
+    each.filter_map(|pair| pair.split_once(':'))
+        .map(|(name, value)| Ok((text(name)?, text(value)?)))
+        .collect()
 }
 
 /// `b.example:1883 [+permanent] [+new]`
@@ -286,7 +299,7 @@ fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<User
     UserProperties::from_pairs(pairs).map_err(|error| error.to_string())
 }
 
-/// `ask SET k v [id=7] [ts=wall:counter:node] [ft=...] [+published] [correlation=x]`: a state store request.
+/// `ask SET k v [id=7] [ts=wall:counter:node] [ft=...] [+published] [correlation=x] [response_topic=x]`: a state store request.
 fn ask(client: &str, now: Now, mut words: Words<'_>) -> Result<Packet, String> {
     let mut properties = Vec::new();
     let own = format!("{}:0:{client}", now.wall);
@@ -304,6 +317,9 @@ fn ask(client: &str, now: Now, mut words: Words<'_>) -> Result<Packet, String> {
     let mut packet = request(client, now, packet_id, &arguments, &properties);
     if let (Packet::Publish(publish), Some(correlation)) = (&mut packet, words.named("correlation")) {
         publish.properties.correlation_data = Some(Bytes::copy_from_slice(correlation.as_bytes()));
+    }
+    if let (Packet::Publish(publish), Some(topic)) = (&mut packet, words.named("response_topic")) {
+        publish.properties.response_topic = Some(text(topic)?);
     }
     if let (Packet::Publish(publish), true) = (&mut packet, words.is("dup")) {
         publish.dup = true;

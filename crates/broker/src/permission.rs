@@ -1,0 +1,283 @@
+//! What clients may do: whatever the node asks a policy.
+//!
+//! A listener has a policy or none. Without one its clients may do everything, except what nobody may: publish where the server
+//! speaks itself. A connection has an [`Access`] from its CONNECT on; it is made anew when it is asked for the first time after the
+//! policies have changed, so no decision is by an old one. What a client already has then is gone through in `withdrawal.rs`.
+//!
+//! Invariant: a policy that is missing allows nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use protocol::packet::Will;
+use protocol::state_store::topics::notified_key;
+use protocol::state_store::{INVOKE_TOPIC, is_own_response_topic, is_reserved};
+use protocol::{Text, TopicFilter, TopicName};
+
+use crate::authorization::{Access, Policy, Request, Rules, Subject};
+use crate::connection::Connection;
+use crate::denial::Right;
+use crate::ids::{ConnectionId, SessionKey};
+use crate::node::Node;
+use crate::sessions::SessionEntry;
+
+/// Which of the [`Policies`] a listener has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PolicyId(pub u16);
+
+/// The policies of all listeners; the place of each is its [`PolicyId`].
+#[derive(Debug, Clone, Default)]
+pub struct Policies(Vec<NamedPolicy>);
+
+/// A policy with the name that sessions remember it by.
+#[derive(Debug, Clone)]
+pub struct NamedPolicy {
+    /// The same after a restart.
+    pub name: Text,
+    /// What it allows.
+    pub policy: Arc<Policy>,
+}
+
+/// The policies, and how far what was allowed by those before has been gone through.
+#[derive(Debug)]
+pub(crate) struct Permissions {
+    policies: Policies,
+    /// Stands for one that is missing.
+    nothing: Arc<Policy>,
+    generation: u32,
+    /// Connections that may have what they may not have any more.
+    pub(crate) due: VecDeque<ConnectionId>,
+}
+
+/// What one connection may do.
+#[derive(Debug)]
+pub(crate) struct Permission {
+    policy: PolicyId,
+    generation: u32,
+    access: Access,
+}
+
+impl Policies {
+    /// In the order of their ids.
+    pub fn new(policies: Vec<NamedPolicy>) -> Self {
+        Self(policies)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Permission {
+    /// As of the last time that [`Node::access`] was called, which the caller does right before.
+    pub(crate) fn access(&mut self) -> &mut Access {
+        &mut self.access
+    }
+}
+
+impl Permissions {
+    pub(crate) fn new(policies: Policies) -> Self {
+        let nothing = Policy::new(Rules::default()).expect("no rule has a mistake");
+        Self {
+            policies,
+            nothing: Arc::new(nothing),
+            generation: 0,
+            due: VecDeque::new(),
+        }
+    }
+
+    /// From now on these decide.
+    pub(crate) fn replace(&mut self, policies: Policies) {
+        self.policies = policies;
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    fn permit(&self, policy: PolicyId, subject: Subject) -> Permission {
+        let known = self.policies.0.get(usize::from(policy.0));
+        let rules = known.map_or(&self.nothing, |known| &known.policy);
+        Permission {
+            policy,
+            generation: self.generation,
+            access: Access::new(Arc::clone(rules), subject),
+        }
+    }
+
+    fn name(&self, policy: PolicyId) -> Option<&Text> {
+        self.policies
+            .0
+            .get(usize::from(policy.0))
+            .map(|known| &known.name)
+    }
+
+    fn named(&self, name: &str) -> &Policy {
+        let known = self.policies.0.iter().find(|known| &*known.name == name);
+        known.map_or(&self.nothing, |known| &known.policy)
+    }
+
+    /// Whether a session may get what the state store answers to another. Without a policy it has to name the topic: `is_exact`.
+    pub(crate) fn may_overhear(
+        &self,
+        entry: &SessionEntry,
+        connection: Option<&Connection>,
+        topic: &TopicName,
+        is_exact: bool,
+    ) -> bool {
+        let Some(connection) = connection else {
+            let owner = entry.owner.as_deref();
+            return is_exact && owner.is_none_or(|owner| owner.policy.is_none());
+        };
+        match connection.permission.as_deref() {
+            None => is_exact,
+            Some(permission) if permission.generation == self.generation => {
+                permission.access.may_overhear(topic).is_allowed()
+            }
+            Some(permission) => {
+                let renewed = self.permit(permission.policy, permission.access.subject().clone());
+                renewed.access.may_overhear(topic).is_allowed()
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Finds out what a client may do that is about to be let in, and whether it may be.
+    pub(crate) fn permit(
+        &mut self,
+        id: ConnectionId,
+        client_id: &Text,
+        will: Option<&Will>,
+    ) -> Result<(), (Right, Text)> {
+        self.grant(id, client_id);
+        if let Some(access) = self.access(id)
+            && !access.may_connect().is_allowed()
+        {
+            return Err((Right::Connect, client_id.clone()));
+        }
+        if !self.may_take(id, client_id) {
+            return Err((Right::Session, client_id.clone()));
+        }
+        let Some(will) = will else { return Ok(()) };
+        if is_of_server(will.topic.as_str()) || !self.may_publish(id, &will.topic) {
+            return Err((Right::Will, will.topic.text().clone()));
+        }
+        Ok(())
+    }
+
+    /// Finds the rules of a connection's client, if its listener has a policy.
+    pub(crate) fn grant(&mut self, id: ConnectionId, client_id: &Text) {
+        let principal = self.principal(id);
+        let subject = Subject {
+            client_id: client_id.clone(),
+            username: principal.map(|principal| principal.name.clone()),
+            attributes: principal
+                .map(|principal| principal.attributes.clone())
+                .unwrap_or_default(),
+        };
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let policy = connection.policy;
+        connection.permission = policy.map(|policy| Box::new(self.permissions.permit(policy, subject)));
+    }
+
+    /// What the client of a connection may do. `None`: everything.
+    pub(crate) fn access(&mut self, id: ConnectionId) -> Option<&mut Access> {
+        let permission = self.connections.get_mut(id)?.permission.as_deref_mut()?;
+        if permission.generation != self.permissions.generation {
+            let subject = permission.access.subject().clone();
+            *permission = self.permissions.permit(permission.policy, subject);
+        }
+        Some(&mut permission.access)
+    }
+
+    /// The name of the policy that a connection's client is judged by, for when the connection is gone.
+    pub(crate) fn policy_name(&self, id: ConnectionId) -> Option<Text> {
+        let policy = self.connections.get(id)?.policy?;
+        // One that is missing has a name that none has.
+        Some(self.permissions.name(policy).cloned().unwrap_or_default())
+    }
+
+    /// Whether the client may publish to a topic.
+    pub(crate) fn may_publish(&mut self, id: ConnectionId, topic: &TopicName) -> bool {
+        self.access(id)
+            .is_none_or(|access| access.may_publish(topic).is_allowed())
+    }
+
+    /// Whether the client may have a subscription.
+    pub(crate) fn may_subscribe(&mut self, id: ConnectionId, filter: &TopicFilter) -> bool {
+        self.access(id).is_none_or(|access| may_have(access, filter))
+    }
+
+    /// Whether it is one of the topics on which a client has its responses.
+    pub(crate) fn is_own_response(&self, key: SessionKey, topic: &TopicName) -> bool {
+        let entry = self.sessions.get(key);
+        entry.is_some_and(|entry| is_own_response_topic(topic.as_str(), &entry.session.client_id))
+    }
+
+    /// Whether the client may read a key.
+    pub(crate) fn may_read(&mut self, id: ConnectionId, key: &[u8]) -> bool {
+        self.access(id)
+            .is_none_or(|access| access.may_read_key(key).is_allowed())
+    }
+
+    /// Whether the will of a session may be published. Its connection may be gone for long.
+    pub(crate) fn may_will(&self, key: SessionKey, will: &Will) -> bool {
+        if is_of_server(will.topic.as_str()) {
+            return false;
+        }
+        let Some(entry) = self.sessions.get(key) else {
+            return false;
+        };
+        let Some(owner) = entry.owner.as_deref() else {
+            return true;
+        };
+        let Some(policy) = &owner.policy else { return true };
+        let principal = owner.principal.as_ref();
+        let subject = Subject {
+            client_id: entry.session.client_id.clone(),
+            username: principal.map(|principal| principal.name.clone()),
+            attributes: principal
+                .map(|principal| principal.attributes.clone())
+                .unwrap_or_default(),
+        };
+        let policy = self.permissions.named(policy);
+        policy
+            .decide(&subject, Request::Publish(&will.topic))
+            .is_allowed()
+    }
+}
+
+/// Whether a client may have a subscription to this filter.
+///
+/// What reaches nobody through a subscription can be subscribed to by anybody: shipped clients do so. And every client has its own
+/// response topics of the state store.
+pub(crate) fn may_have(access: &Access, filter: &TopicFilter) -> bool {
+    let text = filter.as_str();
+    text == INVOKE_TOPIC
+        || is_reserved(text)
+        || access.may_subscribe(filter).is_allowed()
+        || is_own_response_topic(text, &access.subject().client_id)
+}
+
+/// Whether a client may have a message of this topic that is already in its queue.
+pub(crate) fn may_get(access: &Access, topic: &TopicName) -> bool {
+    if is_reserved(topic.as_str()) {
+        let key = notified_key(topic.as_str(), &access.subject().client_id);
+        return key.is_some_and(|key| access.decide(Request::ReadKey(&key)).is_allowed());
+    }
+    // A topic is a filter that nothing else matches.
+    TopicFilter::parse(topic.text().clone()).is_ok_and(|filter| may_have(access, &filter))
+}
+
+/// Topics that only the server publishes to, or only the state store receives from.
+pub(crate) fn is_of_server(topic: &str) -> bool {
+    topic == INVOKE_TOPIC || is_reserved(topic) || is_below_sys(topic)
+}
+
+/// `$SYS` and all topics below it.
+pub(crate) fn is_below_sys(topic: &str) -> bool {
+    topic
+        .strip_prefix("$SYS")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,112 @@
+//! Whom the state store answers.
+//!
+//! A response is published on a topic that the request names, but it is no message to everybody who likes that topic. It is for the session
+//! that asked, by whatever subscription that has. Another session hears it only if the one that asked may publish there itself, or
+//! it is a response topic of its own, and if no wildcard stands for it: its listener's policy has a rule that names the topic's first two levels, or, where there is no
+//! policy, it has subscribed to the topic itself. So `#` and `clients/#` never show what others read.
+//!
+//! Notifications are not routed at all: `invoking.rs` hands each to the session of the connection that watches.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::connection::Connection;
+use crate::ids::{ConnectionId, SessionKey};
+use crate::message::Message;
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::permission::Permissions;
+use crate::publishing::Keeping;
+use crate::routing::{RouteScratch, route_of_share};
+use crate::subscriptions::ShareKey;
+
+/// Who asked for a response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking {
+    pub(crate) connection: ConnectionId,
+    /// It may publish on the topic of the response, or that is its own.
+    pub(crate) may_publish: bool,
+}
+
+impl Node {
+    /// Sends a response to who may have it.
+    pub(crate) fn publish_response(
+        &mut self,
+        now: Now,
+        message: Message,
+        asking: Asking,
+        actions: &mut Vec<Action>,
+    ) {
+        let message = message.counted(&self.memory.messages);
+        let mut scratch = self.route_response(&message, asking);
+        if self.is_memory_full() {
+            self.drop_waiting(&mut scratch);
+        }
+        self.publish_to(now, Arc::new(message), scratch, Keeping::Memory, actions);
+    }
+
+    fn route_response(&mut self, message: &Message, asking: Asking) -> RouteScratch {
+        let asker = self
+            .connections
+            .get(asking.connection)
+            .and_then(Connection::session);
+        let mut scratch = std::mem::take(&mut self.routes);
+        scratch.begin();
+        let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
+        let (connections, permissions) = (&self.connections, &self.permissions);
+        subscriptions.matches_by_kind(message.topic.as_str(), &mut |session, subscription, is_exact| {
+            let Some(entry) = sessions.get_mut(session) else {
+                return;
+            };
+            let is_asker = Some(session) == asker;
+            let connection = entry.connection.and_then(|id| connections.get(id));
+            if is_asker
+                || asking.may_publish && permissions.may_overhear(entry, connection, &message.topic, is_exact)
+            {
+                scratch.add(session, entry, subscription, message);
+            }
+        });
+        if !self.shares.is_empty() {
+            self.find_sharers_of_response(message, asker, asking, &mut scratch);
+        }
+        scratch
+    }
+
+    /// Shares that are for the topic itself; the one whose turn it is must be allowed to have it.
+    fn find_sharers_of_response(
+        &mut self,
+        message: &Message,
+        asker: Option<SessionKey>,
+        asking: Asking,
+        scratch: &mut RouteScratch,
+    ) {
+        let mut found: SmallVec<[ShareKey; 4]> = SmallVec::new();
+        self.shares
+            .matches_exactly(message.topic.as_str(), &mut |share| found.push(share));
+        let point = self.point_of(message);
+        for share in found {
+            let Some(chosen) = self.shares.choose(share, point) else {
+                continue;
+            };
+            let is_allowed = Some(chosen.session) == asker
+                || asking.may_publish
+                    && self.may_overhear_response(chosen.session, message, &self.permissions);
+            if is_allowed {
+                scratch.routes.push(route_of_share(message, chosen));
+            }
+        }
+    }
+
+    fn may_overhear_response(
+        &self,
+        session: SessionKey,
+        message: &Message,
+        permissions: &Permissions,
+    ) -> bool {
+        self.sessions.get(session).is_some_and(|entry| {
+            let connection = entry.connection.and_then(|id| self.connections.get(id));
+            permissions.may_overhear(entry, connection, &message.topic, true)
+        })
+    }
+}

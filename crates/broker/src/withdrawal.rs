@@ -1,0 +1,158 @@
+//! What clients have and may not have any more: when the policies change, when a client authenticates again with other attributes,
+//! and when one comes back to its session.
+//!
+//! A connection that may not be any more ends with DISCONNECT 0x87. Of others, subscriptions that are not allowed end as by
+//! UNSUBSCRIBE, for good; what waits in the queue and was never sent is dropped; keys that may not be read are not watched. What was sent
+//! before is completed, as after UNSUBSCRIBE [MQTT-3.10.4-3]. MQTT has no word to tell a client of it.
+//!
+//! Many connections are gone through in turns, so that others are served in between. Sessions without a connection are looked at when
+//! their client is back: until then nobody gets anything of them.
+
+use bytes::Bytes;
+use protocol::ReasonCode;
+use protocol::topic::SubscriptionFilter;
+
+use crate::authorization::Request;
+use crate::denial::{NOT_AUTHORIZED, Right};
+use crate::ids::{ConnectionId, SessionKey};
+use crate::node::{Action, Node, TimerKey};
+use crate::now::Now;
+use crate::permission::{Policies, may_get, may_have};
+use crate::session::Dropped;
+
+/// Subscriptions, queued messages and watched keys that are looked at before others have their turn: about a millisecond.
+const LOOKED_AT_MAX: usize = 1_024;
+
+/// How long the others have their turn.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
+impl Node {
+    /// Other policies decide from now on.
+    pub(crate) fn replace_policies(&mut self, now: Now, policies: Policies) {
+        self.permissions.replace(policies);
+        self.permissions.due = self.connections.ids().into();
+        self.timers.schedule(TimerKey::Withdrawal, now.instant);
+    }
+
+    /// Goes on with the connections that are to be looked at.
+    pub(crate) fn go_on_withdrawing(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let mut looked_at = 0;
+        while looked_at < LOOKED_AT_MAX {
+            let Some(id) = self.permissions.due.pop_front() else {
+                return;
+            };
+            looked_at += self.look_again(now, id, actions);
+        }
+        self.timers.schedule(TimerKey::Withdrawal, now.instant + PAUSE);
+    }
+
+    /// A client has authenticated again, and is known as something else than before.
+    pub(crate) fn grant_again(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        let Some(key) = self
+            .connections
+            .get(id)
+            .and_then(crate::connection::Connection::session)
+        else {
+            return;
+        };
+        let Some(client_id) = self
+            .sessions
+            .get(key)
+            .map(|entry| entry.session.client_id.clone())
+        else {
+            return;
+        };
+        self.grant(id, &client_id);
+        self.own(id, key);
+        self.write_session(now, key);
+        self.look_again(now, id, actions);
+    }
+
+    /// Takes from a connection's client what it may not have. Returns how much was looked at.
+    fn look_again(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) -> usize {
+        let Some(access) = self.access(id) else { return 1 };
+        let may_connect = access.may_connect().is_allowed();
+        let Some(key) = self
+            .connections
+            .get(id)
+            .and_then(crate::connection::Connection::session)
+        else {
+            return 1;
+        };
+        if !may_connect {
+            let client_id = self
+                .sessions
+                .get(key)
+                .map(|entry| entry.session.client_id.clone());
+            let client_id = client_id.unwrap_or_default();
+            self.withdraw(id, key, Right::Connect, &client_id, actions);
+            self.disconnect(now, id, ReasonCode::NotAuthorized, NOT_AUTHORIZED, actions);
+            return 1;
+        }
+        1 + self.withdraw_subscriptions(now, id, key, actions) + self.withdraw_watches(now, id, key, actions)
+    }
+
+    /// Ends subscriptions that are not allowed, and drops what waits and may not be had. Returns how much was looked at.
+    pub(crate) fn withdraw_subscriptions(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        actions: &mut Vec<Action>,
+    ) -> usize {
+        let Some(access) = self.access(id) else { return 0 };
+        let access = access.clone();
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return 0;
+        };
+        let looked_at = entry.session.filters.len() + entry.session.queue_len();
+        let filters = entry.session.filters.iter().map(|(filter, _)| filter);
+        let ended: Vec<SubscriptionFilter> = filters
+            .filter(|filter| !may_have(&access, &filter.filter))
+            .cloned()
+            .collect();
+        for filter in ended {
+            self.end_subscription(now, key, &filter, actions);
+            self.withdraw(id, key, Right::Subscribe, filter.filter.as_str(), actions);
+        }
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return looked_at;
+        };
+        let mut dropped: Vec<Dropped> = Vec::new();
+        let is_kept = |delivery: &crate::message::Delivery| may_get(&access, &delivery.message.topic);
+        entry.session.keep_allowed(is_kept, &mut dropped);
+        let number = entry.session.number;
+        self.forget(number, &dropped);
+        self.note_standing(key);
+        looked_at
+    }
+
+    /// Ends registrations for keys that may not be read. Returns how much was looked at.
+    fn withdraw_watches(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        actions: &mut Vec<Action>,
+    ) -> usize {
+        let has_watches = self
+            .connections
+            .get(id)
+            .is_some_and(|connection| connection.has_watches);
+        let watched: Vec<Bytes> = if has_watches {
+            self.service.watched_keys(id.0)
+        } else {
+            Vec::new()
+        };
+        let Some(access) = self.access(id) else { return 0 };
+        let is_denied = |watched: &&Bytes| !access.decide(Request::ReadKey(watched)).is_allowed();
+        let ended: Vec<Bytes> = watched.iter().filter(is_denied).cloned().collect();
+        for watched in ended {
+            self.withdraw(id, key, Right::Read, &String::from_utf8_lossy(&watched), actions);
+            self.with_service(now, actions, |service, outputs| {
+                service.end_watch(now, id.0, watched, outputs);
+            });
+        }
+        watched.len()
+    }
+}
