@@ -109,6 +109,20 @@ impl Node {
         self.close_unconnected(id, actions);
     }
 
+    /// The edge does not let the client stay.
+    pub(crate) fn dismiss(&mut self, now: Now, id: ConnectionId, why: &str, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        match connection.stage {
+            Stage::AwaitingConnect => self.close_unconnected(id, actions),
+            Stage::Authenticating => self.refuse(id, ReasonCode::NotAuthorized, why, actions),
+            Stage::Accepting(_) | Stage::Connected(_) => {
+                self.disconnect(now, id, ReasonCode::NotAuthorized, why, actions);
+            }
+        }
+    }
+
     /// The client did what the protocol forbids.
     pub(crate) fn protocol_error(
         &mut self,

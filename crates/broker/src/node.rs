@@ -75,6 +75,13 @@ pub enum Event {
         /// What is wrong with them.
         error: DecodeError,
     },
+    /// A client may not stay: what the edge knew of it does not hold any more.
+    Dismissed {
+        /// Which connection; it may be gone.
+        connection: ConnectionId,
+        /// For the operator and the client.
+        why: String,
+    },
     /// The network connection is gone.
     Lost {
         /// Which.
@@ -274,6 +281,7 @@ impl Node {
             }
             Event::Received { connection, packet } => self.received(now, connection, packet, actions),
             Event::Violated { connection, error } => self.violated(now, connection, error, actions),
+            Event::Dismissed { connection, why } => self.dismiss(now, connection, &why, actions),
             Event::Lost { connection } => self.lost(now, connection, actions),
             Event::Drained { connection } => self.drained(now, connection, actions),
             Event::Durable { ticket } => self.durable(now, ticket, actions),

@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::bounded::Bounded;
 use crate::config;
 use crate::metrics::Figures;
+use crate::tls::Expiries;
 
 /// What the pages ask the node's thread.
 #[derive(Debug)]
@@ -76,7 +77,10 @@ impl Admin {
     /// Serves the pages from here on. Until [`Admin::recovered`] they say that the server is starting.
     ///
     /// The receiver is for the node's thread, which answers each request as soon as it can.
-    pub fn start(settings: &config::Admin) -> Result<(Self, mpsc::Receiver<AdminRequest>), AdminError> {
+    pub(crate) fn start(
+        settings: &config::Admin,
+        expiries: Expiries,
+    ) -> Result<(Self, mpsc::Receiver<AdminRequest>), AdminError> {
         let bind_error = |error| AdminError::Bind {
             address: settings.address,
             error,
@@ -90,6 +94,7 @@ impl Admin {
             requests,
             answer_within: settings.answer_within,
             recovered: Arc::clone(&recovered),
+            expiries,
         };
         let router = router(node, settings.host_names.clone());
         let (stop, stopped) = oneshot::channel();
@@ -196,11 +201,11 @@ async fn readyz(State(node): State<NodeThread>) -> Response {
 
 async fn metrics(State(node): State<NodeThread>) -> Response {
     match node.ask(AdminRequest::Metrics).await {
-        Ok(figures) => (
-            [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-            figures.render(),
-        )
-            .into_response(),
+        Ok(mut figures) => {
+            node.expiries.show(&mut figures);
+            let content_type = "text/plain; version=0.0.4; charset=utf-8";
+            ([(header::CONTENT_TYPE, content_type)], figures.render()).into_response()
+        }
         Err(silence) => silence.into_response(),
     }
 }
@@ -211,6 +216,8 @@ struct NodeThread {
     requests: mpsc::Sender<AdminRequest>,
     answer_within: Duration,
     recovered: Arc<AtomicBool>,
+    /// What the node does not know.
+    expiries: Expiries,
 }
 
 /// Why the node's thread was not heard.

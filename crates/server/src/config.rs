@@ -15,6 +15,7 @@ mod listeners;
 mod quantity;
 mod reference;
 mod settings;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ pub use self::custom::Custom;
 pub use self::file::{ConfigError, Problem};
 pub use self::jwt::{Jwt, JwtAlgorithm};
 pub use self::limits::{Limits, MemoryMax};
-pub use self::listeners::{Certificate, Listener, Tls, TlsVersion, WebSocket};
+pub use self::listeners::{Listener, WebSocket};
+pub use self::tls::{Certificate, ClientCertificate, CrlDoubt, Tls, TlsVersion};
 
 /// Settings of a Statehold server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

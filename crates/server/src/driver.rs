@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish, Question};
 use bytes::BytesMut;
 use protocol::Packet;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc};
 
 use crate::admin::AdminRequest;
@@ -19,6 +20,7 @@ use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
 use crate::disk_thread::{DiskEvent, DiskThread};
 use crate::encoding::Encoder;
+use crate::listener::Origin;
 use crate::observed::Observed;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
 use crate::socket::{Socket, Written};
@@ -252,6 +254,20 @@ impl Driver {
     pub(crate) fn remove(&self, socket: &Socket) {
         self.count_waiting(socket, 0);
         self.sockets.borrow_mut().remove(socket.id);
+    }
+
+    /// The connections that a listener has accepted.
+    pub(crate) fn accepted_by(&self, origin: &Arc<Origin>) -> Vec<ConnectionId> {
+        let sockets = self.sockets.borrow();
+        let of_origin = sockets
+            .iter()
+            .filter(|socket| Arc::ptr_eq(&socket.origin, origin));
+        of_origin.map(|socket| socket.id).collect()
+    }
+
+    /// The certificates that a client came with; `None` if the connection is gone.
+    pub(crate) fn certificates_of(&self, id: ConnectionId) -> Option<Vec<CertificateDer<'static>>> {
+        Some(self.sockets.borrow().get(id)?.peer_certificates())
     }
 
     /// How many sockets there are.

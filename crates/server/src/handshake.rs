@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite;
 use crate::client_address::ClientAddress;
 use crate::proxy_protocol::{self, ProxyError};
 use crate::stream::Stream;
+use crate::tls::explanation;
 use crate::websocket::{Endpoint, WebSocket};
 
 /// What a listener puts between its sockets and MQTT.
@@ -34,7 +35,7 @@ pub(crate) enum HandshakeError {
     TooSlow,
     #[error("PROXY protocol: {0}")]
     Proxy(#[from] ProxyError),
-    #[error("TLS: {0}")]
+    #[error("TLS: {}", explanation::of_handshake(.0))]
     Tls(io::Error),
     #[error("WebSocket: {0}")]
     WebSocket(tungstenite::Error),

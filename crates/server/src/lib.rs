@@ -24,6 +24,7 @@ mod observed;
 mod out_buffer;
 mod proxy_protocol;
 mod reporting;
+mod revocation;
 mod serve;
 pub mod shutdown;
 mod snapshot_thread;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::admission::{Admission, Place, Places};
 use crate::authentication::Policy;
@@ -16,8 +16,10 @@ use crate::config::{self, ListenAddress};
 use crate::driver::Driver;
 use crate::error::RunError;
 use crate::handshake::Layers;
+use crate::revocation::Revocation;
 use crate::socket::{self, Socket};
 use crate::stream::Stream;
+use crate::tls::{ClientVerifier, Tls};
 
 /// One address where clients connect, and what they speak below MQTT.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Listener {
     layers: Layers,
     admission: Admission,
     origin: Arc<Origin>,
+    /// What is asked of the certificates of clients, if they are asked for any.
+    verifier: Option<watch::Receiver<Option<Arc<ClientVerifier>>>>,
 }
 
 /// What each connection keeps of the listener that accepted it.
@@ -71,6 +75,23 @@ impl Listener {
             layers,
             admission: Admission::new(settings),
             origin: Arc::new(Origin { listener, policy }),
+            verifier: None,
+        })
+    }
+
+    /// Clients of a listener with TLS stay only as long as their certificates hold.
+    pub(crate) fn with_tls(mut self, tls: &Tls) -> Self {
+        self.verifier = tls.verifier();
+        self
+    }
+
+    /// Sends clients away whose certificate does not hold any more, where they are asked for one.
+    pub(crate) fn revocation(&self, acceptor: &Acceptor) -> Option<Revocation> {
+        Some(Revocation {
+            driver: Rc::clone(&acceptor.driver),
+            origin: Arc::clone(&self.origin),
+            verifier: self.verifier.clone()?,
+            handshakes: acceptor.handshakes.clone()?,
         })
     }
 

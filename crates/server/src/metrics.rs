@@ -30,6 +30,10 @@ pub struct Figures {
     pub log: LogFigures,
     /// The account of memory.
     pub memory: Memory,
+    /// Certificates of TLS that are in use.
+    pub certificates: Vec<Expiry>,
+    /// Lists of revoked certificates that are in use.
+    pub revocation_lists: Vec<Expiry>,
     /// Since when the process runs, in seconds since the Unix epoch.
     pub started_seconds: f64,
 }
@@ -189,6 +193,21 @@ pub struct Memory {
     pub refused: u64,
     /// Pauses of publishers.
     pub held_back: u64,
+}
+
+/// When something of TLS expires.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expiry {
+    /// As in `listeners[0].tls.cert`.
+    pub setting: String,
+    /// Where it is.
+    pub file: String,
+    /// Whose certificate, or the issuer of a list.
+    pub subject: String,
+    /// The serial number of a certificate, the number of a list.
+    pub number: String,
+    /// In seconds since the Unix epoch.
+    pub at: i64,
 }
 
 impl Figures {

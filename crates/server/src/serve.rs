@@ -24,7 +24,7 @@ use crate::handshake_thread::HandshakeThread;
 use crate::listener::{Acceptor, Listener};
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Started};
-use crate::tls::Tls;
+use crate::tls::{Expiries, Tls};
 use crate::websocket::Endpoint;
 
 /// Where a server that is ready can be reached.
@@ -121,8 +121,10 @@ async fn serve(
     // Addresses are bound first: one in use is told before a long recovery.
     let (listeners, tls) = bind(config)?;
     let methods = Methods::load(config)?;
+    let mut expiries = Expiries::default();
+    tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
     let handshakes = start_handshakes(&listeners, tls)?;
-    let (admin, requests) = Admin::start(&config.admin)?;
+    let (admin, requests) = Admin::start(&config.admin, expiries)?;
     let (driver, mut inputs) = start_driver(config, methods, requests)?;
     driver.run_until_available(&mut inputs).await?;
     admin.recovered();
@@ -139,6 +141,9 @@ async fn serve(
     for (settings, listener) in config.listeners.iter().zip(listeners) {
         let address = listener.address().map_err(RunError::System)?;
         addresses.push((Scheme::of(settings), address));
+        if let Some(revocation) = listener.revocation(&acceptor) {
+            accepting.push(tokio::task::spawn_local(revocation.run()));
+        }
         accepting.push(tokio::task::spawn_local(listener.accept(acceptor.clone())));
     }
     drop(acceptor);
@@ -167,7 +172,7 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
         let tls = settings
             .tls
             .as_ref()
-            .map(|tls| Tls::load(index, tls))
+            .map(|tls| Tls::load(&format!("listeners[{index}].tls"), tls))
             .transpose()?;
         let layers = Layers {
             proxy_protocol: settings.proxy_protocol,
@@ -177,7 +182,11 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
                 .as_ref()
                 .map(|websocket| Arc::new(Endpoint::new(websocket, config.limits.packet_size_max))),
         };
-        listeners.push(Listener::bind(settings, layers)?);
+        let listener = Listener::bind(settings, layers)?;
+        listeners.push(match &tls {
+            Some(tls) => listener.with_tls(tls),
+            None => listener,
+        });
         all_tls.extend(tls);
     }
     Ok((listeners, all_tls))

@@ -37,6 +37,10 @@ impl Sockets {
             .filter(|socket| socket.id == id)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<Socket>> {
+        self.slots.iter().flatten()
+    }
+
     pub(crate) fn remove(&mut self, id: ConnectionId) {
         if self.get(id).is_some() {
             self.slots[id.slot()] = None;

@@ -7,7 +7,7 @@ use super::*;
 
 /// A node that answers each request with `health`.
 fn start(health: Health) -> Admin {
-    let (admin, mut requests) = Admin::start(&settings()).expect("port 0 is free");
+    let (admin, mut requests) = Admin::start(&settings(), Expiries::default()).expect("port 0 is free");
     std::thread::spawn(move || {
         while let Some(request) = requests.blocking_recv() {
             match request {
@@ -89,7 +89,7 @@ fn a_node_that_is_not_ready_says_why() {
 
 #[test]
 fn a_node_that_recovers_is_healthy_and_not_ready() {
-    let (admin, _requests) = Admin::start(&settings()).expect("port 0 is free");
+    let (admin, _requests) = Admin::start(&settings(), Expiries::default()).expect("port 0 is free");
     assert_eq!(get(&admin, "/healthz"), (200, "starting\n".to_owned()));
     assert_eq!(get(&admin, "/readyz").0, 503);
     assert_eq!(get(&admin, "/metrics").0, 503);
@@ -101,7 +101,7 @@ fn a_node_that_hangs_is_not_waited_for() {
         answer_within: Duration::from_millis(1),
         ..settings()
     };
-    let (admin, _requests) = Admin::start(&settings).expect("port 0 is free");
+    let (admin, _requests) = Admin::start(&settings, Expiries::default()).expect("port 0 is free");
     admin.recovered();
     assert_eq!(
         get(&admin, "/healthz"),
@@ -116,7 +116,7 @@ fn more_requests_than_can_wait_are_refused() {
         answer_within: Duration::from_millis(1),
         ..settings()
     };
-    let (admin, _requests) = Admin::start(&settings).expect("port 0 is free");
+    let (admin, _requests) = Admin::start(&settings, Expiries::default()).expect("port 0 is free");
     admin.recovered();
     // Nobody takes the requests, so each stays in the channel when its page has given up.
     for _ in 0..REQUESTS_WAITING_MAX {
@@ -130,7 +130,7 @@ fn more_requests_than_can_wait_are_refused() {
 
 #[test]
 fn a_node_that_has_ended_is_not_waited_for() {
-    let (admin, requests) = Admin::start(&settings()).expect("port 0 is free");
+    let (admin, requests) = Admin::start(&settings(), Expiries::default()).expect("port 0 is free");
     admin.recovered();
     drop(requests);
     assert_eq!(get(&admin, "/healthz"), (503, "stopping\n".to_owned()));
@@ -153,7 +153,7 @@ fn an_address_in_use_is_named_with_its_setting() {
         address: first.address(),
         ..settings()
     };
-    let message = Admin::start(&settings)
+    let message = Admin::start(&settings, Expiries::default())
         .expect_err("the port is taken")
         .to_string();
     assert!(

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{FileMode, ListenAddress};
 use super::authentication::AuthenticationMethod;
 use super::file::Problem;
+use super::tls::Tls;
 
 /// One address where MQTT clients connect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,55 +66,6 @@ pub struct Listener {
     pub websocket: Option<WebSocket>,
 }
 
-/// TLS of a listener.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// PEM file with the server's certificate, followed by those between it and the authority.
-    pub cert: PathBuf,
-
-    /// PEM file with the private key of `cert`.
-    pub key: PathBuf,
-
-    /// PEM file with the authorities of client certificates. With it, a client without a certificate of one of them is
-    /// refused in the handshake.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PathBuf")]
-    pub client_ca: Option<PathBuf>,
-
-    /// The oldest version of TLS that is spoken.
-    #[serde(default)]
-    pub min_version: TlsVersion,
-
-    /// Further certificates. A client that names a server (SNI) gets the first one that is for this name, any other client
-    /// the one above.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub certificates: Vec<Certificate>,
-}
-
-/// A certificate of the server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Certificate {
-    /// PEM file, as `tls.cert`.
-    pub cert: PathBuf,
-
-    /// PEM file with its private key.
-    pub key: PathBuf,
-}
-
-/// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub enum TlsVersion {
-    /// TLS 1.2 and 1.3.
-    #[default]
-    #[serde(rename = "1.2")]
-    V1_2,
-    /// TLS 1.3 only.
-    #[serde(rename = "1.3")]
-    V1_3,
-}
-
 /// MQTT over WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -154,6 +105,9 @@ impl Listener {
                 "a path begins with `/`".to_owned(),
             ));
         }
+        if let Some(tls) = &self.tls {
+            tls.violations(&format!("{name}.tls"), problems);
+        }
         let is_unix = matches!(self.address, ListenAddress::Unix(_));
         if self.mode.is_some() && !is_unix {
             problems.push(Problem::new(
@@ -162,7 +116,7 @@ impl Listener {
             ));
         }
         let asks_clients =
-            !self.authentication.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+            !self.authentication.is_empty() || self.tls.as_ref().is_some_and(Tls::requires_certificates);
         if self.allow_anonymous || asks_clients {
             return;
         }

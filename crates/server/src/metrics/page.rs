@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::text::Kind::{Counter, Gauge, Histogram};
 use super::text::Page;
-use super::{Connections, Counts, Figures, LogFigures, Memory, Messages, Sessions, StateStoreFigures};
+use super::{
+    Connections, Counts, Expiry, Figures, LogFigures, Memory, Messages, Sessions, StateStoreFigures,
+};
 
 pub(super) fn write(figures: &Figures, page: &mut Page) {
     process(figures, page);
@@ -16,6 +18,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     log(&figures.log, page);
     snapshots(&figures.log, page);
     memory(&figures.memory, page);
+    expiries(figures, page);
 }
 
 fn process(figures: &Figures, page: &mut Page) {
@@ -366,6 +369,51 @@ fn snapshots(log: &LogFigures, page: &mut Page) {
     );
     if let Some(age) = log.snapshot_age_seconds {
         page.sample(&[], age);
+    }
+}
+
+fn expiries(figures: &Figures, page: &mut Page) {
+    page.family(
+        Gauge,
+        "statehold_certificate_expiry_timestamp_seconds",
+        "When a certificate of TLS expires, in seconds since the Unix epoch: those of the server, those between them and the authority, and the authorities of clients.",
+    );
+    for Expiry {
+        setting,
+        file,
+        subject,
+        number,
+        at,
+    } in &figures.certificates
+    {
+        let labels = [
+            ("setting", setting),
+            ("file", file),
+            ("subject", subject),
+            ("serial", number),
+        ];
+        page.sample_f64(&labels.map(|(label, text)| (label, text.as_str())), *at as f64);
+    }
+    page.family(
+        Gauge,
+        "statehold_crl_expiry_timestamp_seconds",
+        "When a list of revoked certificates expires (its next update), in seconds since the Unix epoch.",
+    );
+    for Expiry {
+        setting,
+        file,
+        subject,
+        number,
+        at,
+    } in &figures.revocation_lists
+    {
+        let labels = [
+            ("setting", setting),
+            ("file", file),
+            ("issuer", subject),
+            ("number", number),
+        ];
+        page.sample_f64(&labels.map(|(label, text)| (label, text.as_str())), *at as f64);
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use tempfile::TempDir;
 
 /// A certificate authority with a directory for PEM files.
@@ -22,6 +25,9 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
+        // Each has a name of its own.
+        let name = format!("authority {:02x?}", &key.public_key_raw()[1..9]);
+        params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.self_signed(&key).expect("a certificate");
         let directory = TempDir::new().expect("a directory");
         std::fs::write(directory.path().join("ca.pem"), certificate.pem()).expect("written");
@@ -42,9 +48,27 @@ impl Authority {
 
     /// Files with a certificate for `name` and its key.
     pub(crate) fn issue(&self, name: &str) -> Identity {
+        self.issue_with(name, |_| {})
+    }
+
+    /// The same, after `change`.
+    pub(crate) fn issue_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        self.identity(name, &certificate, &key)
+    }
+
+    /// A certificate that only its own key vouches for.
+    pub(crate) fn self_signed(&self, name: &str) -> Identity {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
-        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        let certificate = params.self_signed(&key).expect("signed");
+        self.identity(name, &certificate, &key)
+    }
+
+    fn identity(&self, name: &str, certificate: &Certificate, key: &KeyPair) -> Identity {
         let file = |end: &str, text: String| {
             let file = self.directory.path().join(format!("{name}.{end}"));
             std::fs::write(&file, text).expect("written");
@@ -54,6 +78,30 @@ impl Authority {
             cert: file("pem", certificate.pem()),
             key: file("key", key.serialize_pem()),
         }
+    }
+}
+
+impl Authority {
+    /// Writes the list of revoked certificates, to the file that this returns.
+    pub(crate) fn revoke(&self, serials: &[u64]) -> String {
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: date_time_ymd(2_020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2_019, 1, 1),
+            next_update: date_time_ymd(4_000, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = params.signed_by(&self.issuer).expect("signed");
+        let file = self.directory.path().join("list.pem");
+        std::fs::write(&file, list.pem().expect("text")).expect("written");
+        file.to_str().expect("text").to_owned()
     }
 }
 

@@ -7,6 +7,7 @@ mod asked_server;
 mod authentication;
 mod authority;
 mod bench;
+mod certificates;
 mod client_library;
 mod config;
 mod configured;

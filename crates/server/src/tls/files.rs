@@ -1,0 +1,79 @@
+//! Reads certificates, keys and lists of revoked certificates.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+
+use super::error::{TlsError, TlsProblem};
+
+/// A list of a million certificates has about 40 MB. A larger file is refused.
+const LIST_BYTES_MAX: u64 = 128 << 20;
+
+/// All certificates of a PEM file, at least one.
+pub(super) fn certificates(setting: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let unusable = |cause| {
+        let file = file.to_owned();
+        TlsProblem::File { file, cause }.at(setting)
+    };
+    let certificates = CertificateDer::pem_file_iter(file).map_err(unusable)?;
+    let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(unusable)?;
+    if certificates.is_empty() {
+        let file = file.to_owned();
+        return Err(TlsProblem::NoCertificate { file }.at(setting));
+    }
+    Ok(certificates)
+}
+
+/// The private key of a PEM file.
+pub(super) fn private_key(setting: &str, file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let key = PrivateKeyDer::from_pem_file(file).map_err(|cause| {
+        let file = file.to_owned();
+        TlsProblem::File { file, cause }.at(setting)
+    })?;
+    if is_readable_by_all(file) {
+        tracing::warn!(setting, file = %file.display(), "every user of this machine can read the private key: take the right from others (chmod o-r)");
+    }
+    Ok(key)
+}
+
+/// All lists of a file in PEM, at least one; or the list of a file in DER.
+pub(super) fn revocation_lists(
+    setting: &str,
+    file: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let bytes = read_list(file).map_err(|cause| {
+        let file = file.to_owned();
+        TlsProblem::Unread { file, cause }.at(setting)
+    })?;
+    if bytes.first() == Some(&DER_SEQUENCE) {
+        return Ok(vec![CertificateRevocationListDer::from(bytes)]);
+    }
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
+    let lists = lists.map_err(|cause| {
+        let file = file.to_owned();
+        TlsProblem::File { file, cause }.at(setting)
+    })?;
+    if lists.is_empty() {
+        let file = file.to_owned();
+        return Err(TlsProblem::NoList { file }.at(setting));
+    }
+    Ok(lists)
+}
+
+fn read_list(file: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(file)?.len() > LIST_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    fs::read(file)
+}
+
+fn is_readable_by_all(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
+}
+
+/// What a structure in DER begins with; no text of PEM does.
+const DER_SEQUENCE: u8 = 0x30;
