@@ -186,3 +186,398 @@ fn the_first_example_of_the_published_form() {
         ],
     );
 }
+
+#[test]
+fn client_ids_of_a_resource_narrow_it() {
+    let policy = policy(&[(
+        "building=building22 building=building23",
+        &[
+            "connect@{principal.attributes.building}*",
+            "publish sensors/{principal.attributes.building}/{principal.clientId}/telemetry",
+            "subscribe@x|*-display all/#",
+        ],
+    )]);
+    let in_22 = |client_id: &str| subject(client_id, None, &[("building", "building22")]);
+    check(
+        &policy,
+        &in_22("building22-a"),
+        &["connect", "publish sensors/building22/building22-a/telemetry"],
+        &[
+            "publish sensors/building23/building22-a/telemetry",
+            "subscribe all/x",
+        ],
+    );
+    check(&policy, &in_22("building23-a"), &[], &["connect"]);
+    check(
+        &policy,
+        &in_22("x"),
+        &["subscribe all/x", "subscribe all/#"],
+        &["connect", "subscribe x"],
+    );
+    check(&policy, &in_22("a-display"), &["subscribe all/+"], &["connect"]);
+    // What an attribute is empty for is nobody's, not everybody's.
+    check(
+        &policy,
+        &subject("x", None, &[("building", "")]),
+        &[],
+        &["connect", "subscribe all/x"],
+    );
+}
+
+#[test]
+fn whom_a_rule_is_about() {
+    let policy = policy(&[
+        ("", &["publish nobody"]),
+        ("client=*", &["publish everybody"]),
+        ("user=*", &["publish named"]),
+        ("client=a", &["publish a"]),
+        ("user=a", &["publish user-a"]),
+        ("client=a* user=a*", &["publish literally"]),
+        ("x=1,y=2 z=3", &["publish attributes"]),
+    ]);
+    let anonymous = subject("a", None, &[]);
+    check(
+        &policy,
+        &anonymous,
+        &["publish everybody", "publish a"],
+        &[
+            "publish nobody",
+            "publish named",
+            "publish user-a",
+            "publish literally",
+            "publish attributes",
+        ],
+    );
+    let named = subject("A", Some("a"), &[("x", "1"), ("y", "3")]);
+    check(
+        &policy,
+        &named,
+        &["publish everybody", "publish named", "publish user-a"],
+        &["publish a", "publish literally", "publish attributes"],
+    );
+    let attributes = subject("b", Some("b"), &[("x", "1"), ("y", "2"), ("w", "0")]);
+    check(
+        &policy,
+        &attributes,
+        &["publish attributes", "publish named"],
+        &["publish user-a"],
+    );
+    check(
+        &policy,
+        &subject("a*", None, &[("z", "3")]),
+        &["publish literally", "publish attributes"],
+        &[],
+    );
+}
+
+#[test]
+fn the_first_rule_that_allows_is_named() {
+    let policy = policy(&[
+        ("client=a", &["publish x/+"]),
+        ("client=b", &["publish x/1"]),
+        ("client=*", &["publish x/#", "read k*"]),
+        (
+            "client=a client=b",
+            &["publish x/1", "publish x/2", "publish x/1", "read k1"],
+        ),
+    ]);
+    let asks = |client_id: &str, what: &str| allowed_by(&policy, &subject(client_id, None, &[]), what);
+    assert_eq!(asks("a", "publish x/1"), 1);
+    assert_eq!(asks("b", "publish x/1"), 2);
+    assert_eq!(asks("b", "publish x/2"), 3);
+    assert_eq!(asks("c", "publish x"), 3);
+    assert_eq!(asks("c", "publish y"), 0);
+    assert_eq!(asks("b", "read k1"), 3);
+}
+
+#[test]
+fn a_filter_is_allowed_if_all_that_it_matches_is() {
+    let subscriber = subject("a", None, &[]);
+    let check = |topic: &str, allowed: &[&str], denied: &[&str]| {
+        let resource = format!("subscribe {topic}");
+        let policy = policy(&[("client=a", &[&resource])]);
+        let asks = |filter: &&str| allowed_by(&policy, &subscriber, &format!("subscribe {filter}"));
+        for filter in allowed {
+            assert_eq!(asks(filter), 1, "{topic} should cover {filter}");
+        }
+        for filter in denied {
+            assert_eq!(asks(filter), 0, "{topic} should not cover {filter}");
+        }
+    };
+    check(
+        "a/b",
+        &["a/b"],
+        &["a", "a/b/c", "a/+", "+/b", "#", "a/#", "a/b/#", "A/b", "/a/b"],
+    );
+    check("a/+", &["a/b", "a/+", "a/"], &["a", "a/b/c", "+/+", "a/#", "#"]);
+    check(
+        "a/#",
+        &["a", "a/#", "a/+", "a/b/+/#", "a//"],
+        &["+", "#", "+/#", "ab", "ab/c"],
+    );
+    check("a/+/#", &["a/+", "a/b/#", "a/+/#", "a/+/+"], &["a", "a/#"]);
+    check(
+        "#",
+        &["#", "+", "+/#", "a", "/", "/#"],
+        &["$SYS", "$SYS/#", "$SYS/+/a", "$share/g/a"],
+    );
+    check("+/#", &["#", "+", "a/b", "+/#"], &["$SYS/a", "$SYS/#"]);
+    check("+/+", &["+/+", "a/+"], &["#", "+", "+/#", "$SYS/+"]);
+    check("+", &["+", "a"], &["#", "/", "+/+", "$a"]);
+    check("+/x", &["a/x", "+/x"], &["$SYS/x", "+/+"]);
+    check("$SYS/#", &["$SYS", "$SYS/#", "$SYS/+/a"], &["#", "+/a", "$other"]);
+    check("$SYS/+", &["$SYS/a"], &["$SYS", "$SYS/#"]);
+    check(
+        "{principal.clientId}/+/x-{principal.clientId}",
+        &["a/+/x-a", "a/b/x-a"],
+        &["b/b/x-a", "a/+/+", "+/b/x-a", "a/b/x-", "a/b/x-ab", "a/#"],
+    );
+}
+
+#[test]
+fn what_stands_for_a_placeholder_cannot_widen_a_rule() {
+    let policy = policy(&[(
+        "client=* user=*",
+        &[
+            "publish own/{principal.clientId} {principal.clientId}/own named/{principal.username}/x",
+            "publish room-{principal.attributes.room}/x",
+            "subscribe own/{principal.clientId}/# {principal.clientId}/#",
+            "connect@only-{principal.clientId}",
+            "read clients/{principal.clientId}/* c:{principal.clientId}:* x{principal.clientId}",
+            "read-text text/{principal.clientId}/*",
+        ],
+    )]);
+    for id in ["+", "#", "a/b", "a/+", "/", "+/#"] {
+        let topics = [
+            format!("own/{id}"),
+            "own/a".into(),
+            "own/a/b".into(),
+            format!("named/{id}/x"),
+        ];
+        for topic in topics.iter().filter(|topic| !topic.contains(['+', '#'])) {
+            check(
+                &policy,
+                &subject(id, Some(id), &[]),
+                &[],
+                &[&format!("publish {topic}")],
+            );
+        }
+        let filters = [
+            "#",
+            "own/#",
+            "own/+/#",
+            "own/a/#",
+            "own/a/b",
+            "own/a/b/#",
+            "a/#",
+            "+/#",
+            "$SYS/#",
+        ];
+        for filter in filters.iter().chain(&["a/b/#", "own/+/+", "/#", "//#"]) {
+            check(
+                &policy,
+                &subject(id, None, &[]),
+                &[],
+                &[&format!("subscribe {filter}")],
+            );
+        }
+    }
+    for id in ["$SYS", "$share", "$"] {
+        let own = subject(id, None, &[]);
+        check(
+            &policy,
+            &own,
+            &[&format!("publish own/{id}")],
+            &[&format!("publish {id}/own"), &format!("subscribe {id}/#")],
+        );
+    }
+    // In keys, `/` and what ends it belong to no value, and wildcards are what they are called.
+    check(
+        &policy,
+        &subject("a/b", None, &[]),
+        &[],
+        &["read clients/a/b/c", "read c:a/b:c", "read xa/b"],
+    );
+    check(
+        &policy,
+        &subject("a:b", None, &[]),
+        &["read clients/a:b/c"],
+        &["read c:a:b:c"],
+    );
+    check(
+        &policy,
+        &subject("*", None, &[]),
+        &["read clients/*/c", "read x*", "read text/{principal.clientId}/*"],
+        &["read clients/a/c", "read xa", "read text/*/*"],
+    );
+    check(&policy, &subject("[a]", None, &[]), &["read x[a]"], &["read xa"]);
+    check(
+        &policy,
+        &subject("{principal.username}", Some("u"), &[]),
+        &[],
+        &["read clients/u/c", "publish own/u"],
+    );
+    check(
+        &policy,
+        &subject("", None, &[]),
+        &[],
+        &["publish own/", "read clients//c", "read x", "connect"],
+    );
+    check(
+        &policy,
+        &subject("a", None, &[("room", "1/x")]),
+        &[],
+        &["publish room-1/x", "publish room-1/x/x"],
+    );
+    check(
+        &policy,
+        &subject("a", None, &[]),
+        &[],
+        &["publish room-/x", "publish named//x"],
+    );
+}
+
+#[test]
+fn keys_are_found_by_pattern_text_and_bytes() {
+    let policy = policy(&[(
+        "client=a",
+        &[
+            "read myreadkey myotherkey? mynumerickeysuffix[0-9] colors/* **z* [!a-c]x[]] q?[?]",
+            "write-text number[0-9] c*",
+            "readwrite-binary \u{1}\u{7f}",
+        ],
+    )]);
+    check(
+        &policy,
+        &subject("a", None, &[]),
+        &[
+            "read myreadkey",
+            "read myotherkeyé",
+            "read mynumerickeysuffix5",
+            "read colors/",
+            "read colors/a/b",
+            "read a-zebra",
+            "read z",
+            "read dx]",
+            "read q??",
+            "write number[0-9]",
+            "write c*",
+            "read \u{1}\u{7f}",
+            "write \u{1}\u{7f}",
+        ],
+        &[
+            "write myreadkey",
+            "read myreadkey1",
+            "read myotherkey",
+            "read myotherkey12",
+            "read mynumerickeysuffixa",
+            "read color",
+            "read ax]",
+            "read qx?y",
+            "write number5",
+            "write cx",
+            "read c*",
+            "connect",
+        ],
+    );
+    // A byte that is no part of a character is one for `?`, none of a class, and part of a sequence.
+    let read = |key: &[u8]| {
+        policy
+            .decide(&subject("a", None, &[]), Request::ReadKey(key))
+            .is_allowed()
+    };
+    assert!(read(b"colors/\xff\xfe"));
+    assert!(read(b"myotherkey\xff"));
+    assert!(!read(b"myotherkey\xff\xff"));
+    assert!(!read(b"\xffx]"));
+}
+
+#[test]
+fn a_pattern_that_makes_others_back_track_is_not_slow() {
+    let hostile = format!("read {}b", "*a".repeat(120));
+    let policy = policy(&[("client=a", &[&hostile])]);
+    let key = "a".repeat(4_096);
+    check(&policy, &subject("a", None, &[]), &[], &[&format!("read {key}")]);
+}
+
+#[test]
+fn a_rule_with_a_mistake_is_named() {
+    let error = |principals: &str, resources: &[&str]| {
+        let rules = vec![rule("client=a", &["connect"]), rule(principals, resources)];
+        Policy::new(Rules { rules }).unwrap_err().to_string()
+    };
+    let mut empty = rule("client=a", &[]);
+    empty
+        .principals
+        .attributes
+        .push(std::collections::BTreeMap::new());
+    assert_eq!(
+        Policy::new(Rules { rules: vec![empty] }).unwrap_err().to_string(),
+        "rule 1, principals, attributes 1: no attribute is named; all clients are `clientIds: [\"*\"]`"
+    );
+    for (resources, expected) in [
+        (
+            &["publish a/#/b"][..],
+            "rule 2, brokerResources 1, topics 1: `a/#/b`: a wildcard is misplaced",
+        ),
+        (
+            &["connect", "publish"],
+            "rule 2, brokerResources 2, topics: Publish needs a topic",
+        ),
+        (
+            &["subscribe a ${principal.clientId}/a"],
+            "rule 2, brokerResources 1, topics 2: `${principal.clientId}/a`: its first level begins with $ and has a placeholder",
+        ),
+        (
+            &["connect@a{", "connect"],
+            "rule 2, brokerResources 1, clientIds 1: `a{`: a brace has no partner: braces are for placeholders only",
+        ),
+        (
+            &["read a", "write"],
+            "rule 2, stateStoreResources 2, keys: there is no key",
+        ),
+        (
+            &["read-text a "],
+            "rule 2, stateStoreResources 1, keys 2: a key is empty",
+        ),
+        (
+            &["read "],
+            "rule 2, stateStoreResources 1, keys 1: ``: it is empty",
+        ),
+    ] {
+        assert_eq!(error("client=a", resources), expected);
+    }
+    let wildcards = "*a".repeat(Policy::PATTERN_ELEMENTS_MAX);
+    assert!(error("client=a", &[&format!("read {wildcards}")]).contains("more than 256"));
+    let many = vec!["a"; Policy::TEXTS_MAX].join(" ");
+    assert!(error("client=a", &[&format!("publish {many}")]).contains("at most 200000"));
+}
+
+#[test]
+fn decisions_are_remembered_and_forgotten() {
+    let policy = policy(&[("client=a", &["publish x/+", "read x/*", "write x/1"])]);
+    let mut access = Access::new(policy, subject("a", None, &[]));
+    let topic = |name: String| TopicName::parse(Text::new(name).unwrap()).unwrap();
+    for round in 0..3 {
+        for number in 0..10 {
+            let long = "x".repeat(number * 50);
+            assert!(
+                access.may_publish(&topic(format!("x/{long}"))).is_allowed(),
+                "{round} {number}"
+            );
+            assert!(!access.may_publish(&topic(format!("y/{long}"))).is_allowed());
+            let key = format!("x/{number}");
+            assert!(access.may_read_key(key.as_bytes()).is_allowed());
+            assert_eq!(access.may_write_key(key.as_bytes()).is_allowed(), number == 1);
+            assert!(!access.may_publish(&topic("x".into())).is_allowed());
+        }
+    }
+}
+
+#[test]
+fn what_a_connection_costs() {
+    // Of the 200 bytes that each may cost; the topic that it publishes to comes on top.
+    assert!(size_of::<Access>() <= 160, "{}", size_of::<Access>());
+}
+
+mod properties;
