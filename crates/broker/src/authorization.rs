@@ -17,6 +17,7 @@ mod placeholders;
 mod rules;
 mod subject;
 mod topics;
+mod warnings;
 
 use std::fmt;
 
@@ -37,6 +38,7 @@ pub use self::rules::{
 pub use self::subject::Subject;
 pub use self::topics::RuleTopicError;
 use self::topics::{RuleTopic, TopicTree};
+pub use self::warnings::{Doubt, Warning};
 
 /// Rules that are compiled: found by the topic or key that is asked for, not one after the other.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use crate::del::Del;
 use crate::exit::Exit;
 use crate::get::Get;
 use crate::lock::Lock;
+use crate::policy::PolicyCommand;
 use crate::publish::Publish;
 use crate::scan::Scan;
 use crate::scram::Scram;
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Serve(Serve),
     Config(ConfigCommand),
     Scram(Scram),
+    Policy(PolicyCommand),
     Set(Set),
     Get(Get),
     Del(Del),

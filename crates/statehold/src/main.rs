@@ -10,6 +10,7 @@ mod get;
 mod input;
 mod lock;
 mod output;
+mod policy;
 mod publish;
 mod runtime;
 mod scan;
@@ -50,6 +51,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
         Command::Scram(scram) => scram.run(),
+        Command::Policy(policy) => policy.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Del(del) => del.run(),

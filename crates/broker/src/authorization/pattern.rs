@@ -137,6 +137,19 @@ impl Pattern {
         }
     }
 
+    /// Whether a placeholder is followed by something that does not end its value, so that two values may match the same text.
+    pub(super) fn has_open_end(&self) -> bool {
+        let mut followed = self.0.iter().zip(self.0.iter().skip(1));
+        followed.any(|(element, next)| match (element, next) {
+            (Element::Placeholder(_), Element::Literal(literal)) => {
+                let first = split_character(literal).and_then(|(first, _)| first);
+                first.is_none_or(char::is_alphanumeric)
+            }
+            (Element::Placeholder(_), _) => true,
+            _ => false,
+        })
+    }
+
     /// What every text that matches begins with, for all clients.
     pub(super) fn prefix(&self) -> &[u8] {
         match self.0.first() {

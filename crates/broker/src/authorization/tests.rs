@@ -8,7 +8,7 @@ use super::*;
 ///
 /// `"client=a user=b city=seattle,organization=contoso"` is about three parties; `"publish a/+ b/#"`, `"connect"`,
 /// `"connect@id* other"`, `"subscribe@id a/+"`, `"read pattern"`, `"write-text key"` is one resource.
-fn rule(principals: &str, resources: &[&str]) -> Rule {
+pub(super) fn rule(principals: &str, resources: &[&str]) -> Rule {
     let mut rule = Rule::default();
     for party in principals.split_whitespace() {
         match party.split_once('=') {
@@ -60,7 +60,7 @@ fn rule(principals: &str, resources: &[&str]) -> Rule {
     rule
 }
 
-fn policy(rules: &[(&str, &[&str])]) -> Arc<Policy> {
+pub(super) fn policy(rules: &[(&str, &[&str])]) -> Arc<Policy> {
     let rules = rules
         .iter()
         .map(|(principals, resources)| rule(principals, resources));

@@ -222,7 +222,9 @@ fn resources() -> impl Strategy<Value = String> {
         "@{principal.username}",
         "@{principal.attributes.room}*",
     ]);
-    let topics = proptest::collection::vec(topics(), 1..3).prop_map(|topics| topics.join(" ")).boxed();
+    let topics = proptest::collection::vec(topics(), 1..3)
+        .prop_map(|topics| topics.join(" "))
+        .boxed();
     let keys = proptest::collection::vec(keys(), 1..3).prop_map(|keys| keys.join(" "));
     prop_oneof![
         ids.clone().prop_map(|ids| format!("connect{ids}")),
