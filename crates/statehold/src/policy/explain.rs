@@ -40,7 +40,7 @@ impl<'a> Told<'a> {
                 self.place(rule),
                 self.but(rule)
             ),
-            None => "no rule is about this client, and none allows it to another".to_owned(),
+            None => "no rule about this client has this method, and none allows it to others".to_owned(),
         };
         format!("{verdict}: {}\n  {reason}", self.request)
     }
@@ -61,7 +61,7 @@ impl<'a> Told<'a> {
         let Some(rule) = self.decisive() else {
             return json.with(
                 "why",
-                "no rule is about this client, and none allows it to another",
+                "no rule about this client has this method, and none allows it to others",
             );
         };
         let member = if rule.allows() { "rule" } else { "nearest_rule" };
