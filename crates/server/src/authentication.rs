@@ -15,7 +15,6 @@ mod scram;
 mod secret;
 mod secrets_file;
 mod verdict;
-mod watched_file;
 
 use std::io;
 use std::rc::Rc;

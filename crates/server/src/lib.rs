@@ -34,6 +34,7 @@ mod stamp;
 mod startup;
 mod stream;
 mod tls;
+mod watched_file;
 mod websocket;
 
 pub use crate::config::Config;

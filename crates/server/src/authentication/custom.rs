@@ -18,9 +18,9 @@ use super::header_file::{self, HeaderFileError};
 use super::outage::Outage;
 use super::remembered::{Fingerprint, Fingerprints, Remembered};
 use super::verdict::{Cause, Refusal, Verdict};
-use super::watched_file::WatchedFile;
 use super::{Asked, AuthenticationError};
 use crate::https_client::{HttpsClient, RequestLimits, TlsFiles, Url};
+use crate::watched_file::WatchedFile;
 use crate::{clock, config};
 
 /// The method `"custom"`.

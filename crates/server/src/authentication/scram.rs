@@ -17,9 +17,9 @@ use protocol::{ReasonCode, Text};
 use super::secret::{ITERATIONS, KEY_BYTES};
 use super::secrets_file::{Secrets, SecretsError};
 use super::verdict::Verdict;
-use super::watched_file::WatchedFile;
 use super::{Asked, AuthenticationError};
 use crate::config;
+use crate::watched_file::WatchedFile;
 
 /// The method `"scram"`: the exchange, and the file of secrets.
 #[derive(Debug)]

@@ -12,10 +12,10 @@ use tokio::sync::{Notify, watch};
 
 use super::key_set::{KeySet, KeySetError};
 use crate::authentication::AuthenticationError;
-use crate::authentication::watched_file::WatchedFile;
 use crate::clock;
 use crate::config;
 use crate::https_client::{HttpError, HttpsClient, RequestLimits, TlsFiles, Url};
+use crate::watched_file::WatchedFile;
 
 /// The keys that count at the moment.
 #[derive(Debug)]

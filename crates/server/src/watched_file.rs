@@ -1,5 +1,6 @@
-//! What a method has read from a file, and reads anew when the file has changed.
+//! What has been read from a file, and is read anew when the file has changed.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ use crate::stamp::{Stamp, stamp};
 
 /// What was in a file when it could be used last.
 #[derive(Debug)]
-pub(super) struct WatchedFile<T, E> {
+pub(crate) struct WatchedFile<T, E> {
     /// As settings call it, as in `authentication.scram`.
-    setting: &'static str,
+    setting: Cow<'static, str>,
     file: PathBuf,
     read: fn(&Path) -> Result<T, E>,
     current: RefCell<Arc<T>>,
@@ -22,15 +23,15 @@ pub(super) struct WatchedFile<T, E> {
 }
 
 impl<T, E: Display> WatchedFile<T, E> {
-    pub(super) fn load(
-        setting: &'static str,
+    pub(crate) fn load(
+        setting: impl Into<Cow<'static, str>>,
         file: &Path,
         read: fn(&Path) -> Result<T, E>,
     ) -> Result<Self, E> {
         let used = stamp(file);
         let current = read(file)?;
         Ok(Self {
-            setting,
+            setting: setting.into(),
             file: file.to_owned(),
             read,
             current: RefCell::new(Arc::new(current)),
@@ -40,19 +41,19 @@ impl<T, E: Display> WatchedFile<T, E> {
     }
 
     /// What is used at the moment.
-    pub(super) fn current(&self) -> Arc<T> {
+    pub(crate) fn current(&self) -> Arc<T> {
         Arc::clone(&self.current.borrow())
     }
 
     /// Reads the file again if it has changed and no longer does. True if something else is used from now on.
-    pub(super) fn look(&self) -> bool {
+    pub(crate) fn look(&self) -> bool {
         let now = stamp(&self.file);
         let before = self.seen.replace(now);
         now != self.used.get() && now == before && self.reload()
     }
 
     /// Reads the file again. True if something else is used from now on.
-    pub(super) fn reload(&self) -> bool {
+    pub(crate) fn reload(&self) -> bool {
         self.used.set(stamp(&self.file));
         match (self.read)(&self.file) {
             Ok(current) => {
