@@ -6,7 +6,10 @@
 //!
 //! Faults stay within what one node promises to survive: a crash loses what was not synced, and nothing else.
 
+mod authorized;
 mod client;
+mod guest;
+mod guests;
 mod keeper;
 mod message;
 mod oracle;
@@ -18,6 +21,7 @@ use std::time::{Duration, Instant};
 use cluster::random::Random;
 
 use self::client::Client;
+use self::guests::Guests;
 use self::keeper::Keeper;
 use self::oracle::Oracle;
 use self::wanderer::Wanderer;
@@ -87,6 +91,8 @@ struct World {
     wanderers: Vec<Wanderer>,
     /// Clients that share all messages; the last one comes and goes.
     sharers: Vec<Client>,
+    /// In some runs, clients that may not do everything.
+    guests: Option<Guests>,
     oracle: Oracle,
     summary: Summary,
     /// The disk writes nothing any more, and the power fails in so many steps.
@@ -114,6 +120,13 @@ const CLEARED_OF: usize = 3;
 const SCARCE_EVERY: u64 = 4;
 const MEMORY_MAX: u64 = 220 * 1024;
 const MEMORY_PER_STEP: u64 = 48;
+
+/// In one of so many runs, another one than those, there is a policy.
+const POLICY_EVERY: u64 = 4;
+const POLICY_AT: u64 = 2;
+
+/// In one of so many steps of such a run a guest does something.
+const GUEST_EVERY: usize = 4;
 
 /// Steps from the last thing that the disk did to the power failure, at most.
 const STALL_MAX: usize = 60;
@@ -148,8 +161,25 @@ impl World {
         }
         config.acknowledges_before_sync = run.defect == Some(Defect::AcknowledgeBeforeSync);
         let named = |role: &str, count: usize| (0..count).map(|n| format!("{role}{n}")).collect::<Vec<_>>();
+        let mut random = Random::new(run.seed);
+        let guests = (run.seed % POLICY_EVERY == POLICY_AT).then(|| {
+            let roles = [
+                ("publisher", PUBLISHERS),
+                ("subscriber", SUBSCRIBERS),
+                ("keeper", KEEPERS),
+                ("retainer", RETAINERS),
+                ("wanderer", WANDERERS),
+                ("sharer", LEAVER),
+            ];
+            let everybody = roles.into_iter().flat_map(|(role, count)| named(role, count));
+            let everybody = everybody.chain(["leaver".to_owned(), "reader".to_owned()]);
+            Guests::new(&mut random, everybody.collect())
+        });
+        if let Some(guests) = &guests {
+            config.policies = guests.policies();
+        }
         Self {
-            random: Random::new(run.seed),
+            random,
             machine: Some(Machine::new(config, origin)),
             publishers: named("publisher", PUBLISHERS)
                 .into_iter()
@@ -173,6 +203,7 @@ impl World {
                 .map(Client::sharer)
                 .chain([Client::leaver("leaver".to_owned())])
                 .collect(),
+            guests,
             oracle: Oracle::default(),
             summary: Summary::default(),
             stalled: None,
@@ -188,6 +219,12 @@ impl World {
                 // Before those who were not answered say it again.
                 self.look()?;
             }
+        }
+        if let Some(guests) = &mut self.guests
+            && self.random.between(0, GUEST_EVERY) == 0
+        {
+            let machine = self.machine.as_mut().expect("it is only away while it crashes");
+            guests.step(machine, &mut self.random, self.stalled.is_none())?;
         }
         match self.random.between(0, 1000) {
             0..200 => self.publish(),
@@ -237,6 +274,10 @@ impl World {
                 let machine = self.machine.as_mut().expect("it is only away while it crashes");
                 is_quiet &= !self.wanderers[index].connect(machine);
                 is_quiet &= !self.listen_to_wanderer(index)?;
+            }
+            if let Some(guests) = &mut self.guests {
+                let machine = self.machine.as_mut().expect("it is only away while it crashes");
+                is_quiet &= !guests.rest(machine, &mut self.random)?;
             }
             if is_quiet {
                 return Ok(());
@@ -320,6 +361,9 @@ impl World {
         }
         for wanderer in &self.wanderers {
             wanderer.check()?;
+        }
+        if let Some(guests) = &self.guests {
+            guests.check()?;
         }
         self.look()
     }
@@ -424,6 +468,9 @@ impl World {
         }
         for wanderer in &mut self.wanderers {
             wanderer.cut();
+        }
+        if let Some(guests) = &mut self.guests {
+            guests.cut();
         }
         self.machine = self.machine.take().map(Machine::crash);
     }
