@@ -318,14 +318,13 @@ impl Node {
         let mut due = Vec::new();
         self.wills.step(now, event, &mut due);
         for will::Action::Publish { session, will } in due {
-            if !self.may_will(session, &will) {
+            if self.may_will(session, &will) {
+                self.counters.wills_published += 1;
+                let message = Arc::new(Message::from_will(*will, None, now).counted(&self.memory.messages));
+                self.publish_message(now, message, Keeping::Durable, actions);
+            } else {
                 self.deny(None, session, Right::Will, will.topic.as_str(), actions);
-                self.write_session(now, session);
-                continue;
             }
-            self.counters.wills_published += 1;
-            let message = Arc::new(Message::from_will(*will, None, now).counted(&self.memory.messages));
-            self.publish_message(now, message, Keeping::Durable, actions);
             self.write_session(now, session);
         }
     }

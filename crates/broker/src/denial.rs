@@ -108,7 +108,7 @@ impl Node {
         self.tell_denied(Some(id), key, right, resource, true, actions);
     }
 
-    /// CONNACK 0x87, and the end of the connection. [MQTT-4.12.0-4] has another reason for the same.
+    /// CONNACK 0x87, and the end of the connection. [MQTT-3.1.4-2]
     pub(crate) fn deny_connect(
         &mut self,
         id: ConnectionId,

@@ -98,6 +98,9 @@ pub const GROUP: GroupId = GroupId(0);
 /// Keys one command deletes because their time is over; the next ones follow in the next command.
 const EXPIRED_KEYS_MAX: usize = 1024;
 
+/// As many keys are walked in the time in which it is decided whether a client may read one.
+const DECIDED_KEY: usize = 4;
+
 /// The memory of a request that waits, in bytes: the struct, its response topic and correlation data.
 const PENDING_BYTES: usize = 512;
 
@@ -453,13 +456,14 @@ impl StateStoreService {
         let Ok(glob) = Glob::compile(pattern) else {
             return Reply::Error(ErrorText::Syntax);
         };
+        let mut limits = self.config.scan;
+        if access.is_some() {
+            limits.keys_walked_max /= DECIDED_KEY;
+        }
         let mut may_read = |key: &[u8]| {
             access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
         };
-        match self
-            .store
-            .scan(&glob, token, now.wall, self.config.scan, &mut may_read)
-        {
+        match self.store.scan(&glob, token, now.wall, limits, &mut may_read) {
             Ok(page) => Reply::Keys {
                 keys: page.keys,
                 token: page.token,

@@ -8,13 +8,17 @@
 //! Many connections are gone through in turns, so that others are served in between. Sessions without a connection are looked at when
 //! their client is back: until then nobody gets anything of them.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use protocol::ReasonCode;
 use protocol::topic::SubscriptionFilter;
+use protocol::{ReasonCode, Text};
 
 use crate::authorization::Request;
+use crate::connection::Connection;
 use crate::denial::{NOT_AUTHORIZED, Right};
 use crate::ids::{ConnectionId, SessionKey};
+use crate::message::Delivery;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::permission::{Policies, may_get, may_have};
@@ -23,8 +27,11 @@ use crate::session::Dropped;
 /// Subscriptions, queued messages and watched keys that are looked at before others have their turn: about a millisecond.
 const LOOKED_AT_MAX: usize = 1_024;
 
+/// What the end of a connection counts for: its will is routed, and its session written.
+const DISCONNECT: usize = 16;
+
 /// How long the others have their turn.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl Node {
     /// Other policies decide from now on.
@@ -48,18 +55,10 @@ impl Node {
 
     /// A client has authenticated again, and is known as something else than before.
     pub(crate) fn grant_again(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
-        let Some(key) = self
-            .connections
-            .get(id)
-            .and_then(crate::connection::Connection::session)
-        else {
+        let Some(key) = self.connections.get(id).and_then(Connection::session) else {
             return;
         };
-        let Some(client_id) = self
-            .sessions
-            .get(key)
-            .map(|entry| entry.session.client_id.clone())
-        else {
+        let Some(client_id) = self.client_id(key) else {
             return;
         };
         self.grant(id, &client_id);
@@ -72,22 +71,14 @@ impl Node {
     fn look_again(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) -> usize {
         let Some(access) = self.access(id) else { return 1 };
         let may_connect = access.may_connect().is_allowed();
-        let Some(key) = self
-            .connections
-            .get(id)
-            .and_then(crate::connection::Connection::session)
-        else {
+        let Some(key) = self.connections.get(id).and_then(Connection::session) else {
             return 1;
         };
         if !may_connect {
-            let client_id = self
-                .sessions
-                .get(key)
-                .map(|entry| entry.session.client_id.clone());
-            let client_id = client_id.unwrap_or_default();
+            let client_id = self.client_id(key).unwrap_or_default();
             self.withdraw(id, key, Right::Connect, &client_id, actions);
             self.disconnect(now, id, ReasonCode::NotAuthorized, NOT_AUTHORIZED, actions);
-            return 1;
+            return DISCONNECT;
         }
         1 + self.withdraw_subscriptions(now, id, key, actions) + self.withdraw_watches(now, id, key, actions)
     }
@@ -119,7 +110,7 @@ impl Node {
             return looked_at;
         };
         let mut dropped: Vec<Dropped> = Vec::new();
-        let is_kept = |delivery: &crate::message::Delivery| may_get(&access, &delivery.message.topic);
+        let is_kept = |delivery: &Delivery| may_get(&access, &delivery.message.topic);
         entry.session.keep_allowed(is_kept, &mut dropped);
         let number = entry.session.number;
         self.forget(number, &dropped);
@@ -154,5 +145,10 @@ impl Node {
             });
         }
         watched.len()
+    }
+
+    fn client_id(&self, key: SessionKey) -> Option<Text> {
+        let entry = self.sessions.get(key)?;
+        Some(entry.session.client_id.clone())
     }
 }
