@@ -4,11 +4,15 @@
 //! they are tried (`authentication/chain.rs`). Each question is a task, so that a method that waits for somebody delays nobody else. What methods need
 //! is read from files when the server starts, on SIGHUP, and after a change; a file that cannot be used then changes nothing.
 
+#[cfg(test)]
+mod asking;
+mod attempts;
 mod chain;
 mod custom;
 mod header_file;
 mod jwt;
 mod outage;
+mod password;
 mod remembered;
 mod rfc3339;
 mod scram;
@@ -38,6 +42,7 @@ use crate::https_client::{ClientTlsError, UrlError};
 pub(crate) use self::chain::{Methods, Outcome};
 pub use self::header_file::HeaderFileError;
 pub use self::jwt::KeysFileError;
+pub use self::password::{PasswordEntry, PasswordHash, PasswordsError, with_line};
 pub use self::secret::{ITERATIONS, Secret, SecretError};
 pub use self::secrets_file::{SecretsError, entry};
 pub(crate) use self::verdict::Cause;
@@ -73,6 +78,12 @@ pub enum AuthenticationError {
         /// Why.
         error: ClientTlsError,
     },
+    /// The file of passwords.
+    #[error("`authentication.password.file`: {0}")]
+    Password(PasswordsError),
+    /// The threads that compute hashes.
+    #[error("cannot start the threads for passwords: {0}")]
+    Threads(io::Error),
 }
 
 /// How the clients of one listener say who they are.

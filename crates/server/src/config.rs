@@ -25,7 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
-pub use self::authentication::{Authentication, AuthenticationMethod, Redirect, Scram};
+pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram};
 pub use self::custom::Custom;
 pub use self::file::{ConfigError, Problem};
 pub use self::jwt::{Jwt, JwtAlgorithm};
@@ -331,22 +331,7 @@ impl Config {
         if let Err(error) = crate::logging::filter(&self.log.level) {
             problems.push(Problem::new("log.level", error.to_string()));
         }
-        let has_scram = |listener: &Listener| listener.authentication.contains(&AuthenticationMethod::Scram);
-        if self.listeners.iter().any(has_scram) && self.authentication.scram.file.as_os_str().is_empty() {
-            let why = "a listener has the method `scram`, which needs a file";
-            problems.push(Problem::new("authentication.scram.file", why.to_owned()));
-        }
-        let has = |method| {
-            self.listeners
-                .iter()
-                .any(|listener| listener.authentication.contains(&method))
-        };
-        if has(AuthenticationMethod::Jwt) {
-            self.authentication.jwt.violations(&mut problems);
-        }
-        if has(AuthenticationMethod::Custom) {
-            self.authentication.custom.violations(&mut problems);
-        }
+        self.authentication.violations(&self.listeners, &mut problems);
         self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);
         problems

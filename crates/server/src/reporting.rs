@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use broker::{ConnectionId, Denied, MemoryLevel, Report, Right};
+use protocol::ReasonCode;
 use tracing::field::display;
 
 use crate::client_address::ClientAddress;
@@ -106,7 +107,12 @@ fn refusal(report: &Report, place: Option<&Place>) {
             ..
         } => {
             let client_id = client_id.as_deref().map(shown).map(display);
-            tracing::info!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
+            if *reason == ReasonCode::ConnectionRateExceeded {
+                // Of its address the operator was told once: there may be thousands of them.
+                tracing::debug!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
+            } else {
+                tracing::info!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
+            }
         }
         Report::PublishRefused {
             client_id,

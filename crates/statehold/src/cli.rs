@@ -11,6 +11,7 @@ use crate::del::Del;
 use crate::exit::Exit;
 use crate::get::Get;
 use crate::lock::Lock;
+use crate::passwd::Passwd;
 use crate::policy::PolicyCommand;
 use crate::publish::Publish;
 use crate::scan::Scan;
@@ -37,6 +38,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Serve(Serve),
     Config(ConfigCommand),
+    Passwd(Passwd),
     Scram(Scram),
     Policy(PolicyCommand),
     Set(Set),

@@ -10,11 +10,13 @@ mod get;
 mod input;
 mod lock;
 mod output;
+mod passwd;
 mod policy;
 mod publish;
 mod runtime;
 mod scan;
 mod scram;
+mod secret;
 mod serve;
 mod server;
 mod set;
@@ -50,6 +52,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
+        Command::Passwd(passwd) => passwd.run(),
         Command::Scram(scram) => scram.run(),
         Command::Policy(policy) => policy.run(),
         Command::Set(set) => set.run(),

@@ -9,8 +9,10 @@ use std::time::Duration;
 use broker::Answer;
 use protocol::ReasonCode;
 
+use super::attempts::Attempts;
 use super::custom::CustomMethod;
 use super::jwt::JwtMethod;
+use super::password::PasswordMethod;
 use super::scram::ScramMethod;
 use super::verdict::{Cause, Refusal, Verdict};
 use super::{Asked, AuthenticationError};
@@ -20,6 +22,7 @@ use crate::config::{AuthenticationMethod, Config};
 #[derive(Debug)]
 pub(crate) struct Methods {
     all: Vec<Entry>,
+    attempts: Attempts,
     /// `limits.connect_timeout`
     within: Duration,
     under_way_max: usize,
@@ -39,6 +42,7 @@ pub(super) enum Method {
     Scram(ScramMethod),
     Jwt(JwtMethod),
     Custom(CustomMethod),
+    Password(PasswordMethod),
 }
 
 /// What came of a question.
@@ -75,6 +79,7 @@ impl Methods {
         let all = all.collect::<Result<Vec<_>, AuthenticationError>>()?;
         Ok((!all.is_empty()).then_some(Self {
             all,
+            attempts: Attempts::new(&config.authentication),
             within: config.limits.connect_timeout,
             // One that waits for something slow leaves the other half of the node's places to the others.
             under_way_max: (config.limits.authentications_max as usize / 2).max(1),
@@ -89,6 +94,9 @@ impl Methods {
             Outcome::refused(NO_METHOD, Refusal::unavailable(why))
         });
         if let Some((method, cause)) = outcome.failed {
+            if cause == Cause::Credentials {
+                self.attempts.count(asked.peer);
+            }
             let (peer, listener, cause) = (asked.peer, &asked.policy.listener, cause.name());
             let certificates = asked.certificates.len();
             tracing::debug!(%peer, %listener, method, cause, certificates, "a client did not prove who it is");
@@ -104,7 +112,7 @@ impl Methods {
                 continue;
             };
             let verdict = match entry.begin(self.under_way_max) {
-                Some(_under_way) => entry.method.answer(asked).await,
+                Some(_under_way) => entry.method.answer(asked, &self.attempts).await,
                 None => Verdict::busy(),
             };
             match verdict {
@@ -167,20 +175,23 @@ impl Method {
             AuthenticationMethod::Scram => Self::Scram(ScramMethod::load(&settings.scram)?),
             AuthenticationMethod::Jwt => Self::Jwt(JwtMethod::load(&settings.jwt)?),
             AuthenticationMethod::Custom => Self::Custom(CustomMethod::load(&settings.custom)?),
+            AuthenticationMethod::Password => Self::Password(PasswordMethod::load(&settings.password)?),
         })
     }
 
-    async fn answer(&self, asked: &Asked) -> Verdict {
+    /// What can be guessed is refused while the client's address has no attempts left.
+    async fn answer(&self, asked: &Asked, attempts: &Attempts) -> Verdict {
         match self {
-            Self::Scram(method) => method.answer(asked),
+            Self::Scram(method) => method.answer(asked, attempts),
             Self::Jwt(method) => method.answer(asked).await,
-            Self::Custom(method) => method.answer(asked).await,
+            Self::Custom(method) => method.answer(asked, attempts).await,
+            Self::Password(method) => method.answer(asked, attempts).await,
         }
     }
 
     async fn keep(&self) {
         match self {
-            Self::Scram(_) | Self::Custom(_) => {}
+            Self::Scram(_) | Self::Custom(_) | Self::Password(_) => {}
             Self::Jwt(method) => method.keep().await,
         }
     }
@@ -190,6 +201,7 @@ impl Method {
             Self::Scram(method) => method.look(),
             Self::Jwt(method) => method.look(),
             Self::Custom(method) => method.look(),
+            Self::Password(method) => method.look(),
         }
     }
 
@@ -198,6 +210,7 @@ impl Method {
             Self::Scram(method) => method.reload(),
             Self::Jwt(method) => method.reload(),
             Self::Custom(method) => method.reload(),
+            Self::Password(method) => method.reload(),
         }
     }
 }
@@ -241,3 +254,6 @@ fn nobodys(asked: &Asked) -> Outcome {
     let why = why.into();
     Outcome::refused(NO_METHOD, Refusal { cause, reason, why })
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use protocol::{ReasonCode, Text};
 
 use self::contract::{Allowed, Said};
+use super::attempts::Attempts;
 use super::header_file::{self, HeaderFileError};
 use super::outage::Outage;
 use super::remembered::{Fingerprint, Fingerprints, Remembered};
@@ -104,13 +105,16 @@ impl CustomMethod {
         })
     }
 
-    pub(super) async fn answer(&self, asked: &Asked) -> Verdict {
+    pub(super) async fn answer(&self, asked: &Asked, attempts: &Attempts) -> Verdict {
         if !self.is_mine(asked) {
             return Verdict::NotMine;
         }
         let of = self.fingerprint(asked);
         if let Some(verdict) = of.and_then(|of| self.remembered(of)) {
             return verdict;
+        }
+        if attempts.are_exhausted(asked.peer) {
+            return Verdict::Refused(Refusal::too_many());
         }
         let said = match self.ask(asked).await {
             Ok(said) => said,

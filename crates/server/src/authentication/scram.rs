@@ -14,9 +14,10 @@ use broker::{Answer, Principal, Question};
 use bytes::Bytes;
 use protocol::{ReasonCode, Text};
 
+use super::attempts::Attempts;
 use super::secret::{ITERATIONS, KEY_BYTES};
 use super::secrets_file::{Secrets, SecretsError};
-use super::verdict::Verdict;
+use super::verdict::{Refusal, Verdict};
 use super::{Asked, AuthenticationError};
 use crate::config;
 use crate::watched_file::WatchedFile;
@@ -56,9 +57,12 @@ impl ScramMethod {
         })
     }
 
-    pub(super) fn answer(&self, asked: &Asked) -> Verdict {
+    pub(super) fn answer(&self, asked: &Asked, attempts: &Attempts) -> Verdict {
         if asked.question.method.as_deref() != Some(METHOD) {
             return Verdict::NotMine;
+        }
+        if attempts.are_exhausted(asked.peer) {
+            return Verdict::Refused(Refusal::too_many());
         }
         let answer = self.scram.answer(&self.secrets.current(), &asked.question);
         answer.map_or_else(

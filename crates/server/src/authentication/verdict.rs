@@ -11,7 +11,6 @@ pub(super) enum Verdict {
     /// They are of another kind: the next one is asked.
     NotMine,
     /// They are of its kind, and it does not know them: the next one is asked, and the client is refused so if none takes them.
-    #[expect(dead_code, reason = "the file of passwords is the first to say it")]
     Unknown(Refusal),
     /// The client is let in, or has to say more.
     Answer(Answer),
@@ -34,6 +33,8 @@ pub(super) struct Refusal {
 pub(crate) enum Cause {
     /// What the client said proves nothing. The only cause that counts as a failed attempt of its address.
     Credentials,
+    /// Too many attempts of the client's address have failed.
+    Attempts,
     /// The client said nothing.
     Missing,
     /// The client said something that none of the listener's methods takes.
@@ -49,6 +50,7 @@ impl Cause {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Credentials => "credentials",
+            Self::Attempts => "attempts",
             Self::Missing => "missing",
             Self::Unsupported => "unsupported",
             Self::Busy => "busy",
@@ -60,11 +62,7 @@ impl Cause {
 impl Verdict {
     /// What the client said proves nothing.
     pub(super) fn wrong(reason: ReasonCode, why: impl Into<Cow<'static, str>>) -> Self {
-        Self::Refused(Refusal {
-            cause: Cause::Credentials,
-            reason,
-            why: why.into(),
-        })
+        Self::Refused(Refusal::wrong(reason, why))
     }
 
     /// Too many others are being authenticated.
@@ -78,6 +76,24 @@ impl Verdict {
 }
 
 impl Refusal {
+    /// What the client said proves nothing.
+    pub(super) fn wrong(reason: ReasonCode, why: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            cause: Cause::Credentials,
+            reason,
+            why: why.into(),
+        }
+    }
+
+    /// Too many attempts of the client's address have failed.
+    pub(super) fn too_many() -> Self {
+        Self {
+            cause: Cause::Attempts,
+            reason: ReasonCode::ConnectionRateExceeded,
+            why: "too many attempts from this address have failed".into(),
+        }
+    }
+
     /// It cannot be found out at the moment.
     pub(super) fn unavailable(why: impl Into<Cow<'static, str>>) -> Self {
         Self {

@@ -1,6 +1,7 @@
 //! `[authentication]` and `[redirect]`: who clients are, and where they are sent instead.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::custom::Custom;
 use super::file::Problem;
 use super::jwt::Jwt;
+use super::{Listener, quantity};
 
 /// A way to say who one is, as `listeners.authentication` lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +21,8 @@ pub enum AuthenticationMethod {
     Jwt,
     /// A server of one's own that is asked over HTTPS.
     Custom,
+    /// User name and password of CONNECT, and a file with their Argon2id hashes.
+    Password,
 }
 
 impl AuthenticationMethod {
@@ -28,14 +32,25 @@ impl AuthenticationMethod {
             Self::Scram => "scram",
             Self::Jwt => "jwt",
             Self::Custom => "custom",
+            Self::Password => "password",
         }
     }
 }
 
 /// How clients say who they are, at listeners with `authentication`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Authentication {
+    /// Failed attempts of one address (of IPv6: of one /64) within `failures_within`: that many may come at once, and then they come back
+    /// evenly. While none is left, what could be a guess is refused with CONNACK 0x9F and nothing is computed for it; a
+    /// password that was verified lately is not. What succeeds does not count. 0 is any number.
+    pub failures_max: u32,
+
+    /// The time in which `failures_max` attempts come back.
+    #[serde(with = "quantity::duration")]
+    #[schemars(with = "quantity::DurationText")]
+    pub failures_within: Duration,
+
     /// The method `"scram"`: enhanced authentication of MQTT 5 with SCRAM-SHA-256. The server never sees a password.
     pub scram: Scram,
 
@@ -45,6 +60,8 @@ pub struct Authentication {
 
     /// The method `"custom"`: an HTTPS server of your own that decides.
     pub custom: Custom,
+    /// The method `"password"`: user name and password of CONNECT, as every client can send them. Without TLS they can be read along.
+    pub password: Password,
 }
 
 /// The method `"scram"`: enhanced authentication of MQTT 5 with SCRAM-SHA-256. The server never sees a password.
@@ -54,6 +71,74 @@ pub struct Scram {
     /// File with a line for each client, as `statehold scram NAME` writes it. It is read again on SIGHUP and a few seconds after
     /// it has changed; connections stay, and a file that cannot be used changes nothing.
     pub file: PathBuf,
+}
+
+/// The method `"password"`: user name and password of CONNECT, as every client can send them. Without TLS they can be read along.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Password {
+    /// File with a line for each name, as `statehold passwd FILE NAME` writes it. It is read again on SIGHUP and a few seconds after it
+    /// has changed; connections stay, and a file that cannot be used changes nothing.
+    pub file: PathBuf,
+
+    /// Passwords that were verified and are found again without computing their hash, which takes 20 ms or more; so a fleet that
+    /// comes back is not kept waiting. Each takes about 100 bytes, and what is kept is no password; beyond the number those
+    /// that were not used for longest are forgotten. 0 computes every time.
+    pub remembered_max: u32,
+}
+
+impl Authentication {
+    /// What the types do not say.
+    pub(super) fn violations(&self, listeners: &[Listener], problems: &mut Vec<Problem>) {
+        if self.failures_within.is_zero() {
+            let why = "attempts that come back within 0s are not limited: set `failures_max = 0` for that";
+            problems.push(Problem::new("authentication.failures_within", why.to_owned()));
+        }
+        let mut needs_file = |method: AuthenticationMethod, file: &Path| {
+            let is_used = listeners
+                .iter()
+                .any(|listener| listener.authentication.contains(&method));
+            if is_used && file.as_os_str().is_empty() {
+                let name = method.name();
+                let why = format!("a listener has the method `{name}`, which needs a file");
+                problems.push(Problem::new(&format!("authentication.{name}.file"), why));
+            }
+        };
+        needs_file(AuthenticationMethod::Scram, &self.scram.file);
+        needs_file(AuthenticationMethod::Password, &self.password.file);
+        let has = |method| {
+            let mut methods = listeners.iter().flat_map(|listener| &listener.authentication);
+            methods.any(|one| *one == method)
+        };
+        if has(AuthenticationMethod::Jwt) {
+            self.jwt.violations(problems);
+        }
+        if has(AuthenticationMethod::Custom) {
+            self.custom.violations(problems);
+        }
+    }
+}
+
+impl Default for Authentication {
+    fn default() -> Self {
+        Self {
+            failures_max: 60,
+            failures_within: Duration::from_secs(60),
+            scram: Scram::default(),
+            password: Password::default(),
+            jwt: Jwt::default(),
+            custom: Custom::default(),
+        }
+    }
+}
+
+impl Default for Password {
+    fn default() -> Self {
+        Self {
+            file: PathBuf::new(),
+            remembered_max: 100_000,
+        }
+    }
 }
 
 /// Another server for the clients of this one.

@@ -128,7 +128,7 @@ fn connections(connections: &Connections, page: &mut Page) {
     page.family(
         Counter,
         "statehold_authentication_failures_total",
-        "Clients that were refused because it was not found out who they are, by method (none: no method took what they said) and cause: credentials, missing, unsupported, busy, unavailable.",
+        "Clients that were refused because it was not found out who they are, by method (none: no method took what they said) and cause: credentials (wrong), attempts (too many from the address have failed), missing, unsupported, busy, unavailable.",
     );
     for ((method, cause), count) in &connections.authentication_failures {
         page.sample(&[("method", method), ("cause", cause)], *count);

@@ -20,6 +20,7 @@ mod listeners;
 mod lock;
 mod messages;
 mod overload;
+mod passwords;
 mod policy;
 mod proxy_protocol;
 mod raw;
