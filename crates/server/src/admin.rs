@@ -1,12 +1,16 @@
-//! The pages `/healthz`, `/readyz` and `/metrics`, on a thread of their own.
+//! The pages `/healthz`, `/readyz` and `/metrics`, and `/reload`, on a thread of their own.
 //!
 //! The pages know nothing themselves: they ask the node's thread through a bounded channel and wait for a bounded time, so a
-//! node that hangs shows as 503 and a flood of requests does not reach it. The address is a loopback one (`config`
-//! sees to that), and a request has to name it by an address or a known name, so that a web page cannot read the figures of
-//! the machine that shows it.
+//! node that hangs shows as 503 and a flood of requests does not reach it. On an address that other machines reach there are TLS and
+//! tokens (`config` sees to that). A request has to name the server by an address or a known name, and no web page of another
+//! origin is answered: a browser shall not be a way around.
 
-mod bounded;
+mod access;
+mod connections;
 mod host;
+mod origin;
+mod pages;
+mod tokens;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,18 +20,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use self::bounded::Bounded;
+use self::access::Access;
+use self::connections::CurrentTls;
+use self::pages::{NodeThread, Pages};
+use self::tokens::Tokens;
+pub use self::tokens::{Scope, TokensError, new_token};
 use crate::config;
 use crate::metrics::Figures;
-use crate::tls::Expiries;
+use crate::tls::{Expiries, Tls, TlsError};
+use crate::watched_file::WatchedFile;
 
 /// What the pages ask the node's thread.
 #[derive(Debug)]
@@ -56,6 +61,12 @@ pub enum AdminError {
         /// Why.
         error: io::Error,
     },
+    /// A file of `admin.tls` cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The file of `admin.tokens` cannot be used.
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
     /// There is no room for another thread, or for its poll.
     #[error("cannot start the admin thread: {0}")]
     Thread(io::Error),
@@ -73,14 +84,21 @@ pub struct Admin {
 /// Requests that wait for the node's thread; one more is answered with 503.
 pub const REQUESTS_WAITING_MAX: usize = 16;
 
+/// How often files are looked at. A change counts when two looks have found the same.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
 impl Admin {
     /// Serves the pages from here on. Until [`Admin::recovered`] they say that the server is starting.
     ///
     /// The receiver is for the node's thread, which answers each request as soon as it can.
     pub(crate) fn start(
         settings: &config::Admin,
-        expiries: Expiries,
+        mut expiries: Expiries,
     ) -> Result<(Self, mpsc::Receiver<AdminRequest>), AdminError> {
+        let files = Files::load(settings)?;
+        if let Some(tls) = &files.tls {
+            expiries.extend(tls.expiries());
+        }
         let bind_error = |error| AdminError::Bind {
             address: settings.address,
             error,
@@ -90,32 +108,25 @@ impl Admin {
         let address = listener.local_addr().map_err(bind_error)?;
         let (requests, received) = mpsc::channel(REQUESTS_WAITING_MAX);
         let recovered = Arc::new(AtomicBool::new(false));
-        let node = NodeThread {
-            requests,
-            answer_within: settings.answer_within,
-            recovered: Arc::clone(&recovered),
+        let pages = Pages {
+            node: NodeThread {
+                requests,
+                answer_within: settings.answer_within,
+                recovered: Arc::clone(&recovered),
+            },
+            access: Arc::new(Access::new(files.current_tokens())),
+            host_names: settings.host_names.clone().into(),
             expiries,
         };
-        let router = router(node, settings.host_names.clone());
         let (stop, stopped) = oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(AdminError::Thread)?;
-        let serve = move || runtime.block_on(serve(listener, router, stopped));
-        let thread = std::thread::Builder::new()
-            .name("admin".to_owned())
-            .spawn(serve)
-            .map_err(AdminError::Thread)?;
-        Ok((
-            Self {
-                address,
-                recovered,
-                stop: Some(stop),
-                thread: Some(thread),
-            },
-            received,
-        ))
+        let thread = spawn(listener, files, pages.router(), stopped).map_err(AdminError::Thread)?;
+        let admin = Self {
+            address,
+            recovered,
+            stop: Some(stop),
+            thread: Some(thread),
+        };
+        Ok((admin, received))
     }
 
     /// Where the pages are: the port is known also when the settings say 0.
@@ -141,127 +152,83 @@ impl Drop for Admin {
     }
 }
 
-async fn serve(listener: TcpListener, router: Router, stopped: oneshot::Receiver<()>) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => Bounded::new(listener, CONNECTIONS_MAX),
-        Err(error) => return tracing::error!(%error, "the admin pages cannot be served"),
+fn spawn(
+    listener: TcpListener,
+    files: Files,
+    router: Router,
+    stopped: oneshot::Receiver<()>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (listener, hangup) = {
+        let _within = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        (listener, signal(SignalKind::hangup())?)
     };
+    let tls = files.current_tls();
     // A page is written at once or not at all: nothing is worth waiting for.
-    tokio::select! {
-        _ = axum::serve(listener, router) => {}
-        _ = stopped => {}
-    }
-}
-
-fn router(node: NodeThread, host_names: Vec<String>) -> Router {
-    let names: Arc<[String]> = host_names.into();
-    let refuse_other_hosts = move |request: Request, next: Next| {
-        let names = Arc::clone(&names);
-        async move {
-            let host = request
-                .headers()
-                .get(header::HOST)
-                .map(|host| host.to_str().unwrap_or_default());
-            if host.is_none_or(|host| host::is_ours(host, &names)) {
-                return next.run(request).await;
-            }
-            let why = "this server is not known by that name; see the setting admin.host_names\n";
-            (StatusCode::MISDIRECTED_REQUEST, why).into_response()
+    let work = async move {
+        tokio::select! {
+            () = connections::serve(listener, tls, router) => {}
+            () = files.keep_current(hangup) => {}
+            _ = stopped => {}
         }
     };
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(node)
-        .layer(middleware::from_fn(refuse_other_hosts))
+    std::thread::Builder::new()
+        .name("admin".to_owned())
+        .spawn(move || runtime.block_on(work))
 }
 
-/// 200 while the process does its work, if only to recover.
-async fn healthz(State(node): State<NodeThread>) -> Response {
-    match node.ask(AdminRequest::Health).await {
-        Ok(_) => "ok\n".into_response(),
-        Err(Silence::Starting) => "starting\n".into_response(),
-        Err(silence) => silence.into_response(),
+/// The files of the pages, taken anew on SIGHUP and after they have changed.
+struct Files {
+    tls: Option<Tls>,
+    tokens: Option<TokensFile>,
+}
+
+struct TokensFile {
+    file: WatchedFile<Tokens, TokensError>,
+    current: watch::Sender<Arc<Tokens>>,
+}
+
+impl Files {
+    fn load(settings: &config::Admin) -> Result<Self, AdminError> {
+        let tls = settings.tls.for_listener();
+        let tls = tls.map(|tls| Tls::load("admin.tls", &tls)).transpose()?;
+        let has_tokens = !settings.tokens.as_os_str().is_empty();
+        let tokens = has_tokens.then(|| WatchedFile::load("admin.tokens", &settings.tokens, Tokens::read));
+        let tokens = tokens.transpose()?.map(|file| {
+            let current = watch::Sender::new(file.current());
+            TokensFile { file, current }
+        });
+        Ok(Self { tls, tokens })
     }
-}
 
-/// 200 while clients should be sent here.
-async fn readyz(State(node): State<NodeThread>) -> Response {
-    match node.ask(AdminRequest::Health).await {
-        Ok(health) if health.not_ready.is_empty() => "ready\n".into_response(),
-        Ok(health) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            health.not_ready.join("\n") + "\n",
-        )
-            .into_response(),
-        Err(silence) => silence.into_response(),
+    fn current_tls(&self) -> CurrentTls {
+        self.tls.as_ref().map(Tls::current)
     }
-}
 
-async fn metrics(State(node): State<NodeThread>) -> Response {
-    match node.ask(AdminRequest::Metrics).await {
-        Ok(mut figures) => {
-            node.expiries.show(&mut figures);
-            let content_type = "text/plain; version=0.0.4; charset=utf-8";
-            ([(header::CONTENT_TYPE, content_type)], figures.render()).into_response()
-        }
-        Err(silence) => silence.into_response(),
+    fn current_tokens(&self) -> Option<watch::Receiver<Arc<Tokens>>> {
+        Some(self.tokens.as_ref()?.current.subscribe())
     }
-}
 
-/// The way to the node's thread.
-#[derive(Clone)]
-struct NodeThread {
-    requests: mpsc::Sender<AdminRequest>,
-    answer_within: Duration,
-    recovered: Arc<AtomicBool>,
-    /// What the node does not know.
-    expiries: Expiries,
-}
-
-/// Why the node's thread was not heard.
-enum Silence {
-    Starting,
-    Busy,
-    Late(Duration),
-    Gone,
-}
-
-impl NodeThread {
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> AdminRequest) -> Result<T, Silence> {
-        if !self.recovered.load(Ordering::Acquire) {
-            return Err(Silence::Starting);
-        }
-        let (answer, answered) = oneshot::channel();
-        self.requests
-            .try_send(request(answer))
-            .map_err(|refused| match refused {
-                mpsc::error::TrySendError::Full(_) => Silence::Busy,
-                mpsc::error::TrySendError::Closed(_) => Silence::Gone,
-            })?;
-        match tokio::time::timeout(self.answer_within, answered).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err(Silence::Gone),
-            Err(_) => Err(Silence::Late(self.answer_within)),
+    async fn keep_current(mut self, mut hangup: Signal) {
+        loop {
+            let is_asked = tokio::select! {
+                Some(()) = hangup.recv() => true,
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+            };
+            if let Some(tls) = &mut self.tls {
+                if is_asked { tls.reload() } else { tls.look() }
+            }
+            if let Some(TokensFile { file, current }) = &self.tokens
+                && (if is_asked { file.reload() } else { file.look() })
+            {
+                current.send_replace(file.current());
+            }
         }
     }
 }
-
-impl IntoResponse for Silence {
-    fn into_response(self) -> Response {
-        let why = match self {
-            Self::Starting => "starting: what is on disk is being read\n".to_owned(),
-            Self::Busy => "too many requests are waiting\n".to_owned(),
-            Self::Late(waited) => format!("the node did not answer within {waited:?}\n"),
-            Self::Gone => "stopping\n".to_owned(),
-        };
-        (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
-    }
-}
-
-/// Connections to the pages at once; a further one waits until another has ended.
-const CONNECTIONS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests;

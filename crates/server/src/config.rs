@@ -5,6 +5,7 @@
 //! is not described cannot exist. A `Config` from [`Config::load`] has passed every check; nobody checks again.
 
 mod address;
+mod admin;
 mod authentication;
 mod custom;
 mod example;
@@ -25,6 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
+pub use self::admin::{Admin, AdminTls};
 pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram};
 pub use self::custom::Custom;
 pub use self::file::{ConfigError, Problem};
@@ -89,24 +91,6 @@ pub enum Durability {
     /// Given to the operating system and not synced: what was acknowledged survives the end of the process, but not of the
     /// machine. A SET with the user property `aio-persistence` = `true` is synced all the same.
     Memory,
-}
-
-/// The health, readiness and metrics pages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Admin {
-    /// IP address and port of `/healthz`, `/readyz` and `/metrics`. Only a loopback address is accepted: the pages ask
-    /// nobody who they are. Port 0 takes a free port, which the `statehold ready` line names.
-    pub address: SocketAddr,
-
-    /// Names by which the pages may be asked for, besides `localhost` and IP addresses. A request with another `Host` is
-    /// refused with 421, so that a web page that a browser shows cannot read them through a name of its own.
-    pub host_names: Vec<String>,
-
-    /// How long a page waits for an answer of the node's thread, before it says 503.
-    #[serde(with = "quantity::duration")]
-    #[schemars(with = "quantity::DurationText")]
-    pub answer_within: Duration,
 }
 
 /// The state store.
@@ -306,23 +290,9 @@ impl Config {
         for (index, listener) in self.listeners.iter().enumerate() {
             listener.violations(&format!("listeners[{index}]"), &mut problems);
         }
-        if !self.admin.address.ip().is_loopback() {
-            problems.push(Problem::new(
-                "admin.address",
-                format!(
-                    "{} can be reached by other machines: use a loopback address such as 127.0.0.1:8080",
-                    self.admin.address
-                ),
-            ));
-        }
+        self.admin.violations(&mut problems);
         if self.data_dir.as_os_str().is_empty() {
             problems.push(Problem::new("data_dir", "a directory is needed".to_owned()));
-        }
-        if self.admin.answer_within.is_zero() {
-            problems.push(Problem::new(
-                "admin.answer_within",
-                "no node answers within 0s".to_owned(),
-            ));
         }
         if self.snapshot.log_bytes_min < SNAPSHOT_LOG_BYTES_LEAST {
             let why = "a snapshot for every few requests would write more than it saves: at least 4 KiB";
@@ -353,16 +323,6 @@ impl Default for Config {
             shared_subscriptions: SharedSubscriptions::default(),
             limits: Limits::default(),
             log: Log::default(),
-        }
-    }
-}
-
-impl Default for Admin {
-    fn default() -> Self {
-        Self {
-            address: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            host_names: Vec::new(),
-            answer_within: Duration::from_secs(2),
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Figures {
     pub log: LogFigures,
     /// The account of memory.
     pub memory: Memory,
+    /// Requests that the admin pages have refused, by cause.
+    pub admin_refused: Counts,
     /// Certificates of TLS that are in use.
     pub certificates: Vec<Expiry>,
     /// Lists of revoked certificates that are in use.

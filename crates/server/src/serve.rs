@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Event;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout_at};
@@ -124,6 +125,13 @@ async fn serve(
     let mut expiries = Expiries::default();
     tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
     let handshakes = start_handshakes(&listeners, tls)?;
+    // From here on: it never ends the process, and those who have files take them anew.
+    let mut hangup = signal(SignalKind::hangup()).map_err(RunError::System)?;
+    let told = tokio::task::spawn_local(async move {
+        while hangup.recv().await.is_some() {
+            tracing::info!("asked to take files anew");
+        }
+    });
     let (admin, requests) = Admin::start(&config.admin, expiries)?;
     let (driver, mut inputs) = start_driver(config, methods, requests)?;
     driver.run_until_available(&mut inputs).await?;
@@ -137,7 +145,7 @@ async fn serve(
         descriptors: Places::new(room),
     };
     let mut addresses = Vec::new();
-    let mut accepting = Vec::new();
+    let mut accepting = vec![told];
     for (settings, listener) in config.listeners.iter().zip(listeners) {
         let address = listener.address().map_err(RunError::System)?;
         addresses.push((Scheme::of(settings), address));

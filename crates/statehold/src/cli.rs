@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use crate::admin_token::AdminToken;
 use crate::bench::Bench;
+use crate::certs::Certs;
 use crate::config::ConfigCommand;
 use crate::del::Del;
 use crate::exit::Exit;
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     Passwd(Passwd),
     Scram(Scram),
     Policy(PolicyCommand),
+    AdminToken(AdminToken),
+    Certs(Certs),
     Set(Set),
     Get(Get),
     Del(Del),
@@ -170,6 +174,9 @@ mod tests {
             "statehold sub",
             "statehold bench kv --operation delete",
             "statehold serve --durability maybe",
+            "statehold certs server",
+            "statehold certs ca --valid 200000d",
+            "statehold admin-token ops",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -1,6 +1,8 @@
 //! The `statehold` binary: a server, and the commands that talk to one.
 
+mod admin_token;
 mod bench;
+mod certs;
 mod cli;
 mod config;
 mod del;
@@ -55,6 +57,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Passwd(passwd) => passwd.run(),
         Command::Scram(scram) => scram.run(),
         Command::Policy(policy) => policy.run(),
+        Command::AdminToken(token) => token.run(),
+        Command::Certs(certs) => certs.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Del(del) => del.run(),

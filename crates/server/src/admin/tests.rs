@@ -7,7 +7,11 @@ use super::*;
 
 /// A node that answers each request with `health`.
 fn start(health: Health) -> Admin {
-    let (admin, mut requests) = Admin::start(&settings(), Expiries::default()).expect("port 0 is free");
+    start_with(&settings(), health)
+}
+
+fn start_with(settings: &config::Admin, health: Health) -> Admin {
+    let (admin, mut requests) = Admin::start(settings, Expiries::default()).expect("port 0 is free");
     std::thread::spawn(move || {
         while let Some(request) = requests.blocking_recv() {
             match request {
@@ -27,8 +31,8 @@ fn start(health: Health) -> Admin {
 fn settings() -> config::Admin {
     config::Admin {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        host_names: Vec::new(),
         answer_within: Duration::from_secs(30),
+        ..config::Admin::default()
     }
 }
 
@@ -58,6 +62,7 @@ fn ask(admin: &Admin, request: &str) -> (u16, String) {
         .and_then(|status| status.parse().ok())
         .expect("a status line");
     assert!(!response.to_lowercase().contains("access-control-"), "{response}");
+    assert!(!response.to_lowercase().contains("set-cookie"), "{response}");
     (
         status,
         response.split_once("\r\n\r\n").expect("a body").1.to_owned(),
@@ -144,6 +149,138 @@ fn another_host_is_refused() {
     assert_eq!(status, 421);
     assert!(body.contains("admin.host_names"), "{body}");
     assert_eq!(ask(&admin, "GET /healthz HTTP/1.0\r\n\r\n").0, 200);
+}
+
+/// The file of tokens in a directory, and what is in it.
+fn with_tokens() -> (tempfile::TempDir, config::Admin, [String; 2]) {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let file = directory.path().join("tokens");
+    let (read, read_line) = new_token("prometheus", Scope::Read).expect("a name");
+    let (write, write_line) = new_token("ops", Scope::Write).expect("a name");
+    std::fs::write(&file, format!("{read_line}\n{write_line}\n")).expect("written");
+    let settings = config::Admin {
+        tokens: file,
+        ..settings()
+    };
+    (directory, settings, [read, write])
+}
+
+/// The status of a request with these header lines.
+fn status(admin: &Admin, request: &str, headers: &[&str]) -> u16 {
+    let mut text = format!(
+        "{request} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+        admin.address()
+    );
+    for header in headers {
+        text.push_str(header);
+        text.push_str("\r\n");
+    }
+    ask(admin, &(text + "\r\n")).0
+}
+
+#[test]
+fn with_tokens_a_page_needs_one_of_its_scope_and_probes_need_none() {
+    let (_directory, settings, [read, write]) = with_tokens();
+    let admin = start_with(&settings, Health::default());
+    let bearer = |token: &str| format!("Authorization: Bearer {token}");
+    let json = "Content-Type: application/json";
+    assert_eq!(status(&admin, "GET /healthz", &[]), 200);
+    assert_eq!(status(&admin, "GET /readyz", &[]), 200);
+    assert_eq!(status(&admin, "GET /metrics", &[]), 401);
+    assert_eq!(status(&admin, "GET /metrics", &[&bearer("sth_wrong")]), 401);
+    assert_eq!(status(&admin, "GET /metrics", &[&bearer(&read)]), 200);
+    assert_eq!(status(&admin, "GET /metrics", &[&bearer(&write)]), 200);
+    assert_eq!(status(&admin, "POST /reload", &[json]), 401);
+    assert_eq!(status(&admin, "POST /reload", &[json, &bearer(&read)]), 403);
+    assert_eq!(status(&admin, "POST /reload", &[&bearer(&write)]), 415);
+    assert_eq!(status(&admin, "POST /reload", &[json, &bearer(&write)]), 202);
+    assert_eq!(status(&admin, "GET /reload", &[&bearer(&write)]), 405);
+    assert_eq!(status(&admin, "PUT /metrics", &[json, &bearer(&write)]), 405);
+    assert_eq!(status(&admin, "OPTIONS /reload", &[]), 401);
+}
+
+#[test]
+fn without_tokens_nothing_can_be_changed() {
+    let admin = start(Health::default());
+    assert_eq!(
+        status(&admin, "POST /reload", &["Content-Type: application/json"]),
+        403
+    );
+}
+
+#[test]
+fn a_new_file_of_tokens_is_taken() {
+    let (_directory, settings, [read, _]) = with_tokens();
+    let admin = start_with(&settings, Health::default());
+    let bearer = format!("Authorization: Bearer {read}");
+    assert_eq!(status(&admin, "GET /metrics", &[&bearer]), 200);
+    let (other, line) = new_token("other", Scope::Read).expect("a name");
+    std::fs::write(&settings.tokens, line).expect("written");
+    let other = format!("Authorization: Bearer {other}");
+    let deadline = crate::clock::instant() + Duration::from_secs(60);
+    while status(&admin, "GET /metrics", &[&other]) != 200 {
+        assert!(crate::clock::instant() < deadline, "the file is not read again");
+    }
+    assert_ne!(status(&admin, "GET /metrics", &[&bearer]), 200);
+}
+
+#[test]
+fn wrong_tokens_are_counted_and_too_many_say_so_while_a_right_one_is_let_in() {
+    let (_directory, settings, [read, _]) = with_tokens();
+    let admin = start_with(&settings, Health::default());
+    let wrong = || status(&admin, "GET /metrics", &["Authorization: Bearer sth_wrong"]);
+    let answers: Vec<_> = std::iter::repeat_with(wrong).take(20).collect();
+    assert!(answers.contains(&401), "{answers:?}");
+    assert!(answers.contains(&429), "{answers:?}");
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {read}\r\n\r\n"
+    );
+    let (status, page) = ask(&admin, &request);
+    assert_eq!(status, 200);
+    assert!(
+        page.contains("statehold_admin_refused_total{cause=\"too_many\"} "),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_page_of_another_origin_is_refused_and_browsers_are_told_to_keep_nothing() {
+    let admin = start(Health::default());
+    assert_eq!(
+        status(&admin, "GET /metrics", &["Origin: https://evil.example"]),
+        403
+    );
+    assert_eq!(
+        status(&admin, "GET /healthz", &["Sec-Fetch-Site: cross-site"]),
+        403
+    );
+    let own = format!("Origin: http://{}", admin.address());
+    assert_eq!(status(&admin, "GET /metrics", &[&own]), 200);
+    let mut stream = TcpStream::connect(admin.address()).expect("the pages are served");
+    write!(
+        stream,
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .expect("sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("text");
+    for header in [
+        "cache-control: no-store",
+        "x-content-type-options: nosniff",
+        "content-security-policy: default-src 'none'; frame-ancestors 'none'",
+    ] {
+        assert!(response.contains(header), "{header} is not in {response}");
+    }
+}
+
+#[test]
+fn a_head_that_is_too_long_is_refused() {
+    let admin = start(Health::default());
+    let long = format!("X-Long: {}", "x".repeat(20_000));
+    assert_eq!(status(&admin, "GET /healthz", &[&long]), 431);
+    let many: Vec<_> = (0..100).map(|number| format!("X-{number}: 1")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    assert_eq!(status(&admin, "GET /healthz", &many), 431);
 }
 
 #[test]

@@ -146,6 +146,13 @@ fn values_that_do_not_fit_together_name_their_place() {
         admin.starts_with("statehold.toml:2:1: `admin.address`: 10.0.0.1:8080 can be reached"),
         "{admin}"
     );
+    let open = "[admin]\naddress = \"0.0.0.0:8080\"\n";
+    let (tokens, tls) = ("tokens = \"t\"\n", "[admin.tls]\ncert = \"c\"\nkey = \"k\"\n");
+    for text in [format!("{open}{tokens}"), format!("{open}{tls}")] {
+        assert!(error(&text).contains("`admin.address`: 0.0.0.0:8080"), "{text}");
+    }
+    assert!(check(&format!("{open}{tokens}{tls}")).is_ok());
+    assert!(error("[admin.tls]\nkey = \"k\"\n").contains("`admin.tls`: a certificate and its key"));
     for text in [
         "data_dir = \"\"\n",
         "[admin]\nanswer_within = \"0s\"\n",

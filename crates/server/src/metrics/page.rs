@@ -19,6 +19,12 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     snapshots(&figures.log, page);
     memory(&figures.memory, page);
     expiries(figures, page);
+    page.family(
+        Counter,
+        "statehold_admin_refused_total",
+        "Requests that the admin pages have refused, by cause: no_token, unknown_token, too_many (tokens that are not known, from one address), scope, no_tokens (the setting admin.tokens is missing), host, cross_site, content_type.",
+    );
+    by_label(&figures.admin_refused, "cause", page);
 }
 
 fn process(figures: &Figures, page: &mut Page) {

@@ -24,6 +24,7 @@ fn full() -> String {
     figures.state_store.latency.entry("set").or_default().record(250);
     figures.state_store.refused.insert("expired", 1);
     figures.log.snapshot_age_seconds = Some(60);
+    figures.admin_refused.insert("no_token", 1);
     figures.certificates.push(Expiry::default());
     figures.revocation_lists.push(Expiry::default());
     figures.render()

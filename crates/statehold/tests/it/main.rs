@@ -3,11 +3,13 @@
 // The examples of the client library call it by its own name.
 extern crate client as statehold_client;
 
+mod admin;
 mod asked_server;
 mod authentication;
 mod authority;
 mod bench;
 mod certificates;
+mod certs;
 mod client_library;
 mod config;
 mod configured;

@@ -1,0 +1,212 @@
+//! The pages, and what is asked of every request before one of them answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio::sync::{mpsc, oneshot};
+
+use super::access::{Access, Refusal};
+use super::connections::Peer;
+use super::tokens::Scope;
+use super::{AdminRequest, host, origin};
+use crate::tls::Expiries;
+
+/// What the pages know.
+#[derive(Debug, Clone)]
+pub(super) struct Pages {
+    pub(super) node: NodeThread,
+    pub(super) access: Arc<Access>,
+    pub(super) host_names: Arc<[String]>,
+    /// What the node does not know.
+    pub(super) expiries: Expiries,
+}
+
+/// The way to the node's thread.
+#[derive(Debug, Clone)]
+pub(super) struct NodeThread {
+    pub(super) requests: mpsc::Sender<AdminRequest>,
+    pub(super) answer_within: Duration,
+    pub(super) recovered: Arc<AtomicBool>,
+}
+
+/// Why the node's thread was not heard.
+enum Silence {
+    Starting,
+    Busy,
+    Late(Duration),
+    Gone,
+}
+
+impl Pages {
+    pub(super) fn router(self) -> Router {
+        Router::new()
+            .route("/healthz", get(healthz))
+            .route("/readyz", get(readyz))
+            .route("/metrics", get(metrics))
+            .route("/reload", post(reload))
+            .with_state(self.clone())
+            .layer(middleware::from_fn_with_state(self, guard))
+    }
+
+    /// Whether a request is answered.
+    fn check(&self, Peer(from): Peer, request: &Request) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let host = headers
+            .get(header::HOST)
+            .map(|host| host.to_str().unwrap_or_default());
+        if host.is_some_and(|host| !host::is_ours(host, &self.host_names)) {
+            return Err(Refusal::Host);
+        }
+        if origin::is_cross_site(headers) {
+            return Err(Refusal::CrossSite);
+        }
+        let scope = match (request.method(), request.uri().path()) {
+            // Who looks whether a server lives has no token.
+            (&Method::GET | &Method::HEAD, "/healthz" | "/readyz") => return Ok(()),
+            (&Method::GET | &Method::HEAD, _) => Scope::Read,
+            _ => Scope::Write,
+        };
+        let token = self.access.check(from, headers, scope)?;
+        let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        if scope == Scope::Write {
+            if content_type != Some(JSON) {
+                return Err(Refusal::ContentType);
+            }
+            let path = request.uri().path();
+            tracing::info!(peer = %from, token, path, "a change was asked for at the admin pages");
+        }
+        Ok(())
+    }
+}
+
+const JSON: &[u8] = b"application/json";
+
+/// What every answer says to browsers: keep it nowhere, take it for nothing else, load nothing for it, show it in no frame.
+const TO_BROWSERS: [(header::HeaderName, HeaderValue); 4] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    ),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+    ),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+];
+
+async fn guard(
+    State(pages): State<Pages>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match pages.check(peer, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => {
+            pages.access.count(refusal);
+            // From whom many come, one after the other would fill the log.
+            if refusal != Refusal::TooMany {
+                let path = request.uri().path();
+                tracing::info!(peer = %peer.0, path, cause = refusal.name(), "refused a request to the admin pages");
+            }
+            let mut response = (refusal.status(), refusal.words()).into_response();
+            if response.status() == StatusCode::UNAUTHORIZED {
+                let bearer = HeaderValue::from_static("Bearer");
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+            }
+            response
+        }
+    };
+    response.headers_mut().extend(TO_BROWSERS);
+    response
+}
+
+/// 200 while the process does its work, if only to recover.
+async fn healthz(State(pages): State<Pages>) -> Response {
+    match pages.node.ask(AdminRequest::Health).await {
+        Ok(_) => "ok\n".into_response(),
+        Err(Silence::Starting) => "starting\n".into_response(),
+        Err(silence) => silence.into_response(),
+    }
+}
+
+/// 200 while clients should be sent here.
+async fn readyz(State(pages): State<Pages>) -> Response {
+    match pages.node.ask(AdminRequest::Health).await {
+        Ok(health) if health.not_ready.is_empty() => "ready\n".into_response(),
+        Ok(health) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            health.not_ready.join("\n") + "\n",
+        )
+            .into_response(),
+        Err(silence) => silence.into_response(),
+    }
+}
+
+async fn metrics(State(pages): State<Pages>) -> Response {
+    match pages.node.ask(AdminRequest::Metrics).await {
+        Ok(mut figures) => {
+            pages.expiries.show(&mut figures);
+            figures.admin_refused = pages.access.refused();
+            let content_type = "text/plain; version=0.0.4; charset=utf-8";
+            ([(header::CONTENT_TYPE, content_type)], figures.render()).into_response()
+        }
+        Err(silence) => silence.into_response(),
+    }
+}
+
+/// Does what SIGHUP does, by sending it: whoever has files to take anew hears it already.
+async fn reload() -> Response {
+    let own = rustix::process::getpid();
+    match rustix::process::kill_process(own, rustix::process::Signal::HUP) {
+        Ok(()) => (
+            StatusCode::ACCEPTED,
+            "files are taken anew; the log says what came of it\n",
+        )
+            .into_response(),
+        Err(error) => {
+            tracing::error!(%error, "the server cannot send a signal to itself");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+impl NodeThread {
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> AdminRequest) -> Result<T, Silence> {
+        if !self.recovered.load(Ordering::Acquire) {
+            return Err(Silence::Starting);
+        }
+        let (answer, answered) = oneshot::channel();
+        self.requests
+            .try_send(request(answer))
+            .map_err(|refused| match refused {
+                mpsc::error::TrySendError::Full(_) => Silence::Busy,
+                mpsc::error::TrySendError::Closed(_) => Silence::Gone,
+            })?;
+        match tokio::time::timeout(self.answer_within, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(Silence::Gone),
+            Err(_) => Err(Silence::Late(self.answer_within)),
+        }
+    }
+}
+
+impl IntoResponse for Silence {
+    fn into_response(self) -> Response {
+        let why = match self {
+            Self::Starting => "starting: what is on disk is being read\n".to_owned(),
+            Self::Busy => "too many requests are waiting\n".to_owned(),
+            Self::Late(waited) => format!("the node did not answer within {waited:?}\n"),
+            Self::Gone => "stopping\n".to_owned(),
+        };
+        (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+    }
+}
