@@ -146,8 +146,13 @@ impl StateStoreService {
         }
         match asked {
             Asked::Read => self.reads.push(pending),
-            // Before it is proposed, so that replicas need not agree about memory.
-            Asked::Write(action) if self.is_memory_full && self.would_grow(now, &action) => {
+            // Before it is proposed, so that replicas need not agree about memory. What was, or is being, executed is not refused
+            // when it is sent again.
+            Asked::Write(action)
+                if self.is_memory_full
+                    && self.would_grow(now, &action)
+                    && !self.pending.contains(&pending) =>
+            {
                 let reply = Reply::Error(ErrorText::QuotaExceeded);
                 outputs.push(Output::Answer(pending.answer(now, &reply, None)));
             }
@@ -289,9 +294,15 @@ impl StateStoreService {
 
     /// Whether a command would add to the store's bytes.
     fn would_grow(&self, now: Now, action: &CommandAction) -> bool {
-        let CommandAction::Set { key, value, .. } = action else {
+        let CommandAction::Set {
+            key, value, retry, ..
+        } = action
+        else {
             return false;
         };
+        if retry.as_ref().is_some_and(|retry| self.store.remembers(retry)) {
+            return false;
+        }
         let found = self.store.get(key, now.wall);
         found.is_none_or(|found| found.value.len() < value.len())
     }
@@ -307,9 +318,7 @@ impl StateStoreService {
             incarnation: self.config.incarnation,
             request,
         };
-        // The clock only moves forward, whatever the machine's does.
-        let clock = now.wall.min(WALL_MAX).max(self.store.clock());
-        let entry = self.entry.get_or_insert_with(|| EntryBuilder::new(clock));
+        let entry = self.entry.get_or_insert_default();
         entry.push(&Command { origin, action });
         if entry.len_bytes() >= self.config.entry_bytes_max {
             self.propose(now, outputs);
@@ -320,7 +329,9 @@ impl StateStoreService {
         let Some(entry) = self.entry.take() else { return };
         self.proposing = true;
         self.persist_needs_disk |= std::mem::take(&mut self.entry_needs_disk);
-        let data = entry.finish();
+        // The clock only moves forward, whatever the machine's does. It is read now: the first command may have waited
+        // for the disk for long, and the last one would be executed before it was sent.
+        let data = entry.finish(now.wall.min(WALL_MAX).max(self.store.clock()));
         self.replica_step(now, replica::Event::Propose { data }, outputs);
     }
 

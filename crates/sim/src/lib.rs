@@ -3,8 +3,9 @@
 //! A [`Machine`] is one server: a [`broker::Node`] over a [`storage::SimulatedDisk`]. Everything that happens to it is a
 //! call, so a run is decided by its seed alone. `transcript` plays conversations that people can read; `workload`
 //! makes random ones, with crashes, and checks the promises of `ARCHITECTURE.md` that one node can keep; `inputs` makes
-//! something of any bytes, for the fuzz targets.
+//! something of any bytes, for the fuzz targets; `history` finds out whether what clients of the state store were told can be explained.
 
+pub mod history;
 pub mod inputs;
 pub mod machine;
 pub mod transcript;

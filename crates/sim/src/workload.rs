@@ -435,8 +435,9 @@ impl World {
         if (PUBLISHERS + SUBSCRIBERS..FIRST_RETAINER).contains(&index) {
             self.summary.answered += heard.others.len() as u64;
             let keeper = &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS];
+            let machine = self.machine.as_ref().expect("it is only away while it crashes");
             for response in heard.others {
-                keeper.answered(&response, &mut self.oracle)?;
+                keeper.answered(machine, &response, &mut self.oracle)?;
             }
         }
         Ok(heard.is_anything)

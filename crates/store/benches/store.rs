@@ -159,18 +159,18 @@ fn encoding(c: &mut Criterion) {
     let command = set(1, Some(1_000), true);
     c.bench_function("entry of 64 commands, encode", |b| {
         b.iter(|| {
-            let mut entry = EntryBuilder::new(CLOCK);
+            let mut entry = EntryBuilder::new();
             for _ in 0..64 {
                 entry.push(black_box(&command));
             }
-            entry.finish()
+            entry.finish(CLOCK)
         });
     });
-    let mut entry = EntryBuilder::new(CLOCK);
+    let mut entry = EntryBuilder::new();
     for _ in 0..64 {
         entry.push(&command);
     }
-    let entry = entry.finish();
+    let entry = entry.finish(CLOCK);
     c.bench_function("entry of 64 commands, decode", |b| {
         b.iter(|| decode_entry(black_box(&entry).clone()));
     });

@@ -59,16 +59,11 @@ pub enum EntryError {
 }
 
 impl EntryBuilder {
-    /// An entry without commands, proposed at this wall time (milliseconds since the Unix epoch; at most
-    /// [`WALL_MAX`]).
-    pub fn new(clock: u64) -> Self {
-        assert!(
-            clock <= WALL_MAX,
-            "a clock that far ahead cannot be decoded again"
-        );
+    /// An entry without commands.
+    pub fn new() -> Self {
         let mut bytes = BytesMut::with_capacity(CAPACITY);
         bytes.put_u8(VERSION);
-        bytes.put_u64(clock);
+        bytes.put_u64(0);
         Self { bytes }
     }
 
@@ -87,9 +82,21 @@ impl EntryBuilder {
         self.bytes.len() == HEADER_LENGTH
     }
 
-    /// The entry's bytes.
-    pub fn finish(self) -> Bytes {
+    /// The entry's bytes, proposed at this wall time (milliseconds since the Unix epoch; at most [`WALL_MAX`]). It holds for all
+    /// commands: none of them came later.
+    pub fn finish(mut self, clock: u64) -> Bytes {
+        assert!(
+            clock <= WALL_MAX,
+            "a clock that far ahead cannot be decoded again"
+        );
+        self.bytes[1..HEADER_LENGTH].copy_from_slice(&clock.to_be_bytes());
         self.bytes.freeze()
+    }
+}
+
+impl Default for EntryBuilder {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

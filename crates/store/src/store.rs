@@ -204,6 +204,11 @@ impl Store {
         self.deadlines.due(now).take(max).map(Key::to_bytes).collect()
     }
 
+    /// Whether the outcome of a request is remembered: sent again, it changes nothing.
+    pub fn remembers(&self, retry: &RetryKey) -> bool {
+        self.replies.outcome(retry, self.clock).is_some()
+    }
+
     /// How large the store is.
     pub fn usage(&self) -> Usage {
         Usage {

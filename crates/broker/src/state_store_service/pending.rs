@@ -141,6 +141,14 @@ impl PendingCalls {
         std::mem::take(&mut self.waiting).into_iter().flatten()
     }
 
+    /// Whether a request waits that goes by the same name as another one.
+    pub(crate) fn contains(&self, other: &Pending) -> bool {
+        self.waiting.iter().flatten().any(|pending| {
+            pending.correlation_data == other.correlation_data
+                && pending.response_topic == other.response_topic
+        })
+    }
+
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.count

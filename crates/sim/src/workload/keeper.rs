@@ -1,14 +1,17 @@
-//! A client of the state store: writes numbered values, reads them, and makes keys that only it makes.
+//! A client of the state store: asks for anything that can be asked of a few keys, and remembers what it was told.
 
 use std::collections::BTreeMap;
 
+use broker::Now;
 use bytes::Bytes;
 use cluster::random::Random;
 use protocol::packet::Publish;
+use protocol::properties::UserProperties;
 use protocol::{Hlc, Packet};
 
 use super::client::Client;
-use super::oracle::{KeyVersion, Oracle};
+use super::oracle::Oracle;
+use crate::history::{Call, Condition, Outcome, Version};
 use crate::machine::Machine;
 use crate::transcript;
 
@@ -20,28 +23,24 @@ pub(super) struct Keeper {
     asked: BTreeMap<Bytes, Asked>,
 }
 
+/// A request, and its place in the history of its key.
 #[derive(Debug)]
-enum Asked {
-    Set {
-        key: String,
-        value: String,
-    },
-    /// A key that was never made before: must succeed, also if the request is sent again.
-    Make {
-        key: String,
-    },
-    /// The highest version that anybody knew of the key when this was asked.
-    Get {
-        key: String,
-        known: KeyVersion,
-    },
+struct Asked {
+    key: String,
+    place: usize,
 }
 
 /// Requests without an answer that a keeper has at most.
 const ASKED_MAX: usize = 20;
 
-/// Keys that all keepers write and read.
-const KEYS: usize = 4;
+/// Keys that all keepers write and read, of each kind.
+const KEYS: usize = 3;
+
+/// Of how many fencing tokens, older than all clocks, one is chosen.
+const TOKENS: usize = 5;
+
+/// How long a lease lasts at most, in milliseconds.
+const LEASE_MAX: usize = 300;
 
 impl Keeper {
     pub(super) fn new(name: String) -> Self {
@@ -58,83 +57,155 @@ impl Keeper {
             return;
         }
         self.next_request += 1;
-        let key = format!("key{}", random.between(0, KEYS));
-        let own = format!("{}-{}", self.client.name, self.next_request);
-        let (asked, arguments) = match random.between(0, 10) {
-            0..5 => {
-                oracle.sent(&key, &own);
-                (
-                    Asked::Set {
-                        key: key.clone(),
-                        value: own.clone(),
-                    },
-                    vec!["SET", key.as_str(), own.as_str()],
-                )
-            }
-            5..7 => (
-                Asked::Make { key: own.clone() },
-                vec!["SET", own.as_str(), "made", "NX"],
-            ),
-            _ => {
-                let known = oracle.known(&key);
-                (
-                    Asked::Get {
-                        key: key.clone(),
-                        known,
-                    },
-                    vec!["GET", key.as_str()],
-                )
-            }
-        };
-        let Packet::Publish(mut publish) =
-            transcript::request(&self.client.name, machine.now(), 1, &arguments)
-        else {
+        let (key, call) = choose(random, &self.client.name, self.next_request);
+        let now = machine.now();
+        let place = oracle.asked(now, &key, call.clone());
+        let arguments = arguments(&key, &call);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Packet::Publish(mut publish) = transcript::request(&self.client.name, now, 1, &arguments) else {
             return;
         };
+        publish.properties.user_properties = self.properties(now, &call);
         let correlation = Bytes::copy_from_slice(&self.next_request.to_be_bytes());
         publish.properties.correlation_data = Some(correlation.clone());
-        self.asked.insert(correlation, asked);
+        self.asked.insert(correlation, Asked { key, place });
         self.client.request(machine, *publish);
     }
 
+    fn properties(&self, now: Now, call: &Call) -> UserProperties {
+        let name = &self.client.name;
+        let mut pairs = vec![("__ts", format!("{}:0:{name}", now.wall))];
+        pairs.push(("__protVer", "1.0".to_owned()));
+        if let Call::Set { token, .. } | Call::Delete { token, .. } = call {
+            pairs.extend(token.map(|(wall, counter)| ("__ft", format!("{wall}:{counter}:lock"))));
+        }
+        let pairs = pairs.iter().map(|(name, value)| (*name, value.as_str()));
+        UserProperties::from_pairs(pairs).expect("short properties")
+    }
+
     /// Looks at a response; one that was seen before says the same again.
-    pub(super) fn answered(&mut self, response: &Publish, oracle: &mut Oracle) -> Result<(), String> {
+    pub(super) fn answered(
+        &mut self,
+        machine: &Machine,
+        response: &Publish,
+        oracle: &mut Oracle,
+    ) -> Result<(), String> {
         let correlation = response.properties.correlation_data.clone().unwrap_or_default();
-        let Some(asked) = self.asked.remove(&correlation) else {
+        let Some(Asked { key, place }) = self.asked.remove(&correlation) else {
             return Ok(());
         };
-        let mut properties = response.properties.user_properties.iter();
-        let version = properties
-            .find(|(name, _)| *name == "__ts")
-            .map(|(_, text)| version(text))
-            .transpose()?;
         if response.payload.starts_with(QUOTA) {
-            return Ok(());
+            oracle.refused(&key, place);
+        } else {
+            oracle.answered(machine.now(), &key, place, outcome(response)?);
         }
-        match asked {
-            Asked::Set { key, value } => match (response.payload.as_ref(), version) {
-                (b"+OK\r\n", Some(version)) => oracle.written(&key, version, &value),
-                (other, _) => Err(format!(
-                    "SET {key} was answered {}",
-                    String::from_utf8_lossy(other)
-                )),
-            },
-            Asked::Make { key } => match response.payload.as_ref() {
-                b"+OK\r\n" => Ok(()),
-                other => Err(format!(
-                    "SET {key} NX was executed twice: {}",
-                    String::from_utf8_lossy(other)
-                )),
-            },
-            Asked::Get { key, known } => oracle.read(&key, known, version, &response.payload),
-        }
+        Ok(())
     }
+}
+
+/// A key, and something to ask of it.
+fn choose(random: &mut Random, name: &str, request: u64) -> (String, Call) {
+    // One value is only set once, the other is that of a holder.
+    let (own, holder) = (format!("{name}-{request}"), name.to_owned());
+    let number = random.between(0, KEYS);
+    let kind = random.between(0, 10);
+    if kind == 0 {
+        // A key that was never made before, and is made once, also if the request is sent again.
+        return (format!("own-{own}"), set(own, Condition::Missing, None, None));
+    }
+    let (key, lives, token) = match kind {
+        1..5 => (format!("key{number}"), None, None),
+        5..8 => {
+            let lives = random.between(1, LEASE_MAX) as u64;
+            (format!("lease{number}"), Some(lives), None)
+        }
+        _ => {
+            let token = random.between(0, TOKENS) as u64;
+            (format!("fenced{number}"), None, (token > 0).then_some((token, 0)))
+        }
+    };
+    let call = match random.between(0, 10) {
+        0..2 => set(own, Condition::Always, lives, token),
+        2 => set(holder, Condition::Always, lives, token),
+        3 => set(own, Condition::Missing, lives, token),
+        4 => set(holder, Condition::MissingOr(name.to_owned()), lives, token),
+        5 => Call::Delete { only: None, token },
+        6 => Call::Delete {
+            only: Some(holder),
+            token,
+        },
+        _ => Call::Get,
+    };
+    (key, call)
+}
+
+fn set(value: String, condition: Condition, lives: Option<u64>, token: Option<Version>) -> Call {
+    Call::Set {
+        value,
+        condition,
+        lives,
+        token,
+    }
+}
+
+fn arguments(key: &str, call: &Call) -> Vec<String> {
+    let mut words = Vec::new();
+    match call {
+        Call::Get => words.extend(["GET", key]),
+        Call::Set { value, condition, .. } => {
+            words.extend(["SET", key, value]);
+            match condition {
+                Condition::Always => {}
+                Condition::Missing => words.push("NX"),
+                Condition::MissingOr(_) => words.push("NEX"),
+            }
+        }
+        Call::Delete { only: None, .. } => words.extend(["DEL", key]),
+        Call::Delete {
+            only: Some(value), ..
+        } => words.extend(["VDEL", key, value]),
+    }
+    let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    if let Call::Set {
+        lives: Some(lives), ..
+    } = call
+    {
+        words.extend(["PX".to_owned(), lives.to_string()]);
+    }
+    words
+}
+
+fn outcome(response: &Publish) -> Result<Outcome, String> {
+    let mut properties = response.properties.user_properties.iter();
+    let version = properties
+        .find(|(name, _)| *name == "__ts")
+        .map(|(_, text)| version(text))
+        .transpose()?;
+    let text = String::from_utf8_lossy(&response.payload);
+    Ok(match (text.as_ref(), version) {
+        ("+OK\r\n", Some(version)) => Outcome::Stored(version),
+        (":1\r\n", Some(version)) => Outcome::Deleted(version),
+        (":-1\r\n", Some(version)) => Outcome::NotMet(version),
+        (":0\r\n" | "$-1\r\n", None) => Outcome::Missing,
+        (found, Some(version)) if found.starts_with('$') => {
+            let value = found.split("\r\n").nth(1).unwrap_or_default();
+            Outcome::Found(value.to_owned(), version)
+        }
+        (error, _) if FENCED.iter().any(|fenced| error.starts_with(fenced)) => Outcome::Fenced,
+        (other, _) => return Err(format!("a request was answered {other}")),
+    })
 }
 
 /// How the answer to a request begins that memory has no room for.
 const QUOTA: &[u8] = b"-ERR the quota has been exceeded";
 
-fn version(text: &str) -> Result<KeyVersion, String> {
+/// How the answers to requests begin that a fencing token keeps away.
+const FENCED: [&str; 2] = [
+    "-ERR a fencing token is required",
+    "-ERR the request fencing token is a lower version",
+];
+
+fn version(text: &str) -> Result<Version, String> {
     let hlc = Hlc::parse(text).map_err(|error| format!("__ts {text}: {error}"))?;
     Ok((hlc.wall, hlc.counter))
 }

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::message::{Numbered, Retaining};
+use broker::Now;
 
-/// Wall and counter of a key's version.
-pub(super) type KeyVersion = (u64, u64);
+use super::message::{Numbered, Retaining};
+use crate::history::{self, Call, MILLISECOND, Operation, Outcome};
+
+/// There is one clock.
+const SKEW: u64 = 0;
 
 /// What all clients together know.
 #[derive(Debug, Default)]
@@ -19,7 +22,12 @@ pub(super) struct Oracle {
     shared: BTreeMap<Numbered, (u64, u64)>,
     /// Messages that were sent again, and may have been refused before: while memory is scarce these come late.
     resent: BTreeSet<Numbered>,
-    keys: BTreeMap<String, Key>,
+    /// What was asked of each key.
+    keys: BTreeMap<String, Vec<Operation>>,
+    /// What of it was refused.
+    not_executed: BTreeSet<(String, usize)>,
+    /// The last moment of these.
+    latest: u64,
     /// Topics whose retained message was acknowledged, and what became of it.
     retained: BTreeMap<String, Clearing>,
 }
@@ -30,14 +38,6 @@ enum Clearing {
     NotAsked,
     Asked,
     Acknowledged,
-}
-
-#[derive(Debug, Default)]
-struct Key {
-    /// Values that somebody asked to be set.
-    sent: BTreeSet<String>,
-    /// Versions that somebody was told, with their values.
-    known: BTreeMap<KeyVersion, String>,
 }
 
 impl Oracle {
@@ -84,61 +84,50 @@ impl Oracle {
         Ok(())
     }
 
-    /// Somebody asks for a key to be set.
-    pub(super) fn sent(&mut self, key: &str, value: &str) {
-        self.keys
-            .entry(key.to_owned())
-            .or_default()
-            .sent
-            .insert(value.to_owned());
+    /// Somebody asks something of a key. The answer belongs to the place that comes back.
+    pub(super) fn asked(&mut self, now: Now, key: &str, call: Call) -> usize {
+        let moment = self.moment(now);
+        let history = self.keys.entry(key.to_owned()).or_default();
+        history.push(Operation::unknown(call, moment));
+        history.len() - 1
     }
 
-    /// The highest version of a key that anybody was told.
-    pub(super) fn known(&self, key: &str) -> KeyVersion {
-        let known = self.keys.get(key).and_then(|key| key.known.last_key_value());
-        known.map_or((0, 0), |(version, _)| *version)
-    }
-
-    /// L1: a version has one value.
-    pub(super) fn written(&mut self, key: &str, version: KeyVersion, value: &str) -> Result<(), String> {
-        let known = self.keys.entry(key.to_owned()).or_default();
-        match known.known.insert(version, value.to_owned()) {
-            Some(other) if other != value => Err(format!(
-                "L1: {key} has version {version:?} for both {other} and {value}"
-            )),
-            _ => Ok(()),
+    /// It was answered.
+    pub(super) fn answered(&mut self, now: Now, key: &str, place: usize, outcome: Outcome) {
+        let moment = self.moment(now);
+        if let Some(operation) = self.keys.get_mut(key).and_then(|history| history.get_mut(place)) {
+            operation.answered = Some((moment, outcome));
         }
     }
 
-    /// L1: a read sees what was acknowledged before it was asked, or something newer that somebody sent.
-    pub(super) fn read(
-        &mut self,
-        key: &str,
-        known: KeyVersion,
-        version: Option<KeyVersion>,
-        payload: &[u8],
-    ) -> Result<(), String> {
-        let Some(version) = version else {
-            let is_missing = payload == b"$-1\r\n";
-            return if is_missing && known == (0, 0) {
-                Ok(())
-            } else {
-                Err(format!(
-                    "L1: {key} is missing after version {known:?} was acknowledged"
-                ))
-            };
-        };
-        if version < known {
-            return Err(format!(
-                "L1: {key} was read at {version:?} after {known:?} was acknowledged"
-            ));
+    /// It was refused, and not executed.
+    pub(super) fn refused(&mut self, key: &str, place: usize) {
+        self.not_executed.insert((key.to_owned(), place));
+    }
+
+    /// No two moments are the same, while simulated time stands still.
+    fn moment(&mut self, now: Now) -> u64 {
+        self.latest = (self.latest + 1).max(now.wall * MILLISECOND);
+        self.latest
+    }
+
+    /// L1 and L2: one copy of each key explains what clients were told.
+    fn check_keys(&self) -> Result<(), String> {
+        for (key, history) in &self.keys {
+            let executed: Vec<Operation> = history
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| !self.not_executed.contains(&(key.clone(), *place)))
+                .map(|(_, operation)| operation.clone())
+                .collect();
+            history::check(&executed, SKEW).map_err(|violation| {
+                format!(
+                    "L1: what clients were told of {key} does not fit: {}",
+                    violation.explain(&executed)
+                )
+            })?;
         }
-        let text = String::from_utf8_lossy(payload);
-        let value = text.split("\r\n").nth(1).unwrap_or_default().to_owned();
-        if !self.keys.get(key).is_some_and(|key| key.sent.contains(&value)) {
-            return Err(format!("L1: {key} was read as {value}, which nobody sent"));
-        }
-        self.written(key, version, &value)
+        Ok(())
     }
 
     /// A retained message was set, or cleared, and the publisher knows it.
@@ -178,8 +167,9 @@ impl Oracle {
         Ok(())
     }
 
-    /// Q1: when everything is quiet, everything acknowledged has arrived.
+    /// When everything is quiet: Q1, everything acknowledged has arrived.
     pub(super) fn check(&self) -> Result<(), String> {
+        self.check_keys()?;
         for message in &self.acknowledged {
             if !self.shared.contains_key(message) {
                 return Err(format!(

@@ -95,13 +95,13 @@ fn samples() -> Vec<Command> {
 }
 
 fn encoded(commands: &[Command]) -> Bytes {
-    let mut entry = EntryBuilder::new(1_700_000_000_000);
+    let mut entry = EntryBuilder::new();
     for command in commands {
         entry.push(command);
     }
     assert_eq!(entry.is_empty(), commands.is_empty());
     let length = entry.len_bytes();
-    let entry = entry.finish();
+    let entry = entry.finish(1_700_000_000_000);
     assert_eq!(entry.len(), length);
     entry
 }
@@ -162,9 +162,9 @@ fn no_changed_byte_makes_decoding_panic_and_what_decodes_has_one_encoding() {
             damaged[position] ^= change;
             let damaged = Bytes::from(damaged);
             if let Ok(entry) = decode_entry(damaged.clone()) {
-                let mut again = EntryBuilder::new(entry.clock);
+                let mut again = EntryBuilder::new();
                 entry.commands.iter().for_each(|command| again.push(command));
-                assert_eq!(again.finish(), damaged);
+                assert_eq!(again.finish(entry.clock), damaged);
             }
         }
     }

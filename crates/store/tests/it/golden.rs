@@ -145,7 +145,7 @@ fn store() -> Store {
 
 #[test]
 fn the_entry_of_version_1_is_read_and_written() {
-    let mut entry = EntryBuilder::new(CLOCK);
+    let mut entry = EntryBuilder::new();
     commands().iter().for_each(|command| entry.push(command));
     assert_eq!(
         decode_entry(Bytes::from_static(ENTRY)),
@@ -154,7 +154,7 @@ fn the_entry_of_version_1_is_read_and_written() {
             commands: commands()
         })
     );
-    assert_eq!(entry.finish(), ENTRY);
+    assert_eq!(entry.finish(CLOCK), ENTRY);
 }
 
 #[test]

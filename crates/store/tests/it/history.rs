@@ -321,9 +321,9 @@ impl Run {
             },
             action,
         };
-        let mut entry = EntryBuilder::new(self.clock);
+        let mut entry = EntryBuilder::new();
         entry.push(&command);
-        let entry = decode_entry(entry.finish()).unwrap();
+        let entry = decode_entry(entry.finish(self.clock)).unwrap();
         assert_eq!(
             (entry.clock, &entry.commands[..]),
             (self.clock, &[command.clone()][..])

@@ -1,0 +1,166 @@
+//! One copy of one key, asked by one client after the other.
+
+use super::{Call, Condition, MILLISECOND, Operation, Outcome, Version};
+
+/// What is known of a key, after some operations.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Model {
+    stored: Option<Stored>,
+    /// Versions rise: the next one is above this.
+    floor: Version,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Stored {
+    value: String,
+    /// Not known while nobody was told.
+    version: Option<Version>,
+    token: Option<Version>,
+    /// For how many milliseconds, and when that was asked.
+    lives: Option<(u64, u64)>,
+}
+
+impl Stored {
+    /// It is gone after a moment between these two.
+    fn deadline(&self) -> Option<(u64, u64)> {
+        let (lives, asked) = self.lives?;
+        Some(match self.version {
+            Some((wall, _)) => {
+                let deadline = wall.saturating_add(lives).saturating_mul(MILLISECOND);
+                (deadline, deadline)
+            }
+            // A server stamps with the later of its clock and that of the client, which may be ahead.
+            None => (asked.saturating_add(lives.saturating_mul(MILLISECOND)), u64::MAX),
+        })
+    }
+}
+
+impl Model {
+    /// What the key may be after `operation`, if it was answered as it was; nothing: it was not. `skew`: by how many nanoseconds
+    /// the servers' clocks may differ from the one of the history.
+    pub(super) fn after(&self, operation: &Operation, skew: u64) -> Vec<Self> {
+        let mut after = Vec::new();
+        for before in self.at(operation, skew) {
+            after.extend(before.answers(operation));
+        }
+        after
+    }
+
+    /// What the key may be when the operation is executed: its time may be over, or not.
+    fn at(&self, operation: &Operation, skew: u64) -> Vec<Self> {
+        let deadline = self.stored.as_ref().and_then(Stored::deadline);
+        let Some((earliest, latest)) = deadline else {
+            return vec![self.clone()];
+        };
+        let mut at = Vec::new();
+        if operation.invoked <= latest.saturating_add(skew) {
+            at.push(self.clone());
+        }
+        if operation.ended().saturating_add(skew) >= earliest {
+            at.push(Self {
+                stored: None,
+                floor: self.floor,
+            });
+        }
+        at
+    }
+
+    fn answers(&self, operation: &Operation) -> Option<Self> {
+        let outcome = operation.answered.as_ref().map(|(_, outcome)| outcome);
+        match &operation.call {
+            Call::Get => self.get(outcome),
+            Call::Set { token, .. } | Call::Delete { token, .. } if self.is_fenced(*token) => {
+                matches!(outcome, None | Some(Outcome::Fenced)).then(|| self.clone())
+            }
+            Call::Set { .. } => self.set(operation, outcome),
+            Call::Delete { only, .. } => self.delete(only.as_deref(), outcome),
+        }
+    }
+
+    fn is_fenced(&self, token: Option<Version>) -> bool {
+        let stored = self.stored.as_ref().and_then(|stored| stored.token);
+        stored.is_some_and(|stored| token.is_none_or(|token| token < stored))
+    }
+
+    fn get(&self, outcome: Option<&Outcome>) -> Option<Self> {
+        match (&self.stored, outcome) {
+            (_, None) => Some(self.clone()),
+            (Some(stored), Some(Outcome::Found(value, version))) if stored.value == *value => {
+                self.with_version(*version)
+            }
+            (None, Some(Outcome::Missing)) => Some(self.clone()),
+            _ => None,
+        }
+    }
+
+    fn set(&self, operation: &Operation, outcome: Option<&Outcome>) -> Option<Self> {
+        let Call::Set {
+            value,
+            condition,
+            lives,
+            token,
+        } = &operation.call
+        else {
+            return None;
+        };
+        let is_met = match (condition, &self.stored) {
+            (Condition::Always, _) | (_, None) => true,
+            (Condition::Missing, Some(_)) => false,
+            (Condition::MissingOr(value), Some(stored)) => stored.value == *value,
+        };
+        let version = match outcome {
+            None if is_met => None,
+            None => return Some(self.clone()),
+            Some(Outcome::NotMet(version)) if !is_met => return self.with_version(*version),
+            Some(Outcome::Stored(version)) if is_met && *version > self.floor => Some(*version),
+            Some(_) => return None,
+        };
+        let before = self.stored.as_ref().and_then(|stored| stored.token);
+        Some(Self {
+            stored: Some(Stored {
+                value: value.clone(),
+                version,
+                token: before.max(*token),
+                lives: lives.map(|lives| (lives, operation.invoked)),
+            }),
+            floor: version.unwrap_or(self.floor),
+        })
+    }
+
+    fn delete(&self, only: Option<&str>, outcome: Option<&Outcome>) -> Option<Self> {
+        let Some(stored) = &self.stored else {
+            return matches!(outcome, None | Some(Outcome::Missing)).then(|| self.clone());
+        };
+        if only.is_some_and(|only| stored.value != only) {
+            return match outcome {
+                None => Some(self.clone()),
+                Some(Outcome::NotMet(version)) => self.with_version(*version),
+                Some(_) => None,
+            };
+        }
+        let before = match outcome {
+            None => self.clone(),
+            Some(Outcome::Deleted(version)) => self.with_version(*version)?,
+            Some(_) => return None,
+        };
+        Some(Self {
+            stored: None,
+            floor: before.floor,
+        })
+    }
+
+    /// The same, when somebody was told the version of what is stored.
+    fn with_version(&self, version: Version) -> Option<Self> {
+        let stored = self.stored.as_ref()?;
+        match stored.version {
+            Some(known) => (known == version).then(|| self.clone()),
+            None => (version > self.floor).then(|| Self {
+                stored: Some(Stored {
+                    version: Some(version),
+                    ..stored.clone()
+                }),
+                floor: version,
+            }),
+        }
+    }
+}
