@@ -8,6 +8,7 @@ mod address;
 mod admin;
 mod authentication;
 mod custom;
+mod encryption;
 mod example;
 mod file;
 mod jwt;
@@ -29,6 +30,7 @@ pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, So
 pub use self::admin::{Admin, AdminTls};
 pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram};
 pub use self::custom::Custom;
+pub use self::encryption::Encryption;
 pub use self::file::{ConfigError, Problem};
 pub use self::jwt::{Jwt, JwtAlgorithm};
 pub use self::limits::{Limits, MemoryMax};
@@ -45,6 +47,9 @@ pub struct Config {
 
     /// When a write counts as done.
     pub durability: Durability,
+
+    /// Encryption of everything in the data directory (`docs/encryption.md`).
+    pub encryption: Encryption,
 
     /// Where MQTT clients connect; one table `[[listeners]]` for each address. A file without any has one listener at
     /// `127.0.0.1:1883`.
@@ -302,6 +307,7 @@ impl Config {
             problems.push(Problem::new("log.level", error.to_string()));
         }
         self.authentication.violations(&self.listeners, &mut problems);
+        self.encryption.violations(&mut problems);
         self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);
         problems
@@ -313,6 +319,7 @@ impl Default for Config {
         Self {
             data_dir: PathBuf::from("data"),
             durability: Durability::default(),
+            encryption: Encryption::default(),
             listeners: vec![Listener::default()],
             authentication: Authentication::default(),
             redirect: Redirect::default(),

@@ -2,7 +2,7 @@
 
 use broker::records::RecordError;
 use cluster::replica::ReplicaError;
-use storage::{Fault, OpenError, RecoveryError};
+use storage::{Fault, KeyFileError, OpenError, RecoveryError};
 use store::RestoreError;
 use thiserror::Error;
 
@@ -20,6 +20,9 @@ pub enum RunError {
     /// The data directory cannot be used. Nothing in it was changed.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The keys of the data directory cannot be had. Nothing in it was changed.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     /// What is in the data directory cannot be read. Nothing in it was removed.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),

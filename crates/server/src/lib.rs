@@ -41,3 +41,5 @@ pub use crate::config::Config;
 pub use crate::error::RunError;
 pub use crate::serve::{Ready, Scheme, run};
 pub use crate::tls::{TlsError, TlsProblem};
+/// Adds a key to the key file of a data directory.
+pub use storage::encryption::add_key as add_encryption_key;

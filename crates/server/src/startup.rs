@@ -4,7 +4,7 @@ use broker::{NodeConfig, RecoveredStore, Recovery, StateStoreConfig};
 use cluster::NodeId;
 use cluster::replica::{Replica, ReplicaConfig};
 use std::ops::ControlFlow;
-use storage::{Engine, Identity, SnapshotFiles, Storage, open_group};
+use storage::{Engine, EngineConfig, Identity, SnapshotFiles, Storage, open_group};
 use store::{Quota, ScanLimits, Store};
 
 use crate::clock;
@@ -23,10 +23,10 @@ pub(crate) struct Started {
 
 /// Opens the data directory, reads everything in it and makes the node.
 pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
-    let mut engine = Engine::open(&config.data_dir)?;
+    let mut engine = open_engine(config)?;
     let mut random = Random::new();
     let identity = Identity::take(&mut engine, NodeId(random.next().max(1)))?;
-    let snapshots = SnapshotFiles::open(&engine.dir().snapshots())?;
+    let snapshots = engine.snapshot_files()?;
     let now = clock::now();
 
     let store = recover_store(config, identity, &engine, &snapshots, random.next())?;
@@ -79,6 +79,24 @@ pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
         engine,
         snapshots,
     })
+}
+
+fn open_engine(config: &Config) -> Result<Engine, RunError> {
+    let encryption = config.encryption.for_storage()?;
+    let engine = Engine::open_with(&config.data_dir, EngineConfig::default(), encryption)?;
+    let key = engine.key().map(|key| key.0);
+    match (key, engine.has_changed_encryption()) {
+        (Some(key), true) => tracing::warn!(
+            key,
+            "everything in the data directory was encrypted with this key; older keys are not needed any more"
+        ),
+        (Some(key), false) => tracing::info!(key, "everything in the data directory is encrypted"),
+        (None, true) => {
+            tracing::warn!("everything in the data directory was decrypted; no key is needed any more")
+        }
+        (None, false) => {}
+    }
+    Ok(engine)
 }
 
 fn recover_store(

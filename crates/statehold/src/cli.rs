@@ -10,6 +10,7 @@ use crate::bench::Bench;
 use crate::certs::Certs;
 use crate::config::ConfigCommand;
 use crate::del::Del;
+use crate::encryption_key::EncryptionKey;
 use crate::exit::Exit;
 use crate::get::Get;
 use crate::lock::Lock;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Policy(PolicyCommand),
     AdminToken(AdminToken),
     Certs(Certs),
+    EncryptionKey(EncryptionKey),
     Set(Set),
     Get(Get),
     Del(Del),

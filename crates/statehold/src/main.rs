@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod del;
 mod duration;
+mod encryption_key;
 mod exit;
 mod get;
 mod input;
@@ -59,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Policy(policy) => policy.run(),
         Command::AdminToken(token) => token.run(),
         Command::Certs(certs) => certs.run(),
+        Command::EncryptionKey(encryption_key) => encryption_key.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Del(del) => del.run(),

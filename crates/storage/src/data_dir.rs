@@ -3,7 +3,7 @@
 //! ```text
 //! data/            mode 0700
 //!   LOCK           locked while a process uses the directory; its content does not matter
-//!   FORMAT         "statehold data format 1\n"
+//!   FORMAT         "statehold data format 1\n"; of one that is encrypted "statehold data format 2, encrypted\n"
 //!   wal/           the write-ahead log: what was written last, and all log entries
 //!   engine/        the embedded database: tables of all other keyspaces
 //!   snapshots/     one file per group and snapshot
@@ -17,8 +17,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::WalError;
+use crate::encryption::{Encryption, EncryptionError};
 use crate::fault::{Doing, Fault};
+use crate::{SnapshotError, WalError};
 
 /// Why a data directory was not opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum OpenError {
     Locked { dir: PathBuf },
     /// Written by another version of the program.
     #[error(
-        "the data directory {} has format {found:?}; this program knows {FORMAT:?}",
+        "the data directory {} has format {found:?}; this program knows up to {ENCRYPTED:?}",
         dir.display()
     )]
     UnknownFormat { dir: PathBuf, found: String },
@@ -44,6 +45,12 @@ pub enum OpenError {
     /// The write-ahead log in it cannot be used.
     #[error(transparent)]
     Wal(#[from] WalError),
+    /// Something in it is encrypted, and the keys do not fit; or it is not, and should be.
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
+    /// A snapshot cannot be read, and would have to be encrypted, or encrypted with another key.
+    #[error("encryption cannot be changed: {0}")]
+    Snapshot(#[from] SnapshotError),
     /// There is a log, and no engine for it.
     #[error("the engine is missing: {} holds a write-ahead log and no directory engine", dir.display())]
     EngineMissing { dir: PathBuf },
@@ -53,20 +60,34 @@ pub enum OpenError {
 }
 
 const FORMAT_FILE: &str = "FORMAT";
-const FORMAT: &str = "statehold data format 1";
+const PLAIN: &str = "statehold data format 1";
+const CHANGING: &str = "statehold data format 2, encryption changes";
+const ENCRYPTED: &str = "statehold data format 2, encrypted";
 const LOCK_FILE: &str = "LOCK";
+
+/// What of a data directory is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// Nothing.
+    Plain,
+    /// Some of it: a start has begun to change that and has not ended.
+    Changing,
+    /// Everything.
+    Encrypted,
+}
 
 /// A locked data directory.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
+    protection: Protection,
     /// Unlocked when it is closed.
     _lock: File,
 }
 
 impl DataDir {
-    /// Makes the directory if it is not there, locks it, and checks its format.
-    pub fn open(path: &Path) -> Result<DataDir, OpenError> {
+    /// Makes the directory if it is not there, locks it, and checks its format. A new one is written as `encryption` says.
+    pub fn open(path: &Path, encryption: &Encryption) -> Result<DataDir, OpenError> {
         let io = |source| OpenError::Io {
             dir: path.to_owned(),
             source,
@@ -84,16 +105,31 @@ impl DataDir {
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked { dir: path.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
-        let dir = DataDir {
+        let mut dir = DataDir {
             path: path.to_owned(),
+            protection: Protection::of(encryption),
             _lock: lock,
         };
         match fs::read(path.join(FORMAT_FILE)) {
-            Ok(found) => dir.check_format(&found)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => dir.write_format(made)?,
+            Ok(found) => dir.protection = dir.check_format(&found)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => dir.make_format(made)?,
             Err(error) => return Err(io(error)),
         }
         Ok(dir)
+    }
+
+    /// Notes what is encrypted from now on.
+    pub(crate) fn set_protection(&mut self, protection: Protection) -> Result<(), Fault> {
+        if self.protection != protection {
+            self.protection = protection;
+            self.write_format()
+                .map_err(|error| Fault::from_io(Doing::Opening, error))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn protection(&self) -> Protection {
+        self.protection
     }
 
     /// Where the engine lies.
@@ -104,6 +140,16 @@ impl DataDir {
     /// Where an engine lies that is being made for the first time.
     pub fn engine_unfinished(&self) -> PathBuf {
         self.path.join("engine.unfinished")
+    }
+
+    /// Where an engine lies that is complete and is to be used instead of the one there is.
+    pub fn engine_rewritten(&self) -> PathBuf {
+        self.path.join("engine.rewritten")
+    }
+
+    /// Where an engine lies that is not used any more.
+    pub fn engine_replaced(&self) -> PathBuf {
+        self.path.join("engine.replaced")
     }
 
     /// Where the write-ahead log lies.
@@ -121,38 +167,57 @@ impl DataDir {
         &self.path
     }
 
-    fn check_format(&self, found: &[u8]) -> Result<(), OpenError> {
+    fn check_format(&self, found: &[u8]) -> Result<Protection, OpenError> {
         let found = String::from_utf8_lossy(found);
-        let found = found.trim_end();
-        if found == FORMAT {
-            return Ok(());
+        match found.trim_end() {
+            PLAIN => Ok(Protection::Plain),
+            CHANGING => Ok(Protection::Changing),
+            ENCRYPTED => Ok(Protection::Encrypted),
+            found => Err(OpenError::UnknownFormat {
+                dir: self.path.clone(),
+                found: found.chars().take(64).collect(),
+            }),
         }
-        let found = found.chars().take(64).collect();
-        Err(OpenError::UnknownFormat {
-            dir: self.path.clone(),
-            found,
-        })
     }
 
-    fn write_format(&self, made: bool) -> Result<(), OpenError> {
+    fn make_format(&self, made: bool) -> Result<(), OpenError> {
         if self.engine().exists() || self.wal().exists() || self.snapshots().exists() {
             return Err(OpenError::FormatMissing {
                 dir: self.path.clone(),
             });
         }
         let write = || {
-            let unfinished = self.path.join("FORMAT.unfinished");
-            let mut file = File::create(&unfinished)?;
-            file.write_all(format!("{FORMAT}\n").as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&unfinished, self.path.join(FORMAT_FILE))?;
-            sync_dir(&self.path)?;
+            self.write_format()?;
             match self.path.parent() {
                 Some(parent) if made && !parent.as_os_str().is_empty() => sync_dir(parent),
                 _ => Ok(()),
             }
         };
         write().map_err(|error| Fault::from_io(Doing::Opening, error).into())
+    }
+
+    fn write_format(&self) -> io::Result<()> {
+        let format = match self.protection {
+            Protection::Plain => PLAIN,
+            Protection::Changing => CHANGING,
+            Protection::Encrypted => ENCRYPTED,
+        };
+        let unfinished = self.path.join("FORMAT.unfinished");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(format!("{format}\n").as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, self.path.join(FORMAT_FILE))?;
+        sync_dir(&self.path)
+    }
+}
+
+impl Protection {
+    /// What a directory is to be in the end.
+    pub(crate) fn of(encryption: &Encryption) -> Protection {
+        match encryption.key() {
+            Some(_) => Protection::Encrypted,
+            None => Protection::Plain,
+        }
     }
 }
 

@@ -9,7 +9,9 @@
 
 mod changes;
 mod checkpoint;
+mod in_use;
 mod log_view;
+mod sealing;
 mod tables;
 
 use std::cell::OnceCell;
@@ -23,10 +25,11 @@ use self::changes::Pending;
 use self::checkpoint::Checkpointer;
 use self::log_view::LogView;
 use self::tables::Tables;
-use crate::data_dir::{DataDir, OpenError};
+use crate::data_dir::{DataDir, OpenError, Protection};
+use crate::encryption::{Encryption, KeyId};
 use crate::fault::{Doing, Fault};
 use crate::wal::{Content, SegmentSizes, Wal};
-use crate::{Storage, Visit};
+use crate::{SnapshotFiles, Storage, Visit};
 
 /// How large files and memory may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,18 +68,26 @@ pub struct Engine {
     config: EngineConfig,
     /// The first failure of a write or sync.
     fault: Option<Fault>,
+    encryption: Encryption,
+    /// This start has written everything anew, see [`Engine::has_changed_encryption`].
+    has_changed_encryption: bool,
     dir: DataDir,
 }
 
 impl Engine {
-    /// Opens the data directory `dir`, and makes it if it is not there. Locks it for this process.
+    /// Opens the data directory `dir`, and makes it if it is not there, without encryption. Locks it for this process.
     pub fn open(dir: &Path) -> Result<Engine, OpenError> {
-        Engine::open_with(dir, EngineConfig::default())
+        Engine::open_with(dir, EngineConfig::default(), Encryption::none())
     }
 
-    /// The same with sizes other than the usual ones.
-    pub fn open_with(dir: &Path, config: EngineConfig) -> Result<Engine, OpenError> {
-        let dir = DataDir::open(dir)?;
+    /// The same with sizes other than the usual ones, and with encryption.
+    ///
+    /// What is not written as `encryption` says, plain or with its newest key, is written anew before this returns: tables,
+    /// log and snapshots. Before anything is changed, it is known that every file can be read.
+    pub fn open_with(dir: &Path, config: EngineConfig, encryption: Encryption) -> Result<Engine, OpenError> {
+        let mut dir = DataDir::open(dir, &encryption)?;
+        Tables::settle(&dir).map_err(|error| Fault::from_io(Doing::Opening, error))?;
+        let encryption = agree(&mut dir, encryption)?;
         let sizes = SegmentSizes {
             whole: config.segment_bytes,
             first: config.first_segment_bytes.min(config.segment_bytes),
@@ -89,12 +100,12 @@ impl Engine {
                 let dir = dir.path().to_owned();
                 return Err(OpenError::EngineMissing { dir });
             }
-            Tables::make(&dir)?;
+            Tables::make(&dir, &encryption)?;
         }
-        let tables = Tables::open(&dir)?;
+        let mut tables = Tables::open(&dir, &encryption)?;
         let mut pending = Pending::default();
         let mut log = LogView::default();
-        let wal = Wal::open(&dir.wal(), sizes, &mut |sequence, content| {
+        let wal = Wal::open(&dir.wal(), sizes, &encryption, &mut |sequence, content| {
             match content {
                 Content::Batch(writes) => {
                     for write in &writes {
@@ -106,6 +117,9 @@ impl Engine {
             }
             Ok(())
         })?;
+        if tables.key() != encryption.key() {
+            tables = tables.rewrite(&dir, &encryption)?;
+        }
         let checkpointer =
             Checkpointer::start(tables.clone()).map_err(|error| Fault::from_io(Doing::Opening, error))?;
         let mut engine = Engine {
@@ -116,16 +130,37 @@ impl Engine {
             log: OnceCell::from(log),
             config,
             fault: None,
+            has_changed_encryption: encryption.is_changing(),
+            encryption,
             dir,
         };
         // From here on it is known which keys tables cannot have, see `Pending::remove_once`.
         engine.begin_checkpoint();
+        if engine.has_changed_encryption {
+            engine.finish_change()?;
+        }
         Ok(engine)
     }
 
     /// The data directory.
     pub fn dir(&self) -> &DataDir {
         &self.dir
+    }
+
+    /// The snapshots of this data directory.
+    pub fn snapshot_files(&self) -> Result<SnapshotFiles, Fault> {
+        SnapshotFiles::open_with(&self.dir.snapshots(), self.encryption.clone())
+    }
+
+    /// The key with which everything is encrypted; none: everything is plain.
+    pub fn key(&self) -> Option<KeyId> {
+        self.encryption.key()
+    }
+
+    /// Whether this start has written everything anew: it was plain, or encrypted with another key, in whole or in part.
+    /// Keys other than [`Engine::key`] are not needed any more.
+    pub fn has_changed_encryption(&self) -> bool {
+        self.has_changed_encryption
     }
 
     /// Bytes of the log and of tables on disk.
@@ -166,6 +201,21 @@ impl Engine {
             return Err(fault.clone());
         }
         work(self).inspect_err(|fault| self.fault = Some(fault.clone()))
+    }
+
+    /// Writes anew what is left of files that are plain or of another key: log entries, and snapshots.
+    fn finish_change(&mut self) -> Result<(), OpenError> {
+        self.checkpoint()?;
+        self.wal.leave_other_keys()?;
+        self.snapshot_files()?.rewrite()?;
+        let keys = in_use::check(&self.dir, &self.encryption)?;
+        if keys.iter().any(|key| *key != self.encryption.key()) {
+            let detail = "a file could not be removed, so encryption could not be changed".to_owned();
+            let doing = Doing::Opening;
+            return Err(Fault::Engine { doing, detail }.into());
+        }
+        self.dir.set_protection(Protection::of(&self.encryption))?;
+        Ok(())
     }
 
     fn sync_and_maintain(&mut self) -> Result<(), Fault> {
@@ -307,6 +357,22 @@ impl Drop for Engine {
     }
 }
 
+/// Finds out whether all files can be read, and whether they have to be written anew. Then it notes that in the directory.
+fn agree(dir: &mut DataDir, encryption: Encryption) -> Result<Encryption, OpenError> {
+    let aim = Protection::of(&encryption);
+    let strict = match dir.protection() {
+        Protection::Encrypted => encryption.clone().strict(),
+        Protection::Plain | Protection::Changing => encryption.clone(),
+    };
+    let keys = in_use::check(dir, &strict)?;
+    if dir.protection() != aim {
+        dir.set_protection(Protection::Changing)?;
+        return Ok(encryption.changing());
+    }
+    let is_as_it_was = keys.iter().all(|key| *key == encryption.key());
+    Ok(if is_as_it_was { strict } else { strict.changing() })
+}
+
 /// Applies a write, knowing nothing about what tables have: they may be ahead of it after a crash.
 fn replay(pending: &mut Pending, tables: &Tables, sequence: u64, write: &Write) -> Result<(), Fault> {
     if log_view::is_of_log(write) {
@@ -366,7 +432,7 @@ fn visit_merged(
                 return Ok(());
             }
         }
-        if !is_changed && visit(&key, Bytes::from(value)).is_break() {
+        if !is_changed && visit(&key, value).is_break() {
             return Ok(());
         }
     }

@@ -5,6 +5,7 @@
 //! is told. [`recovery`] turns what is found at the start into what a replica starts from.
 
 pub mod data_dir;
+pub mod encryption;
 pub mod engine;
 pub mod fault;
 pub mod identity;
@@ -15,6 +16,7 @@ mod storage;
 mod wal;
 
 pub use data_dir::OpenError;
+pub use encryption::{Encryption, EncryptionError, KeyFileError, KeyId};
 pub use engine::{Engine, EngineConfig};
 pub use fault::Fault;
 pub use identity::Identity;

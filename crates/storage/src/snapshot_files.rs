@@ -4,6 +4,9 @@
 //! header   magic "STHDSNAP" | version u8 (1) | group u32 | index u64 | term u64 | crc u32 of all before
 //! chunk    length u32 (1..) | crc u32 of (number of the chunk u32, data) | data
 //! footer   length u32 (0)   | chunks u32 | bytes of data u64 | crc u32 of (chunks, bytes)
+//!
+//! encrypted: version 2; a stamp (28) before the crc of the header; data with its tag (16), which length does not count;
+//! a tag (16) before the crc of the footer, which is of (chunks, bytes, tag)
 //! ```
 //!
 //! Numbers are big endian; checksums are CRC32C. A file is written under a temporary name, synced, and only then renamed to
@@ -11,6 +14,7 @@
 //! not read well now, it is damaged, and an older one may serve if the log still reaches back to it.
 
 mod read;
+mod rewrite;
 mod write;
 
 use std::fs;
@@ -21,6 +25,7 @@ use cluster::replica::record::LogPoint;
 use cluster::{GroupId, Index, Term};
 
 use crate::data_dir;
+use crate::encryption::{Encryption, EncryptionError, FileCipher, FileKeys, Stamp};
 use crate::fault::{Doing, Fault};
 
 pub use read::SnapshotReader;
@@ -30,8 +35,16 @@ pub use write::SnapshotWriter;
 pub const CHUNK_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: &[u8; 8] = b"STHDSNAP";
-const VERSION: u8 = 1;
-const HEADER_LEN: usize = 8 + 1 + 4 + 8 + 8 + 4;
+const PLAIN: u8 = 1;
+const ENCRYPTED: u8 = 2;
+
+/// Magic, version, group, index and term.
+const HEAD_LEN: usize = 8 + 1 + 4 + 8 + 8;
+const CRC_LEN: usize = 4;
+
+/// The footer's tag has a number that no chunk has.
+const FOOTER_NUMBER: u64 = u64::MAX;
+
 const SUFFIX: &str = ".snapshot";
 const UNFINISHED_SUFFIX: &str = ".unfinished";
 
@@ -48,8 +61,11 @@ pub enum SnapshotError {
         position: u64,
         what: &'static str,
     },
+    /// It is encrypted, and cannot be read with the keys that there are.
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
     /// A newer version of the program wrote it.
-    #[error("snapshot {} has format version {found}, this program knows up to {VERSION}", path.display())]
+    #[error("snapshot {} has format version {found}, this program knows up to {ENCRYPTED}", path.display())]
     Version { path: PathBuf, found: u8 },
     /// No snapshot reaches to the start of the log, and at least one that did is damaged.
     #[error("the log begins after entry {log_start}, and the snapshot for it cannot be used: {error}")]
@@ -63,11 +79,17 @@ pub enum SnapshotError {
 #[derive(Debug, Clone)]
 pub struct SnapshotFiles {
     dir: PathBuf,
+    encryption: Encryption,
 }
 
 impl SnapshotFiles {
-    /// The snapshots in `dir`, which is made if it is not there. Removes files that were never finished.
+    /// The snapshots in `dir`, which is made if it is not there, without encryption. Removes files that were never finished.
     pub fn open(dir: &Path) -> Result<SnapshotFiles, Fault> {
+        SnapshotFiles::open_with(dir, Encryption::none())
+    }
+
+    /// The same with encryption.
+    pub fn open_with(dir: &Path, encryption: Encryption) -> Result<SnapshotFiles, Fault> {
         let open = || {
             data_dir::make_private(dir)?;
             for entry in fs::read_dir(dir)? {
@@ -79,7 +101,10 @@ impl SnapshotFiles {
             Ok(())
         };
         open().map_err(|error| Fault::from_io(Doing::Opening, error))?;
-        Ok(SnapshotFiles { dir: dir.to_owned() })
+        Ok(SnapshotFiles {
+            dir: dir.to_owned(),
+            encryption,
+        })
     }
 
     /// Begins a snapshot of the state after `point`.
@@ -98,9 +123,10 @@ impl SnapshotFiles {
             if point.index < log_start {
                 break;
             }
-            match SnapshotReader::open_checked(&path, group, point) {
+            match SnapshotReader::open_checked(&path, (group, point), &self.encryption) {
                 Ok(reader) => return Ok(Some(reader.with_passed_over(passed_over))),
-                Err(SnapshotError::Fault(fault)) => return Err(fault.into()),
+                // Neither a disk that fails nor a key that is not there makes an older one the right one.
+                Err(error @ (SnapshotError::Fault(_) | SnapshotError::Encryption(_))) => return Err(error),
                 Err(error) => passed_over.push(error),
             }
         }
@@ -115,20 +141,9 @@ impl SnapshotFiles {
 
     /// Points and paths of a group's snapshots, oldest first.
     fn list(&self, group: GroupId) -> Result<Vec<(LogPoint, PathBuf)>, Fault> {
-        let list = || {
-            let mut found = Vec::new();
-            for entry in fs::read_dir(&self.dir)? {
-                let entry = entry?;
-                if let Some((of, point)) = parse_name(&entry.file_name().to_string_lossy())
-                    && of == group
-                {
-                    found.push((point, entry.path()));
-                }
-            }
-            found.sort();
-            Ok(found)
-        };
-        list().map_err(|error: io::Error| Fault::from_io(Doing::ReadingSnapshot, error))
+        let all = list(&self.dir).map_err(|error| Fault::from_io(Doing::ReadingSnapshot, error))?;
+        let of_group = all.into_iter().filter(|((of, _), _)| *of == group);
+        Ok(of_group.map(|((_, point), path)| (point, path)).collect())
     }
 
     fn remove_older(&self, group: GroupId, point: LogPoint) -> Result<(), Fault> {
@@ -159,24 +174,64 @@ fn parse_name(name: &str) -> Option<(GroupId, LogPoint)> {
         .then_some((group, LogPoint { index, term }))
 }
 
-fn header(group: GroupId, point: LogPoint) -> [u8; HEADER_LEN] {
-    let mut header = [0; HEADER_LEN];
-    header[..8].copy_from_slice(MAGIC);
-    header[8] = VERSION;
-    header[9..13].copy_from_slice(&group.0.to_be_bytes());
-    header[13..21].copy_from_slice(&point.index.0.to_be_bytes());
-    header[21..29].copy_from_slice(&point.term.0.to_be_bytes());
-    let crc = crc32c::crc32c(&header[..29]);
-    header[29..].copy_from_slice(&crc.to_be_bytes());
+/// All snapshots, in order.
+fn list(dir: &Path) -> io::Result<Vec<((GroupId, LogPoint), PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if let Some(of) = parse_name(&entry.file_name().to_string_lossy()) {
+            found.push((of, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The stamp of each snapshot whose header can be read; none: it is plain.
+pub(crate) fn stamps(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Stamp>)>> {
+    let snapshots = match list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        snapshots => snapshots?,
+    };
+    let mut stamps = Vec::new();
+    for ((group, point), path) in snapshots {
+        if let Some(stamp) = read::stamp(&path, (group, point))? {
+            stamps.push((path, stamp));
+        }
+    }
+    Ok(stamps)
+}
+
+fn header(group: GroupId, point: LogPoint, stamp: Option<Stamp>) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEAD_LEN + Stamp::LEN + CRC_LEN);
+    header.extend_from_slice(MAGIC);
+    header.push(if stamp.is_some() { ENCRYPTED } else { PLAIN });
+    header.extend_from_slice(&group.0.to_be_bytes());
+    header.extend_from_slice(&point.index.0.to_be_bytes());
+    header.extend_from_slice(&point.term.0.to_be_bytes());
+    if let Some(stamp) = stamp {
+        header.extend_from_slice(&stamp.encode());
+    }
+    let crc = crc32c::crc32c(&header);
+    header.extend_from_slice(&crc.to_be_bytes());
     header
+}
+
+/// What the chunks of an encrypted snapshot are encrypted with.
+fn cipher(keys: &FileKeys, group: GroupId, point: LogPoint) -> FileCipher {
+    keys.cipher("statehold snapshot", &header(group, point, None))
 }
 
 fn chunk_checksum(number: u32, data: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&number.to_be_bytes()), data)
 }
 
-fn footer_checksum(chunks: u32, bytes: u64) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&chunks.to_be_bytes()), &bytes.to_be_bytes())
+/// What a footer says: how many chunks there are, and how many bytes are in them.
+fn footer(chunks: u32, bytes: u64) -> [u8; 12] {
+    let mut footer = [0; 12];
+    footer[..4].copy_from_slice(&chunks.to_be_bytes());
+    footer[4..].copy_from_slice(&bytes.to_be_bytes());
+    footer
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub use self::recovery::WalError;
 use self::recovery::{Segment, Visit};
 use self::segment::Header;
 use crate::data_dir;
+use crate::encryption::{Encryption, FileCipher, Stamp};
 use crate::fault::{Doing, Fault};
 
 /// Bytes that wait for a sync are handed to the operating system when there are that many.
@@ -58,6 +59,7 @@ pub(crate) struct SegmentSizes {
 pub(crate) struct Wal {
     dir: PathBuf,
     sizes: SegmentSizes,
+    encryption: Encryption,
     current: Current,
     /// Full ones, the oldest first.
     full: VecDeque<Segment>,
@@ -80,6 +82,8 @@ struct Current {
     number: u64,
     file: File,
     size: u64,
+    /// None: its records are plain.
+    cipher: Option<(Stamp, FileCipher)>,
     /// Bytes of it that the operating system has.
     handed_over: u64,
     is_dirty: bool,
@@ -93,6 +97,21 @@ struct Checkpoint {
     noted: Option<(u64, u64)>,
     /// The sequence of the last note.
     last_note: u64,
+}
+
+/// The stamp of each segment that was begun; none: it is plain. Without a directory there is no segment.
+pub(crate) fn stamps(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Stamp>)>> {
+    let segments = match segment::list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listing => listing?.segments,
+    };
+    let mut stamps = Vec::new();
+    for number in segments {
+        if let Some(header) = segment::read_header(dir, number)? {
+            stamps.push((segment::path(dir, number), header.stamp));
+        }
+    }
+    Ok(stamps)
 }
 
 impl Wal {
@@ -113,23 +132,36 @@ impl Wal {
     }
 
     /// Reads the log, shows each record to `visit` in order, and gets ready to go on after the last one.
-    pub(crate) fn open(dir: &Path, sizes: SegmentSizes, visit: &mut Visit<'_>) -> Result<Wal, WalError> {
+    pub(crate) fn open(
+        dir: &Path,
+        sizes: SegmentSizes,
+        encryption: &Encryption,
+        visit: &mut Visit<'_>,
+    ) -> Result<Wal, WalError> {
         let opening = |error| Fault::from_io(Doing::Opening, error);
         let mut last_note = 0;
-        let recovered = recovery::recover(dir, &mut |sequence, content| {
+        let recovered = recovery::recover(dir, encryption, &mut |sequence, content| {
             if let Content::Checkpoint { .. } = &content {
                 last_note = sequence;
             }
             visit(sequence, content)
         })?;
-        let mut keeper = Keeper::start(dir, sizes.whole, recovered.spares).map_err(opening)?;
+        let spares = if encryption.is_changing() {
+            // What they held before may be plain, or of a key that nobody has.
+            segment::remove_spares(dir, &recovered.spares).map_err(opening)?;
+            Vec::new()
+        } else {
+            recovered.spares
+        };
+        let mut keeper = Keeper::start(dir, sizes.whole, spares).map_err(opening)?;
         let prepared = keeper
             .take(recovered.number_max + 1, sizes.first)
             .map_err(opening)?;
         Ok(Wal {
             dir: dir.to_owned(),
             sizes,
-            current: Current::new(prepared),
+            encryption: encryption.clone(),
+            current: Current::new(prepared, encryption),
             full: recovered.segments.into(),
             unsynced: Vec::new(),
             buffer: Vec::new(),
@@ -147,8 +179,8 @@ impl Wal {
 
     /// Appends a batch. It is durable after the next [`Wal::sync`].
     pub(crate) fn append(&mut self, writes: &[Write]) -> Result<(), Fault> {
-        let place = self.place(record::batch_len(writes))?;
-        record::encode_batch(&mut self.buffer, place, writes);
+        let place = self.place(record::batch_len(writes, self.is_encrypted()))?;
+        record::encode_batch(&mut self.buffer, place, self.current.cipher(), writes);
         self.live
             .note(self.current.number, writes)
             .expect("a key of the log is a group and an index");
@@ -161,8 +193,8 @@ impl Wal {
     /// Appends the note that tables hold everything through this record. It counts when it is durable.
     pub(crate) fn note_checkpoint(&mut self, through: u64) -> Result<(), Fault> {
         assert!(through <= self.durable, "tables hold only what is durable");
-        let place = self.place(record::CHECKPOINT_LEN)?;
-        record::encode_checkpoint(&mut self.buffer, place, through);
+        let place = self.place(record::checkpoint_len(self.is_encrypted()))?;
+        record::encode_checkpoint(&mut self.buffer, place, self.current.cipher(), through);
         self.checkpoint.noted = Some((place.sequence, through));
         self.checkpoint.last_note = place.sequence;
         Ok(())
@@ -271,21 +303,22 @@ impl Wal {
         };
         let last = self.full.iter().find(|segment| segment.number == number);
         let end = last.map_or(self.next_sequence, |segment| segment.last + 1);
-        let start = (segment::HEADER_LEN, header.first);
-        let (offset, found) =
-            recovery::walk(bytes, number, start, &mut |_, sequence, content| match content {
-                Some(content) => visit(sequence, content),
-                None => Ok(()),
-            })?;
-        if found == end {
-            return Ok(());
-        }
         let path = segment::path(&self.dir, number);
-        let detail = format!("{} has changed at byte {offset}", path.display());
-        Err(Fault::Engine {
-            doing: Doing::Reading,
-            detail,
-        })
+        let cipher = header
+            .cipher(&path, bytes, &self.encryption)
+            .map_err(|error| changed(error.to_string()))?;
+        let has_changed = |offset| changed(format!("{} has changed at byte {offset}", path.display()));
+        let (offset, found) = recovery::walk(
+            bytes,
+            header,
+            cipher.as_ref(),
+            &mut |offset, sequence, content| visit(sequence, content.map_err(|_| has_changed(offset))?),
+        )?;
+        if found == end {
+            Ok(())
+        } else {
+            Err(has_changed(offset))
+        }
     }
 
     /// The place of a record of `len` bytes. Goes on to the next segment if it does not fit into this one; if it fits
@@ -303,8 +336,9 @@ impl Wal {
                 segment: self.current.number,
                 first: self.next_sequence,
                 durable: self.durable,
+                stamp: self.current.cipher.as_ref().map(|(stamp, _)| *stamp),
             };
-            header.encode(&mut self.buffer);
+            header.encode(&mut self.buffer, self.current.cipher());
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -321,7 +355,7 @@ impl Wal {
             .keeper
             .take(self.current.number + 1, self.next_size())
             .map_err(|error| Fault::from_io(Doing::Writing, error))?;
-        let full = mem::replace(&mut self.current, Current::new(prepared));
+        let full = mem::replace(&mut self.current, Current::new(prepared, &self.encryption));
         if full.is_dirty {
             self.unsynced.push(full.file);
         }
@@ -329,6 +363,7 @@ impl Wal {
             number: full.number,
             last: self.last(),
             bytes: full.size,
+            key: full.cipher.map(|(stamp, _)| stamp.key),
         });
         Ok(())
     }
@@ -340,7 +375,8 @@ impl Wal {
             && oldest.last <= self.checkpoint.through
             && !self.live.is_in(oldest.number)
         {
-            self.keeper.retire(oldest.number);
+            let is_reusable = oldest.key == self.encryption.key();
+            self.keeper.retire(oldest.number, is_reusable);
             self.full.pop_front();
         }
     }
@@ -350,20 +386,38 @@ impl Wal {
         self.current.handed_over + self.buffer.len() as u64
     }
 
+    fn is_encrypted(&self) -> bool {
+        self.current.cipher.is_some()
+    }
+
     fn next_size(&self) -> u64 {
         self.current.size.saturating_mul(GROWTH).min(self.sizes.whole)
     }
 }
 
 impl Current {
-    fn new(prepared: Prepared) -> Current {
+    fn new(prepared: Prepared, encryption: &Encryption) -> Current {
+        let keys = encryption.new_file();
+        let cipher = keys.map(|(stamp, keys)| (stamp, segment::cipher(&keys, prepared.number)));
         Current {
+            cipher,
             number: prepared.number,
             file: prepared.file,
             size: prepared.size,
             handed_over: 0,
             is_dirty: false,
         }
+    }
+
+    fn cipher(&self) -> Option<&FileCipher> {
+        self.cipher.as_ref().map(|(_, cipher)| cipher)
+    }
+}
+
+fn changed(detail: String) -> Fault {
+    Fault::Engine {
+        doing: Doing::Reading,
+        detail,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A server with a settings file, whose log is read.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
@@ -13,7 +14,7 @@ pub(crate) struct Configured {
     ready: String,
     log: BufReader<ChildStderr>,
     _watchdog: Watchdog,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Configured {
@@ -54,16 +55,36 @@ impl Configured {
             ready: ready.trim_end().to_owned(),
             log,
             _watchdog: watchdog,
-            _directory: directory,
+            directory,
         }
     }
 
     /// What a server with these settings says instead of starting.
     pub(crate) fn refused(settings: &str) -> Ran {
-        let directory = TempDir::new().expect("a directory");
-        let ran = run(serve(settings, &directory));
+        Self::refused_in(&TempDir::new().expect("a directory"), settings)
+    }
+
+    /// The same in a directory that may have data.
+    pub(crate) fn refused_in(directory: &TempDir, settings: &str) -> Ran {
+        let ran = run(serve(settings, directory));
         assert_ne!(ran.code, Some(0), "{ran:?}");
         ran
+    }
+
+    /// Kills it as a power cut would, and starts it again with these settings.
+    pub(crate) fn restart(self, settings: &str) -> Self {
+        let directory = self.kill();
+        let command = serve(settings, &directory);
+        Self::run_in(directory, command)
+    }
+
+    /// Kills it; its directory.
+    pub(crate) fn kill(mut self) -> TempDir {
+        std::mem::replace(&mut self.directory, TempDir::new().expect("a directory"))
+    }
+
+    pub(crate) fn data_directory(&self) -> PathBuf {
+        self.directory.path().join("data")
     }
 
     /// The address of the first listener of a scheme.

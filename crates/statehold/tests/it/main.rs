@@ -15,6 +15,7 @@ mod config;
 mod configured;
 mod custom_authentication;
 mod disk_full;
+mod encryption;
 mod examples;
 mod harness;
 mod issuer;

@@ -6,7 +6,7 @@ mod killed;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use self::killed::after_kill;
 use super::{Engine, EngineConfig};
-use crate::{SimulatedDisk, Storage};
+use crate::{Encryption, SimulatedDisk, Storage};
 
 const CONFIG: EngineConfig = EngineConfig {
     segment_bytes: 16 << 10,
@@ -211,16 +211,38 @@ fn run_until_crash(mut engine: Engine, written: &mut Written, random: &mut Rando
 
 #[test]
 fn what_was_synced_survives_any_crash() {
+    check_crashes(0..20, 80, |_| Encryption::none());
+}
+
+#[test]
+fn what_was_encrypted_and_synced_survives_any_crash() {
+    check_crashes(100..108, 20, |_| Encryption::with_keys(&[1]));
+}
+
+#[test]
+fn encryption_can_change_at_any_start_after_any_crash() {
+    check_crashes(200..206, 10, |start| match start % 5 {
+        0 => Encryption::none(),
+        1 => Encryption::with_keys(&[1]),
+        2 => Encryption::with_keys(&[1, 2]),
+        3 => Encryption::with_keys(&[2]),
+        _ => Encryption::with_keys(&[2, 3]).reading_only(),
+    });
+}
+
+/// Crashes again and again; `encryption` says how the directory is opened at each start.
+fn check_crashes(seeds: Range<u64>, cut_min: usize, encryption: impl Fn(u64) -> Encryption) {
     let mut cut = 0;
-    for seed in 0..25 {
+    for seed in seeds {
         let mut random = Random::new(seed);
         let mut dir = TempDir::new().unwrap();
         let mut written = Written::default();
         for crash in 0..6 {
-            let engine = Engine::open_with(dir.path(), CONFIG).unwrap();
+            let open = |dir: &Path| Engine::open_with(dir, CONFIG, encryption(crash));
+            let engine = open(dir.path()).unwrap();
             let (killed, safe) = run_until_crash(engine, &mut written, &mut random);
-            let engine = Engine::open_with(killed.path(), CONFIG)
-                .unwrap_or_else(|error| panic!("seed {seed}, crash {crash}: {error}"));
+            let engine =
+                open(killed.path()).unwrap_or_else(|error| panic!("seed {seed}, crash {crash}: {error}"));
             let found = content(&engine);
             let kept = (safe..=written.batches.len())
                 .rev()
@@ -233,5 +255,5 @@ fn what_was_synced_survives_any_crash() {
             dir = killed;
         }
     }
-    assert!(cut > 100, "crashes take something: {cut} batches");
+    assert!(cut > cut_min, "crashes take something: {cut} batches");
 }

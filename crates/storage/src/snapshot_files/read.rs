@@ -1,7 +1,7 @@
 //! Reads one snapshot file, trusting nothing in it.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _};
+use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -9,8 +9,10 @@ use cluster::GroupId;
 use cluster::replica::record::LogPoint;
 
 use super::{
-    CHUNK_BYTES_MAX, HEADER_LEN, MAGIC, SnapshotError, VERSION, chunk_checksum, footer_checksum, header,
+    CHUNK_BYTES_MAX, CRC_LEN, ENCRYPTED, FOOTER_NUMBER, HEAD_LEN, MAGIC, PLAIN, SnapshotError,
+    chunk_checksum, cipher, footer, header,
 };
+use crate::encryption::{Encryption, EncryptionError, FileCipher, Stamp, TAG_LEN};
 use crate::fault::{Doing, Fault};
 
 /// A snapshot that was read once to its end and found good. Iterates over its chunks, each checked again.
@@ -19,6 +21,8 @@ pub struct SnapshotReader {
     path: PathBuf,
     point: LogPoint,
     file: BufReader<File>,
+    /// With its stamp; none: it is plain.
+    cipher: Option<(Stamp, FileCipher)>,
     position: u64,
     chunks: u32,
     bytes: u64,
@@ -40,59 +44,74 @@ impl SnapshotReader {
     /// Opens a snapshot, reads all of it, and returns to its first chunk.
     pub(super) fn open_checked(
         path: &Path,
-        group: GroupId,
-        point: LogPoint,
+        of: (GroupId, LogPoint),
+        encryption: &Encryption,
+    ) -> Result<SnapshotReader, SnapshotError> {
+        let mut reader = SnapshotReader::open(path, of, encryption)?;
+        while reader.next_chunk()?.is_some() {}
+        SnapshotReader::open(path, of, encryption)
+    }
+
+    fn open(
+        path: &Path,
+        (group, point): (GroupId, LogPoint),
+        encryption: &Encryption,
     ) -> Result<SnapshotReader, SnapshotError> {
         let file = File::open(path).map_err(fault)?;
-        let file = BufReader::with_capacity(1 << 20, file);
-        let mut reader = SnapshotReader {
+        let mut reader = SnapshotReader::new(path, point, file);
+        let stamp = reader.read_header(group)?;
+        let keys = encryption.open_file(path, stamp)?;
+        reader.cipher = stamp.zip(keys.map(|keys| cipher(&keys, group, point)));
+        Ok(reader)
+    }
+
+    fn new(path: &Path, point: LogPoint, file: File) -> SnapshotReader {
+        SnapshotReader {
             path: path.to_owned(),
             point,
-            file,
+            file: BufReader::with_capacity(1 << 20, file),
+            cipher: None,
             position: 0,
             chunks: 0,
             bytes: 0,
             ended: false,
             passed_over: Vec::new(),
-        };
-        reader.check_header(group)?;
-        while reader.next_chunk()?.is_some() {}
-        reader
-            .file
-            .seek(io::SeekFrom::Start(HEADER_LEN as u64))
-            .map_err(fault)?;
-        Ok(SnapshotReader {
-            position: HEADER_LEN as u64,
-            chunks: 0,
-            bytes: 0,
-            ended: false,
-            ..reader
-        })
+        }
     }
 
     pub(super) fn with_passed_over(self, passed_over: Vec<SnapshotError>) -> SnapshotReader {
         SnapshotReader { passed_over, ..self }
     }
 
-    fn check_header(&mut self, group: GroupId) -> Result<(), SnapshotError> {
-        let found: [u8; HEADER_LEN] = self.read()?;
-        if !found.starts_with(MAGIC) {
+    fn read_header(&mut self, group: GroupId) -> Result<Option<Stamp>, SnapshotError> {
+        let head: [u8; HEAD_LEN] = self.read()?;
+        if !head.starts_with(MAGIC) {
             return Err(self.damaged("it does not begin like a snapshot"));
         }
-        let (body, crc) = found.split_at(HEADER_LEN - 4);
-        if crc32c::crc32c(body).to_be_bytes() != crc {
+        let stamp: Option<[u8; Stamp::LEN]> = match head[MAGIC.len()] {
+            ENCRYPTED => Some(self.read()?),
+            _ => None,
+        };
+        let crc: [u8; CRC_LEN] = self.read()?;
+        let found = crc32c::crc32c_append(
+            crc32c::crc32c(&head),
+            stamp.as_ref().map_or(&[], |stamp| &stamp[..]),
+        );
+        if found.to_be_bytes() != crc {
             return Err(self.damaged("the header's checksum does not match"));
         }
-        if found[8] != VERSION {
+        let version = head[MAGIC.len()];
+        if !matches!(version, PLAIN | ENCRYPTED) {
             return Err(SnapshotError::Version {
                 path: self.path.clone(),
-                found: found[8],
+                found: version,
             });
         }
-        if found != header(group, self.point) {
+        let stamp = stamp.as_ref().map(Stamp::decode);
+        if !header(group, self.point, stamp).starts_with(&head) {
             return Err(self.damaged("it is of another group or point than its name says"));
         }
-        Ok(())
+        Ok(stamp)
     }
 
     fn next_chunk(&mut self) -> Result<Option<Bytes>, SnapshotError> {
@@ -109,18 +128,22 @@ impl SnapshotReader {
             return Err(self.damaged("a chunk is too long"));
         }
         let crc = u32::from_be_bytes(self.read()?);
+        let tag_len = self.cipher.as_ref().map_or(0, |_| TAG_LEN);
+        let data_len = len as usize + tag_len;
         let mut data = Vec::new();
         (&mut self.file)
-            .take(u64::from(len))
+            .take(data_len as u64)
             .read_to_end(&mut data)
             .map_err(fault)?;
-        if data.len() < len as usize {
+        if data.len() < data_len {
             return Err(self.damaged("it ends within a chunk"));
         }
         if chunk_checksum(self.chunks, &data) != crc {
             return Err(self.damaged("a chunk's checksum does not match"));
         }
-        self.position += u64::from(len);
+        self.open_sealed(u64::from(self.chunks), &[], &mut data)?;
+        data.truncate(len as usize);
+        self.position += data_len as u64;
         self.chunks = self
             .chunks
             .checked_add(1)
@@ -130,13 +153,17 @@ impl SnapshotReader {
     }
 
     fn check_footer(&mut self) -> Result<(), SnapshotError> {
-        let chunks = u32::from_be_bytes(self.read()?);
-        let bytes = u64::from_be_bytes(self.read()?);
+        let found: [u8; 12] = self.read()?;
+        let mut tag = match self.cipher {
+            Some(_) => self.read::<TAG_LEN>()?.to_vec(),
+            None => Vec::new(),
+        };
         let crc = u32::from_be_bytes(self.read()?);
-        if crc != footer_checksum(chunks, bytes) {
+        if crc != crc32c::crc32c_append(crc32c::crc32c(&found), &tag) {
             return Err(self.damaged("the footer's checksum does not match"));
         }
-        if (chunks, bytes) != (self.chunks, self.bytes) {
+        self.open_sealed(FOOTER_NUMBER, &found, &mut tag)?;
+        if found != footer(self.chunks, self.bytes) {
             return Err(self.damaged("chunks are missing"));
         }
         let mut more = [0];
@@ -144,6 +171,22 @@ impl SnapshotReader {
             return Err(self.damaged("it goes on after its end"));
         }
         Ok(())
+    }
+
+    /// Decrypts in place what was just read; does nothing if the snapshot is plain.
+    fn open_sealed(&self, number: u64, associated: &[u8], data: &mut [u8]) -> Result<(), SnapshotError> {
+        let Some((stamp, cipher)) = &self.cipher else {
+            return Ok(());
+        };
+        match cipher.open(number, associated, data) {
+            Some(_) => Ok(()),
+            None => Err(EncryptionError::NotAuthentic {
+                file: self.path.clone(),
+                offset: self.position,
+                key: stamp.key,
+            }
+            .into()),
+        }
     }
 
     fn read<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
@@ -178,6 +221,15 @@ impl Iterator for SnapshotReader {
             self.ended = true;
         }
         chunk
+    }
+}
+
+/// The stamp in the header of a snapshot; `Some(None)`: it is plain. None: the header is damaged.
+pub(super) fn stamp(path: &Path, (group, point): (GroupId, LogPoint)) -> io::Result<Option<Option<Stamp>>> {
+    let mut reader = SnapshotReader::new(path, point, File::open(path)?);
+    match reader.read_header(group) {
+        Ok(stamp) => Ok(Some(stamp)),
+        Err(_) => Ok(None),
     }
 }
 

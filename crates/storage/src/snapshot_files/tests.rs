@@ -6,7 +6,9 @@ use cluster::replica::record::LogPoint;
 use cluster::{GroupId, Index, Term};
 use tempfile::TempDir;
 
-use super::{SnapshotError, SnapshotFiles};
+use super::{CRC_LEN, HEAD_LEN, SnapshotError, SnapshotFiles, SnapshotWriter};
+use crate::EncryptionError;
+use crate::encryption::{Encryption, Stamp, TAG_LEN};
 
 const GROUP: GroupId = GroupId(5);
 
@@ -102,8 +104,14 @@ fn an_unfinished_snapshot_leaves_nothing_behind() {
 
 #[test]
 fn every_flipped_or_missing_byte_is_noticed() {
+    for encryption in [Encryption::none(), Encryption::with_keys(&[1])] {
+        check_every_flip(encryption);
+    }
+}
+
+fn check_every_flip(encryption: Encryption) {
     let dir = TempDir::new().unwrap();
-    let files = SnapshotFiles::open(dir.path()).unwrap();
+    let files = SnapshotFiles::open_with(dir.path(), encryption).unwrap();
     write(&files, 9, &[b"some bytes of a chunk", b"another"]);
     let path = only_file(dir.path());
     let good = fs::read(&path).unwrap();
@@ -170,26 +178,130 @@ fn a_newer_version_is_named() {
     write(&files, 9, &[]);
     let path = only_file(dir.path());
     let mut bytes = fs::read(&path).unwrap();
-    bytes[8] = 2;
+    bytes[8] = 3;
     let crc = crc32c::crc32c(&bytes[..29]);
     bytes[29..33].copy_from_slice(&crc.to_be_bytes());
     fs::write(&path, bytes).unwrap();
     let error = files.latest(GROUP, Index(9)).unwrap_err();
-    assert!(error.to_string().contains("format version 2"), "{error}");
+    assert!(error.to_string().contains("format version 3"), "{error}");
 }
 
-/// Bytes that version 1 wrote. A change of this file is a change of the format: it needs a new version instead.
-#[test]
-fn a_snapshot_of_version_1_is_read_and_written_as_ever() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+/// Bytes that were written before. A change of these files is a change of the format: it needs a new version instead.
+fn check_golden(version: &str, encryption: Encryption) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(version);
     let name = "group-00000005-0000000000000009-0000000000000002.snapshot";
     let dir = TempDir::new().unwrap();
-    let files = SnapshotFiles::open(dir.path()).unwrap();
-    write(&files, 9, &[b"some bytes of a chunk", b"another"]);
+    let keys = encryption.with_salt([7; 16]);
+    let files = SnapshotFiles::open_with(dir.path(), encryption).unwrap();
+    let mut writer = SnapshotWriter::create_with(files.clone(), (GROUP, point(9)), keys).unwrap();
+    let chunks: [&[u8]; 2] = [b"some bytes of a chunk", b"another"];
+    chunks.iter().for_each(|chunk| writer.chunk(chunk).unwrap());
+    writer.finish().unwrap();
     let written = fs::read(dir.path().join(name)).unwrap();
     if std::env::var_os("UPDATE").is_some() {
         fs::create_dir_all(&golden).unwrap();
         fs::write(golden.join(name), &written).unwrap();
     }
     assert_eq!(written, fs::read(golden.join(name)).unwrap());
+    let chunks = chunks.map(Bytes::from_static).to_vec();
+    assert_eq!(latest(&files, 9), Some((9, chunks)));
+}
+
+#[test]
+fn a_snapshot_of_version_1_is_read_and_written_as_ever() {
+    check_golden("v1", Encryption::none());
+}
+
+#[test]
+fn an_encrypted_snapshot_is_read_and_written_as_ever() {
+    check_golden("v2", Encryption::with_keys(&[1, 2]));
+}
+
+#[test]
+fn without_its_key_a_snapshot_is_an_error_even_if_an_older_one_is_there() {
+    let dir = TempDir::new().unwrap();
+    let files = SnapshotFiles::open_with(dir.path(), Encryption::with_keys(&[1])).unwrap();
+    write(&files, 9, &[b"old"]);
+    let old = only_file(dir.path());
+    let kept = fs::read(&old).unwrap();
+    let newer = SnapshotFiles::open_with(dir.path(), Encryption::with_keys(&[1, 2])).unwrap();
+    write(&newer, 20, &[b"new"]);
+    fs::write(&old, kept).unwrap();
+    let error = files.latest(GROUP, Index(9)).unwrap_err();
+    assert!(error.to_string().contains("is encrypted with key 2"), "{error}");
+    assert!(
+        newer
+            .latest(GROUP, Index(9))
+            .unwrap()
+            .unwrap()
+            .passed_over()
+            .is_empty()
+    );
+}
+
+#[test]
+fn chunks_cannot_be_left_out_or_exchanged_by_somebody_who_has_no_key() {
+    let dir = TempDir::new().unwrap();
+    let encryption = Encryption::with_keys(&[1]);
+    let files = SnapshotFiles::open_with(dir.path(), encryption).unwrap();
+    write(&files, 9, &[b"chunk one", b"chunk two"]);
+    let path = only_file(dir.path());
+    let good = fs::read(&path).unwrap();
+    let (head, len) = (HEAD_LEN + Stamp::LEN + CRC_LEN, 8 + 9 + TAG_LEN);
+    let mut swapped = good.clone();
+    for (position, number) in [(head, 1_u32), (head + len, 0)] {
+        let other = if number == 1 { head + len } else { head };
+        let data = good[other + 8..other + len].to_vec();
+        let crc = super::chunk_checksum(1 - number, &data);
+        swapped[position + 4..position + 8].copy_from_slice(&crc.to_be_bytes());
+        swapped[position + 8..position + len].copy_from_slice(&data);
+    }
+    let mut shorter = good;
+    shorter.drain(head + len..head + 2 * len);
+    let footer = shorter.len() - 32;
+    shorter[footer..footer + 12].copy_from_slice(&super::footer(1, 9));
+    let crc = crc32c::crc32c(&shorter[footer..footer + 28]);
+    shorter[footer + 28..].copy_from_slice(&crc.to_be_bytes());
+    for forged in [swapped, shorter] {
+        fs::write(&path, &forged).unwrap();
+        let error = files.latest(GROUP, Index(9)).unwrap_err();
+        let is_found = matches!(
+            error,
+            SnapshotError::Encryption(EncryptionError::NotAuthentic { .. })
+        );
+        assert!(is_found, "{error}");
+        assert_eq!(fs::read(&path).unwrap(), forged);
+    }
+}
+
+#[test]
+fn snapshots_are_written_anew_with_another_key_and_plain() {
+    let dir = TempDir::new().unwrap();
+    write(
+        &SnapshotFiles::open(dir.path()).unwrap(),
+        9,
+        &[b"some bytes", b"more"],
+    );
+    let keys = |ids: &[u32]| Encryption::with_keys(ids);
+    let steps = [
+        keys(&[1]),
+        keys(&[1, 2]),
+        keys(&[2]).reading_only(),
+        Encryption::none(),
+    ];
+    for encryption in steps {
+        let files = SnapshotFiles::open_with(dir.path(), encryption.clone()).unwrap();
+        files.rewrite().unwrap();
+        assert_eq!(
+            latest(&files, 9),
+            Some((9, vec!["some bytes".into(), "more".into()]))
+        );
+        let stamps = super::stamps(dir.path()).unwrap();
+        assert_eq!(stamps[0].1.map(|stamp| stamp.key), encryption.key());
+        let bytes = fs::read(only_file(dir.path())).unwrap();
+        let is_plain = bytes.windows(10).any(|window| window == b"some bytes");
+        assert_eq!(is_plain, encryption.key().is_none());
+    }
 }

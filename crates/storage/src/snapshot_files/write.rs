@@ -8,9 +8,11 @@ use cluster::GroupId;
 use cluster::replica::record::LogPoint;
 
 use super::{
-    CHUNK_BYTES_MAX, SnapshotFiles, UNFINISHED_SUFFIX, chunk_checksum, footer_checksum, header, name,
+    CHUNK_BYTES_MAX, FOOTER_NUMBER, SnapshotFiles, UNFINISHED_SUFFIX, chunk_checksum, cipher, footer, header,
+    name,
 };
 use crate::data_dir;
+use crate::encryption::{FileCipher, FileKeys, Stamp};
 use crate::fault::{Doing, Fault};
 
 /// The file is synced each time this much was written, so that the disk never has to take a whole snapshot at once while
@@ -26,6 +28,8 @@ pub struct SnapshotWriter {
     /// None when finished.
     unfinished: Option<PathBuf>,
     file: File,
+    /// None: it is plain.
+    cipher: Option<FileCipher>,
     chunks: u32,
     bytes: u64,
     unsynced_bytes: u64,
@@ -37,11 +41,22 @@ impl SnapshotWriter {
         group: GroupId,
         point: LogPoint,
     ) -> io::Result<SnapshotWriter> {
+        let keys = files.encryption.new_file();
+        SnapshotWriter::create_with(files, (group, point), keys)
+    }
+
+    /// The same with these keys.
+    pub(super) fn create_with(
+        files: SnapshotFiles,
+        (group, point): (GroupId, LogPoint),
+        keys: Option<(Stamp, FileKeys)>,
+    ) -> io::Result<SnapshotWriter> {
         let path = files
             .dir
             .join(format!("{}{UNFINISHED_SUFFIX}", name(group, point)));
         let mut file = File::create(&path)?;
-        file.write_all(&header(group, point))?;
+        let stamp = keys.as_ref().map(|(stamp, _)| *stamp);
+        file.write_all(&header(group, point, stamp))?;
         let unfinished = Some(path);
         Ok(SnapshotWriter {
             files,
@@ -49,6 +64,7 @@ impl SnapshotWriter {
             point,
             unfinished,
             file,
+            cipher: keys.map(|(_, keys)| cipher(&keys, group, point)),
             chunks: 0,
             bytes: 0,
             unsynced_bytes: 0,
@@ -62,11 +78,16 @@ impl SnapshotWriter {
             data.len() <= CHUNK_BYTES_MAX,
             "a chunk has a limit, so that reading it has one"
         );
-        let mut head = [0; 8];
-        head[..4].copy_from_slice(&(data.len() as u32).to_be_bytes());
-        head[4..].copy_from_slice(&chunk_checksum(self.chunks, data).to_be_bytes());
-        self.write_chunk(&head, data)
-            .map_err(|error| Fault::from_io(Doing::WritingSnapshot, error))
+        let written = match &self.cipher {
+            None => self.write_chunk(data.len(), data),
+            Some(cipher) => {
+                let mut sealed = data.to_vec();
+                let tag = cipher.seal(u64::from(self.chunks), &[], &mut sealed);
+                sealed.extend_from_slice(&tag);
+                self.write_chunk(data.len(), &sealed)
+            }
+        };
+        written.map_err(|error| Fault::from_io(Doing::WritingSnapshot, error))
     }
 
     /// Makes the snapshot durable, gives it its name, and removes older ones of the group. Returns the size of the file.
@@ -78,11 +99,15 @@ impl SnapshotWriter {
         Ok(size)
     }
 
-    fn write_chunk(&mut self, head: &[u8], data: &[u8]) -> io::Result<()> {
-        self.file.write_all(head)?;
+    /// Writes what is on disk of a chunk with `len` bytes.
+    fn write_chunk(&mut self, len: usize, data: &[u8]) -> io::Result<()> {
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&(len as u32).to_be_bytes());
+        head[4..].copy_from_slice(&chunk_checksum(self.chunks, data).to_be_bytes());
+        self.file.write_all(&head)?;
         self.file.write_all(data)?;
         self.chunks += 1;
-        self.bytes += data.len() as u64;
+        self.bytes += len as u64;
         self.unsynced_bytes += data.len() as u64;
         if self.unsynced_bytes >= BYTES_PER_SYNC {
             self.file.sync_data()?;
@@ -92,11 +117,15 @@ impl SnapshotWriter {
     }
 
     fn finish_file(&mut self) -> io::Result<u64> {
-        let mut footer = [0; 20];
-        footer[4..8].copy_from_slice(&self.chunks.to_be_bytes());
-        footer[8..16].copy_from_slice(&self.bytes.to_be_bytes());
-        footer[16..].copy_from_slice(&footer_checksum(self.chunks, self.bytes).to_be_bytes());
+        let mut footer = footer(self.chunks, self.bytes).to_vec();
+        if let Some(cipher) = &self.cipher {
+            let tag = cipher.seal(FOOTER_NUMBER, &footer, &mut []);
+            footer.extend_from_slice(&tag);
+        }
+        let crc = crc32c::crc32c(&footer);
+        self.file.write_all(&0_u32.to_be_bytes())?;
         self.file.write_all(&footer)?;
+        self.file.write_all(&crc.to_be_bytes())?;
         self.file.sync_all()?;
         let unfinished = self.unfinished.take().expect("a snapshot is finished once");
         fs::rename(unfinished, self.files.dir.join(name(self.group, self.point)))?;

@@ -37,7 +37,8 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 enum Job {
     Prepare { number: u64, size: u64 },
-    Retire { number: u64 },
+    Retire { number: u64, is_reusable: bool },
+    Settle { done: Sender<()> },
 }
 
 /// The thread's end that the log holds. Jobs are done in their order.
@@ -96,9 +97,17 @@ impl Keeper {
         }
     }
 
-    /// Gives back a segment that is not needed any more.
-    pub(super) fn retire(&self, number: u64) {
-        self.send(Job::Retire { number });
+    /// Gives back a segment that is not needed any more. One that is not reusable is removed.
+    pub(super) fn retire(&self, number: u64, is_reusable: bool) {
+        self.send(Job::Retire { number, is_reusable });
+    }
+
+    /// Waits until everything that was asked for so far is done.
+    pub(super) fn settle(&self) {
+        let (done, is_done) = channel();
+        self.send(Job::Settle { done });
+        // If the thread has ended, nothing more is done.
+        let _ = is_done.recv();
     }
 
     fn receive(&self) -> io::Result<Prepared> {
@@ -158,8 +167,11 @@ fn run(mut shelf: Shelf, jobs: &Receiver<Job>, prepared: &Sender<io::Result<Prep
                 shelf.is_in_use = true;
             }
             // What cannot be removed stays, and is read and given back again after the next start.
-            Job::Retire { number } => {
-                let _ = shelf.retire(number);
+            Job::Retire { number, is_reusable } => {
+                let _ = shelf.retire(number, is_reusable);
+            }
+            Job::Settle { done } => {
+                let _ = done.send(());
             }
         }
     }
@@ -181,9 +193,9 @@ impl Shelf {
     }
 
     /// The directory is synced after each, so that segments disappear from the oldest on.
-    fn retire(&mut self, number: u64) -> io::Result<()> {
+    fn retire(&mut self, number: u64, is_reusable: bool) -> io::Result<()> {
         let path = segment::path(&self.dir, number);
-        if self.spares.len() < SPARES_MAX && fs::metadata(&path)?.len() == self.size {
+        if is_reusable && self.spares.len() < SPARES_MAX && fs::metadata(&path)?.len() == self.size {
             let spare = segment::free_spare(&self.spares);
             fs::rename(&path, segment::spare_path(&self.dir, spare))?;
             self.spares.push(spare);

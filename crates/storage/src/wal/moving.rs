@@ -17,7 +17,30 @@ impl Wal {
     /// If a few entries of replicated logs are all that keeps a long log, writes those of the oldest segment once more at
     /// the end. They count there when they are durable; then the segment is given back.
     pub(crate) fn move_entries(&mut self) -> Result<(), Fault> {
-        let Some(oldest) = self.full.front().filter(|_| self.is_sparse()) else {
+        if self.is_sparse() {
+            self.move_oldest()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Makes every segment that is not written with the newest key unnecessary, and waits until their files are gone. Tables
+    /// hold everything else.
+    pub(crate) fn leave_other_keys(&mut self) -> Result<(), Fault> {
+        // In a segment of the newest key, so that the log is never without one.
+        self.note_checkpoint(self.durable)?;
+        self.sync()?;
+        let key = self.encryption.key();
+        while self.full.iter().any(|segment| segment.key != key) {
+            self.move_oldest()?;
+            self.sync()?;
+        }
+        self.keeper.settle();
+        Ok(())
+    }
+
+    fn move_oldest(&mut self) -> Result<(), Fault> {
+        let Some(oldest) = self.full.front() else {
             return Ok(());
         };
         let (number, mut entries) = (oldest.number, Vec::new());

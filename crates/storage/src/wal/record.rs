@@ -1,5 +1,5 @@
 //! One record of the write-ahead log: an atomic batch of writes, or the note that everything up to some record lies in
-//! tables. `docs/storage.md` draws the bytes; `tests/golden/v1` holds them. All numbers are big endian.
+//! tables. `docs/storage.md` draws the bytes; `tests/golden` holds them. All numbers are big endian.
 //!
 //! ```text
 //! magic "STHR" | crc u32 | version u8 | kind u8 | zero u16 | length u32 | segment u64 | sequence u64 | durable u64 |
@@ -9,11 +9,18 @@
 //! The checksum (CRC32C) is over everything after it, the padding included. The number of the segment and the sequence
 //! tell a record from one that a recycled file held before; `durable` tells a torn tail from damage, see
 //! [`super::recovery`].
+//!
+//! In an encrypted segment records have version 2, and the payload is encrypted and ends with its tag. The checksum is over
+//! what is on disk: what is torn or damaged is told without a key, and whoever has none, or a wrong one, takes nothing for a
+//! torn tail.
 
 use bytes::{Buf, BufMut as _, Bytes};
 use cluster::{Keyspace, Write};
 
-pub(super) const VERSION: u8 = 1;
+use crate::encryption::{FileCipher, TAG_LEN};
+
+const PLAIN: u8 = 1;
+const ENCRYPTED: u8 = 2;
 
 pub(super) const MAGIC: [u8; 4] = *b"STHR";
 
@@ -60,31 +67,55 @@ pub(crate) enum Content {
 pub(super) struct Found<'a> {
     pub(super) place: Place,
     kind: u8,
+    version: u8,
+    /// The header from where the checksum begins.
+    associated: &'a [u8],
     payload: &'a [u8],
     /// Bytes of the record with its padding.
     pub(super) len: usize,
 }
 
+/// A whole record whose content is not to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// Another program wrote it.
+    Unknown,
+    /// It was not written here with this key.
+    NotAuthentic,
+}
+
 /// The bytes of a record of these writes.
-pub(super) fn batch_len(writes: &[Write]) -> usize {
-    padded(HEADER_LEN + writes.iter().map(write_len).sum::<usize>())
+pub(super) fn batch_len(writes: &[Write], is_encrypted: bool) -> usize {
+    record_len(writes.iter().map(write_len).sum(), is_encrypted)
 }
 
 /// The bytes of a checkpoint.
-pub(super) const CHECKPOINT_LEN: usize = HEADER_LEN + 8;
+pub(super) fn checkpoint_len(is_encrypted: bool) -> usize {
+    record_len(8, is_encrypted)
+}
 
 /// Appends the record of a batch.
-pub(super) fn encode_batch(buffer: &mut Vec<u8>, place: Place, writes: &[Write]) {
-    let start = begin(buffer, batch_len(writes));
+pub(super) fn encode_batch(
+    buffer: &mut Vec<u8>,
+    place: Place,
+    cipher: Option<&FileCipher>,
+    writes: &[Write],
+) {
+    let start = begin(buffer, batch_len(writes, cipher.is_some()));
     writes.iter().for_each(|write| encode_write(buffer, write));
-    finish(buffer, start, KIND_BATCH, place);
+    finish(buffer, start, (KIND_BATCH, place), cipher);
 }
 
 /// Appends the record of a checkpoint.
-pub(super) fn encode_checkpoint(buffer: &mut Vec<u8>, place: Place, through: u64) {
-    let start = begin(buffer, CHECKPOINT_LEN);
+pub(super) fn encode_checkpoint(
+    buffer: &mut Vec<u8>,
+    place: Place,
+    cipher: Option<&FileCipher>,
+    through: u64,
+) {
+    let start = begin(buffer, checkpoint_len(cipher.is_some()));
     buffer.put_u64(through);
-    finish(buffer, start, KIND_CHECKPOINT, place);
+    finish(buffer, start, (KIND_CHECKPOINT, place), cipher);
 }
 
 fn begin(buffer: &mut Vec<u8>, len: usize) -> usize {
@@ -94,19 +125,25 @@ fn begin(buffer: &mut Vec<u8>, len: usize) -> usize {
     start
 }
 
-fn finish(buffer: &mut Vec<u8>, start: usize, kind: u8, place: Place) {
-    let len = buffer.len() - start - HEADER_LEN;
-    let len = u32::try_from(len).expect("a batch is smaller than 4 GiB");
-    let record_len = padded(buffer.len() - start);
-    buffer.resize(start + record_len, 0);
+fn finish(buffer: &mut Vec<u8>, start: usize, (kind, place): (u8, Place), cipher: Option<&FileCipher>) {
+    let content_len = buffer.len() - start - HEADER_LEN;
+    let payload_len = content_len + cipher.map_or(0, |_| TAG_LEN);
+    let len = u32::try_from(payload_len).expect("a batch is smaller than 4 GiB");
+    buffer.resize(start + padded(HEADER_LEN + payload_len), 0);
     let record = &mut buffer[start..];
     record[..4].copy_from_slice(&MAGIC);
-    record[8] = VERSION;
+    record[8] = if cipher.is_some() { ENCRYPTED } else { PLAIN };
     record[9] = kind;
     record[12..16].copy_from_slice(&len.to_be_bytes());
     record[16..24].copy_from_slice(&place.segment.to_be_bytes());
     record[24..32].copy_from_slice(&place.sequence.to_be_bytes());
     record[32..40].copy_from_slice(&place.durable.to_be_bytes());
+    if let Some(cipher) = cipher {
+        let (header, payload) = record.split_at_mut(HEADER_LEN);
+        let (content, rest) = payload.split_at_mut(content_len);
+        let tag = cipher.seal(place.sequence, &header[CHECKED_FROM..], content);
+        rest[..TAG_LEN].copy_from_slice(&tag);
+    }
     let crc = crc32c::crc32c(&record[CHECKED_FROM..]);
     record[4..8].copy_from_slice(&crc.to_be_bytes());
 }
@@ -128,7 +165,7 @@ pub(super) fn find(bytes: &[u8], segment: u64) -> Option<Found<'_>> {
         sequence: fields.get_u64(),
         durable: fields.get_u64(),
     };
-    if place.segment != segment || version != VERSION {
+    if place.segment != segment || !matches!(version, PLAIN | ENCRYPTED) {
         return None;
     }
     let len = padded(HEADER_LEN.checked_add(payload_len)?);
@@ -136,30 +173,49 @@ pub(super) fn find(bytes: &[u8], segment: u64) -> Option<Found<'_>> {
     (crc32c::crc32c(checked) == crc).then(|| Found {
         place,
         kind,
+        version,
+        associated: &header[CHECKED_FROM..],
         payload: &bytes[HEADER_LEN..HEADER_LEN + payload_len],
         len,
     })
 }
 
 impl Found<'_> {
-    /// What it says. None: the checksum fits and the content does not, so another program wrote it.
-    pub(super) fn content(&self) -> Option<Content> {
-        let mut payload = self.payload;
-        let content = match self.kind {
-            KIND_BATCH => {
-                let mut writes = Vec::new();
-                while !payload.is_empty() {
-                    writes.push(decode_write(&mut payload)?);
-                }
-                Content::Batch(writes)
+    /// What it says; `cipher` is that of its segment. The checksum fits, so if it says nothing, another program wrote it, or
+    /// it was written with another key, or elsewhere.
+    pub(super) fn content(&self, cipher: Option<&FileCipher>) -> Result<Content, Unreadable> {
+        match (self.version, cipher) {
+            (PLAIN, None) => decode(self.kind, self.payload).ok_or(Unreadable::Unknown),
+            (ENCRYPTED, Some(cipher)) => {
+                let mut payload = self.payload.to_vec();
+                let opened = cipher.open(self.place.sequence, self.associated, &mut payload);
+                decode(self.kind, opened.ok_or(Unreadable::NotAuthentic)?).ok_or(Unreadable::Unknown)
             }
-            KIND_CHECKPOINT => Content::Checkpoint {
-                through: payload.try_get_u64().ok()?,
-            },
-            _ => return None,
-        };
-        payload.is_empty().then_some(content)
+            _ => Err(Unreadable::NotAuthentic),
+        }
     }
+}
+
+fn decode(kind: u8, mut payload: &[u8]) -> Option<Content> {
+    let content = match kind {
+        KIND_BATCH => {
+            let mut writes = Vec::new();
+            while !payload.is_empty() {
+                writes.push(decode_write(&mut payload)?);
+            }
+            Content::Batch(writes)
+        }
+        KIND_CHECKPOINT => Content::Checkpoint {
+            through: payload.try_get_u64().ok()?,
+        },
+        _ => return None,
+    };
+    payload.is_empty().then_some(content)
+}
+
+fn record_len(content_len: usize, is_encrypted: bool) -> usize {
+    let tag_len = if is_encrypted { TAG_LEN } else { 0 };
+    padded(HEADER_LEN + content_len + tag_len)
 }
 
 fn padded(len: usize) -> usize {

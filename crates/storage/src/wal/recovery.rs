@@ -14,9 +14,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::live::LiveLog;
-use super::record::{self, Content};
+use super::record::{self, Content, Unreadable};
 use super::segment::{self, Header, Listing};
 use crate::data_dir;
+use crate::encryption::{Encryption, EncryptionError, FileCipher, KeyId};
 use crate::fault::{Doing, Fault};
 
 /// Why the write-ahead log cannot be used. Nothing was changed.
@@ -53,6 +54,9 @@ pub enum WalError {
         offset: u64,
         sequence: u64,
     },
+    /// It is encrypted, and cannot be read with the keys that there are.
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
     /// The disk failed.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -66,6 +70,8 @@ pub(super) struct Segment {
     pub(super) last: u64,
     /// Of its file.
     pub(super) bytes: u64,
+    /// With which it is encrypted.
+    pub(super) key: Option<KeyId>,
 }
 
 /// What the segments hold.
@@ -90,12 +96,18 @@ pub(super) type Visit<'a> = dyn FnMut(u64, Content) -> Result<(), Fault> + 'a;
 struct End {
     /// Position in the listing.
     segment: usize,
+    /// Where its records begin.
+    begin: usize,
     offset: usize,
     sequence: u64,
 }
 
 /// Reads all segments, cuts the tail, and makes what was not begun into spare files.
-pub(super) fn recover(dir: &Path, visit: &mut Visit<'_>) -> Result<Recovered, WalError> {
+pub(super) fn recover(
+    dir: &Path,
+    encryption: &Encryption,
+    visit: &mut Visit<'_>,
+) -> Result<Recovered, WalError> {
     let missing = || WalError::Missing { dir: dir.to_owned() };
     let Listing { segments, spares } = match segment::list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
@@ -115,6 +127,7 @@ pub(super) fn recover(dir: &Path, visit: &mut Visit<'_>) -> Result<Recovered, Wa
     };
     let mut reader = Reader {
         dir,
+        encryption,
         visit,
         recovered: &mut recovered,
         first: None,
@@ -126,18 +139,21 @@ pub(super) fn recover(dir: &Path, visit: &mut Visit<'_>) -> Result<Recovered, Wa
     Ok(recovered)
 }
 
-/// Shows the records of one segment's bytes from `offset` on, while they are those of `sequence` and the next ones.
-/// Returns where that ends.
+/// Shows the records of one segment's bytes from the first on, while they follow each other. Returns where that ends, and
+/// the sequence with which it would go on.
 pub(super) fn walk<E>(
     bytes: &[u8],
-    number: u64,
-    (mut offset, mut sequence): (usize, u64),
-    visit: &mut dyn FnMut(usize, u64, Option<Content>) -> Result<(), E>,
+    header: Header,
+    cipher: Option<&FileCipher>,
+    visit: &mut dyn FnMut(usize, u64, Result<Content, Unreadable>) -> Result<(), E>,
 ) -> Result<(usize, u64), E> {
-    while let Some(found) = bytes.get(offset..).and_then(|rest| record::find(rest, number))
+    let (mut offset, mut sequence) = (header.len(), header.first);
+    while let Some(found) = bytes
+        .get(offset..)
+        .and_then(|rest| record::find(rest, header.segment))
         && found.place.sequence == sequence
     {
-        visit(offset, sequence, found.content())?;
+        visit(offset, sequence, found.content(cipher))?;
         offset += found.len;
         sequence += 1;
     }
@@ -146,6 +162,7 @@ pub(super) fn walk<E>(
 
 struct Reader<'a, 'b> {
     dir: &'a Path,
+    encryption: &'a Encryption,
     visit: &'a mut Visit<'b>,
     recovered: &'a mut Recovered,
     /// The oldest segment and the sequence with which it begins.
@@ -156,6 +173,7 @@ impl Reader<'_, '_> {
     fn read_chain(&mut self, segments: &[u64]) -> Result<End, WalError> {
         let mut end = End {
             segment: 0,
+            begin: 0,
             offset: 0,
             sequence: 1,
         };
@@ -172,6 +190,7 @@ impl Reader<'_, '_> {
             let (offset, sequence) = self.read_segment(&bytes, header)?;
             end = End {
                 segment: position,
+                begin: header.len(),
                 offset,
                 sequence,
             };
@@ -182,27 +201,43 @@ impl Reader<'_, '_> {
 
     fn read_segment(&mut self, bytes: &[u8], header: Header) -> Result<(usize, u64), WalError> {
         let number = header.segment;
-        let start = (segment::HEADER_LEN, header.first);
-        let end = walk(bytes, number, start, &mut |offset, sequence, content| {
-            let unknown = || WalError::Unknown {
-                file: segment::path(self.dir, number),
-                offset: offset as u64,
-                sequence,
-            };
-            let content = content.ok_or_else(unknown)?;
-            match &content {
-                Content::Batch(writes) => {
-                    self.recovered.live.note(number, writes).ok_or_else(unknown)?;
+        let file = segment::path(self.dir, number);
+        let cipher = header.cipher(&file, bytes, self.encryption)?;
+        let end = walk(
+            bytes,
+            header,
+            cipher.as_ref(),
+            &mut |offset, sequence, content| {
+                let unknown = || WalError::Unknown {
+                    file: file.clone(),
+                    offset: offset as u64,
+                    sequence,
+                };
+                let content = content.map_err(|unreadable| match (unreadable, header.key()) {
+                    (Unreadable::Unknown, _) => unknown(),
+                    (Unreadable::NotAuthentic, Some(key)) => WalError::from(EncryptionError::NotAuthentic {
+                        file: file.clone(),
+                        offset: offset as u64,
+                        key,
+                    }),
+                    // An encrypted record in a plain segment: no key is known for it.
+                    (Unreadable::NotAuthentic, None) => unknown(),
+                })?;
+                match &content {
+                    Content::Batch(writes) => {
+                        self.recovered.live.note(number, writes).ok_or_else(unknown)?;
+                    }
+                    Content::Checkpoint { through } => self.recovered.checkpoint = *through,
                 }
-                Content::Checkpoint { through } => self.recovered.checkpoint = *through,
-            }
-            Ok::<(), WalError>((self.visit)(sequence, content)?)
-        })?;
+                Ok::<(), WalError>((self.visit)(sequence, content)?)
+            },
+        )?;
         if end.1 > header.first {
             self.recovered.segments.push(Segment {
                 number,
                 last: end.1 - 1,
                 bytes: bytes.len() as u64,
+                key: header.key(),
             });
         }
         Ok(end)
@@ -261,7 +296,7 @@ fn seal(dir: &Path, segments: &[u64], end: &End, used: &[bool], spares: &mut Vec
     let mut changed = false;
     for (position, number) in segments.iter().enumerate().skip(end.segment).rev() {
         let path = segment::path(dir, *number);
-        if position == end.segment && end.offset > segment::HEADER_LEN {
+        if position == end.segment && end.offset > end.begin {
             let file = File::options().write(true).open(path)?;
             if file.metadata()?.len() > end.offset as u64 {
                 file.set_len(end.offset as u64)?;

@@ -1,7 +1,8 @@
 //! Segment files of the write-ahead log: their names, their header, and how they are made.
 //!
 //! ```text
-//! magic "STHDWAL\n" | crc u32 | version u32 | segment u64 | first u64 | durable u64 | records ...
+//! magic "STHDWAL\n" | crc u32 | version u32 (1) | segment u64 | first u64 | durable u64 | records ...
+//! encrypted: version 2 and, before the records: stamp (28) | 0 u32 | tag (16)
 //! ```
 //!
 //! `first` is the sequence of the first record; `durable` means the same as in a record. The checksum is over what
@@ -9,15 +10,26 @@
 //! its use it is recycled with what it held. Hence a header with another number than that of the name is no header.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bytes::{Buf as _, BufMut as _};
 
-pub(super) const HEADER_LEN: usize = 40;
+use crate::data_dir;
+use crate::encryption::{Encryption, EncryptionError, FileCipher, FileKeys, KeyId, Stamp, TAG_LEN};
+
+const PLAIN_LEN: usize = 40;
+const ENCRYPTED_LEN: usize = PLAIN_LEN + Stamp::LEN + 4 + TAG_LEN;
 
 const MAGIC: [u8; 8] = *b"STHDWAL\n";
-const VERSION: u32 = 1;
+const PLAIN: u32 = 1;
+const ENCRYPTED: u32 = 2;
+
+/// The header's tag has a number that no record has.
+const HEADER_NUMBER: u64 = 0;
+
+/// The checksum covers what follows it.
+const CHECKED_FROM: usize = 12;
 
 /// A new file is synced each time this much was written, so that commits beside it never wait for a whole file.
 const ZEROED_PER_SYNC: usize = 1 << 20;
@@ -32,6 +44,8 @@ pub(super) struct Header {
     pub(super) segment: u64,
     pub(super) first: u64,
     pub(super) durable: u64,
+    /// None: its records are plain.
+    pub(super) stamp: Option<Stamp>,
 }
 
 /// What lies in the directory.
@@ -44,32 +58,106 @@ pub(super) struct Listing {
 }
 
 impl Header {
-    pub(super) fn encode(self, buffer: &mut Vec<u8>) {
+    /// Appends the header; `cipher` is that of its stamp.
+    pub(super) fn encode(self, buffer: &mut Vec<u8>, cipher: Option<&FileCipher>) {
+        assert_eq!(
+            self.stamp.is_some(),
+            cipher.is_some(),
+            "a stamp is that of a cipher"
+        );
         let start = buffer.len();
         buffer.put_slice(&MAGIC);
         buffer.put_u32(0);
-        buffer.put_u32(VERSION);
+        buffer.put_u32(if cipher.is_some() { ENCRYPTED } else { PLAIN });
         buffer.put_u64(self.segment);
         buffer.put_u64(self.first);
         buffer.put_u64(self.durable);
-        let crc = crc32c::crc32c(&buffer[start + 12..]);
+        if let (Some(stamp), Some(cipher)) = (self.stamp, cipher) {
+            buffer.put_slice(&stamp.encode());
+            buffer.put_u32(0);
+            let tag = cipher.seal(HEADER_NUMBER, &buffer[start + CHECKED_FROM..], &mut []);
+            buffer.put_slice(&tag);
+        }
+        let crc = crc32c::crc32c(&buffer[start + CHECKED_FROM..]);
         buffer[start + 8..start + 12].copy_from_slice(&crc.to_be_bytes());
     }
 
     /// The header of segment `number`; none if it was not begun, or its header is damaged.
     pub(super) fn decode(bytes: &[u8], number: u64) -> Option<Header> {
-        let (bytes, _) = bytes.split_first_chunk::<HEADER_LEN>()?;
-        let mut fields = bytes.strip_prefix(&MAGIC)?;
-        if fields.get_u32() != crc32c::crc32c(fields) || fields.get_u32() != VERSION {
+        let (crc, version) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
+        let is_encrypted = match u32::from_be_bytes(*version.first_chunk()?) {
+            PLAIN => false,
+            ENCRYPTED => true,
+            _ => return None,
+        };
+        let len = if is_encrypted { ENCRYPTED_LEN } else { PLAIN_LEN };
+        let checked = bytes.get(CHECKED_FROM..len)?;
+        if crc32c::crc32c(checked) != u32::from_be_bytes(*crc) {
             return None;
         }
+        let mut fields = &checked[4..];
         let header = Header {
             segment: fields.get_u64(),
             first: fields.get_u64(),
             durable: fields.get_u64(),
+            stamp: None,
         };
-        (header.segment == number).then_some(header)
+        let stamp = fields.first_chunk().filter(|_| is_encrypted).map(Stamp::decode);
+        (header.segment == number).then_some(Header { stamp, ..header })
     }
+
+    /// Bytes of the header.
+    pub(super) fn len(&self) -> usize {
+        if self.stamp.is_some() {
+            ENCRYPTED_LEN
+        } else {
+            PLAIN_LEN
+        }
+    }
+
+    /// The key with which the records are encrypted.
+    pub(super) fn key(&self) -> Option<KeyId> {
+        self.stamp.map(|stamp| stamp.key)
+    }
+
+    /// What the records of the segment in `file`, which begins with `bytes`, are encrypted with; none: they are plain.
+    pub(super) fn cipher(
+        &self,
+        file: &Path,
+        bytes: &[u8],
+        encryption: &Encryption,
+    ) -> Result<Option<FileCipher>, EncryptionError> {
+        let keys = encryption.open_file(file, self.stamp)?;
+        let (Some(keys), Some(stamp)) = (keys, self.stamp) else {
+            return Ok(None);
+        };
+        let cipher = cipher(&keys, self.segment);
+        let (associated, tag) =
+            bytes[CHECKED_FROM..ENCRYPTED_LEN].split_at(ENCRYPTED_LEN - CHECKED_FROM - TAG_LEN);
+        let mut tag = tag.to_vec();
+        if cipher.open(HEADER_NUMBER, associated, &mut tag).is_none() {
+            return Err(EncryptionError::NotAuthentic {
+                file: file.to_owned(),
+                offset: 0,
+                key: stamp.key,
+            });
+        }
+        Ok(Some(cipher))
+    }
+}
+
+/// What the records of a segment are encrypted with.
+pub(super) fn cipher(keys: &FileKeys, number: u64) -> FileCipher {
+    keys.cipher("statehold segment", &number.to_be_bytes())
+}
+
+/// The header of a segment; none if it was not begun.
+pub(super) fn read_header(dir: &Path, number: u64) -> io::Result<Option<Header>> {
+    let mut bytes = Vec::new();
+    File::open(path(dir, number))?
+        .take(ENCRYPTED_LEN as u64)
+        .read_to_end(&mut bytes)?;
+    Ok(Header::decode(&bytes, number))
 }
 
 pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
@@ -109,6 +197,14 @@ pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     listing.segments.sort_unstable();
     listing.spares.sort_unstable();
     Ok(listing)
+}
+
+/// Removes spare files.
+pub(super) fn remove_spares(dir: &Path, spares: &[u64]) -> io::Result<()> {
+    for spare in spares {
+        fs::remove_file(spare_path(dir, *spare))?;
+    }
+    data_dir::sync_dir(dir)
 }
 
 /// Makes a file of `size` zeros at `path`. The name is not synced. If there is no room for it, nothing is left of it.

@@ -11,6 +11,8 @@ use tempfile::TempDir;
 use super::record::{self, Place};
 use super::segment::{self, Header};
 use super::{Content, SegmentSizes, Wal, WalError};
+use crate::encryption::Encryption;
+use crate::{EncryptionError, KeyId};
 
 const SIZES: SegmentSizes = SegmentSizes {
     whole: 8 << 10,
@@ -58,10 +60,14 @@ fn new_dir() -> TempDir {
     dir
 }
 
-/// Opens a log, and returns it with its records.
+/// Opens a plain log, and returns it with its records.
 fn open(dir: &Path) -> Result<(Wal, Vec<(u64, Content)>), WalError> {
+    open_with(dir, &Encryption::none())
+}
+
+fn open_with(dir: &Path, encryption: &Encryption) -> Result<(Wal, Vec<(u64, Content)>), WalError> {
     let mut found = Vec::new();
-    let wal = Wal::open(dir, SIZES, &mut |sequence, content| {
+    let wal = Wal::open(dir, SIZES, encryption, &mut |sequence, content| {
         found.push((sequence, content));
         Ok(())
     })?;
@@ -70,7 +76,11 @@ fn open(dir: &Path) -> Result<(Wal, Vec<(u64, Content)>), WalError> {
 
 /// A log with these groups of batches, each synced but the last, which is handed over.
 fn write(dir: &Path, groups: &[&[Write]]) -> Vec<(u64, Content)> {
-    let (mut wal, mut all) = open(dir).unwrap();
+    write_with(dir, &Encryption::none(), groups)
+}
+
+fn write_with(dir: &Path, encryption: &Encryption, groups: &[&[Write]]) -> Vec<(u64, Content)> {
+    let (mut wal, mut all) = open_with(dir, encryption).unwrap();
     for (number, group) in groups.iter().enumerate() {
         for batch in *group {
             wal.append(std::slice::from_ref(batch)).unwrap();
@@ -106,41 +116,44 @@ fn begun(dir: &Path) -> Vec<u64> {
 /// The bytes of a segment up to the end of its last record.
 fn written(dir: &Path, number: u64) -> Vec<u8> {
     let mut bytes = fs::read(segment::path(dir, number)).unwrap();
-    let first = Header::decode(&bytes, number).unwrap().first;
-    let start = (segment::HEADER_LEN, first);
-    let (end, _) = super::recovery::walk::<()>(&bytes, number, start, &mut |_, _, _| Ok(())).unwrap();
+    let header = Header::decode(&bytes, number).unwrap();
+    let (end, _) = super::recovery::walk::<()>(&bytes, header, None, &mut |_, _, _| Ok(())).unwrap();
     bytes.truncate(end);
     bytes
 }
 
-#[test]
-fn a_segment_of_version_1_is_read_and_written_as_ever() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/segment");
+/// Writes a segment, compares it with the golden one, and reads that.
+fn check_golden(version: &str, encryption: &Encryption) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{version}/segment"));
     let mut bytes = Vec::new();
-    let (number, first) = (0x1122, 5);
+    let number = 0x1122;
+    let keys = encryption.with_salt([7; 16]);
+    let cipher = keys.as_ref().map(|(_, keys)| segment::cipher(keys, number));
     let header = Header {
         segment: number,
-        first,
+        first: 5,
         durable: 4,
+        stamp: keys.map(|(stamp, _)| stamp),
     };
-    header.encode(&mut bytes);
+    header.encode(&mut bytes, cipher.as_ref());
     let place = |sequence, durable| Place {
         segment: number,
         sequence,
         durable,
     };
-    record::encode_batch(&mut bytes, place(5, 4), &every_kind());
-    record::encode_checkpoint(&mut bytes, place(6, 5), 3);
+    record::encode_batch(&mut bytes, place(5, 4), cipher.as_ref(), &every_kind());
+    record::encode_checkpoint(&mut bytes, place(6, 5), cipher.as_ref(), 3);
     if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, &bytes).unwrap();
     }
-    let golden = fs::read(path).unwrap();
+    let golden = fs::read(&path).unwrap();
     assert_eq!(bytes, golden);
 
     assert_eq!(Header::decode(&golden, number), Some(header));
+    let cipher = header.cipher(&path, &golden, encryption).unwrap();
     let mut found = Vec::new();
-    let start = (segment::HEADER_LEN, first);
-    super::recovery::walk::<()>(&golden, number, start, &mut |_, sequence, content| {
+    super::recovery::walk::<()>(&golden, header, cipher.as_ref(), &mut |_, sequence, content| {
         found.push((sequence, content.unwrap()));
         Ok(())
     })
@@ -153,13 +166,30 @@ fn a_segment_of_version_1_is_read_and_written_as_ever() {
 }
 
 #[test]
+fn a_segment_of_version_1_is_read_and_written_as_ever() {
+    check_golden("v1", &Encryption::none());
+}
+
+#[test]
+fn an_encrypted_segment_is_read_and_written_as_ever() {
+    check_golden("v2", &Encryption::with_keys(&[1, 2]));
+}
+
+#[test]
 fn every_flipped_byte_is_an_error_or_in_the_last_group_a_cut_tail() {
+    for encryption in [Encryption::none(), Encryption::with_keys(&[1])] {
+        check_every_flip(&encryption);
+    }
+}
+
+fn check_every_flip(encryption: &Encryption) {
     let dir = new_dir();
     let groups: [&[Write]; 3] = [&every_kind(), &[put(1, 50), put(2, 60)], &[put(3, 70)]];
-    let all = write(dir.path(), &groups);
+    let all = write_with(dir.path(), encryption, &groups);
     let synced = all.len() - 1;
     let number = begun(dir.path())[0];
     let good = written(dir.path(), number);
+    let last = record::batch_len(&[put(3, 70)], encryption.key().is_some());
     for position in 0..good.len() {
         for flip in [0x01, 0x80] {
             let damaged = copy(dir.path());
@@ -167,10 +197,10 @@ fn every_flipped_byte_is_an_error_or_in_the_last_group_a_cut_tail() {
             let mut bytes = fs::read(&path).unwrap();
             bytes[position] ^= flip;
             fs::write(&path, bytes).unwrap();
-            match open(damaged.path()) {
+            match open_with(damaged.path(), encryption) {
                 Ok((_, found)) => {
                     assert_eq!(found, all[..synced], "byte {position}");
-                    assert!(position >= good.len() - record::batch_len(&[put(3, 70)]));
+                    assert!(position >= good.len() - last);
                 }
                 Err(error @ WalError::Damaged { offset, .. }) => {
                     assert!(offset as usize <= position, "{error}");
@@ -186,13 +216,111 @@ fn every_flipped_byte_is_an_error_or_in_the_last_group_a_cut_tail() {
     }
 }
 
+/// Changes a byte, and makes the checksum of the header or of the record that it is in fit again.
+fn forge(bytes: &mut [u8], position: usize, header_len: usize, records: &[usize]) {
+    bytes[position] ^= 1;
+    if position < header_len {
+        let crc = crc32c::crc32c(&bytes[12..header_len]);
+        bytes[8..12].copy_from_slice(&crc.to_be_bytes());
+        return;
+    }
+    let number = records.iter().rposition(|start| *start <= position).unwrap();
+    let (start, end) = (records[number], records.get(number + 1).copied());
+    let end = end.unwrap_or(bytes.len());
+    let crc = crc32c::crc32c(&bytes[start + 8..end]);
+    bytes[start + 4..start + 8].copy_from_slice(&crc.to_be_bytes());
+}
+
+#[test]
+fn what_was_changed_by_somebody_who_has_no_key_is_an_error_and_nothing_is_cut() {
+    let encryption = Encryption::with_keys(&[1]);
+    let dir = new_dir();
+    write_with(
+        dir.path(),
+        &encryption,
+        &[&[put(1, 20)], &[put(2, 20)], &[put(3, 20)], &[]],
+    );
+    let number = begun(dir.path())[0];
+    let good = written(dir.path(), number);
+    let header_len = Header::decode(&good, number).unwrap().len();
+    let len = record::batch_len(&[put(1, 20)], true);
+    let records: Vec<_> = (header_len..good.len()).step_by(len).collect();
+    for position in 12..good.len() {
+        let in_record = position.checked_sub(header_len).map(|position| position % len);
+        // Magic, checksum, version, length, segment and sequence: with another one there is no record at that place.
+        if in_record.is_some_and(|place| place <= 8 || (12..32).contains(&place))
+            || (12..32).contains(&position)
+        {
+            continue;
+        }
+        let forged = copy(dir.path());
+        let path = segment::path(forged.path(), number);
+        let mut bytes = good.clone();
+        forge(&mut bytes, position, header_len, &records);
+        fs::write(&path, &bytes).unwrap();
+        match open_with(forged.path(), &encryption) {
+            Err(WalError::Encryption(error)) => {
+                assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+            }
+            // Neither the padding nor what a later one says to be durable changes what is read.
+            Ok((_, found)) if in_record.is_some_and(|place| place >= len - 8) => assert_eq!(found.len(), 3),
+            other => panic!("byte {position}: {other:?}"),
+        }
+        assert_eq!(fs::read(&path).unwrap(), bytes, "nothing was cut");
+    }
+}
+
+#[test]
+fn a_record_of_another_segment_or_time_is_not_taken() {
+    let encryption = Encryption::with_keys(&[1]);
+    let dirs = [new_dir(), new_dir()];
+    for (dir, byte) in dirs.iter().zip(0..) {
+        write_with(
+            dir.path(),
+            &encryption,
+            &[&[put(byte, 20)], &[put(byte, 30)], &[]],
+        );
+    }
+    let number = begun(dirs[0].path())[0];
+    let [one, mut other] = dirs.each_ref().map(|dir| written(dir.path(), number));
+    let header_len = Header::decode(&one, number).unwrap().len();
+    other[header_len..].copy_from_slice(&one[header_len..]);
+    fs::write(segment::path(dirs[1].path(), number), &other).unwrap();
+    let error = open_with(dirs[1].path(), &encryption).unwrap_err();
+    let expected = WalError::Encryption(EncryptionError::NotAuthentic {
+        file: segment::path(dirs[1].path(), number),
+        offset: header_len as u64,
+        key: KeyId(1),
+    });
+    assert_eq!(error.to_string(), expected.to_string());
+}
+
+#[test]
+fn without_the_key_nothing_is_taken_for_a_torn_tail() {
+    let dir = new_dir();
+    let all = write_with(
+        dir.path(),
+        &Encryption::with_keys(&[1]),
+        &[&[put(1, 20)], &[put(2, 20)]],
+    );
+    let number = begun(dir.path())[0];
+    let before = fs::read(segment::path(dir.path(), number)).unwrap();
+    for wrong in [Encryption::none(), Encryption::with_keys(&[2])] {
+        let error = open_with(dir.path(), &wrong).unwrap_err();
+        assert!(matches!(error, WalError::Encryption(_)), "{error}");
+        assert_eq!(fs::read(segment::path(dir.path(), number)).unwrap(), before);
+    }
+    let (_, found) = open_with(dir.path(), &Encryption::with_keys(&[1, 2])).unwrap();
+    assert_eq!(found, all);
+}
+
 #[test]
 fn of_a_torn_group_the_records_before_the_tear_stay() {
     let dir = new_dir();
     let last = [put(2, 100), put(3, 100), put(4, 100)];
     let all = write(dir.path(), &[&[put(1, 100)], &last]);
     let number = begun(dir.path())[0];
-    let len = record::batch_len(&last[..1]);
+    let len = record::batch_len(&last[..1], false);
     let end = written(dir.path(), number).len();
     for kept in 0..3 {
         // The disk wrote the records in any order: the one after the last that is kept is missing, the others are there.

@@ -8,7 +8,7 @@ use cluster::replica::record;
 use cluster::{GroupId, Index, Keyspace, Write};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use storage::{Engine, EngineConfig, SimulatedDisk, Storage};
+use storage::{Encryption, Engine, EngineConfig, SimulatedDisk, Storage, encryption};
 use tempfile::TempDir;
 
 use crate::killed::after_kill;
@@ -75,13 +75,13 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 /// With sizes that make segments change and changes move all the time.
-fn open(dir: &Path) -> Engine {
+fn open(dir: &Path, encryption: &Encryption) -> Engine {
     let config = EngineConfig {
         segment_bytes: 2 << 10,
         first_segment_bytes: 1 << 10,
         changes_bytes_max: 2 << 10,
     };
-    Engine::open_with(dir, config).unwrap()
+    Engine::open_with(dir, config, encryption.clone()).unwrap()
 }
 
 fn scanned(storage: &impl Storage, operation: &Operation) -> Vec<(Bytes, Bytes)> {
@@ -107,46 +107,62 @@ proptest! {
 
     #[test]
     fn the_engine_answers_as_the_simulated_disk(operations in vec(operation(), 1..60)) {
-        let mut dir = TempDir::new().unwrap();
-        let mut engine = open(dir.path());
-        let mut disk = SimulatedDisk::new(1);
-        for operation in operations {
-            match &operation {
-                Operation::Write(writes) => {
-                    engine.write(writes).unwrap();
-                    disk.write(writes).unwrap();
-                }
-                Operation::Sync => {
-                    engine.sync().unwrap();
-                    disk.sync().unwrap();
-                }
-                Operation::Get(keyspace, key) => {
-                    prop_assert_eq!(engine.get(*keyspace, key).unwrap(), disk.get(*keyspace, key).unwrap());
-                }
-                Operation::Scan(..) | Operation::ScanRange(..) => {
-                    prop_assert_eq!(scanned(&engine, &operation), scanned(&disk, &operation));
-                }
-                Operation::Checkpoint => engine.checkpoint().unwrap(),
-                Operation::Flush => engine.flush().unwrap(),
-                Operation::Kill => {
-                    engine.sync().unwrap();
-                    disk.sync().unwrap();
-                    engine.wait_for_checkpoint().unwrap();
-                    dir = after_kill(dir.path());
-                    engine = open(dir.path());
-                }
-                Operation::Reopen => {
-                    engine.sync().unwrap();
-                    disk.sync().unwrap();
-                    drop(engine);
-                    disk.crash();
-                    engine = open(dir.path());
-                }
+        check(operations, &Encryption::none())?;
+    }
+
+    #[test]
+    fn an_encrypted_engine_answers_as_the_simulated_disk(operations in vec(operation(), 1..60)) {
+        let keys = TempDir::new().unwrap();
+        let file = keys.path().join("keys");
+        encryption::add_key(&file).unwrap();
+        check(operations, &Encryption::from_file(&file).unwrap())?;
+    }
+}
+
+fn check(operations: Vec<Operation>, encryption: &Encryption) -> Result<(), TestCaseError> {
+    let mut dir = TempDir::new().unwrap();
+    let mut engine = open(dir.path(), encryption);
+    let mut disk = SimulatedDisk::new(1);
+    for operation in operations {
+        match &operation {
+            Operation::Write(writes) => {
+                engine.write(writes).unwrap();
+                disk.write(writes).unwrap();
+            }
+            Operation::Sync => {
+                engine.sync().unwrap();
+                disk.sync().unwrap();
+            }
+            Operation::Get(keyspace, key) => {
+                prop_assert_eq!(
+                    engine.get(*keyspace, key).unwrap(),
+                    disk.get(*keyspace, key).unwrap()
+                );
+            }
+            Operation::Scan(..) | Operation::ScanRange(..) => {
+                prop_assert_eq!(scanned(&engine, &operation), scanned(&disk, &operation));
+            }
+            Operation::Checkpoint => engine.checkpoint().unwrap(),
+            Operation::Flush => engine.flush().unwrap(),
+            Operation::Kill => {
+                engine.sync().unwrap();
+                disk.sync().unwrap();
+                engine.wait_for_checkpoint().unwrap();
+                dir = after_kill(dir.path());
+                engine = open(dir.path(), encryption);
+            }
+            Operation::Reopen => {
+                engine.sync().unwrap();
+                disk.sync().unwrap();
+                drop(engine);
+                disk.crash();
+                engine = open(dir.path(), encryption);
             }
         }
-        for keyspace in Keyspace::ALL {
-            let everything = Operation::Scan(keyspace, Bytes::new());
-            prop_assert_eq!(scanned(&engine, &everything), scanned(&disk, &everything));
-        }
     }
+    for keyspace in Keyspace::ALL {
+        let everything = Operation::Scan(keyspace, Bytes::new());
+        prop_assert_eq!(scanned(&engine, &everything), scanned(&disk, &everything));
+    }
+    Ok(())
 }

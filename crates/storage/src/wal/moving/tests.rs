@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::SPARSE_SEGMENTS;
+use crate::encryption::Encryption;
 use crate::wal::{Content, SegmentSizes, Wal};
 
 const SIZES: SegmentSizes = SegmentSizes {
@@ -51,7 +52,7 @@ fn sync(wal: &mut Wal) {
 
 fn open(dir: &Path) -> (Wal, BTreeMap<Bytes, Bytes>) {
     let mut entries = BTreeMap::new();
-    let wal = Wal::open(dir, SIZES, &mut |_, content| {
+    let wal = Wal::open(dir, SIZES, &Encryption::none(), &mut |_, content| {
         if let Content::Batch(writes) = content {
             writes.iter().for_each(|write| apply(&mut entries, write));
         }

@@ -1,0 +1,29 @@
+//! Writes snapshots anew with the key that is to be used now, or plain.
+
+use super::{SnapshotError, SnapshotFiles, SnapshotReader, SnapshotWriter, list, read};
+use crate::fault::{Doing, Fault};
+
+impl SnapshotFiles {
+    /// Replaces each snapshot that is not written as new ones are. Each is there as a whole at any time.
+    pub(crate) fn rewrite(&self) -> Result<(), SnapshotError> {
+        let reading = |error| Fault::from_io(Doing::ReadingSnapshot, error);
+        // The newest first: when it is written, older ones of its group go.
+        for (of, path) in list(&self.dir).map_err(reading)?.into_iter().rev() {
+            if !path.exists() {
+                continue;
+            }
+            let stamp = read::stamp(&path, of).map_err(reading)?;
+            if stamp.is_some_and(|stamp| stamp.map(|stamp| stamp.key) == self.encryption.key()) {
+                continue;
+            }
+            let reader = SnapshotReader::open_checked(&path, of, &self.encryption)?;
+            let mut writer = SnapshotWriter::create(self.clone(), of.0, of.1)
+                .map_err(|error| Fault::from_io(Doing::WritingSnapshot, error))?;
+            for chunk in reader {
+                writer.chunk(&chunk?)?;
+            }
+            writer.finish()?;
+        }
+        Ok(())
+    }
+}
