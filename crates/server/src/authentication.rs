@@ -19,6 +19,7 @@ mod scram;
 mod secret;
 mod secrets_file;
 mod verdict;
+mod x509;
 
 use std::io;
 use std::rc::Rc;
@@ -28,10 +29,11 @@ use std::time::Duration;
 
 use broker::{Answer, ConnectionId, Question};
 use protocol::ReasonCode;
+use rustls::DistinguishedName;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::MissedTickBehavior;
 
@@ -46,6 +48,8 @@ pub use self::password::{PasswordEntry, PasswordHash, PasswordsError, with_line}
 pub use self::secret::{ITERATIONS, Secret, SecretError};
 pub use self::secrets_file::{SecretsError, entry};
 pub(crate) use self::verdict::Cause;
+pub use self::x509::AttributesFileError;
+use crate::tls::ClientVerifier;
 
 /// What a method needs cannot be used.
 #[derive(Debug, Error)]
@@ -81,6 +85,9 @@ pub enum AuthenticationError {
     /// The file of passwords.
     #[error("`authentication.password.file`: {0}")]
     Password(PasswordsError),
+    /// The file of attributes.
+    #[error("`authentication.x509.attributes_file`: {0}")]
+    X509(AttributesFileError),
     /// The threads that compute hashes.
     #[error("cannot start the threads for passwords: {0}")]
     Threads(io::Error),
@@ -93,6 +100,8 @@ pub(crate) struct Policy {
     pub(crate) listener: ListenAddress,
     /// In the order in which they are tried.
     methods: Vec<AuthenticationMethod>,
+    /// What is asked of the certificates of clients, if they are asked for any.
+    pub(crate) verifier: Option<watch::Receiver<Option<Arc<ClientVerifier>>>>,
     /// Whoever names no method is let in as nobody.
     allow_anonymous: bool,
 }
@@ -138,9 +147,18 @@ impl Policy {
             Arc::new(Self {
                 listener: address.clone(),
                 methods: listener.authentication.clone(),
+                verifier: None,
                 allow_anonymous: listener.allow_anonymous,
             })
         })
+    }
+}
+
+impl Policy {
+    /// The subjects from a client's certificate to the authority that is trusted at the moment.
+    fn issuers_of(&self, certificates: &[CertificateDer<'static>]) -> Option<Vec<DistinguishedName>> {
+        let verifier = self.verifier.as_ref()?.borrow().clone();
+        verifier?.path_of(certificates)
     }
 }
 

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
 pub use self::admin::{Admin, AdminTls};
-pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram};
+pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram, X509};
 pub use self::custom::Custom;
 pub use self::encryption::Encryption;
 pub use self::file::{ConfigError, Problem};

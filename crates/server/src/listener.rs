@@ -82,6 +82,11 @@ impl Listener {
     /// Clients of a listener with TLS stay only as long as their certificates hold.
     pub(crate) fn with_tls(mut self, tls: &Tls) -> Self {
         self.verifier = tls.verifier();
+        let origin = Arc::get_mut(&mut self.origin).expect("nothing was accepted yet");
+        if let Some(policy) = &mut origin.policy {
+            let policy = Arc::get_mut(policy).expect("nobody was asked yet");
+            policy.verifier.clone_from(&self.verifier);
+        }
         self
     }
 

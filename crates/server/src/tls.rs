@@ -9,6 +9,7 @@ mod error;
 mod expiry;
 pub(crate) mod explanation;
 mod files;
+pub(crate) mod issuers;
 mod x509;
 
 use std::sync::Arc;

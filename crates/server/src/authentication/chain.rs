@@ -15,6 +15,7 @@ use super::jwt::JwtMethod;
 use super::password::PasswordMethod;
 use super::scram::ScramMethod;
 use super::verdict::{Cause, Refusal, Verdict};
+use super::x509::X509Method;
 use super::{Asked, AuthenticationError};
 use crate::config::{AuthenticationMethod, Config};
 
@@ -43,6 +44,7 @@ pub(super) enum Method {
     Jwt(JwtMethod),
     Custom(CustomMethod),
     Password(PasswordMethod),
+    X509(X509Method),
 }
 
 /// What came of a question.
@@ -176,6 +178,7 @@ impl Method {
             AuthenticationMethod::Jwt => Self::Jwt(JwtMethod::load(&settings.jwt)?),
             AuthenticationMethod::Custom => Self::Custom(CustomMethod::load(&settings.custom)?),
             AuthenticationMethod::Password => Self::Password(PasswordMethod::load(&settings.password)?),
+            AuthenticationMethod::X509 => Self::X509(X509Method::load(&settings.x509)?),
         })
     }
 
@@ -186,12 +189,13 @@ impl Method {
             Self::Jwt(method) => method.answer(asked).await,
             Self::Custom(method) => method.answer(asked, attempts).await,
             Self::Password(method) => method.answer(asked, attempts).await,
+            Self::X509(method) => method.answer(asked),
         }
     }
 
     async fn keep(&self) {
         match self {
-            Self::Scram(_) | Self::Custom(_) | Self::Password(_) => {}
+            Self::Scram(_) | Self::Custom(_) | Self::Password(_) | Self::X509(_) => {}
             Self::Jwt(method) => method.keep().await,
         }
     }
@@ -202,6 +206,7 @@ impl Method {
             Self::Jwt(method) => method.look(),
             Self::Custom(method) => method.look(),
             Self::Password(method) => method.look(),
+            Self::X509(method) => method.look(),
         }
     }
 
@@ -211,6 +216,7 @@ impl Method {
             Self::Jwt(method) => method.reload(),
             Self::Custom(method) => method.reload(),
             Self::Password(method) => method.reload(),
+            Self::X509(method) => method.reload(),
         }
     }
 }

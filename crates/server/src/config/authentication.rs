@@ -23,6 +23,8 @@ pub enum AuthenticationMethod {
     Custom,
     /// User name and password of CONNECT, and a file with their Argon2id hashes.
     Password,
+    /// The certificate that the client has shown in the handshake of TLS.
+    X509,
 }
 
 impl AuthenticationMethod {
@@ -33,6 +35,7 @@ impl AuthenticationMethod {
             Self::Jwt => "jwt",
             Self::Custom => "custom",
             Self::Password => "password",
+            Self::X509 => "x509",
         }
     }
 }
@@ -62,6 +65,10 @@ pub struct Authentication {
     pub custom: Custom,
     /// The method `"password"`: user name and password of CONNECT, as every client can send them. Without TLS they can be read along.
     pub password: Password,
+
+    /// The method `"x509"`: the certificate of the client says who it is. Its common name is the principal's name; where it has none, the
+    /// first DNS name is. Needs `tls.client_ca`.
+    pub x509: X509,
 }
 
 /// The method `"scram"`: enhanced authentication of MQTT 5 with SCRAM-SHA-256. The server never sees a password.
@@ -87,6 +94,17 @@ pub struct Password {
     pub remembered_max: u32,
 }
 
+/// The method `"x509"`: the certificate of the client says who it is. Its common name is the principal's name; where it has none, the
+/// first DNS name is. Needs `tls.client_ca`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct X509 {
+    /// TOML file with a table for each subject that gives attributes: `subject = "CN = smart-fan, O = Contoso"` and
+    /// `attributes = { building = "17" }`. The first that fits counts, from the client's certificate to the authority. Empty: no
+    /// attributes. It is read again on SIGHUP and a few seconds after it has changed; a file that cannot be used changes nothing.
+    pub attributes_file: PathBuf,
+}
+
 impl Authentication {
     /// What the types do not say.
     pub(super) fn violations(&self, listeners: &[Listener], problems: &mut Vec<Problem>) {
@@ -106,6 +124,14 @@ impl Authentication {
         };
         needs_file(AuthenticationMethod::Scram, &self.scram.file);
         needs_file(AuthenticationMethod::Password, &self.password.file);
+        for (index, listener) in listeners.iter().enumerate() {
+            let asks = listener.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+            if listener.authentication.contains(&AuthenticationMethod::X509) && !asks {
+                let why = "the method `x509` needs `tls.client_ca`: without it no client shows a certificate";
+                let setting = format!("listeners[{index}].authentication");
+                problems.push(Problem::new(&setting, why.to_owned()));
+            }
+        }
         let has = |method| {
             let mut methods = listeners.iter().flat_map(|listener| &listener.authentication);
             methods.any(|one| *one == method)
@@ -126,6 +152,7 @@ impl Default for Authentication {
             failures_within: Duration::from_secs(60),
             scram: Scram::default(),
             password: Password::default(),
+            x509: X509::default(),
             jwt: Jwt::default(),
             custom: Custom::default(),
         }

@@ -20,6 +20,7 @@ use thiserror::Error as ThisError;
 use super::error::{TlsError, TlsProblem};
 use super::expiry::Expiry;
 use super::files;
+use super::issuers;
 use super::x509::{self, KeySize};
 use crate::clock;
 use crate::config::{self, ClientCertificate, CrlDoubt};
@@ -28,6 +29,7 @@ use crate::config::{self, ClientCertificate, CrlDoubt};
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     webpki: Arc<dyn ClientCertVerifier>,
+    roots: Arc<RootCertStore>,
     rsa_bits_min: u32,
     ec_bits_min: u32,
 }
@@ -82,8 +84,9 @@ impl ClientVerifier {
                 lists.push(list);
             }
         }
+        let roots = Arc::new(roots);
         let mut builder =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).with_crls(lists);
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider).with_crls(lists);
         if settings.client_cert == ClientCertificate::Optional {
             builder = builder.allow_unauthenticated();
         }
@@ -99,9 +102,17 @@ impl ClientVerifier {
         })?;
         Ok(Some(Arc::new(Self {
             webpki,
+            roots,
             rsa_bits_min: settings.client_rsa_bits_min,
             ec_bits_min: settings.client_ec_bits_min,
         })))
+    }
+
+    /// The subjects of a client's certificate, of those between it and the authority that are needed, and of the authority.
+    /// `None` if there is no such authority.
+    pub(crate) fn path_of(&self, chain: &[CertificateDer<'static>]) -> Option<Vec<DistinguishedName>> {
+        let now = UnixTime::since_unix_epoch(Duration::from_millis(clock::wall()));
+        issuers::path(&self.roots, chain, now)
     }
 
     /// Why a client that is connected with these certificates has to go; `None` if it may stay.

@@ -44,3 +44,4 @@ mod tls;
 mod tokens;
 mod unix;
 mod websocket;
+mod x509;
