@@ -175,3 +175,22 @@ fn shown(resource: &str) -> Text {
 
 /// Bytes of a resource that are told.
 const SHOWN_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_counted_under_their_numbers() {
+        for (number, right) in Right::ALL.into_iter().enumerate() {
+            assert_eq!(right as usize, number, "{right:?}");
+        }
+    }
+
+    #[test]
+    fn a_resource_is_told_as_far_as_anybody_reads() {
+        assert_eq!(&*shown("a/b"), "a/b");
+        assert_eq!(shown(&"é".repeat(SHOWN_MAX)).len(), SHOWN_MAX);
+        assert_eq!(&*shown("\0"), "");
+    }
+}

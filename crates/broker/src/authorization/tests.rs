@@ -581,3 +581,41 @@ fn what_a_connection_costs() {
 }
 
 mod properties;
+
+#[test]
+fn what_others_are_answered_is_for_rules_that_name_whom() {
+    let names = [
+        ("#", false),
+        ("clients/#", false),
+        ("clients/+/#", false),
+        ("+/pump/#", false),
+        ("clients/pump/#", true),
+        ("clients/pump/+", true),
+        ("clients/pump/response", true),
+        ("clients/pump", false),
+        ("clients/pumps/#", false),
+        ("clients/{principal.attributes.group}/response", true),
+        ("clients/{principal.clientId}/#", false),
+    ];
+    let topic = TopicName::parse(Text::from_static("clients/pump/response")).unwrap();
+    for (name, is_allowed) in names {
+        let policy = policy(&[("client=*", &[&format!("subscribe {name}")])]);
+        let access = Access::new(policy, subject("audit", None, &[("group", "pump")]));
+        assert_eq!(access.may_overhear(&topic).is_allowed(), is_allowed, "{name}");
+    }
+}
+
+#[test]
+fn a_topic_of_one_level_is_named_by_that() {
+    let topic = |text| TopicName::parse(Text::from_static(text)).unwrap();
+    for (name, is_allowed) in [("r", true), ("r/#", true), ("+", false), ("#", false)] {
+        let policy = policy(&[("client=*", &[&format!("subscribe {name}")])]);
+        let access = Access::new(policy, subject("audit", None, &[]));
+        assert_eq!(
+            access.may_overhear(&topic("r")).is_allowed(),
+            is_allowed,
+            "{name}"
+        );
+        assert!(!access.may_overhear(&topic("$r")).is_allowed());
+    }
+}
