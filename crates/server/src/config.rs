@@ -7,6 +7,7 @@
 mod address;
 mod admin;
 mod authentication;
+pub(crate) mod authorization;
 mod custom;
 mod encryption;
 mod example;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
 pub use self::admin::{Admin, AdminTls};
 pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram, X509};
+pub use self::authorization::Authorization;
 pub use self::custom::Custom;
 pub use self::encryption::Encryption;
 pub use self::file::{ConfigError, Problem};
@@ -57,6 +59,9 @@ pub struct Config {
 
     /// How clients say who they are, at listeners with `authentication`.
     pub authentication: Authentication,
+
+    /// A policy for each kind of listener: what clients may do where it is named in `authorization`. Names are letters, digits, `-` and `_`.
+    pub authorization: authorization::Policies,
 
     /// Another server for the clients of this one.
     pub redirect: Redirect,
@@ -308,6 +313,7 @@ impl Config {
         }
         self.authentication.violations(&self.listeners, &mut problems);
         self.encryption.violations(&mut problems);
+        authorization::violations(&self.authorization, &self.listeners, &mut problems);
         self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);
         problems
@@ -322,6 +328,7 @@ impl Default for Config {
             encryption: Encryption::default(),
             listeners: vec![Listener::default()],
             authentication: Authentication::default(),
+            authorization: authorization::Policies::default(),
             redirect: Redirect::default(),
             admin: Admin::default(),
             sys_interval: Some(Duration::from_secs(10)),

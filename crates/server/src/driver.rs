@@ -9,11 +9,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish, Question};
+use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question};
 use bytes::BytesMut;
 use protocol::Packet;
 use rustls::pki_types::CertificateDer;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin::AdminRequest;
 use crate::authentication::{Answered, Asked, AuthenticationThread};
@@ -71,6 +71,7 @@ pub(crate) struct Inputs {
     pub(crate) snapshots: mpsc::Receiver<SnapshotEvent>,
     pub(crate) admin: mpsc::Receiver<AdminRequest>,
     pub(crate) answers: mpsc::Receiver<Answered>,
+    pub(crate) policies: watch::Receiver<Policies>,
 }
 
 impl Driver {
@@ -150,6 +151,10 @@ impl Driver {
             Some(event) = inputs.disk.recv() => self.disk_event(event)?,
             () = self.turn_ends.notified() => {}
             Some(answered) = inputs.answers.recv() => self.authenticated(answered),
+            Ok(()) = inputs.policies.changed() => {
+                let policies = inputs.policies.borrow_and_update().clone();
+                self.step_quietly(Event::Policies(policies));
+            }
             Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
             Some(request) = inputs.admin.recv() => self.admin_request(request),
             () = until(deadline) => {}
@@ -247,7 +252,7 @@ impl Driver {
             connection: socket.id,
             waited,
             is_asked: socket.origin.policy.is_some(),
-            policy: None,
+            policy: socket.origin.authorization,
         });
     }
 

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::admin::AdminError;
 use crate::authentication::AuthenticationError;
+use crate::authorization::AuthorizationError;
 use crate::config::{ConfigError, ListenAddress};
 use crate::tls::TlsError;
 
@@ -57,6 +58,9 @@ pub enum RunError {
     /// What clients are authenticated by cannot be used.
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
+    /// A policy cannot be used.
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
     /// The admin pages cannot be served.
     #[error(transparent)]
     Admin(#[from] AdminError),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::PolicyId;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -39,6 +40,8 @@ pub(crate) struct Origin {
     pub(crate) listener: ListenAddress,
     /// How its clients say who they are; `None`: nobody asks.
     pub(crate) policy: Option<Arc<Policy>>,
+    /// What its clients may do; `None`: everything.
+    pub(crate) authorization: Option<PolicyId>,
 }
 
 /// What accepting needs of the server.
@@ -63,7 +66,11 @@ const PAUSE_WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 impl Listener {
     /// Binds an address. Has to be called within a tokio runtime.
-    pub(crate) fn bind(settings: &config::Listener, layers: Layers) -> Result<Self, RunError> {
+    pub(crate) fn bind(
+        settings: &config::Listener,
+        layers: Layers,
+        authorization: Option<PolicyId>,
+    ) -> Result<Self, RunError> {
         let socket = BoundSocket::bind(settings).map_err(|error| RunError::Bind {
             address: settings.address.clone(),
             error,
@@ -74,7 +81,11 @@ impl Listener {
             socket,
             layers,
             admission: Admission::new(settings),
-            origin: Arc::new(Origin { listener, policy }),
+            origin: Arc::new(Origin {
+                listener,
+                policy,
+                authorization,
+            }),
             verifier: None,
         })
     }

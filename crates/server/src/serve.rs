@@ -5,15 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::Event;
+use broker::{Event, Policies};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
 use crate::authentication::{Answered, AuthenticationThread, Methods};
+use crate::authorization::{AuthorizationThread, PolicyFiles};
 use crate::clock;
 use crate::config::{self, Config, Durability, ListenAddress};
 use crate::descriptors;
@@ -122,6 +123,8 @@ async fn serve(
     // Addresses are bound first: one in use is told before a long recovery.
     let (listeners, tls) = bind(config)?;
     let methods = Methods::load(config)?;
+    let policies = PolicyFiles::load(config)?;
+    let (authorization, policies) = AuthorizationThread::start(policies).map_err(RunError::System)?;
     let mut expiries = Expiries::default();
     tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
     let handshakes = start_handshakes(&listeners, tls)?;
@@ -133,7 +136,7 @@ async fn serve(
         }
     });
     let (admin, requests) = Admin::start(&config.admin, expiries)?;
-    let (driver, mut inputs) = start_driver(config, methods, requests)?;
+    let (driver, mut inputs) = start_driver(config, methods, policies, requests)?;
     driver.run_until_available(&mut inputs).await?;
     admin.recovered();
 
@@ -170,6 +173,7 @@ async fn serve(
     if result.is_ok() {
         say_goodbye(&driver, &mut inputs).await;
     }
+    drop(authorization);
     Ok((driver, result))
 }
 
@@ -190,7 +194,8 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
                 .as_ref()
                 .map(|websocket| Arc::new(Endpoint::new(websocket, config.limits.packet_size_max))),
         };
-        let listener = Listener::bind(settings, layers)?;
+        let policy = config::authorization::policy_id(&config.authorization, settings);
+        let listener = Listener::bind(settings, layers, policy)?;
         listeners.push(match &tls {
             Some(tls) => listener.with_tls(tls),
             None => listener,
@@ -211,6 +216,7 @@ fn start_handshakes(listeners: &[Listener], tls: Vec<Tls>) -> Result<Option<Hand
 fn start_driver(
     config: &Config,
     methods: Option<Methods>,
+    mut policies: watch::Receiver<Policies>,
     requests: mpsc::Receiver<AdminRequest>,
 ) -> Result<(Rc<Driver>, Inputs), RunError> {
     let Started {
@@ -218,7 +224,7 @@ fn start_driver(
         actions,
         engine,
         snapshots,
-    } = startup::start(config)?;
+    } = startup::start(config, policies.borrow_and_update().clone())?;
     let sync = match config.durability {
         Durability::Disk => Sync::Always,
         Durability::Memory => Sync::AtStop,
@@ -246,6 +252,7 @@ fn start_driver(
             snapshots: snapshot_events,
             admin: requests,
             answers: answers.unwrap_or_else(no_answers),
+            policies,
         },
     ))
 }

@@ -22,7 +22,7 @@ pub(crate) struct Started {
 }
 
 /// Opens the data directory, reads everything in it and makes the node.
-pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
+pub(crate) fn start(config: &Config, policies: broker::Policies) -> Result<Started, RunError> {
     let mut engine = open_engine(config)?;
     let mut random = Random::new();
     let identity = Identity::take(&mut engine, NodeId(random.next().max(1)))?;
@@ -34,7 +34,7 @@ pub(crate) fn start(config: &Config) -> Result<Started, RunError> {
         limits: config.limits.for_broker(machine_memory::bytes()),
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
-        policies: broker::Policies::default(),
+        policies,
         redirect: config.redirect.for_broker(),
         seed: random.next(),
     };

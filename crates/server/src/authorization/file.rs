@@ -50,7 +50,7 @@ pub fn read(file: &Path) -> Result<Policy, PolicyFileError> {
     policy.map_err(|MistakeAt { line, mistake }| PolicyFileError::Wrong {
         file: file.to_owned(),
         line,
-        mistake,
+        mistake: Box::new(mistake),
     })
 }
 

@@ -33,7 +33,7 @@ pub enum PolicyFileError {
         /// Counted from 1, if it is known.
         line: Option<usize>,
         /// What.
-        mistake: Mistake,
+        mistake: Box<Mistake>,
     },
 }
 

@@ -11,7 +11,7 @@ use thiserror::Error;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::Config;
-use super::settings;
+use super::settings::{self, Kind};
 
 /// Why there are no settings.
 #[derive(Debug, Error)]
@@ -159,10 +159,16 @@ impl Source {
             .filter(|setting| setting.is_table_of_text())
             .map(|setting| format!("{}.", setting.path))
             .collect();
-        let known: Vec<String> = all.into_iter().map(|setting| setting.path).collect();
+        let named: Vec<String> = all
+            .iter()
+            .filter(|setting| setting.kind == Kind::NamedTables)
+            .filter_map(|setting| setting.path.strip_suffix(settings::NAME).map(str::to_owned))
+            .collect();
+        let mut known: Vec<String> = all.into_iter().map(|setting| setting.path).collect();
+        known.extend(named.iter().cloned());
         let mut problems = Vec::new();
         visit(document, "", &mut |path, offset| {
-            let general = general(path);
+            let general = without_names(general(path), &named);
             if free.iter().any(|table| general.starts_with(table)) {
                 return;
             }
@@ -210,6 +216,17 @@ fn general(path: &str) -> String {
         }
     }
     general
+}
+
+/// `authorization.fleet.file` as `authorization.NAME.file`.
+fn without_names(path: String, named: &[String]) -> String {
+    for table in named {
+        if let Some(inside) = path.strip_prefix(table).and_then(|rest| rest.strip_prefix('.')) {
+            let below = inside.find('.').map_or("", |dot| &inside[dot..]);
+            return format!("{table}{}{below}", settings::NAME);
+        }
+    }
+    path
 }
 
 /// Calls `found` with the path and the offset of each key of the file, tables before what is in them.

@@ -33,6 +33,11 @@ pub struct Listener {
     #[serde(default)]
     pub authentication: Vec<AuthenticationMethod>,
 
+    /// What clients may do: the name of a policy, which `[authorization.NAME]` describes. Without it they may do everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub authorization: Option<String>,
+
     /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach, and
     /// for one that any web page can reach (`websocket` without `allowed_origins`), unless `authentication` or
     /// `tls.client_ca` asks clients who they are.
@@ -86,6 +91,7 @@ impl Listener {
             address: address.into(),
             mode: None,
             authentication: Vec::new(),
+            authorization: None,
             allow_anonymous: false,
             connections_max: None,
             connection_rate_max: None,

@@ -43,7 +43,7 @@ fn rows<'a>(out: &mut String, settings: impl Iterator<Item = &'a Setting>) {
                 )
             }
             Kind::Value(name) => ((*name).to_owned(), setting.description.clone()),
-            Kind::Table | Kind::Tables => continue,
+            Kind::Table | Kind::Tables | Kind::NamedTables => continue,
         };
         let default = match &setting.default {
             serde_json::Value::Null if setting.is_required => "has to be set".to_owned(),

@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Table,
     /// `[[path]]`
     Tables,
+    /// `[path]`, of which there may be several with names of the file's own: `NAME` in the path.
+    NamedTables,
     /// One of these words; each with its description.
     Choice(Vec<(String, String)>),
     /// Anything else, as the reference calls it.
@@ -46,7 +48,7 @@ impl Setting {
     }
 
     pub(super) fn is_table(&self) -> bool {
-        matches!(self.kind, Kind::Table | Kind::Tables)
+        matches!(self.kind, Kind::Table | Kind::Tables | Kind::NamedTables)
     }
 
     /// Whether it is a table whose names are not settings.
@@ -57,15 +59,26 @@ impl Setting {
     /// Whether every server has it, if only by its default. A listener has what its table says, and no table below it
     /// unless the file has one.
     pub(super) fn is_always_there(&self) -> bool {
-        !self.path.starts_with(LISTENER)
+        !self.path.starts_with(LISTENER) && !self.is_named()
+    }
+
+    /// Whether it is, or is in, one of several tables with names of the file's own.
+    fn is_named(&self) -> bool {
+        self.path.ends_with(NAME) || self.path.contains(&format!("{NAME}."))
     }
 
     /// Whether it is a table that a listener has or has not, or is in one.
     pub(super) fn is_of_optional_table(&self) -> bool {
+        if self.is_named() {
+            return true;
+        }
         let below = self.path.strip_prefix(LISTENER).unwrap_or_default();
         self.is_table() && !below.is_empty() || below.contains('.')
     }
 }
+
+/// Stands for a name of the file's own.
+pub(super) const NAME: &str = ".NAME";
 
 /// As the reference calls a table whose names are not settings.
 const TABLE_OF_TEXT: &str = "table of text";
@@ -105,12 +118,12 @@ fn collect(prefix: &str, table: &Value, into: &mut Vec<Setting>) {
             format!("{prefix}.{name}")
         };
         let kind = kind(schema);
-        let path = if kind == Kind::Tables {
-            format!("{path}[]")
-        } else {
-            path
+        let path = match kind {
+            Kind::Tables => format!("{path}[]"),
+            Kind::NamedTables => format!("{path}{NAME}"),
+            _ => path,
         };
-        let is_table = matches!(kind, Kind::Table | Kind::Tables);
+        let is_table = matches!(kind, Kind::Table | Kind::Tables | Kind::NamedTables);
         into.push(Setting {
             path: path.clone(),
             description: text(&schema["description"]),
@@ -124,6 +137,7 @@ fn collect(prefix: &str, table: &Value, into: &mut Vec<Setting>) {
         });
         collect(&path, schema, into);
         collect(&path, &schema["items"], into);
+        collect(&path, &schema["additionalProperties"], into);
     }
 }
 
@@ -133,6 +147,9 @@ fn kind(schema: &Value) -> Kind {
     }
     if schema["items"]["properties"].is_object() {
         return Kind::Tables;
+    }
+    if schema["additionalProperties"]["properties"].is_object() {
+        return Kind::NamedTables;
     }
     if let Some(choices) = schema["oneOf"].as_array() {
         let choice = |choice: &Value| (text(&choice["const"]), text(&choice["description"]));

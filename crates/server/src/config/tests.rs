@@ -99,6 +99,46 @@ fn a_table_of_text_has_names_of_its_own() {
 }
 
 #[test]
+fn a_listener_has_a_policy_by_name() {
+    let fleet = "[[listeners]]\naddress = \"127.0.0.1:1883\"\nauthorization = \"fleet\"\n";
+    let config = check(&format!(
+        "{fleet}[authorization.fleet]\nfile = \"fleet.yaml\"\n[authorization.a-1]\nfile = \"a\""
+    ));
+    let config = config.expect("the file is right");
+    assert_eq!(config.authorization["fleet"].file, Path::new("fleet.yaml"));
+    let id = authorization::policy_id(&config.authorization, &config.listeners[0]);
+    assert_eq!(id, Some(broker::PolicyId(1)));
+    assert_eq!(
+        authorization::policy_id(&config.authorization, &Listener::default()),
+        None
+    );
+
+    for (text, expected) in [
+        (
+            fleet,
+            "statehold.toml:3:1: `listeners[0].authorization`: there is no `[authorization.fleet]`",
+        ),
+        ("[authorization.fleet]", "missing field `file`"),
+        (
+            "[authorization.fleet]\nfile = \"\"",
+            "2:1: `authorization.fleet.file`: a file is needed",
+        ),
+        (
+            "[authorization.fleet]\nfiles = \"a\"",
+            "2:1: `authorization.fleet.files`: there is no such setting; did you mean `authorization.NAME.file`?",
+        ),
+        ("[authorization]\nfile = \"a\"", "`authorization.file`"),
+        (
+            "[authorization.\"a b\"]\nfile = \"a\"",
+            "a name is 1 to 64 letters",
+        ),
+    ] {
+        let error = error(text);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn all_unknown_settings_are_named_at_once() {
     assert_eq!(error("a_setting = 1\nanother = 2\n").lines().count(), 2);
 }
