@@ -34,7 +34,7 @@ class Closed(Exception):
 
 class Peer:
     def __init__(self, server, client_id="", version=5, clean=True, expiry=None, will=None, keep_alive=30,
-                 connect=True, manual_ack=False, **connect_properties):
+                 connect=True, manual_ack=False, credentials=None, **connect_properties):
         self.version, self.keep_alive, self.clean = version, keep_alive, clean
         self.server, self.client_id = server, client_id
         if expiry is not None:
@@ -45,6 +45,8 @@ class Peer:
             CallbackAPIVersion.VERSION2, client_id=client_id,
             protocol=paho.MQTTv5 if version == 5 else paho.MQTTv311,
             reconnect_on_failure=False, manual_ack=manual_ack, **options)
+        if credentials:
+            self.client.username_pw_set(*credentials)
         if will:
             self.client.will_set(**will)
         # More at once than paho's 20, and no more than any server's Receive Maximum.
