@@ -28,7 +28,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use broker::{Answer, ConnectionId, Question};
-use protocol::ReasonCode;
+use bytes::Bytes;
+use protocol::{ReasonCode, Text};
 use rustls::DistinguishedName;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
@@ -201,7 +202,8 @@ impl AuthenticationThread {
     }
 
     /// Hands over a question; it comes back as an answer if there is no room for it.
-    pub(crate) fn ask(&self, asked: Asked) -> Result<(), Answer> {
+    pub(crate) fn ask(&self, mut asked: Asked) -> Result<(), Answer> {
+        detach(&mut asked.question);
         self.questions.try_send(asked).map_err(|_| Answer::Refuse {
             reason: ReasonCode::ServerBusy,
             why: "too many clients say who they are".into(),
@@ -218,6 +220,19 @@ impl Drop for AuthenticationThread {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Puts what the client says into memory of its own. It may wait for longer than its connection lives, and should then not keep
+/// a whole CONNECT, with its will.
+fn detach(question: &mut Question) {
+    let own = |bytes: &mut Option<Bytes>| *bytes = bytes.as_deref().map(Bytes::copy_from_slice);
+    own(&mut question.data);
+    question.method = question.method.as_ref().map(Text::detached);
+    if let Some(credentials) = &mut question.credentials {
+        credentials.client_id = credentials.client_id.detached();
+        credentials.username = credentials.username.as_ref().map(Text::detached);
+        own(&mut credentials.password);
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use super::Asked;
 use crate::client_address::ClientAddress;
 use crate::clock;
 use crate::config;
@@ -61,9 +62,9 @@ impl Attempts {
         }
     }
 
-    /// Whether somebody there has to wait before the next attempt.
-    pub(super) fn are_exhausted(&self, peer: ClientAddress) -> bool {
-        self.are_exhausted_at(peer, clock::instant())
+    /// Whether the client has to wait before the next attempt. One that is in and says again who it is has not to wait.
+    pub(super) fn are_exhausted(&self, asked: &Asked) -> bool {
+        asked.question.principal.is_none() && self.are_exhausted_at(asked.peer, clock::instant())
     }
 
     /// Counts a failed one.
@@ -155,7 +156,12 @@ impl Address {
 
 #[cfg(test)]
 mod tests {
+    use broker::Principal;
+    use protocol::Text;
+
+    use super::super::asking::anonymous;
     use super::*;
+    use crate::config::AuthenticationMethod;
 
     /// Ten within ten seconds.
     fn ten() -> Attempts {
@@ -237,6 +243,15 @@ mod tests {
         assert_eq!(attempts.failed.borrow().by_address.len(), ADDRESSES_MAX);
         assert_eq!(attempts.failed.borrow().by_time.len(), ADDRESSES_MAX);
         assert!(attempts.are_exhausted_at(worst, now));
+    }
+
+    #[test]
+    fn who_is_in_and_says_again_who_it_is_does_not_wait_for_others_there() {
+        let (attempts, mut asked) = (ten(), anonymous(&[AuthenticationMethod::Scram]));
+        (0..10).for_each(|_| attempts.count(asked.peer));
+        assert!(attempts.are_exhausted(&asked));
+        asked.question.principal = Some(Principal::named(Text::from_static("pump")));
+        assert!(!attempts.are_exhausted(&asked));
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl CustomMethod {
         if let Some(verdict) = of.and_then(|of| self.remembered(of)) {
             return verdict;
         }
-        if attempts.are_exhausted(asked.peer) {
+        if attempts.are_exhausted(asked) {
             return Verdict::Refused(Refusal::too_many());
         }
         let said = match self.ask(asked).await {

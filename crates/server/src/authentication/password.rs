@@ -58,7 +58,7 @@ impl PasswordMethod {
         {
             return accepted(name, entry);
         }
-        if attempts.are_exhausted(asked.peer) {
+        if attempts.are_exhausted(asked) {
             return refused(Refusal::too_many());
         }
         let hash = match entry {
@@ -72,7 +72,7 @@ impl PasswordMethod {
             return refused(Refusal::unavailable(STOPPING));
         };
         // Others from there may have failed while this one waited.
-        if attempts.are_exhausted(asked.peer) {
+        if attempts.are_exhausted(asked) {
             return refused(Refusal::too_many());
         }
         match (place.check(hash, password).await, entry, seal) {

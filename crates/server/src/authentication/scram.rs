@@ -61,7 +61,7 @@ impl ScramMethod {
         if asked.question.method.as_deref() != Some(METHOD) {
             return Verdict::NotMine;
         }
-        if attempts.are_exhausted(asked.peer) {
+        if attempts.are_exhausted(asked) {
             return Verdict::Refused(Refusal::too_many());
         }
         let answer = self.scram.answer(&self.secrets.current(), &asked.question);

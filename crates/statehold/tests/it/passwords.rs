@@ -138,7 +138,7 @@ fn a_file_is_made_changed_and_kept_as_it_is_otherwise() {
     );
     assert_eq!(
         passwords.passwd(&["pump", "--delete"]).expect(0).text(),
-        "deleted\n"
+        "deleted"
     );
     assert!(
         passwords

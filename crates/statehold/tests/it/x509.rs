@@ -80,8 +80,8 @@ fn where_a_certificate_may_be_left_out_a_password_does_as_well() {
         &authority,
         &[&pump.options()[..], &with_password("wrong")].concat(),
     )
-    .expect(4);
-    set(&server, &authority, &[]).expect(4);
+    .expect(2);
+    set(&server, &authority, &[]).expect(2);
 }
 
 #[test]
@@ -103,4 +103,56 @@ fn what_the_method_needs_is_named_when_the_server_starts() {
         told.stderr.contains("`fan.subject`: write for example"),
         "{told:?}"
     );
+}
+
+/// Publishes to the topic of a site as the client with this certificate.
+fn publish(server: &Configured, authority: &Authority, identity: &Identity, topic: &str) -> Ran {
+    let ca_file = authority.ca_file();
+    let publishing = ["pub", topic, "v", "--qos", "1", "--cafile", &ca_file];
+    server.run("mqtts", &[&publishing[..], &identity.options()].concat())
+}
+
+#[test]
+fn attributes_of_a_subject_decide_what_its_client_may_do() {
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let file = |name: &str, content: &str| {
+        let file = authority.ca_file().replace("ca.pem", name);
+        std::fs::write(&file, content).expect("written");
+        file
+    };
+    let subject = |site: &str| {
+        format!("[fan]\nsubject = \"CN = fan, O = Contoso\"\nattributes = {{ site = \"{site}\" }}\n")
+    };
+    let attributes_file = file("x509.toml", &subject("north"));
+    let policy = file(
+        "policy.yaml",
+        "rules:\n- principals:\n    attributes:\n    - site: north\n    - site: south\n  brokerResources:\n  - method: Connect\n  - method: Publish\n    topics: [\"sites/{principal.attributes.site}/#\"]\n",
+    );
+    let listener = settings(&authority.issue("localhost"), &clients, "\"x509\"", "")
+        .replace("authentication =", "authorization = \"sites\"\nauthentication =");
+    let mut server = Configured::start(&format!(
+        "{listener}[authentication.x509]\nattributes_file = \"{attributes_file}\"\n[authorization.sites]\nfile = \"{policy}\"\n"
+    ));
+    let fan = clients.issue_with("fan", |params| {
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, "Contoso");
+        params.distinguished_name.push(DnType::CommonName, "fan");
+    });
+    publish(&server, &authority, &fan, "sites/north/fan").expect(0);
+    assert_ne!(
+        publish(&server, &authority, &fan, "sites/south/fan").code,
+        Some(0)
+    );
+    let other = named(&clients, "other");
+    assert_ne!(
+        publish(&server, &authority, &other, "sites/north/fan").code,
+        Some(0)
+    );
+
+    file("x509.toml", &subject("south"));
+    server.signal("HUP");
+    server.logged("took the file of authentication.x509.attributes_file anew");
+    publish(&server, &authority, &fan, "sites/south/fan").expect(0);
 }
