@@ -7,8 +7,10 @@ Says "under way" when it is, and goes on until it is ended. SCALE is a share of 
 its own, so that it does not measure how fast Python is, and does not take the processors from the server.
 """
 
+import collections
 import contextlib
 import itertools
+import os
 import socket
 import sys
 import threading
@@ -174,8 +176,35 @@ def busy(port, scale):
         publisher.send(batch)
 
 
+def failing_logins(port, scale):
+    """10,000 connections a second, from 50 addresses, with a user name and a wrong password."""
+    guessers = 4
+
+    def guess(first):
+        open_ones, pace = collections.deque(), Pace(10_000 / guessers * scale)
+        for number in itertools.count(first, guessers):
+            with contextlib.suppress(OSError):
+                connection = mqtt.Connection(port, mqtt.source(number))
+                connection.send(mqtt.connect("", credentials=(f"user-{number % 100}", str(number)), clean=True))
+                open_ones.append(connection)
+            # Most have their answer by then.
+            if len(open_ones) > 100:
+                open_ones.popleft().reset()
+            pace.wait()
+
+    for first in range(1, guessers):
+        if os.fork() == 0:
+            guess(first)
+    under_way()
+    guess(0)
+
+
 ATTACKS = {function.__name__: function for function in (
-    half_open, byte_by_byte, resets, reconnects, never_reads_qos_0, never_reads_qos_1, never_acknowledges, takeovers, busy)}
+    half_open, byte_by_byte, resets, reconnects, never_reads_qos_0, never_reads_qos_1, never_acknowledges, takeovers, busy,
+    failing_logins)}
+
+# Those at the listener that asks who clients are.
+ASKED = {"failing_logins"}
 
 
 def main():

@@ -21,10 +21,12 @@ def text(value):
     return struct.pack(">H", len(encoded)) + encoded
 
 
-def connect(client_id, expiry=0, clean=False, keep_alive=600):
+def connect(client_id, expiry=0, clean=False, keep_alive=600, credentials=()):
+    """Credentials are user name and password."""
     properties = b"\x11" + struct.pack(">I", expiry)
-    return packet(0x10, text("MQTT") + bytes([5, 2 if clean else 0]) + struct.pack(">H", keep_alive)
-                  + bytes([len(properties)]) + properties + text(client_id))
+    flags = (2 if clean else 0) | (0xC0 if credentials else 0)
+    return packet(0x10, text("MQTT") + bytes([5, flags]) + struct.pack(">H", keep_alive)
+                  + bytes([len(properties)]) + properties + text(client_id) + b"".join(map(text, credentials)))
 
 
 def subscribe(topic_filter, qos):
