@@ -22,6 +22,7 @@ SETTINGS = """
 [[listeners]]
 address = "127.0.0.1:0"
 proxy_protocol = true
+allow_anonymous = true
 [log]
 level = "debug"
 """

@@ -17,6 +17,7 @@ mod handshake;
 mod handshake_thread;
 mod https_client;
 mod listener;
+mod log_limit;
 pub mod logging;
 mod machine_memory;
 pub mod metrics;

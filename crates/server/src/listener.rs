@@ -1,5 +1,6 @@
 //! Accepts connections.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::config::{self, ListenAddress};
 use crate::driver::Driver;
 use crate::error::RunError;
 use crate::handshake::Layers;
+use crate::log_limit::LogLimit;
 use crate::revocation::Revocation;
 use crate::socket::{self, Socket};
 use crate::stream::Stream;
@@ -29,6 +31,8 @@ pub(crate) struct Listener {
     layers: Layers,
     admission: Admission,
     origin: Arc<Origin>,
+    /// For the lines of handshakes that failed.
+    failures: Rc<RefCell<LogLimit>>,
     /// What is asked of the certificates of clients, if they are asked for any.
     verifier: Option<watch::Receiver<Option<Arc<ClientVerifier>>>>,
 }
@@ -86,6 +90,7 @@ impl Listener {
                 policy,
                 authorization,
             }),
+            failures: Rc::default(),
             verifier: None,
         })
     }
@@ -180,6 +185,7 @@ impl Listener {
         let layers = self.layers.clone().put_on(stream, peer, acceptor.connect_timeout);
         let handshake = handle.spawn(layers);
         let driver = Rc::clone(&acceptor.driver);
+        let failures = Rc::clone(&self.failures);
         tokio::task::spawn_local(async move {
             let ended = handshake.await;
             drop(permit);
@@ -194,7 +200,10 @@ impl Listener {
                 .serve(&driver),
                 Ok((peer, Err(error))) => {
                     driver.observed.borrow_mut().handshakes_failed += 1;
-                    tracing::info!(%peer, listener = %origin.listener, %error, "a handshake failed");
+                    if let Some(left_out) = failures.borrow_mut().take(clock::instant()) {
+                        let left_out = (left_out > 0).then_some(left_out);
+                        tracing::info!(%peer, listener = %origin.listener, %error, left_out, "a handshake failed");
+                    }
                 }
                 Err(error) => tracing::debug!(%peer, %error, "a handshake was given up"),
             }

@@ -87,6 +87,9 @@ const WORK_AT_ONCE_MAX: usize = 256;
 /// Bytes that are as much work as a packet: two full reads are a whole turn.
 const BYTES_PER_WORK: usize = 2 * READ_SIZE / WORK_AT_ONCE_MAX;
 
+/// What the first record of TLS begins with; no packet of MQTT does.
+const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
+
 /// How long a closed connection's client may take to read the last packet and close.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -329,6 +332,10 @@ impl Reading {
                     return true;
                 }
                 Err(error) => {
+                    if self.decoder.version().is_none() && self.rest.starts_with(TLS_HANDSHAKE) {
+                        let (peer, listener) = (socket.peer, &socket.origin.listener);
+                        tracing::info!(%peer, %listener, "a client speaks TLS to a listener without it");
+                    }
                     driver.step(Event::Violated {
                         connection: socket.id,
                         error,

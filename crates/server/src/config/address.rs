@@ -69,6 +69,14 @@ impl ListenAddress {
             Self::Unix(_) => true,
         }
     }
+
+    /// Whether it is one of IPv4 that is written as one of IPv6, which takes no connections of IPv4.
+    pub(super) fn is_mapped(&self) -> bool {
+        match self {
+            Self::Ip(SocketAddr::V6(address)) => address.ip().to_ipv4_mapped().is_some(),
+            Self::Ip(SocketAddr::V4(_)) | Self::Unix(_) => false,
+        }
+    }
 }
 
 impl From<SocketAddr> for ListenAddress {

@@ -39,7 +39,7 @@ pub struct Listener {
     pub authorization: Option<String>,
 
     /// Whether clients connect without saying who they are. Has to be set for an address that other machines can reach, and
-    /// for one that any web page can reach (`websocket` without `allowed_origins`), unless `authentication` or
+    /// for one that any web page can reach (`websocket` without `allowed_origins`), and with `proxy_protocol`, unless `authentication` or
     /// `tls.client_ca` asks clients who they are.
     #[serde(default)]
     pub allow_anonymous: bool,
@@ -114,6 +114,12 @@ impl Listener {
         if let Some(tls) = &self.tls {
             tls.violations(&format!("{name}.tls"), problems);
         }
+        if self.address.is_mapped() {
+            problems.push(Problem::new(
+                &format!("{name}.address"),
+                format!("{} is an address of version 4: write it as one", self.address),
+            ));
+        }
         let is_unix = matches!(self.address, ListenAddress::Unix(_));
         if self.mode.is_some() && !is_unix {
             problems.push(Problem::new(
@@ -126,7 +132,9 @@ impl Listener {
         if self.allow_anonymous || asks_clients {
             return;
         }
-        let whom_it_serves = if !self.address.is_local() {
+        let whom_it_serves = if self.proxy_protocol {
+            "is for what a proxy lets in, and clients are not asked who they are: set `allow_anonymous = true` to accept that"
+        } else if !self.address.is_local() {
             "can be reached by other machines, and clients are not asked who they are: \
              set `allow_anonymous = true` to accept that, or listen on a loopback address"
         } else if self.is_open_to_pages() && !is_unix {

@@ -210,6 +210,80 @@ fn values_that_do_not_fit_together_name_their_place() {
 }
 
 #[test]
+fn whoever_can_be_reached_by_others_asks_who_they_are() {
+    let tls = "[listeners.tls]\ncert = \"c\"\nkey = \"k\"\n";
+    let refused = |rest: &str| {
+        let text = format!("[[listeners]]\n{rest}");
+        let message = error(&text);
+        assert!(
+            message.contains("`listeners[0].allow_anonymous`"),
+            "{rest}: {message}"
+        );
+        assert!(
+            check(&text.replacen("\n", "\nallow_anonymous = true\n", 1)).is_ok(),
+            "{rest}"
+        );
+    };
+    for address in [
+        "0.0.0.0:1",
+        "[::]:1",
+        "10.0.0.1:1",
+        "[2001:db8::1]:1",
+        "[fe80::1]:1",
+        "169.254.0.1:1",
+    ] {
+        let address = format!("address = \"{address}\"\n");
+        refused(&address);
+        refused(&format!("{address}{tls}"));
+        refused(&format!(
+            "{address}{tls}client_ca = \"a\"\nclient_cert = \"optional\"\n"
+        ));
+        refused(&format!("{address}[listeners.websocket]\n"));
+        refused(&format!(
+            "{address}[listeners.websocket]\nallowed_origins = [\"https://a.example\"]\n"
+        ));
+        refused(&format!("{address}{tls}[listeners.websocket]\n"));
+        refused(&format!("{address}proxy_protocol = true\n"));
+        let asks = format!("[[listeners]]\n{address}{tls}client_ca = \"a\"\n");
+        assert!(check(&asks).is_ok(), "{asks}");
+    }
+    // A web page and a proxy bring in others, wherever they are.
+    refused("address = \"127.0.0.1:1\"\n[listeners.websocket]\n");
+    refused("address = \"127.0.0.1:1\"\nproxy_protocol = true\n");
+    refused("address = \"unix:/run/s\"\nproxy_protocol = true\n");
+    for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "unix:/run/s"] {
+        assert!(
+            check(&format!("[[listeners]]\naddress = \"{local}\"\n")).is_ok(),
+            "{local}"
+        );
+    }
+    for mapped in ["[::ffff:127.0.0.1]:1", "[::ffff:10.0.0.1]:1"] {
+        let message = error(&format!(
+            "[[listeners]]\naddress = \"{mapped}\"\nallow_anonymous = true\n"
+        ));
+        assert!(message.contains("is an address of version 4"), "{message}");
+    }
+    // A name could mean anything tomorrow.
+    assert!(error("[[listeners]]\naddress = \"localhost:1\"\n").contains("is not an address"));
+}
+
+#[test]
+fn settings_of_tls_that_mean_nothing_are_refused() {
+    let tls = |rest: &str| {
+        error(&format!(
+            "[[listeners]]\naddress = \"127.0.0.1:1\"\n[listeners.tls]\ncert = \"c\"\nkey = \"k\"\n{rest}\n"
+        ))
+    };
+    assert!(tls("crl = [\"l\"]").contains("`listeners[0].tls.crl`: without `client_ca`"));
+    assert!(
+        tls("client_cert = \"optional\"").contains("`listeners[0].tls.client_cert`: without `client_ca`")
+    );
+    assert!(tls("client_rsa_bits_min = 1024").contains("between 2048 and 8192"));
+    assert!(tls("client_ec_bits_min = 192").contains("between 256 and 521"));
+    assert!(tls("min_version = \"1.1\"").contains("unknown variant `1.1`"));
+}
+
+#[test]
 fn a_unix_socket_is_local_and_alone_has_a_mode() {
     let unix = "[[listeners]]\naddress = \"unix:/run/statehold.sock\"\n";
     // No web page reaches it either.

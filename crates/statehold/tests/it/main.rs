@@ -41,6 +41,7 @@ mod steady;
 )]
 mod support;
 mod tls;
+mod tls_attacks;
 mod tokens;
 mod unix;
 mod websocket;

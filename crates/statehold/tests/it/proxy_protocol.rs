@@ -16,7 +16,9 @@ const LINE: &[u8] = b"PROXY TCP4 203.0.113.7 192.0.2.1 4711 1883\r\n";
 const LOG: &str = "[log]\nlevel = \"debug\"\n";
 
 fn settings(further: &str) -> String {
-    format!("[[listeners]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = true\n{further}{LOG}")
+    format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = true\nallow_anonymous = true\n{further}{LOG}"
+    )
 }
 
 /// Sends these bytes and expects a CONNACK.
@@ -146,7 +148,7 @@ fn the_header_comes_before_tls() {
 
 #[test]
 fn the_header_comes_before_websocket() {
-    let mut server = Configured::start(&settings("allow_anonymous = true\n[listeners.websocket]\n"));
+    let mut server = Configured::start(&settings("[listeners.websocket]\n"));
     let mut stream = dial(&server, "ws");
     stream.write_all(LINE).expect("sent");
     let request = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\

@@ -1,0 +1,46 @@
+//! Keeps lines that strangers can cause from filling the log: so many at once, so many a second, and how many were left out.
+
+use std::time::{Duration, Instant};
+
+/// For lines of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct LogLimit {
+    /// When as many lines as at the start can be written at once again. In the past they can be.
+    full_at: Option<Instant>,
+    left_out: u64,
+}
+
+/// Lines that may be written at once.
+const LINES_AT_ONCE: u32 = 100;
+
+/// In which one more may be written.
+const LINE_EVERY: Duration = Duration::from_millis(100);
+
+impl LogLimit {
+    /// Whether a line may be written, and how many were left out since the last one.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<u64> {
+        let full_at = self.full_at.map_or(now, |at| at.max(now)) + LINE_EVERY;
+        if full_at > now + LINE_EVERY * LINES_AT_ONCE {
+            self.left_out += 1;
+            return None;
+        }
+        self.full_at = Some(full_at);
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn some_lines_are_written_and_the_others_are_counted() {
+        let (mut limit, start) = (LogLimit::default(), clock::instant());
+        let written = (0..1_000).filter_map(|_| limit.take(start));
+        assert_eq!(written.collect::<Vec<_>>(), [0; LINES_AT_ONCE as usize]);
+        assert_eq!(limit.take(start + LINE_EVERY), Some(900));
+        assert_eq!(limit.take(start + LINE_EVERY), None);
+        assert_eq!(limit.take(start + Duration::from_secs(60)), Some(1));
+    }
+}
