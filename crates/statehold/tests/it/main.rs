@@ -24,6 +24,7 @@ mod lock;
 mod messages;
 mod overload;
 mod passwords;
+mod policies;
 mod policy;
 mod proxy_protocol;
 mod raw;
