@@ -29,6 +29,7 @@ use self::connections::CurrentTls;
 use self::pages::{NodeThread, Pages};
 use self::tokens::Tokens;
 pub use self::tokens::{Scope, TokensError, new_token};
+use crate::audit::Audit;
 use crate::config;
 use crate::metrics::Figures;
 use crate::tls::{Expiries, Tls, TlsError};
@@ -175,9 +176,13 @@ fn spawn(
             _ = stopped => {}
         }
     };
+    let audit = Audit::of_thread();
     std::thread::Builder::new()
         .name("admin".to_owned())
-        .spawn(move || runtime.block_on(work))
+        .spawn(move || {
+            audit.adopt_thread();
+            runtime.block_on(work);
+        })
 }
 
 /// The files of the pages, taken anew on SIGHUP and after they have changed.

@@ -38,6 +38,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::MissedTickBehavior;
 
+use crate::audit::Audit;
 use crate::client_address::ClientAddress;
 use crate::config::{self, AuthenticationMethod, ListenAddress};
 use crate::https_client::{ClientTlsError, UrlError};
@@ -180,7 +181,9 @@ impl AuthenticationThread {
             let _within = runtime.enter();
             signal(SignalKind::hangup())?
         };
+        let audit = Audit::of_thread();
         let work = move || {
+            audit.adopt_thread();
             LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
                     () = run(Rc::new(methods), asked, answers, hangup) => {}

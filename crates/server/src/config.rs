@@ -6,6 +6,7 @@
 
 mod address;
 mod admin;
+mod audit;
 mod authentication;
 pub(crate) mod authorization;
 mod custom;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::address::{AddressError, FileMode, FileModeError, ListenAddress, SocketPath};
 pub use self::admin::{Admin, AdminTls};
+pub use self::audit::Audit;
 pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram, X509};
 pub use self::authorization::Authorization;
 pub use self::custom::Custom;
@@ -89,6 +91,9 @@ pub struct Config {
 
     /// What is written to stderr.
     pub log: Log,
+
+    /// The audit log: who came in, who was denied what, and when that what decides about it has changed (`docs/audit.md`).
+    pub audit: Audit,
 }
 
 /// When a write counts as done.
@@ -314,6 +319,7 @@ impl Config {
         self.authentication.violations(&self.listeners, &mut problems);
         self.encryption.violations(&mut problems);
         authorization::violations(&self.authorization, &self.listeners, &mut problems);
+        self.audit.violations(&mut problems);
         self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);
         problems
@@ -337,6 +343,7 @@ impl Default for Config {
             shared_subscriptions: SharedSubscriptions::default(),
             limits: Limits::default(),
             log: Log::default(),
+            audit: Audit::default(),
         }
     }
 }

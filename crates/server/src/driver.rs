@@ -16,6 +16,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin::AdminRequest;
+use crate::audit::Audit;
 use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
 use crate::disk_thread::{DiskEvent, DiskThread};
@@ -45,6 +46,7 @@ pub(crate) struct Driver {
     /// There is one if any listener asks who clients are.
     authentication: Option<AuthenticationThread>,
     settings: DriverSettings,
+    audit: Audit,
     /// Figures that only the edge can see.
     pub(crate) observed: RefCell<Observed>,
     clock: Clock,
@@ -94,6 +96,7 @@ impl Driver {
             snapshots,
             authentication,
             settings,
+            audit: Audit::of_thread(),
             observed: RefCell::default(),
             clock: Clock::new(),
             turn_began: Cell::default(),
@@ -399,10 +402,14 @@ impl Driver {
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
             Action::Report(report) => {
                 let sockets = self.sockets.borrow();
-                crate::reporting::report(&report, |connection| {
+                let find = |connection| {
                     let socket = sockets.get(connection)?;
                     Some((socket.peer, Arc::clone(&socket.origin)))
-                });
+                };
+                crate::reporting::report(&report, find);
+                if self.audit.is_on() {
+                    crate::reporting::audit(&report, find, &self.audit);
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use store::RestoreError;
 use thiserror::Error;
 
 use crate::admin::AdminError;
+use crate::audit::AuditError;
 use crate::authentication::AuthenticationError;
 use crate::authorization::AuthorizationError;
 use crate::config::{ConfigError, ListenAddress};
@@ -61,6 +62,9 @@ pub enum RunError {
     /// A policy cannot be used.
     #[error(transparent)]
     Authorization(#[from] AuthorizationError),
+    /// The audit log cannot be written.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The admin pages cannot be served.
     #[error(transparent)]
     Admin(#[from] AdminError),

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::audit::Audit;
 use crate::tls::Tls;
 
 /// The thread while it runs; it ends when this is dropped.
@@ -35,7 +36,9 @@ impl HandshakeThread {
             let _within = runtime.enter();
             signal(SignalKind::hangup())?
         };
+        let audit = Audit::of_thread();
         let work = move || {
+            audit.adopt_thread();
             runtime.block_on(async {
                 tokio::select! {
                     () = reload(tls, hangup) => {}

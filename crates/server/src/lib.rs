@@ -2,6 +2,7 @@
 
 pub mod admin;
 mod admission;
+mod audit;
 pub mod authentication;
 pub mod authorization;
 mod bound_socket;
@@ -38,6 +39,7 @@ mod tls;
 mod watched_file;
 mod websocket;
 
+pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;
 pub use crate::serve::{Ready, Scheme, run};

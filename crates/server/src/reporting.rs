@@ -6,6 +6,7 @@ use broker::{ConnectionId, Denied, MemoryLevel, Report, Right};
 use protocol::ReasonCode;
 use tracing::field::display;
 
+use crate::audit::{Audit, Happened, Source};
 use crate::client_address::ClientAddress;
 use crate::listener::Origin;
 
@@ -57,6 +58,55 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
         | Report::ClockAhead { .. } => refusal(report, place.as_ref()),
         Report::Denied(what) => denied(what, place.as_ref()),
     }
+}
+
+/// Tells the audit log what a report is about, if that belongs there.
+pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place>, audit: &Audit) {
+    let happened = match report {
+        Report::Connected {
+            client_id,
+            principal,
+            session_present,
+            ..
+        } => Happened::Connected {
+            client_id: client_id.to_string(),
+            principal: principal.as_ref().map(|principal| principal.name.to_string()),
+            session_present: *session_present,
+        },
+        Report::Refused {
+            client_id,
+            reason,
+            why,
+            ..
+        } => Happened::Refused {
+            client_id: client_id.as_ref().map(ToString::to_string),
+            reason: reason.to_string(),
+            why: why.clone(),
+        },
+        Report::Disconnected {
+            client_id,
+            reason,
+            why,
+            ..
+        } => Happened::Disconnected {
+            client_id: client_id.to_string(),
+            reason: reason.to_string(),
+            why: why.clone(),
+        },
+        Report::Denied(denied) => Happened::Denied(denied.clone()),
+        Report::Ended { .. }
+        | Report::MemoryLevel { .. }
+        | Report::PublishRefused { .. }
+        | Report::SubscriptionRefused { .. }
+        | Report::ClockAhead { .. } => return,
+    };
+    let place = connection_of(report).and_then(find);
+    let source = place.map(|(peer, origin)| Source {
+        peer: peer.to_string(),
+        ip: peer.ip(),
+        listener: origin.listener.to_string(),
+    });
+    audit.tell(happened, source);
 }
 
 /// What a client may not do. Whoever has no right to something can ask for it again and again: only what ends something is

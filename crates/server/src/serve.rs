@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
+use crate::audit::Audit;
 use crate::authentication::{Answered, AuthenticationThread, Methods};
 use crate::authorization::{AuthorizationThread, PolicyFiles};
 use crate::clock;
@@ -90,6 +91,9 @@ pub fn run(
     config.check()?;
     let room = descriptors::raise_limit();
     let config = &with_room(config, room);
+    let (audit, audit_thread) = Audit::start(&config.audit)?;
+    // Threads that this one starts take it from here.
+    audit.adopt_thread();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -99,10 +103,19 @@ pub fn run(
     // Tasks hold the driver: they go before it can stop its threads.
     drop(local);
     drop(runtime);
-    let (driver, result) = served?;
+    let (driver, result) = match served {
+        Ok(served) => served,
+        Err(error) => {
+            Audit::default().adopt_thread();
+            return Err(error);
+        }
+    };
     if let Some(driver) = Rc::into_inner(driver) {
         driver.stop();
     }
+    // After all who tell it something.
+    Audit::default().adopt_thread();
+    drop(audit_thread);
     result
 }
 

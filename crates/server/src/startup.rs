@@ -92,7 +92,7 @@ fn open_engine(config: &Config) -> Result<Engine, RunError> {
         ),
         (Some(key), false) => tracing::info!(key, "everything in the data directory is encrypted"),
         (None, true) => {
-            tracing::warn!("everything in the data directory was decrypted; no key is needed any more")
+            tracing::warn!("everything in the data directory was decrypted; no key is needed any more");
         }
         (None, false) => {}
     }

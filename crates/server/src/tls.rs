@@ -12,6 +12,7 @@ mod files;
 pub(crate) mod issuers;
 mod x509;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -24,6 +25,7 @@ pub(crate) use self::client_verifier::ClientVerifier;
 pub use self::error::{TlsError, TlsProblem};
 pub(crate) use self::expiry::Expiries;
 use self::expiry::{Expiry, Reminder};
+use crate::audit;
 use crate::clock;
 use crate::config;
 use crate::stamp::{Stamp, stamp};
@@ -39,6 +41,8 @@ pub(crate) struct Tls {
     verifier: watch::Sender<Option<Arc<ClientVerifier>>>,
     expiries: watch::Sender<Arc<[Expiry]>>,
     reminder: Reminder,
+    /// Of what `current` was made from, keys left out.
+    digest: String,
     /// When `current` was made, or tried.
     used: Vec<Stamp>,
     /// At the last look.
@@ -66,6 +70,7 @@ impl Tls {
             verifier: watch::Sender::new(loaded.verifier),
             expiries: watch::Sender::new(loaded.expiries),
             reminder,
+            digest: digest(settings),
             seen: used.clone(),
             used,
         })
@@ -108,13 +113,27 @@ impl Tls {
                 self.verifier.send_replace(loaded.verifier);
                 self.expiries.send_replace(loaded.expiries);
                 self.reminder.forget();
+                let now = digest(&self.settings);
+                audit::reloaded(&self.name, &self.digest, Ok(&now));
+                self.digest = now;
                 tracing::info!(listener = self.name, "took the files of TLS anew");
             }
             Err(error) => {
+                audit::reloaded(&self.name, &self.digest, Err(&error));
                 tracing::error!(%error, "cannot take the files of TLS anew: the old ones stay in use");
             }
         }
     }
+}
+
+/// Of certificates and what clients' are checked by.
+fn digest(settings: &config::Tls) -> String {
+    let further = settings.certificates.iter().map(|one| &one.cert);
+    let files = std::iter::once(&settings.cert)
+        .chain(&settings.client_ca)
+        .chain(&settings.crl)
+        .chain(further);
+    audit::digest(files.map(PathBuf::as_path))
 }
 
 fn stamps(settings: &config::Tls) -> Vec<Stamp> {

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::audit;
 use crate::stamp::{Stamp, stamp};
 
 /// What was in a file when it could be used last.
@@ -16,6 +17,8 @@ pub(crate) struct WatchedFile<T, E> {
     file: PathBuf,
     read: fn(&Path) -> Result<T, E>,
     current: RefCell<Arc<T>>,
+    /// Of what `current` was made from.
+    digest: RefCell<String>,
     /// What the file looked like when `current` was made, or tried.
     used: Cell<Stamp>,
     /// At the last look.
@@ -35,6 +38,7 @@ impl<T, E: Display> WatchedFile<T, E> {
             file: file.to_owned(),
             read,
             current: RefCell::new(Arc::new(current)),
+            digest: RefCell::new(audit::digest([file])),
             used: Cell::new(used),
             seen: Cell::new(used),
         })
@@ -58,10 +62,14 @@ impl<T, E: Display> WatchedFile<T, E> {
         match (self.read)(&self.file) {
             Ok(current) => {
                 self.current.replace(Arc::new(current));
+                let now = audit::digest([&*self.file]);
+                audit::reloaded(&self.setting, &self.digest.borrow(), Ok(&now));
+                self.digest.replace(now);
                 tracing::info!("took the file of {} anew", self.setting);
                 true
             }
             Err(error) => {
+                audit::reloaded(&self.setting, &self.digest.borrow(), Err(&error));
                 tracing::error!(%error, "cannot take the file of {} anew: what was in it holds", self.setting);
                 false
             }

@@ -1,5 +1,6 @@
 //! The pages, and what is asked of every request before one of them answers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::access::{Access, Refusal};
 use super::connections::Peer;
 use super::tokens::Scope;
 use super::{AdminRequest, host, origin};
+use crate::audit::{Audit, Happened, Source};
 use crate::tls::Expiries;
 
 /// What the pages know.
@@ -81,6 +83,13 @@ impl Pages {
             }
             let path = request.uri().path();
             tracing::info!(peer = %from, token, path, "a change was asked for at the admin pages");
+            audit(
+                from,
+                Happened::AdminChange {
+                    token,
+                    path: path.to_owned(),
+                },
+            );
         }
         Ok(())
     }
@@ -102,6 +111,16 @@ const TO_BROWSERS: [(header::HeaderName, HeaderValue); 4] = [
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
 
+/// Tells the audit log of a request.
+fn audit(peer: IpAddr, happened: Happened) {
+    let source = Source {
+        peer: peer.to_string(),
+        ip: Some(peer),
+        listener: "admin".to_owned(),
+    };
+    Audit::of_thread().tell(happened, Some(source));
+}
+
 async fn guard(
     State(pages): State<Pages>,
     Extension(peer): Extension<Peer>,
@@ -117,6 +136,13 @@ async fn guard(
                 let path = request.uri().path();
                 tracing::info!(peer = %peer.0, path, cause = refusal.name(), "refused a request to the admin pages");
             }
+            audit(
+                peer.0,
+                Happened::AdminRefused {
+                    path: request.uri().path().to_owned(),
+                    cause: refusal.name(),
+                },
+            );
             let mut response = (refusal.status(), refusal.words()).into_response();
             if response.status() == StatusCode::UNAUTHORIZED {
                 let bearer = HeaderValue::from_static("Bearer");

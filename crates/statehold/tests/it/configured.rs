@@ -95,6 +95,14 @@ impl Configured {
         all.split(',').next().expect("split has a first part")
     }
 
+    /// The addresses of all listeners of a scheme.
+    pub(crate) fn all_at(&self, scheme: &str) -> Vec<String> {
+        let mut words = self.ready.split(' ');
+        let all = words.find_map(|word| word.strip_prefix(scheme)?.strip_prefix('='));
+        let all = all.unwrap_or_else(|| panic!("no {scheme} in {}", self.ready));
+        all.split(',').map(str::to_owned).collect()
+    }
+
     pub(crate) fn port(&self, scheme: &str) -> u16 {
         let port = self.at(scheme).rsplit_once(':').expect("an address").1;
         port.parse().expect("a port")
@@ -136,6 +144,15 @@ impl Configured {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
         number.expect("resident memory").parse().expect("a number")
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        self.signal("TERM");
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).expect("text");
+        let status = self.child.wait().expect("the server ends");
+        assert!(status.success(), "{rest}");
     }
 
     pub(crate) fn signal(&self, name: &str) {

@@ -5,6 +5,7 @@ extern crate client as statehold_client;
 
 mod admin;
 mod asked_server;
+mod audit;
 mod authentication;
 mod authority;
 mod bench;
