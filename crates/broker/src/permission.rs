@@ -54,6 +54,8 @@ pub(crate) struct Permissions {
 pub(crate) struct Permission {
     policy: PolicyId,
     generation: u32,
+    /// By the policies of which generation what the client has was gone through.
+    looked_at: u32,
     access: Access,
 }
 
@@ -93,12 +95,26 @@ impl Permissions {
         self.generation = self.generation.wrapping_add(1);
     }
 
+    /// Whether a connection may have what its client may not have any more: nothing is sent to it until that is known.
+    pub(crate) fn is_due(&self, connection: &Connection) -> bool {
+        let permission = connection.permission.as_deref();
+        permission.is_some_and(|permission| permission.looked_at != self.generation)
+    }
+
+    /// What a connection's client has is gone through now.
+    pub(crate) fn look_at(&self, connection: &mut Connection) {
+        if let Some(permission) = &mut connection.permission {
+            permission.looked_at = self.generation;
+        }
+    }
+
     fn permit(&self, policy: PolicyId, subject: Subject) -> Permission {
         let known = self.policies.0.get(usize::from(policy.0));
         let rules = known.map_or(&self.nothing, |known| &known.policy);
         Permission {
             policy,
             generation: self.generation,
+            looked_at: self.generation,
             access: Access::new(Arc::clone(rules), subject),
         }
     }
@@ -186,7 +202,10 @@ impl Node {
         let permission = self.connections.get_mut(id)?.permission.as_deref_mut()?;
         if permission.generation != self.permissions.generation {
             let subject = permission.access.subject().clone();
-            *permission = self.permissions.permit(permission.policy, subject);
+            *permission = Permission {
+                looked_at: permission.looked_at,
+                ..self.permissions.permit(permission.policy, subject)
+            };
         }
         Some(&mut permission.access)
     }

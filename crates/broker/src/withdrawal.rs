@@ -5,7 +5,8 @@
 //! UNSUBSCRIBE, for good; what waits in the queue and was never sent is dropped; keys that may not be read are not watched. What was sent
 //! before is completed, as after UNSUBSCRIBE [MQTT-3.10.4-3]. MQTT has no word to tell a client of it.
 //!
-//! Many connections are gone through in turns, so that others are served in between. Sessions without a connection are looked at when
+//! Many connections are gone through in turns, so that others are served in between. To those whose turn has not come nothing is sent:
+//! what comes for them waits in their queues, and is looked at with the rest. Sessions without a connection are looked at when
 //! their client is back: until then nobody gets anything of them.
 
 use std::time::Duration;
@@ -69,6 +70,9 @@ impl Node {
 
     /// Takes from a connection's client what it may not have. Returns how much was looked at.
     fn look_again(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) -> usize {
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.permissions.look_at(connection);
+        }
         let Some(access) = self.access(id) else { return 1 };
         let may_connect = access.may_connect().is_allowed();
         let Some(key) = self.connections.get(id).and_then(Connection::session) else {
@@ -80,7 +84,10 @@ impl Node {
             self.disconnect(now, id, ReasonCode::NotAuthorized, NOT_AUTHORIZED, actions);
             return DISCONNECT;
         }
-        1 + self.withdraw_subscriptions(now, id, key, actions) + self.withdraw_watches(now, id, key, actions)
+        let looked_at =
+            self.withdraw_subscriptions(now, id, key, actions) + self.withdraw_watches(now, id, key, actions);
+        self.pump(now, key, actions);
+        1 + looked_at
     }
 
     /// Ends subscriptions that are not allowed, and drops what waits and may not be had. Returns how much was looked at.
