@@ -11,6 +11,9 @@ mod chain;
 mod custom;
 mod header_file;
 mod jwt;
+#[cfg(feature = "kubernetes")]
+mod k8s_sat;
+mod known_client;
 mod outage;
 mod password;
 mod remembered;
@@ -68,6 +71,14 @@ pub enum AuthenticationError {
     /// A header that no request can have.
     #[error("`authentication.custom.headers`: a value has characters that no header has")]
     CustomHeaders,
+    /// The token of the server's own service account.
+    #[error("`authentication.k8s_sat.token_file`: {0}")]
+    K8sToken(HeaderFileError),
+    /// A method that this binary was built without.
+    #[error(
+        "this build of the server has no authentication by service accounts of Kubernetes (feature `kubernetes`)"
+    )]
+    NoKubernetes,
     /// A server that is asked has an address that cannot be used.
     #[error("`{setting}`: {error}")]
     Address {

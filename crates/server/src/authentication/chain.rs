@@ -12,6 +12,8 @@ use protocol::ReasonCode;
 use super::attempts::Attempts;
 use super::custom::CustomMethod;
 use super::jwt::JwtMethod;
+#[cfg(feature = "kubernetes")]
+use super::k8s_sat::K8sSatMethod;
 use super::password::PasswordMethod;
 use super::scram::ScramMethod;
 use super::verdict::{Cause, Refusal, Verdict};
@@ -42,6 +44,8 @@ struct Entry {
 pub(super) enum Method {
     Scram(ScramMethod),
     Jwt(JwtMethod),
+    #[cfg(feature = "kubernetes")]
+    K8sSat(K8sSatMethod),
     Custom(CustomMethod),
     Password(PasswordMethod),
     X509(X509Method),
@@ -176,6 +180,10 @@ impl Method {
         Ok(match name {
             AuthenticationMethod::Scram => Self::Scram(ScramMethod::load(&settings.scram)?),
             AuthenticationMethod::Jwt => Self::Jwt(JwtMethod::load(&settings.jwt)?),
+            #[cfg(feature = "kubernetes")]
+            AuthenticationMethod::K8sSat => Self::K8sSat(K8sSatMethod::load(&settings.k8s_sat)?),
+            #[cfg(not(feature = "kubernetes"))]
+            AuthenticationMethod::K8sSat => return Err(AuthenticationError::NoKubernetes),
             AuthenticationMethod::Custom => Self::Custom(CustomMethod::load(&settings.custom)?),
             AuthenticationMethod::Password => Self::Password(PasswordMethod::load(&settings.password)?),
             AuthenticationMethod::X509 => Self::X509(X509Method::load(&settings.x509)?),
@@ -187,6 +195,8 @@ impl Method {
         match self {
             Self::Scram(method) => method.answer(asked, attempts),
             Self::Jwt(method) => method.answer(asked).await,
+            #[cfg(feature = "kubernetes")]
+            Self::K8sSat(method) => method.answer(asked, attempts).await,
             Self::Custom(method) => method.answer(asked, attempts).await,
             Self::Password(method) => method.answer(asked, attempts).await,
             Self::X509(method) => method.answer(asked),
@@ -194,9 +204,8 @@ impl Method {
     }
 
     async fn keep(&self) {
-        match self {
-            Self::Scram(_) | Self::Custom(_) | Self::Password(_) | Self::X509(_) => {}
-            Self::Jwt(method) => method.keep().await,
+        if let Self::Jwt(method) = self {
+            method.keep().await;
         }
     }
 
@@ -204,6 +213,8 @@ impl Method {
         match self {
             Self::Scram(method) => method.look(),
             Self::Jwt(method) => method.look(),
+            #[cfg(feature = "kubernetes")]
+            Self::K8sSat(method) => method.look(),
             Self::Custom(method) => method.look(),
             Self::Password(method) => method.look(),
             Self::X509(method) => method.look(),
@@ -214,6 +225,8 @@ impl Method {
         match self {
             Self::Scram(method) => method.reload(),
             Self::Jwt(method) => method.reload(),
+            #[cfg(feature = "kubernetes")]
+            Self::K8sSat(method) => method.reload(),
             Self::Custom(method) => method.reload(),
             Self::Password(method) => method.reload(),
             Self::X509(method) => method.reload(),

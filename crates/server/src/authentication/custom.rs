@@ -6,20 +6,19 @@
 mod contract;
 
 use std::cell::RefCell;
-use std::time::Duration;
 
-use broker::{Answer, Principal};
-use bytes::Bytes;
+use broker::Principal;
 use hyper::header::{HeaderName, HeaderValue};
 use protocol::{ReasonCode, Text};
 
 use self::contract::{Allowed, Said};
 use super::attempts::Attempts;
 use super::header_file::{self, HeaderFileError};
+use super::known_client::KnownClient;
 use super::outage::Outage;
 use super::remembered::{Fingerprint, Fingerprints, Remembered};
 use super::verdict::{Cause, Refusal, Verdict};
-use super::{Asked, AuthenticationError};
+use super::{Asked, AuthenticationError, x509};
 use crate::https_client::{HttpsClient, RequestLimits, TlsFiles, Url};
 use crate::watched_file::WatchedFile;
 use crate::{clock, config};
@@ -35,16 +34,8 @@ pub(super) struct CustomMethod {
     secret_headers: Vec<(HeaderName, WatchedFile<HeaderValue, HeaderFileError>)>,
     outage: Outage,
     fingerprints: Fingerprints,
-    allowed: RefCell<Remembered<Known>>,
+    allowed: RefCell<Remembered<KnownClient>>,
     denied: RefCell<Remembered<ReasonCode>>,
-}
-
-/// A client that was let in.
-#[derive(Debug, Clone)]
-struct Known {
-    principal: Principal,
-    /// In milliseconds since the Unix epoch.
-    expires_at: Option<u64>,
 }
 
 /// As settings call it.
@@ -55,9 +46,6 @@ const REMEMBERED_MAX: usize = 10_000;
 
 /// Names, attributes and times; nobody has more to say.
 const ANSWER_BYTES_MAX: usize = 64 * 1_024;
-
-/// Longer than a connection lasts. What is added to a clock has to have an end.
-const EXPIRES_IN_MOST: Duration = Duration::from_secs(10 * 366 * 24 * 3_600);
 
 impl CustomMethod {
     pub(super) fn load(settings: &config::Custom) -> Result<Self, AuthenticationError> {
@@ -196,10 +184,10 @@ impl CustomMethod {
 
     fn let_in(&self, asked: &Asked, of: Option<Fingerprint>, allowed: Allowed) -> Verdict {
         let Some(name) = allowed.name.or_else(|| name_of(asked)) else {
-            let why = "the server that knows who clients are names nobody, and the client has no user name";
+            let why = "the server that knows who clients are names nobody, nor does the client";
             return Verdict::wrong(ReasonCode::NotAuthorized, why);
         };
-        let known = Known {
+        let known = KnownClient {
             principal: Principal {
                 name,
                 attributes: allowed.attributes,
@@ -244,21 +232,7 @@ impl CustomMethod {
     }
 }
 
-impl Known {
-    fn verdict(&self, data: Option<Bytes>) -> Verdict {
-        let left = self.expires_at.map(|at| at.saturating_sub(clock::wall()));
-        if left == Some(0) {
-            return Verdict::wrong(ReasonCode::NotAuthorized, "the client's credentials have expired");
-        }
-        Verdict::Answer(Answer::Accept {
-            principal: Some(self.principal.clone()),
-            data,
-            expires_in: left.map(|left| Duration::from_millis(left).min(EXPIRES_IN_MOST)),
-        })
-    }
-}
-
-/// What the client calls itself, or who it was before.
+/// What the client calls itself, who it was before, or what its certificate calls it.
 fn name_of(asked: &Asked) -> Option<Text> {
     let question = &asked.question;
     let username = question
@@ -269,7 +243,10 @@ fn name_of(asked: &Asked) -> Option<Text> {
         .principal
         .as_ref()
         .map(|principal| principal.name.clone());
-    username.or(before).filter(|name| !name.is_empty())
+    username
+        .or(before)
+        .filter(|name| !name.is_empty())
+        .or_else(|| x509::name_of(asked.certificates.first()?))
 }
 
 fn header_name(name: &str) -> Result<HeaderName, AuthenticationError> {

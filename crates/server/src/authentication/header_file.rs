@@ -29,6 +29,12 @@ pub(super) fn plain(file: &Path) -> Result<HeaderValue, HeaderFileError> {
     value(file, "")
 }
 
+/// What stands in the file, as a token that its bearer may use.
+#[cfg(feature = "kubernetes")]
+pub(super) fn bearer(file: &Path) -> Result<HeaderValue, HeaderFileError> {
+    value(file, "Bearer ")
+}
+
 fn value(file: &Path, before: &str) -> Result<HeaderValue, HeaderFileError> {
     let text = std::fs::read_to_string(file).map_err(|error| HeaderFileError::Unreadable {
         file: file.to_owned(),

@@ -19,6 +19,9 @@ use super::verdict::{Refusal, Verdict};
 use super::{Asked, AuthenticationError};
 use crate::{clock, config};
 
+#[cfg(feature = "kubernetes")]
+pub(super) use self::{claims::millis, token::payload_of};
+
 /// The method `"jwt"`.
 #[derive(Debug)]
 pub(super) struct JwtMethod {

@@ -93,7 +93,7 @@ impl X509Method {
 }
 
 /// The one common name, or the first DNS name if there is none. Of several common names each reader would take another.
-fn name_of(certificate: &CertificateDer<'_>) -> Option<Text> {
+pub(super) fn name_of(certificate: &CertificateDer<'_>) -> Option<Text> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = Name::of(certificate.subject())?;
     let mut common_names = subject.common_names();

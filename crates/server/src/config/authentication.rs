@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::custom::Custom;
 use super::file::Problem;
 use super::jwt::Jwt;
+use super::k8s_sat::K8sSat;
 use super::{Listener, quantity};
 
 /// A way to say who one is, as `listeners.authentication` lists it.
@@ -19,6 +20,8 @@ pub enum AuthenticationMethod {
     Scram,
     /// A JSON Web Token, as password or as Authentication Data of the method JWT.
     Jwt,
+    /// A token of a Kubernetes service account, as Authentication Data of the method K8S-SAT.
+    K8sSat,
     /// A server of one's own that is asked over HTTPS.
     Custom,
     /// User name and password of CONNECT, and a file with their Argon2id hashes.
@@ -33,6 +36,7 @@ impl AuthenticationMethod {
         match self {
             Self::Scram => "scram",
             Self::Jwt => "jwt",
+            Self::K8sSat => "k8s-sat",
             Self::Custom => "custom",
             Self::Password => "password",
             Self::X509 => "x509",
@@ -60,6 +64,9 @@ pub struct Authentication {
     /// The method `"jwt"`: JSON Web Tokens of an issuer whose public keys are known, as password of CONNECT or as enhanced
     /// authentication with the method `JWT`.
     pub jwt: Jwt,
+
+    /// The method `"k8s-sat"`: tokens of Kubernetes service accounts, as enhanced authentication with the method `K8S-SAT`.
+    pub k8s_sat: K8sSat,
 
     /// The method `"custom"`: an HTTPS server of your own that decides.
     pub custom: Custom,
@@ -139,6 +146,9 @@ impl Authentication {
         if has(AuthenticationMethod::Jwt) {
             self.jwt.violations(problems);
         }
+        if has(AuthenticationMethod::K8sSat) {
+            self.k8s_sat.violations(problems);
+        }
         if has(AuthenticationMethod::Custom) {
             self.custom.violations(problems);
         }
@@ -154,6 +164,7 @@ impl Default for Authentication {
             password: Password::default(),
             x509: X509::default(),
             jwt: Jwt::default(),
+            k8s_sat: K8sSat::default(),
             custom: Custom::default(),
         }
     }

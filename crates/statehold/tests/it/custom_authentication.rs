@@ -9,6 +9,7 @@ use client::protocol::packet::{Auth, ConnAck, Packet, ProtocolVersion};
 use client::protocol::properties::Explanation;
 
 use crate::asked_server::{AskedServer, Below, Heard, Reply};
+use crate::authority::Authority;
 use crate::configured::Configured;
 use crate::issuer::rfc3339;
 use crate::support::wire::{Wire, connect, text};
@@ -272,6 +273,30 @@ fn mqtt_4_12_1_2_a_method_of_ones_own_is_passed_through_and_again() {
 }
 
 #[test]
+fn the_server_is_shown_the_certificate_of_a_client() {
+    let asked = AskedServer::start(Below::Tls, sample);
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let tls = format!(
+        "[listeners.tls]\n{}client_ca = \"{}\"\n[log]",
+        authority.issue("localhost").settings(),
+        clients.ca_file()
+    );
+    let mut server = Configured::start(&settings(&asked, "").replace("[log]", &tls));
+    let pump = clients.issue_with("pump", |params| {
+        params.distinguished_name.push(rcgen::DnType::CommonName, "pump");
+    });
+    let ca_file = authority.ca_file();
+    let options = [&["set", "k", "v", "--cafile", &ca_file][..], &pump.options()].concat();
+    server.run("mqtts", &options).expect(0);
+    let facts = json(&asked.heard());
+    let shown = facts["certs"].as_str().expect("a certificate");
+    let pump = std::fs::read_to_string(&pump.cert).expect("readable");
+    let lines = |pem: &str| pem.lines().map(str::trim).collect::<String>();
+    assert_eq!(lines(shown), lines(&pump));
+    server.logged("principal=pump");
+}
+
+#[test]
 fn a_client_that_says_nothing_is_not_asked_about() {
     let asked = AskedServer::start(Below::Tls, sample);
     let server = serve(&asked, "");
@@ -313,5 +338,49 @@ fn settings_that_would_show_secrets_are_refused() {
     ] {
         let told = refused(settings);
         assert!(told.contains(expected), "{expected} in {told}");
+    }
+}
+
+/// `examples/custom_authentication.py`, killed when dropped.
+struct Example(std::process::Child);
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_example_in_python_decides() {
+    let authority = Authority::new();
+    let identity = authority.issue("127.0.0.1");
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/custom_authentication.py"
+    );
+    let child = std::process::Command::new("python3")
+        .args([file, "0"])
+        .args([&identity.cert, &identity.key])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let Ok(child) = child else {
+        // A machine without Python.
+        return;
+    };
+    let mut example = Example(child);
+    let mut url = String::new();
+    let stdout = example.0.stdout.take().expect("stdout is piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut url).expect("it says where it is");
+    let server = Configured::start(&format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\nauthentication = [\"custom\"]\n\
+         [authentication.custom]\nurl = \"{}\"\nca = \"{}\"\ntimeout = \"15s\"\n",
+        url.trim(),
+        authority.ca_file()
+    ));
+    assert_eq!(reason(&server, "pump-7", "pencil"), ReasonCode::Success);
+    for (name, password) in [("pump-7", "brush"), ("pump-8", "pencil"), ("pump-8", "")] {
+        assert_eq!(reason(&server, name, password), ReasonCode::BadUserNameOrPassword);
     }
 }

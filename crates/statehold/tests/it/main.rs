@@ -33,6 +33,7 @@ mod redirect;
 mod refusals;
 mod robust;
 mod serve;
+mod service_accounts;
 mod state_store;
 mod steady;
 #[path = "../support/support.rs"]

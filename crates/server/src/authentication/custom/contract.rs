@@ -199,11 +199,16 @@ fn pem(der: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use broker::{ConnectionId, Credentials, Principal, Question};
     use proptest::prelude::*;
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
+    use serde_json::json;
 
     use super::*;
+    use crate::authentication::Policy;
+    use crate::client_address::ClientAddress;
+    use crate::config::{self, AuthenticationMethod, ListenAddress};
 
     fn allowed(body: &str) -> Option<Allowed> {
         match answer(200, body.as_bytes()) {
@@ -218,6 +223,66 @@ mod tests {
 
     fn denied(body: &str) -> Said {
         answer(403, body.as_bytes()).expect("an answer")
+    }
+
+    fn asked(question: Question, certificates: Vec<CertificateDer<'static>>) -> Value {
+        let listener = config::Listener::at("127.0.0.1:1883".parse::<ListenAddress>().expect("an address"));
+        let listener = config::Listener {
+            authentication: vec![AuthenticationMethod::Custom],
+            ..listener
+        };
+        let asked = Asked {
+            connection: ConnectionId(0),
+            policy: Policy::of(&listener, &listener.address).expect("it asks"),
+            question,
+            peer: ClientAddress::Ip("192.0.2.7:4711".parse().expect("an address")),
+            certificates,
+        };
+        serde_json::from_slice(&request(&asked)).expect("JSON")
+    }
+
+    #[test]
+    fn a_request_has_what_the_client_said() {
+        let question = Question {
+            method: None,
+            data: None,
+            credentials: Some(Credentials {
+                client_id: Text::from_static("c-1"),
+                username: None,
+                password: None,
+            }),
+            continuation: None,
+            principal: None,
+        };
+        let certificates = vec![vec![1].into(), vec![2].into()];
+        assert_eq!(
+            asked(question, certificates),
+            json!({
+                "type": "connect",
+                "clientId": "c-1",
+                "certs": "-----BEGIN CERTIFICATE-----\nAQ==\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nAg==\n-----END CERTIFICATE-----\n",
+                "listener": "127.0.0.1:1883",
+                "address": "192.0.2.7",
+            })
+        );
+        let question = Question {
+            method: Some(Text::from_static("EXAMPLE")),
+            data: Some(Bytes::from_static(&[0xff])),
+            credentials: None,
+            continuation: None,
+            principal: Some(Principal::named(Text::from_static("pump-7"))),
+        };
+        assert_eq!(
+            asked(question, Vec::new()),
+            json!({
+                "type": "auth",
+                "authenticationMethod": "EXAMPLE",
+                "authenticationData": "/w==",
+                "principal": "pump-7",
+                "listener": "127.0.0.1:1883",
+                "address": "192.0.2.7",
+            })
+        );
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn expires_in(claims: &Value, leeway: Duration, now_millis: u64) -> Result<Durat
 }
 
 /// A time in seconds, with a fraction or without, in milliseconds. Before 1970 is 1970.
-pub(super) fn millis(claim: &Value) -> Option<u64> {
+pub(in crate::authentication) fn millis(claim: &Value) -> Option<u64> {
     match claim.as_u64() {
         Some(seconds) => Some(seconds.saturating_mul(1_000)),
         // Too large a number becomes the largest one.

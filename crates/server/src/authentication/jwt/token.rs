@@ -64,7 +64,7 @@ pub(super) struct Token<'a> {
 }
 
 /// The largest tokens that identity providers give out are a few KiB; more is work for nothing.
-pub(in crate::authentication) const TOKEN_BYTES_MAX: usize = 16 * 1_024;
+const TOKEN_BYTES_MAX: usize = 16 * 1_024;
 
 #[derive(Deserialize)]
 struct Header {
@@ -89,6 +89,12 @@ impl<'a> Token<'a> {
             signature: decoded(parts.signature)?,
         })
     }
+}
+
+/// What a token says that somebody else has verified.
+#[cfg(feature = "kubernetes")]
+pub(in crate::authentication) fn payload_of(text: &[u8]) -> Option<Vec<u8>> {
+    decoded(Parts::of(text)?.payload).ok()
 }
 
 struct Parts<'a> {
