@@ -153,7 +153,7 @@ impl Driver {
             biased;
             Some(event) = inputs.disk.recv() => self.disk_event(event)?,
             () = self.turn_ends.notified() => {}
-            Some(answered) = inputs.answers.recv() => self.authenticated(answered),
+            Some(answered) = inputs.answers.recv() => self.authenticated(answered, &mut inputs.answers),
             Ok(()) = inputs.policies.changed() => {
                 let policies = inputs.policies.borrow_and_update().clone();
                 self.step_quietly(Event::Policies(policies));
@@ -434,7 +434,18 @@ impl Driver {
         }
     }
 
-    fn authenticated(&self, answered: Answered) {
+    /// Takes an answer, and those that came with it: a turn for each would cost more than they do.
+    fn authenticated(&self, first: Answered, further: &mut mpsc::Receiver<Answered>) {
+        self.answered(first);
+        for _ in 1..ANSWERS_AT_ONCE {
+            let Ok(answered) = further.try_recv() else {
+                return;
+            };
+            self.answered(answered);
+        }
+    }
+
+    fn answered(&self, answered: Answered) {
         let Answered { connection, outcome } = answered;
         if let Some((method, cause)) = outcome.failed {
             self.observed.borrow_mut().authentication_failed(method, cause);
@@ -485,6 +496,9 @@ impl Driver {
 
 /// Connections over the limit that are told so by CONNACK at once; further ones are closed without a word.
 pub(crate) const REFUSED_AT_ONCE_MAX: usize = 256;
+
+/// Answers about clients that are taken before others have their turn.
+const ANSWERS_AT_ONCE: usize = 32;
 
 /// The node is told how much waits to be written when it has changed by so many bytes.
 const WAITING_STEP: usize = 64 * 1024;
