@@ -211,6 +211,11 @@ pub fn request(client: &str, now: broker::Now, packet_id: u16, arguments: &[&str
     packets::request(client, now, packet_id, arguments, &[])
 }
 
+/// The policy that these rules make, for other tests. See `rules.rs`.
+pub fn policies(rules: &[&str]) -> Result<broker::Policies, String> {
+    rules::policies(rules)
+}
+
 /// How long a duration of a transcript is: `100ms`, `5s`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     packets::duration(text)

@@ -1,0 +1,121 @@
+//! Other rules for many clients: nobody waits for all of them, and nobody gets anything by an old rule.
+
+use std::time::{Duration, Instant};
+
+use broker::{ConnectionId, Right};
+use protocol::packet::{
+    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
+    SubscriptionOptions,
+};
+use protocol::properties::{MessageProperties, UserProperties};
+use protocol::{Packet, Text};
+use sim::machine::{Machine, MachineConfig};
+use sim::transcript::policies;
+use smallvec::SmallVec;
+
+/// More than are gone through in one turn.
+const CLIENTS: usize = 3_000;
+
+#[test]
+fn what_many_may_not_have_any_more_is_taken_from_them_in_turns() {
+    let mut config = MachineConfig::new(7);
+    config.policies =
+        policies(&["client=* connect publish=# subscribe=old,new"]).expect("the rules are understood");
+    let mut machine = Machine::new(config, epoch());
+    let clients: Vec<_> = (0..CLIENTS).map(|n| client(&mut machine, n)).collect();
+    let publisher = client(&mut machine, CLIENTS);
+    machine.write_all();
+    machine.take_sent(publisher);
+    for id in &clients {
+        assert_eq!(machine.take_sent(*id).len(), 2, "CONNACK and SUBACK");
+    }
+
+    let rules = policies(&["client=* connect publish=# subscribe=new"]);
+    machine.set_policies(rules.expect("the rules are understood"));
+    // One turn.
+    machine.advance(Duration::ZERO);
+    let after_one_turn = withdrawn(&machine);
+    assert!(after_one_turn > 0, "it begins at once");
+    assert!(after_one_turn < CLIENTS as u64, "others have their turn");
+    machine.receive(publisher, publish("old", 1));
+    machine.receive(publisher, publish("new", 2));
+    machine.write_all();
+    assert_eq!(machine.take_sent(publisher).len(), 2, "PUBACKs come at once");
+
+    machine.advance(Duration::from_secs(1));
+    assert_eq!(withdrawn(&machine), CLIENTS as u64 + 1);
+    assert_eq!(machine.node().gauges().subscriptions, CLIENTS + 1);
+    assert_eq!(machine.node().gauges().queued_messages, 0);
+    for id in clients.into_iter().chain([publisher]) {
+        let topics: Vec<_> = machine.take_sent(id).into_iter().map(topic_of).collect();
+        assert_eq!(topics, ["new"]);
+    }
+}
+
+fn withdrawn(machine: &Machine) -> u64 {
+    machine.node().counters().withdrawn[Right::Subscribe as usize]
+}
+
+fn client(machine: &mut Machine, n: usize) -> ConnectionId {
+    let id = machine.open();
+    machine.receive(
+        id,
+        Packet::Connect(Box::new(Connect {
+            version: ProtocolVersion::V5,
+            client_id: text(&format!("c{n}")),
+            clean_start: true,
+            keep_alive: 0,
+            will: None,
+            username: None,
+            password: None,
+            properties: ConnectProperties::default(),
+        })),
+    );
+    let filters = ["old", "new"].map(|filter| SubscribeFilter {
+        filter: text(filter),
+        options: SubscriptionOptions::default(),
+    });
+    machine.receive(
+        id,
+        Packet::Subscribe(Subscribe {
+            packet_id: PacketId::new(1).expect("it is not 0"),
+            subscription_id: None,
+            user_properties: UserProperties::EMPTY,
+            filters: filters.into(),
+        }),
+    );
+    id
+}
+
+fn publish(topic: &str, packet_id: u16) -> Packet {
+    Packet::Publish(Box::new(Publish {
+        dup: false,
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        topic: text(topic),
+        packet_id: PacketId::new(packet_id),
+        topic_alias: None,
+        subscription_ids: SmallVec::new(),
+        properties: MessageProperties::default(),
+        payload: "x".into(),
+    }))
+}
+
+fn topic_of(packet: Packet) -> String {
+    match packet {
+        Packet::Publish(publish) => publish.topic.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn text(text: &str) -> Text {
+    Text::new(text).expect("a short text")
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an `Instant` cannot be made in another way; only differences matter"
+)]
+fn epoch() -> Instant {
+    Instant::now()
+}
