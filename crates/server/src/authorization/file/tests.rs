@@ -415,6 +415,63 @@ fn what_was_read_decides() {
     );
 }
 
+/// The blocks of a language in docs/authorization.md.
+fn examples(language: &str) -> Vec<String> {
+    let page = include_str!("../../../../../docs/authorization.md");
+    let mut examples = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == format!("```{language}") {
+            let block = lines.by_ref().take_while(|line| line.trim() != "```");
+            examples.push(block.collect::<Vec<_>>().join("\n"));
+        }
+    }
+    examples
+}
+
+#[test]
+fn the_examples_of_the_page_are_policies() {
+    let yaml = examples("yaml");
+    assert_eq!(yaml.len(), 1);
+    let policy = parse(Format::Yaml, &yaml[0]).unwrap();
+    assert_eq!(policy.warnings(), []);
+    let subject = |name: &str, attributes: &[(&str, &str)]| {
+        let text = |text: &str| Text::new(text).unwrap();
+        let attributes = attributes.iter().map(|(name, value)| (text(name), text(value)));
+        Subject {
+            client_id: text(name),
+            username: Some(text(name)),
+            attributes: attributes.collect(),
+        }
+    };
+    let pump = subject("pump-7", &[("group", "pumps")]);
+    let publishes = |subject: &Subject, topic: &'static str| {
+        let topic = TopicName::parse(Text::from_static(topic)).unwrap();
+        policy.decide(subject, Request::Publish(&topic)).is_allowed()
+    };
+    assert!(policy.decide(&pump, Request::Connect).is_allowed());
+    assert!(publishes(&pump, "telemetry/pump-7/flow"));
+    assert!(!publishes(&pump, "telemetry/pump-8/flow"));
+    assert!(publishes(&subject("ann", &[]), "commands/pump-7/stop"));
+    let dashboard = subject("dashboard", &[]);
+    assert!(
+        policy
+            .decide(&dashboard, Request::ReadKey(b"pumps/pump-7/limits"))
+            .is_allowed()
+    );
+    assert!(
+        !policy
+            .decide(&dashboard, Request::WriteKey(b"pumps/pump-7/limits"))
+            .is_allowed()
+    );
+    assert!(!publishes(&dashboard, "commands/pump-7/stop"));
+
+    let toml = examples("toml");
+    let toml: Vec<_> = toml.iter().filter(|text| text.contains("[[rules]]")).collect();
+    assert_eq!(toml.len(), 1);
+    parse(Format::Toml, toml[0]).unwrap();
+}
+
 mod properties {
     use proptest::prelude::*;
 
