@@ -1,6 +1,8 @@
 """User name and password, as paho and mosquitto_pub send them."""
 
+import contextlib
 import os
+import pty
 import shutil
 import subprocess
 import tempfile
@@ -67,3 +69,36 @@ class Passwords(Case):
             self.assertEqual(publish("Bleistift ✎").returncode, 0)
             self.assertEqual(listener.next().payload, version.encode())
             self.assertNotEqual(publish("Bleistift").returncode, 0)
+
+
+@needs_statehold
+class Asked(unittest.TestCase):
+    """`statehold passwd` at a terminal."""
+
+    def type(self, *words):
+        """What the command ends with, and all that the terminal shows."""
+        with tempfile.TemporaryDirectory(prefix="statehold-interop-") as directory:
+            process, terminal = pty.fork()
+            if process == 0:
+                os.execv(binary(), [binary(), "passwd", os.path.join(directory, "clients.passwd"), "pump"])
+            shown = b""
+            for number, word in enumerate(words):
+                # Before the question nothing is typed: the terminal would still show it.
+                while shown.count(b": ") <= number:
+                    shown += os.read(terminal, 1024)
+                os.write(terminal, word)
+            with contextlib.suppress(OSError):
+                while more := os.read(terminal, 1024):
+                    shown += more
+            os.close(terminal)
+            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), shown.decode()
+
+    def test_what_is_typed_is_not_shown_and_can_be_taken_back(self):
+        status, shown = self.type("penä\x7fcil\r".encode(), b"pencil\r")
+        self.assertEqual((status, shown.split()), (0, ["Password:", "Again:", "added"]))
+
+    def test_another_word_or_an_interrupt_changes_nothing(self):
+        status, shown = self.type(b"pencil\r", b"pencl\r")
+        self.assertEqual(status, 3)
+        self.assertNotIn("penc", shown)
+        self.assertEqual(self.type(b"pen\x03")[0], 3)
