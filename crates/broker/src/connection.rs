@@ -9,7 +9,7 @@ use crate::acks::AckQueue;
 use crate::authentication::Authentication;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::pacing::Pace;
-use crate::permission::{Permission, PolicyId};
+use crate::policies::{ConnectionAccess, PolicyId};
 use crate::topic_alias;
 
 /// How far a connection has come.
@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     /// Its listener's policy.
     pub(crate) policy: Option<PolicyId>,
     /// What the client may do, if the listener has a policy, from CONNECT on.
-    pub(crate) permission: Option<Box<Permission>>,
+    pub(crate) access: Option<Box<ConnectionAccess>>,
     /// A state store registration was made: its end must be written into the log.
     pub(crate) has_watches: bool,
     /// What the operator was told of refused messages and subscriptions.
@@ -110,7 +110,7 @@ impl Connection {
             wants_problem_information: true,
             is_asked,
             policy: None,
-            permission: None,
+            access: None,
             has_watches: false,
             told: Told::default(),
             is_congested: false,

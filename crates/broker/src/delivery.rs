@@ -144,7 +144,7 @@ impl Node {
         let Some(connection) = entry.connection.and_then(|id| self.connections.get_mut(id)) else {
             return;
         };
-        if !connection.is_connected() || self.permissions.is_due(connection) {
+        if !connection.is_connected() || self.policies.is_due(connection) {
             return;
         }
         let mut dropped = Vec::new();

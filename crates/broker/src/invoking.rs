@@ -17,7 +17,7 @@ use crate::memory::Held;
 use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::permission::{Permission, is_below_sys};
+use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::report::Report;
 use crate::responding::Asking;
 use crate::state_store_service::{
@@ -61,7 +61,7 @@ impl Node {
         };
         let asker = Asker {
             asking,
-            access: connection.permission.as_deref_mut().map(Permission::access),
+            access: connection.access.as_deref_mut().map(ConnectionAccess::access),
             client_id: entry.session.client_id.as_str(),
             watcher: self.service.watcher(id.0),
             ack: connection.acks.open(true),

@@ -24,7 +24,7 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::now::Now;
-use crate::permission::{Permissions, Policies, PolicyId};
+use crate::policies::{Policies, PoliciesInForce, PolicyId};
 use crate::redirect::Redirect;
 use crate::report::Report;
 use crate::retained::Retained;
@@ -251,7 +251,7 @@ pub struct Node {
     pub(crate) counters: Counters,
     pub(crate) memory: Memory,
     pub(crate) sys_topics: SysTopics,
-    pub(crate) permissions: Permissions,
+    pub(crate) policies: PoliciesInForce,
     /// Connections whose CONNECT waits until it is known who sent it.
     pub(crate) authenticating: usize,
     /// What was written before the present step.

@@ -40,7 +40,7 @@ pub struct NamedPolicy {
 
 /// The policies, and how far what was allowed by those before has been gone through.
 #[derive(Debug)]
-pub(crate) struct Permissions {
+pub(crate) struct PoliciesInForce {
     policies: Policies,
     /// Stands for one that is missing.
     nothing: Arc<Policy>,
@@ -51,7 +51,7 @@ pub(crate) struct Permissions {
 
 /// What one connection may do.
 #[derive(Debug)]
-pub(crate) struct Permission {
+pub(crate) struct ConnectionAccess {
     policy: PolicyId,
     generation: u32,
     /// By the policies of which generation what the client has was gone through.
@@ -71,14 +71,14 @@ impl Policies {
     }
 }
 
-impl Permission {
+impl ConnectionAccess {
     /// As of the last time that [`Node::access`] was called, which the caller does right before.
     pub(crate) fn access(&mut self) -> &mut Access {
         &mut self.access
     }
 }
 
-impl Permissions {
+impl PoliciesInForce {
     pub(crate) fn new(policies: Policies) -> Self {
         let nothing = Policy::new(Rules::default()).expect("no rule has a mistake");
         Self {
@@ -97,21 +97,21 @@ impl Permissions {
 
     /// Whether a connection may have what its client may not have any more: nothing is sent to it until that is known.
     pub(crate) fn is_due(&self, connection: &Connection) -> bool {
-        let permission = connection.permission.as_deref();
-        permission.is_some_and(|permission| permission.looked_at != self.generation)
+        let granted = connection.access.as_deref();
+        granted.is_some_and(|granted| granted.looked_at != self.generation)
     }
 
     /// What a connection's client has is gone through now.
     pub(crate) fn look_at(&self, connection: &mut Connection) {
-        if let Some(permission) = &mut connection.permission {
-            permission.looked_at = self.generation;
+        if let Some(granted) = &mut connection.access {
+            granted.looked_at = self.generation;
         }
     }
 
-    fn permit(&self, policy: PolicyId, subject: Subject) -> Permission {
+    fn permit(&self, policy: PolicyId, subject: Subject) -> ConnectionAccess {
         let known = self.policies.0.get(usize::from(policy.0));
         let rules = known.map_or(&self.nothing, |known| &known.policy);
-        Permission {
+        ConnectionAccess {
             policy,
             generation: self.generation,
             looked_at: self.generation,
@@ -143,13 +143,13 @@ impl Permissions {
             let owner = entry.owner.as_deref();
             return is_exact && owner.is_none_or(|owner| owner.policy.is_none());
         };
-        match connection.permission.as_deref() {
+        match connection.access.as_deref() {
             None => is_exact,
-            Some(permission) if permission.generation == self.generation => {
-                permission.access.may_overhear(topic).is_allowed()
+            Some(granted) if granted.generation == self.generation => {
+                granted.access.may_overhear(topic).is_allowed()
             }
-            Some(permission) => {
-                let renewed = self.permit(permission.policy, permission.access.subject().clone());
+            Some(granted) => {
+                let renewed = self.permit(granted.policy, granted.access.subject().clone());
                 renewed.access.may_overhear(topic).is_allowed()
             }
         }
@@ -194,27 +194,27 @@ impl Node {
             return;
         };
         let policy = connection.policy;
-        connection.permission = policy.map(|policy| Box::new(self.permissions.permit(policy, subject)));
+        connection.access = policy.map(|policy| Box::new(self.policies.permit(policy, subject)));
     }
 
     /// What the client of a connection may do. `None`: everything.
     pub(crate) fn access(&mut self, id: ConnectionId) -> Option<&mut Access> {
-        let permission = self.connections.get_mut(id)?.permission.as_deref_mut()?;
-        if permission.generation != self.permissions.generation {
-            let subject = permission.access.subject().clone();
-            *permission = Permission {
-                looked_at: permission.looked_at,
-                ..self.permissions.permit(permission.policy, subject)
+        let granted = self.connections.get_mut(id)?.access.as_deref_mut()?;
+        if granted.generation != self.policies.generation {
+            let subject = granted.access.subject().clone();
+            *granted = ConnectionAccess {
+                looked_at: granted.looked_at,
+                ..self.policies.permit(granted.policy, subject)
             };
         }
-        Some(&mut permission.access)
+        Some(&mut granted.access)
     }
 
     /// The name of the policy that a connection's client is judged by, for when the connection is gone.
     pub(crate) fn policy_name(&self, id: ConnectionId) -> Option<Text> {
         let policy = self.connections.get(id)?.policy?;
         // One that is missing has a name that none has.
-        Some(self.permissions.name(policy).cloned().unwrap_or_default())
+        Some(self.policies.name(policy).cloned().unwrap_or_default())
     }
 
     /// Whether the client may publish to a topic.
@@ -260,7 +260,7 @@ impl Node {
                 .map(|principal| principal.attributes.clone())
                 .unwrap_or_default(),
         };
-        let policy = self.permissions.named(policy);
+        let policy = self.policies.named(policy);
         policy
             .decide(&subject, Request::Publish(&will.topic))
             .is_allowed()

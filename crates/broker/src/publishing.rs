@@ -14,7 +14,7 @@ use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::overload::MEMORY_SCARCE;
-use crate::permission::is_below_sys;
+use crate::policies::is_below_sys;
 use crate::records;
 use crate::report::Report;
 use crate::routing::RouteScratch;

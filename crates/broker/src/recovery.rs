@@ -23,7 +23,7 @@ use crate::ids::{SessionKey, SessionNumber};
 use crate::memory::Memory;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::now::Now;
-use crate::permission::Permissions;
+use crate::policies::PoliciesInForce;
 use crate::records::queue::QueueRecord;
 use crate::records::session::Presence;
 use crate::records::{self, RecordError};
@@ -136,7 +136,7 @@ impl Recovery {
             counters: Counters::default(),
             memory: self.memory,
             sys_topics: SysTopics::new(now.instant, self.config.sys_interval),
-            permissions: Permissions::new(self.config.policies.clone()),
+            policies: PoliciesInForce::new(self.config.policies.clone()),
             authenticating: 0,
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,

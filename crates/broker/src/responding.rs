@@ -16,7 +16,7 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::permission::Permissions;
+use crate::policies::PoliciesInForce;
 use crate::publishing::Keeping;
 use crate::routing::{RouteScratch, route_of_share};
 use crate::subscriptions::ShareKey;
@@ -54,7 +54,7 @@ impl Node {
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.begin();
         let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
-        let (connections, permissions) = (&self.connections, &self.permissions);
+        let (connections, policies) = (&self.connections, &self.policies);
         subscriptions.matches_by_kind(message.topic.as_str(), &mut |session, subscription, is_exact| {
             let Some(entry) = sessions.get_mut(session) else {
                 return;
@@ -62,7 +62,7 @@ impl Node {
             let is_asker = Some(session) == asker;
             let connection = entry.connection.and_then(|id| connections.get(id));
             if is_asker
-                || asking.may_publish && permissions.may_overhear(entry, connection, &message.topic, is_exact)
+                || asking.may_publish && policies.may_overhear(entry, connection, &message.topic, is_exact)
             {
                 scratch.add(session, entry, subscription, message);
             }
@@ -90,8 +90,7 @@ impl Node {
                 continue;
             };
             let is_allowed = Some(chosen.session) == asker
-                || asking.may_publish
-                    && self.may_overhear_response(chosen.session, message, &self.permissions);
+                || asking.may_publish && self.may_overhear_response(chosen.session, message, &self.policies);
             if is_allowed {
                 scratch.routes.push(route_of_share(message, chosen));
             }
@@ -102,11 +101,11 @@ impl Node {
         &self,
         session: SessionKey,
         message: &Message,
-        permissions: &Permissions,
+        policies: &PoliciesInForce,
     ) -> bool {
         self.sessions.get(session).is_some_and(|entry| {
             let connection = entry.connection.and_then(|id| self.connections.get(id));
-            permissions.may_overhear(entry, connection, &message.topic, true)
+            policies.may_overhear(entry, connection, &message.topic, true)
         })
     }
 }

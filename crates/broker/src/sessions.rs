@@ -201,7 +201,7 @@ impl Totals {
 mod tests {
     use super::*;
     use crate::connection::Connection;
-    use crate::permission::Permission;
+    use crate::policies::ConnectionAccess;
 
     /// There may be a million sessions and a hundred thousand connections: what grows them has to be worth it for each.
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         let (session, connection) = (size_of::<SessionEntry>(), size_of::<Connection>());
         assert!(session <= 448, "{session} bytes");
         assert!(connection <= 184, "{connection} bytes");
-        let permission = size_of::<Permission>();
-        assert!(permission <= 176, "{permission} bytes");
+        let granted = size_of::<ConnectionAccess>();
+        assert!(granted <= 176, "{granted} bytes");
     }
 }

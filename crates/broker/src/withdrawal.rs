@@ -22,7 +22,7 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Delivery;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
-use crate::permission::{Policies, may_get, may_have};
+use crate::policies::{Policies, may_get, may_have};
 use crate::session::Dropped;
 
 /// Subscriptions, queued messages and watched keys that are looked at before others have their turn: about a millisecond.
@@ -37,8 +37,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 impl Node {
     /// Other policies decide from now on.
     pub(crate) fn replace_policies(&mut self, now: Now, policies: Policies) {
-        self.permissions.replace(policies);
-        self.permissions.due = self.connections.ids().into();
+        self.policies.replace(policies);
+        self.policies.due = self.connections.ids().into();
         self.timers.schedule(TimerKey::Withdrawal, now.instant);
     }
 
@@ -46,7 +46,7 @@ impl Node {
     pub(crate) fn go_on_withdrawing(&mut self, now: Now, actions: &mut Vec<Action>) {
         let mut looked_at = 0;
         while looked_at < LOOKED_AT_MAX {
-            let Some(id) = self.permissions.due.pop_front() else {
+            let Some(id) = self.policies.due.pop_front() else {
                 return;
             };
             looked_at += self.look_again(now, id, actions);
@@ -71,7 +71,7 @@ impl Node {
     /// Takes from a connection's client what it may not have. Returns how much was looked at.
     fn look_again(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) -> usize {
         if let Some(connection) = self.connections.get_mut(id) {
-            self.permissions.look_at(connection);
+            self.policies.look_at(connection);
         }
         let Some(access) = self.access(id) else { return 1 };
         let may_connect = access.may_connect().is_allowed();
