@@ -11,6 +11,7 @@ pub mod manifests;
 pub mod names;
 pub mod repository;
 pub mod source;
+pub mod threats;
 pub mod tidy;
 
 use std::fmt;

@@ -5,7 +5,7 @@ use std::path::Path;
 use house::conformance::{self, Specification, Version};
 use house::layers::{self, LAYERS, Manifest};
 use house::repository::{self, Text};
-use house::{Finding, docs, io, manifests, names, tidy};
+use house::{Finding, docs, io, manifests, names, threats, tidy};
 
 /// Fails with every finding, each on a line of its own.
 #[track_caller]
@@ -121,6 +121,20 @@ fn names_say_what_the_glossary_says() {
             .filter(ours)
             .flat_map(|source| names::check(source, &banned)),
     );
+}
+
+#[test]
+fn attacks_have_tests() {
+    let page = Text {
+        path: "SECURITY.md".to_owned(),
+        text: read("SECURITY.md"),
+    };
+    let exists = |path: &str| Path::exists(&repository::root().join(path));
+    none(threats::check(
+        &page,
+        &repository::files("crates", ".rs"),
+        &exists,
+    ));
 }
 
 #[test]
