@@ -28,8 +28,9 @@ pub struct Listener {
     pub mode: Option<FileMode>,
 
     /// How clients say who they are: a list of methods, tried in order; the first that a client's credentials are for decides. Each has
-    /// a table `[authentication.METHOD]`. A client that says nothing of itself is refused with CONNACK 0x87 (unless `allow_anonymous`),
-    /// one that names another Authentication Method with 0x8C. Empty: nobody is asked.
+    /// a table `[authentication.METHOD]`, `"k8s-sat"` the table `[authentication.k8s_sat]`. A client that says nothing of itself is
+    /// refused with CONNACK 0x87 (unless `allow_anonymous`), one that names another Authentication Method with 0x8C. Empty: nobody is
+    /// asked.
     #[serde(default)]
     pub authentication: Vec<AuthenticationMethod>,
 
