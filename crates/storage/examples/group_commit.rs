@@ -15,7 +15,7 @@ use bytes::Bytes;
 use cluster::replica::record;
 use cluster::{GroupId, Index, Keyspace, Term, Write};
 use hdrhistogram::Histogram;
-use storage::{Engine, Storage as _};
+use storage::{Encryption, Engine, EngineConfig, Storage as _, encryption};
 
 /// Log entries are removed as after a snapshot, when this many are there.
 const ENTRIES_KEPT: u64 = 8_000;
@@ -42,9 +42,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
 
     for (size, len) in [("1 KiB", 1 << 10), ("10 KiB", 10 << 10), ("64 KiB", 64 << 10)] {
-        run(format!("engine, log entry of {size} per commit"), 1, &|| {
-            log_entries(&dir, time, len)
-        })?;
+        for is_encrypted in [false, true] {
+            let engine = engine_name(is_encrypted);
+            run(format!("{engine}, log entry of {size} per commit"), 1, &|| {
+                log_entries(&dir, time, len, is_encrypted)
+            })?;
+        }
         run(
             format!("file,   log entry of {size}, allocated and zeroed"),
             1,
@@ -55,13 +58,38 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })?;
     }
     for records in [1, 64, 1024] {
-        run(
-            format!("engine, {records} records of 256 bytes per commit"),
-            records,
-            &|| small_records(&dir, time, records),
-        )?;
+        for is_encrypted in [false, true] {
+            let engine = engine_name(is_encrypted);
+            run(
+                format!("{engine}, {records} records of 256 bytes per commit"),
+                records,
+                &|| small_records(&dir, time, records, is_encrypted),
+            )?;
+        }
     }
     Ok(())
+}
+
+fn engine_name(is_encrypted: bool) -> &'static str {
+    if is_encrypted {
+        "encrypted engine"
+    } else {
+        "engine"
+    }
+}
+
+/// An engine, and the new directory that has it and its keys.
+fn open(dir: &Path, is_encrypted: bool) -> Result<(Engine, PathBuf), Box<dyn std::error::Error>> {
+    let dir = fresh(dir, "engine")?;
+    let mut encryption = Encryption::none();
+    if is_encrypted {
+        fs::create_dir_all(&dir)?;
+        let keys = dir.join("keys");
+        encryption::add_key(&keys)?;
+        encryption = Encryption::from_file(&keys)?;
+    }
+    let engine = Engine::open_with(&dir.join("data"), EngineConfig::default(), encryption)?;
+    Ok((engine, dir))
 }
 
 /// Latencies in microseconds of commits that filled `time`.
@@ -83,9 +111,8 @@ fn measure(
 
 type Measured = Result<(Histogram<u64>, Duration), Box<dyn std::error::Error>>;
 
-fn log_entries(dir: &Path, time: Duration, entry_len: usize) -> Measured {
-    let dir = fresh(dir, "engine")?;
-    let mut engine = Engine::open(&dir)?;
+fn log_entries(dir: &Path, time: Duration, entry_len: usize, is_encrypted: bool) -> Measured {
+    let (mut engine, dir) = open(dir, is_encrypted)?;
     let group = GroupId(1);
     let data = noise(entry_len);
     let mut first = 1;
@@ -114,9 +141,8 @@ fn log_entries(dir: &Path, time: Duration, entry_len: usize) -> Measured {
     measured
 }
 
-fn small_records(dir: &Path, time: Duration, records: u64) -> Measured {
-    let dir = fresh(dir, "engine")?;
-    let mut engine = Engine::open(&dir)?;
+fn small_records(dir: &Path, time: Duration, records: u64, is_encrypted: bool) -> Measured {
+    let (mut engine, dir) = open(dir, is_encrypted)?;
     let value = noise(256);
     let measured = measure(time, |commit| {
         let writes: Vec<_> = (0..records)

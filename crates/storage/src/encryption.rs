@@ -1,6 +1,6 @@
 //! Encryption of everything in the data directory: AES-256-GCM with keys from a file (`docs/encryption.md`).
 //!
-//! No key of the file encrypts anything itself. Each file on disk that is encrypted has a [`Stamp`]: which key, and a random
+//! No key of the file encrypts anything itself. Each file on disk that is encrypted has a stamp: which key, and a random
 //! salt. From both come the keys of that file only (HKDF-SHA256), so a number that counts from the beginning of the file is
 //! a nonce that is never used twice, whatever became of other files with the same name, after a crash as well. What is
 //! where in the file is authenticated too: nothing can be moved to another place or file.
