@@ -143,6 +143,9 @@ impl Node {
         });
         let ack = Acknowledgement::PubAck(Ack::new(answer.packet_id, ReasonCode::Success));
         let (asking, sequence) = (answer.asking, answer.ack);
+        if let Some(watched) = answer.watched.clone() {
+            self.look_at_watch(now, asking.connection, watched, actions);
+        }
         if let Some(message) = response(now, answer) {
             self.publish_response(now, message, asking, actions);
         }

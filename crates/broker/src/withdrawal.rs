@@ -146,12 +146,39 @@ impl Node {
         let is_denied = |watched: &&Bytes| !access.decide(Request::ReadKey(watched)).is_allowed();
         let ended: Vec<Bytes> = watched.iter().filter(is_denied).cloned().collect();
         for watched in ended {
-            self.withdraw(id, key, Right::Read, &String::from_utf8_lossy(&watched), actions);
-            self.with_service(now, actions, |service, outputs| {
-                service.end_watch(now, id.0, watched, outputs);
-            });
+            self.withdraw_watch(now, id, key, watched, actions);
         }
         watched.len()
+    }
+
+    /// A registration was made that was on its way while the policies changed.
+    pub(crate) fn look_at_watch(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        watched: Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.may_read(id, &watched) {
+            return;
+        }
+        if let Some(key) = self.connections.get(id).and_then(Connection::session) {
+            self.withdraw_watch(now, id, key, watched, actions);
+        }
+    }
+
+    fn withdraw_watch(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        watched: Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        self.withdraw(id, key, Right::Read, &String::from_utf8_lossy(&watched), actions);
+        self.with_service(now, actions, |service, outputs| {
+            service.end_watch(now, id.0, watched, outputs);
+        });
     }
 
     fn client_id(&self, key: SessionKey) -> Option<Text> {

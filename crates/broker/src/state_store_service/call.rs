@@ -172,6 +172,7 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
     let mut pending = Pending {
         asking: asker.asking,
         readable: None,
+        watched: None,
         ack: asker.ack,
         packet_id: asker.packet_id,
         response_topic: publish.properties.response_topic.unwrap_or_default(),
@@ -267,6 +268,7 @@ fn command(
             if notification_topic(asker.client_id, &key).is_none() {
                 return Err((ErrorText::KeyTooLongToWatch, Remark::Nothing));
             }
+            pending.watched = asker.access.as_ref().map(|_| Bytes::copy_from_slice(&key));
             CommandAction::Watch {
                 key,
                 watcher: asker.watcher,

@@ -48,6 +48,8 @@ pub(crate) struct Pending {
     pub(crate) asking: Asking,
     /// Which keys a SCAN may list; `None`: all.
     pub(crate) readable: Option<Box<Access>>,
+    /// KEYNOTIFY of a client with a policy: the key, in case it may not be read any more when the registration is made.
+    pub(crate) watched: Option<Bytes>,
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
     pub(crate) response_topic: Text,
@@ -79,6 +81,8 @@ pub(crate) struct Answer {
     pub(crate) expires_at: Option<Instant>,
     pub(crate) verb: Verb,
     pub(crate) is_error: bool,
+    /// The key of a registration that has to be looked at.
+    pub(crate) watched: Option<Bytes>,
     pub(crate) took: Duration,
 }
 
@@ -96,6 +100,7 @@ impl Pending {
             version,
             expires_at: self.expires_at,
             verb: self.verb,
+            watched: self.watched,
             is_error: matches!(reply, Reply::Error(_)),
             took: now.instant.saturating_duration_since(self.received_at),
         }
