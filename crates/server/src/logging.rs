@@ -1,5 +1,7 @@
 //! Log lines on stderr.
 
+mod lines;
+
 use std::io;
 
 use thiserror::Error;
@@ -7,6 +9,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::util::TryInitError;
 
+pub use self::lines::Logging;
 use crate::config::{Log, LogFormat};
 
 /// The environment variable that goes before `log.level`.
@@ -23,6 +26,9 @@ pub enum LoggingError {
         /// What is wrong with it.
         error: LevelError,
     },
+    /// The system has no thread for it.
+    #[error("cannot start the log: {0}")]
+    Thread(#[from] io::Error),
     /// The process has a log already.
     #[error("logging was started before")]
     Started(#[from] TryInitError),
@@ -38,8 +44,11 @@ pub struct LevelError {
     source: Option<ParseError>,
 }
 
-/// Writes log lines to stderr from here on, for the whole process.
-pub fn start(settings: &Log) -> Result<(), LoggingError> {
+/// Writes log lines to stderr from here on, for the whole process. What still waits is written when the result is dropped.
+///
+/// # Errors
+/// If the level is none, or there is a log already.
+pub fn start(settings: &Log) -> Result<Logging, LoggingError> {
     let from_environment = std::env::var(LEVEL_VARIABLE)
         .ok()
         .filter(|level| !level.is_empty());
@@ -48,24 +57,25 @@ pub fn start(settings: &Log) -> Result<(), LoggingError> {
         None => (&settings.level, "log.level"),
     };
     let filter = filter(level).map_err(|error| LoggingError::Level { origin, error })?;
+    let (lines, logging) = lines::start(io::stderr())?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr);
+        .with_writer(lines);
     match settings.format {
         LogFormat::Text => {
             let colours = io::IsTerminal::is_terminal(&io::stderr());
             tracing_subscriber::util::SubscriberInitExt::try_init(subscriber.with_ansi(colours).finish())?;
         }
         LogFormat::Json => {
-            let lines = subscriber
+            let json = subscriber
                 .json()
                 .flatten_event(true)
                 .with_current_span(false)
                 .with_span_list(false);
-            tracing_subscriber::util::SubscriberInitExt::try_init(lines.finish())?;
+            tracing_subscriber::util::SubscriberInitExt::try_init(json.finish())?;
         }
     }
-    Ok(())
+    Ok(logging)
 }
 
 /// What `log.level` lets through.

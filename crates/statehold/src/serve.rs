@@ -59,7 +59,7 @@ enum LogFormatArg {
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let config = Config::load(self.config.as_deref(), &self.overrides())?;
-        logging::start(&config.log)?;
+        let _logging = logging::start(&config.log)?;
         server::run(&config, shutdown::requested(), say_ready)?;
         Ok(Exit::Done)
     }
