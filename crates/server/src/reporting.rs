@@ -157,8 +157,12 @@ fn refusal(report: &Report, place: Option<&Place>) {
             ..
         } => {
             let client_id = client_id.as_deref().map(shown).map(display);
-            if *reason == ReasonCode::ConnectionRateExceeded {
-                // Of its address the operator was told once: there may be thousands of them.
+            if matches!(
+                *reason,
+                ReasonCode::ConnectionRateExceeded | ReasonCode::ServerBusy
+            ) {
+                // There may be thousands of them each second, and each line takes the node's time. Metrics count them, and of an
+                // address that fails too often the operator was told once.
                 tracing::debug!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
             } else {
                 tracing::info!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
