@@ -36,48 +36,177 @@ impl Done {
 ///
 /// `skew`: by how many nanoseconds the servers' clocks may differ from that of the history. The key did not exist before.
 ///
+/// What nobody was told about is first put only where something else cannot be explained without it; that finds nearly every order, and
+/// soon. If there is none, all orders are tried, up to [`TRIED_MAX`]. After that it is not known, and counts as explained.
+///
 /// # Errors
 /// There is none. The violation has the longest order that was found.
 pub fn check(history: &[Operation], skew: u64) -> Result<(), Violation> {
-    let mut by_start: Vec<usize> = (0..history.len()).collect();
-    by_start.sort_by_key(|place| history[*place].invoked);
-    let first = Place {
-        done: Done::none(history.len()),
-        model: Model::default(),
-    };
-    let mut steps = Steps::default();
-    let mut longest = (0, None);
-    let mut seen = HashSet::from([first.clone()]);
-    let mut ways = vec![(first, 0, None)];
-    while let Some((at, len, last)) = ways.pop() {
-        let mut candidates = next(&at.done, history, &by_start);
-        // What nobody was told about may as well never have been executed.
-        if candidates.iter().all(|place| history[*place].answered.is_none()) {
-            return Ok(());
+    let search = Search::new(history, skew);
+    if search.find(Search::sparing).is_ok() {
+        return Ok(());
+    }
+    match search.find(Search::all) {
+        Err(NotFound::Nowhere(violation)) => Err(violation),
+        Ok(()) | Err(NotFound::SoFar) => Ok(()),
+    }
+}
+
+/// States of a key that are looked at: a few seconds' worth.
+const TRIED_MAX: usize = 300_000;
+
+/// So many operations that nobody was told about may come together before one that needs them.
+const UNKNOWN_TOGETHER_MAX: usize = 2;
+
+struct Search<'a> {
+    history: &'a [Operation],
+    by_start: Vec<usize>,
+    skew: u64,
+}
+
+enum NotFound {
+    /// There is no order.
+    Nowhere(Violation),
+    /// It was looked for long enough.
+    SoFar,
+}
+
+/// Operations in their order, and where they lead.
+type Way = (Vec<usize>, Place);
+
+impl<'a> Search<'a> {
+    fn new(history: &'a [Operation], skew: u64) -> Self {
+        let mut by_start: Vec<usize> = (0..history.len()).collect();
+        by_start.sort_by_key(|place| history[*place].invoked);
+        Self {
+            history,
+            by_start,
+            skew,
         }
-        if len > longest.0 {
-            longest = (len, last);
-        }
-        // The last one that is put here is tried first: what ended soonest.
-        candidates.sort_by_key(|place| Reverse(history[*place].ended()));
-        for place in candidates {
-            for model in at.model.after(&history[place], skew) {
-                let way = Place {
-                    done: at.done.with(place),
-                    model,
-                };
-                if seen.insert(way.clone()) {
-                    ways.push((way, len + 1, Some(steps.add(last, place))));
+    }
+
+    /// Goes all ways that `ways` knows from each place, the last one first.
+    fn find(&self, ways: impl Fn(&Self, &Place, &[usize]) -> Vec<Way>) -> Result<(), NotFound> {
+        let first = Place {
+            done: Done::none(self.history.len()),
+            model: Model::default(),
+        };
+        let mut steps = Steps::default();
+        let mut longest = (0, None);
+        let mut seen = HashSet::from([first.clone()]);
+        let mut open = vec![(first, 0, None)];
+        while let Some((at, len, last)) = open.pop() {
+            let candidates = self.next(&at.done);
+            // What nobody was told about may as well never have been executed.
+            if candidates.iter().all(|place| self.is_unknown(*place)) {
+                return Ok(());
+            }
+            if len > longest.0 {
+                longest = (len, last);
+            }
+            if seen.len() > TRIED_MAX {
+                return Err(NotFound::SoFar);
+            }
+            for (added, to) in ways(self, &at, &candidates) {
+                if seen.insert(to.clone()) {
+                    let len = len + added.len();
+                    let last = added
+                        .into_iter()
+                        .fold(last, |last, place| Some(steps.add(last, place)));
+                    open.push((to, len, last));
                 }
             }
         }
+        let order = steps.up_to(longest.1);
+        let none = Done::none(self.history.len());
+        let done = order.iter().fold(none, |done, place| done.with(*place));
+        let stuck = self.next(&done);
+        Err(NotFound::Nowhere(Violation { order, stuck }))
     }
-    let order = steps.up_to(longest.1);
-    let done = order
-        .iter()
-        .fold(Done::none(history.len()), |done, place| done.with(*place));
-    let stuck = next(&done, history, &by_start);
-    Err(Violation { order, stuck })
+
+    /// Any operation may come next. What ended soonest is last.
+    fn all(&self, at: &Place, candidates: &[usize]) -> Vec<Way> {
+        let mut candidates = candidates.to_vec();
+        candidates.sort_by_key(|place| Reverse(self.history[*place].ended()));
+        let ways = candidates.into_iter().flat_map(|place| {
+            let after = self.after(at, place);
+            after.map(move |to| (vec![place], to))
+        });
+        ways.collect()
+    }
+
+    /// One that was answered comes next, and before it what it needs of the others.
+    fn sparing(&self, at: &Place, candidates: &[usize]) -> Vec<Way> {
+        let mut candidates = candidates.to_vec();
+        candidates.sort_by_key(|place| Reverse(self.history[*place].ended()));
+        let (unknown, known): (Vec<usize>, Vec<usize>) =
+            candidates.into_iter().partition(|place| self.is_unknown(*place));
+        let mut ways = Vec::new();
+        for place in known {
+            let mut starts: Vec<Way> = vec![(Vec::new(), at.clone())];
+            for _ in 0..=UNKNOWN_TOGETHER_MAX {
+                let before = ways.len();
+                for (added, from) in &starts {
+                    ways.extend(self.after(from, place).map(|to| (with(added, place), to)));
+                }
+                if ways.len() > before {
+                    break;
+                }
+                starts = self.with_one_more(&starts, &unknown);
+            }
+        }
+        ways
+    }
+
+    /// All ways that go on with something that nobody was told about and that changes the key.
+    fn with_one_more(&self, ways: &[Way], unknown: &[usize]) -> Vec<Way> {
+        let mut more = Vec::new();
+        for (added, from) in ways {
+            for place in unknown.iter().filter(|place| !added.contains(place)) {
+                let changed = self.after(from, *place).filter(|to| to.model != from.model);
+                more.extend(changed.map(|to| (with(added, *place), to)));
+            }
+        }
+        more
+    }
+
+    fn after(&self, at: &Place, place: usize) -> impl Iterator<Item = Place> + use<> {
+        let done = at.done.with(place);
+        let models = at.model.after(&self.history[place], self.skew).into_iter();
+        models.map(move |model| Place {
+            done: done.clone(),
+            model,
+        })
+    }
+
+    fn is_unknown(&self, place: usize) -> bool {
+        self.history[place].answered.is_none()
+    }
+
+    /// The operations that may come next: those that began before all others ended.
+    fn next(&self, done: &Done) -> Vec<usize> {
+        let mut next = Vec::new();
+        let mut first_end = u64::MAX;
+        for place in self
+            .by_start
+            .iter()
+            .copied()
+            .filter(|place| !done.contains(*place))
+        {
+            if self.history[place].invoked > first_end {
+                break;
+            }
+            first_end = first_end.min(self.history[place].ended());
+            next.push(place);
+        }
+        next
+    }
+}
+
+fn with(added: &[usize], place: usize) -> Vec<usize> {
+    let mut with = added.to_vec();
+    with.push(place);
+    with
 }
 
 /// Orders that were tried; each is told by its last step.
@@ -97,18 +226,4 @@ impl Steps {
         order.reverse();
         order
     }
-}
-
-/// The operations that may come next: those that began before all others ended.
-fn next(done: &Done, history: &[Operation], by_start: &[usize]) -> Vec<usize> {
-    let mut next = Vec::new();
-    let mut first_end = u64::MAX;
-    for place in by_start.iter().copied().filter(|place| !done.contains(*place)) {
-        if history[place].invoked > first_end {
-            break;
-        }
-        first_end = first_end.min(history[place].ended());
-        next.push(place);
-    }
-    next
 }
