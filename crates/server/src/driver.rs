@@ -21,6 +21,7 @@ use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
 use crate::disk_thread::{DiskEvent, DiskThread};
 use crate::encoding::Encoder;
+use crate::ends::Ends;
 use crate::listener::Origin;
 use crate::observed::Observed;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
@@ -53,6 +54,7 @@ pub(crate) struct Driver {
     /// When the present turn's first event came: all its events are of the same moment.
     turn_began: Cell<Option<Now>>,
     turn_ends: Notify,
+    ends: Ends,
     /// Bytes that wait to be written to all sockets, and how many the node was told of.
     waiting: Cell<usize>,
     waiting_told: Cell<usize>,
@@ -101,6 +103,7 @@ impl Driver {
             clock: Clock::new(),
             turn_began: Cell::default(),
             turn_ends: Notify::new(),
+            ends: Ends::new(),
             waiting: Cell::default(),
             waiting_told: Cell::default(),
         }
@@ -171,6 +174,7 @@ impl Driver {
         }
         self.end_turn();
         self.turn_began.set(None);
+        self.ends.next_turn();
         Ok(())
     }
 
@@ -257,6 +261,12 @@ impl Driver {
             is_asked: socket.origin.policy.is_some(),
             policy: socket.origin.authorization,
         });
+    }
+
+    /// The connection is gone.
+    pub(crate) async fn lost(&self, connection: ConnectionId) {
+        self.ends.place().await;
+        self.step(Event::Lost { connection });
     }
 
     pub(crate) fn remove(&self, socket: &Socket) {

@@ -13,6 +13,7 @@ mod descriptors;
 mod disk_thread;
 mod driver;
 mod encoding;
+mod ends;
 mod error;
 mod handshake;
 mod handshake_thread;

@@ -195,16 +195,17 @@ pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>, waited: Duration
         rest: BytesMut::new(),
         is_detached: false,
         ends_with_ack: false,
+        is_broken: false,
         work: 0,
     };
     reading.packets(&driver, &socket).await;
-    driver.step(Event::Lost {
-        connection: socket.id,
-    });
+    driver.lost(socket.id).await;
     finish(&driver, &socket).await;
     driver.remove(&socket);
-    socket.shut_down().await;
-    socket.linger().await;
+    if !reading.is_broken {
+        socket.shut_down().await;
+        socket.linger().await;
+    }
 }
 
 /// Writes after the socket did not take everything. False if the connection is broken.
@@ -237,6 +238,8 @@ struct Reading {
     is_detached: bool,
     /// The last packet needs no answer.
     ends_with_ack: bool,
+    /// Nobody is at the other end any more, not even to read.
+    is_broken: bool,
     /// What was done since others had their turn.
     work: usize,
 }
@@ -296,7 +299,10 @@ impl Reading {
                 self.work = 0;
             }
             polled.map(|result| {
-                let count = result.unwrap_or(0);
+                let count = result.unwrap_or_else(|_| {
+                    self.is_broken = true;
+                    0
+                });
                 self.work += count / BYTES_PER_WORK;
                 driver.observed.borrow_mut().bytes_received += count as u64;
                 count > 0
