@@ -37,7 +37,7 @@ impl Done {
 /// `skew`: by how many nanoseconds the servers' clocks may differ from that of the history. The key did not exist before.
 ///
 /// What nobody was told about is first put only where something else cannot be explained without it; that finds nearly every order, and
-/// soon. If there is none, all orders are tried, up to [`TRIED_MAX`]. After that it is not known, and counts as explained.
+/// soon. If there is none, all orders are tried, up to 300,000 states of the key. After that it is not known, and counts as explained.
 ///
 /// # Errors
 /// There is none. The violation has the longest order that was found.
