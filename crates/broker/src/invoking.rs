@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cluster::NodeId;
 use protocol::packet::{Ack, ProtocolVersion, Publish, QoS};
 use protocol::properties::MessageProperties;
 use protocol::state_store::{Notification, notification_topic};
@@ -129,8 +130,27 @@ impl Node {
                 });
             }
             Output::Snapshot { index, term, image } => actions.push(Action::Snapshot { index, term, image }),
+            Output::ToPeer { to, message } => actions.push(Action::ToPeer { to, message }),
+            Output::Dropped { from, error } => drop_message(from, error, actions),
             Output::Answer(answer) => self.answer(now, answer, actions),
             Output::Effect(effect) => self.notify(now, effect, actions),
+        }
+    }
+
+    /// Another node's store plane has something to say.
+    pub(crate) fn peer_message(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        message: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        let mut dropped = None;
+        self.with_service(now, actions, |service, outputs| {
+            dropped = service.message(now, from, message, outputs).err();
+        });
+        if let Some(error) = dropped {
+            drop_message(from, error, actions);
         }
     }
 
@@ -278,4 +298,9 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
         received_at: now.instant,
         held: Held::default(),
     }
+}
+
+fn drop_message(from: NodeId, error: impl std::fmt::Display, actions: &mut Vec<Action>) {
+    let why = error.to_string();
+    actions.push(Action::Report(Report::PeerMessageDropped { from, why }));
 }

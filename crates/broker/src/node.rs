@@ -9,10 +9,11 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::{Index, Term, Write};
+use bytes::Bytes;
+use cluster::{Index, NodeId, Term, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, ProtocolVersion};
-use store::Image;
+use store::{Image, Store};
 
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::authentication::{Answer, Question};
@@ -106,6 +107,13 @@ pub enum Event {
         /// And its term.
         term: Term,
     },
+    /// Another node sent these bytes.
+    Peer {
+        /// Which.
+        from: NodeId,
+        /// As it left in [`Action::ToPeer`].
+        message: Bytes,
+    },
     /// So many bytes wait to be written to all connections together. Told when it has changed noticeably.
     Waiting {
         /// Bytes.
@@ -184,6 +192,13 @@ pub enum Action {
         term: Term,
         /// The frozen store.
         image: Image,
+    },
+    /// Give these bytes to another node. May be lost and doubled; what is sent to one node later arrives later.
+    ToPeer {
+        /// Which.
+        to: NodeId,
+        /// What.
+        message: Bytes,
     },
     /// A state store request was answered, for figures.
     Decided {
@@ -291,6 +306,7 @@ impl Node {
                 });
             }
             Event::SnapshotFailed => self.service.snapshot_failed(),
+            Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Waiting { bytes } => self.memory.outbound = bytes,
             Event::Flush => self.flush(now, actions),
             Event::Stop => self.stop(now, actions),
@@ -326,6 +342,17 @@ impl Node {
     /// What was counted since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The state store, to look at.
+    pub fn state_store(&self) -> &Store {
+        self.service.store()
+    }
+
+    /// In which term this node leads the state store; `None`: it does not.
+    pub fn leads(&self) -> Option<Term> {
+        let replica = self.service.replica();
+        replica.is_leader().then(|| replica.term())
     }
 
     /// What there is at this moment.

@@ -1,5 +1,6 @@
 //! What an operator is told. The driver writes it to the log with the listener and the address.
 
+use cluster::NodeId;
 use protocol::{ReasonCode, Text};
 
 use crate::denial::Denied;
@@ -87,6 +88,13 @@ pub enum Report {
     },
     /// A client may not do something. Every time: it is for the driver to say no more than somebody can read.
     Denied(Box<Denied>),
+    /// What another node sent is not understood.
+    PeerMessageDropped {
+        /// Which node.
+        from: NodeId,
+        /// Why.
+        why: String,
+    },
     /// A state store request had a timestamp too far ahead.
     ClockAhead {
         /// Which connection.

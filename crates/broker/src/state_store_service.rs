@@ -8,6 +8,8 @@
 //! node delivers.
 
 mod call;
+mod forwarding;
+mod peers;
 mod pending;
 pub(crate) mod properties;
 mod reply;
@@ -15,8 +17,8 @@ mod reply;
 use std::time::Instant;
 
 use bytes::Bytes;
-use cluster::replica::{self, ReadId, Replica};
-use cluster::{GroupId, Index, Term};
+use cluster::replica::{self, MessageError, ReadId, Refusal, Replica, Request as Asking};
+use cluster::{GroupId, Index, NodeId, Term};
 use protocol::state_store::{ErrorText, Glob, Reply, Request};
 use store::{
     Command, CommandAction, Effect, EntryBuilder, Image, Origin, Quota, ScanLimits, Store, WALL_MAX, Watcher,
@@ -24,6 +26,8 @@ use store::{
 
 pub use self::call::DialectChoice;
 pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
+use self::forwarding::Forwarding;
+use self::peers::PeerMessage;
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
@@ -61,6 +65,10 @@ pub(crate) enum Output {
     Answer(Answer),
     /// A watched key changed. Comes before the answer of the request that changed it.
     Effect(Effect),
+    /// Give these bytes to the store plane of that node.
+    ToPeer { to: NodeId, message: Bytes },
+    /// A peer's message to the replica was dropped.
+    Dropped { from: NodeId, error: MessageError },
     /// Write this image of the store to disk as the snapshot of `index`.
     Snapshot { index: Index, term: Term, image: Image },
 }
@@ -81,6 +89,7 @@ pub(crate) struct StateStoreService {
     reads: Vec<Pending>,
     reads_on_the_way: Vec<(ReadId, Vec<Pending>)>,
     next_read: u64,
+    forwarding: Forwarding,
     /// An entry was proposed and is not applied yet.
     proposing: bool,
     expiring: bool,
@@ -89,7 +98,18 @@ pub(crate) struct StateStoreService {
     is_memory_full: bool,
     applied: Option<(Index, Term)>,
     replica_actions: Vec<replica::Action>,
+    is_draining: bool,
     effects: Vec<Effect>,
+}
+
+/// For whom a command is.
+#[derive(Debug, Clone, Copy)]
+enum Whose {
+    /// For the node itself.
+    Own,
+    Client {
+        needs_disk: bool,
+    },
 }
 
 /// The one group of the store plane while there is one.
@@ -123,12 +143,14 @@ impl StateStoreService {
             reads: Vec::new(),
             reads_on_the_way: Vec::new(),
             next_read: 0,
+            forwarding: Forwarding::default(),
             proposing: false,
             expiring: false,
             snapshotting: false,
             is_memory_full: false,
             applied: None,
             replica_actions: started,
+            is_draining: false,
             effects: Vec::new(),
         }
     }
@@ -136,7 +158,8 @@ impl StateStoreService {
     /// Takes a checked request. Its answer comes as an [`Output::Answer`], perhaps at once.
     pub(crate) fn call(&mut self, now: Now, call: Call, outputs: &mut Vec<Output>) {
         let Call { asked, pending } = call;
-        if !self.replica.is_leader() || self.pending.len() + self.reads.len() >= self.config.pending_max {
+        let is_full = self.pending.len() + self.reads.len() >= self.config.pending_max;
+        if is_full || !self.takes_calls() {
             outputs.push(Output::Answer(pending.answer(
                 now,
                 &Reply::Error(ErrorText::Unavailable),
@@ -157,9 +180,9 @@ impl StateStoreService {
                 outputs.push(Output::Answer(pending.answer(now, &reply, None)));
             }
             Asked::Write(action) => {
-                self.entry_needs_disk |= pending.needs_disk;
+                let needs_disk = pending.needs_disk;
                 let request = self.pending.push(pending);
-                self.append(now, request, action, outputs);
+                self.append(now, request, action, Whose::Client { needs_disk }, outputs);
             }
         }
     }
@@ -202,9 +225,12 @@ impl StateStoreService {
 
     /// Sends out what was collected: the open entry if none is on its way, and one barrier for all reads.
     pub(crate) fn flush(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if !self.replica.is_leader() && !self.replica.is_alone() {
+            self.flush_to_leader(now, outputs);
+            return self.drain(now, outputs);
+        }
         if !self.reads.is_empty() {
-            let read = ReadId(self.next_read);
-            self.next_read += 1;
+            let read = self.new_read();
             let reads = std::mem::take(&mut self.reads);
             self.reads_on_the_way.push((read, reads));
             self.replica_step(now, replica::Event::Read { read }, outputs);
@@ -213,6 +239,12 @@ impl StateStoreService {
             self.propose(now, outputs);
         }
         self.drain(now, outputs);
+    }
+
+    fn new_read(&mut self) -> ReadId {
+        let read = ReadId(self.next_read);
+        self.next_read += 1;
+        read
     }
 
     /// The replica's writes are durable.
@@ -240,6 +272,7 @@ impl StateStoreService {
         {
             self.replica_step(now, replica::Event::Timeout, outputs);
         }
+        self.forwarding_timeout(now, outputs);
         let is_due = self.store.next_expiry().is_some_and(|due| due <= now.wall);
         if is_due && !self.expiring && self.replica.is_leader() {
             let keys = self.store.expired(now.wall, EXPIRED_KEYS_MAX);
@@ -256,9 +289,10 @@ impl StateStoreService {
         let expiry = self
             .store
             .next_expiry()
-            .filter(|_| !self.expiring)
+            .filter(|_| !self.expiring && self.replica.is_leader())
             .map(|due| now.instant_of(due));
-        [self.replica.deadline(), expiry].into_iter().flatten().min()
+        let deadlines = [self.replica.deadline(), self.forwarding.deadline(), expiry];
+        deadlines.into_iter().flatten().min()
     }
 
     /// In which form requests are answered.
@@ -278,12 +312,13 @@ impl StateStoreService {
 
     /// Whether requests are served.
     pub(crate) fn is_available(&self) -> bool {
-        self.replica.is_leader()
+        self.replica.is_leader() || self.forwarding.leader.is_some()
     }
 
     /// How many requests wait for their decision.
     pub(crate) fn pending_len(&self) -> usize {
-        self.pending.len()
+        let on_the_way = self.reads_on_the_way.iter().map(|(_, reads)| reads.len());
+        self.pending.len() + self.reads.len() + on_the_way.sum::<usize>() + self.forwarding.reads_len()
     }
 
     /// What the requests that wait count for.
@@ -309,17 +344,38 @@ impl StateStoreService {
 
     fn append_own(&mut self, now: Now, action: CommandAction, outputs: &mut Vec<Output>) {
         let request = self.pending.push_own();
-        self.append(now, request, action, outputs);
+        self.append(now, request, action, Whose::Own, outputs);
     }
 
-    fn append(&mut self, now: Now, request: u64, action: CommandAction, outputs: &mut Vec<Output>) {
+    /// Gives a command to the log, if need be by way of the leader.
+    fn append(
+        &mut self,
+        now: Now,
+        request: u64,
+        action: CommandAction,
+        whose: Whose,
+        outputs: &mut Vec<Output>,
+    ) {
         let origin = Origin {
             node: self.config.node,
             incarnation: self.config.incarnation,
             request,
         };
+        let command = Command { origin, action };
+        let needs_disk = matches!(whose, Whose::Client { needs_disk: true });
+        self.keep(now, request, &command, matches!(whose, Whose::Own));
+        if self.replica.is_leader() || self.replica.is_alone() {
+            self.entry_needs_disk |= needs_disk;
+            self.push(now, &command, outputs);
+        } else {
+            self.forward(command, needs_disk);
+        }
+    }
+
+    /// Adds a command to the open entry.
+    fn push(&mut self, now: Now, command: &Command, outputs: &mut Vec<Output>) {
         let entry = self.entry.get_or_insert_default();
-        entry.push(&Command { origin, action });
+        entry.push(command);
         if entry.len_bytes() >= self.config.entry_bytes_max {
             self.propose(now, outputs);
         }
@@ -342,6 +398,10 @@ impl StateStoreService {
 
     /// Carries out what the replica decided.
     fn drain(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        // What an action leads to comes after the actions that are there already.
+        if std::mem::replace(&mut self.is_draining, true) {
+            return;
+        }
         while !self.replica_actions.is_empty() {
             let mut actions = std::mem::take(&mut self.replica_actions);
             for action in actions.drain(..) {
@@ -353,29 +413,43 @@ impl StateStoreService {
                     replica::Action::Apply { index, term, data } => {
                         self.apply(now, index, term, data, outputs);
                     }
-                    replica::Action::ReadReady { read, .. } => self.answer_reads(now, read, outputs),
-                    replica::Action::Refused { .. } => self.refuse_all(now, outputs),
-                    replica::Action::Leadership { leader, .. } => {
-                        if leader.is_some() && self.replica.is_leader() {
-                            self.take_office(now, outputs);
-                        } else {
-                            self.refuse_all(now, outputs);
+                    replica::Action::ReadReady { read, index } => {
+                        if !self.answer_peer(read, index, outputs) {
+                            self.answer_reads(now, read, outputs);
                         }
                     }
-                    // A group of one has nobody to send to.
-                    replica::Action::Send { .. } | replica::Action::Dropped { .. } => {}
+                    replica::Action::Refused { request, refusal } => {
+                        self.refused(now, &request, refusal, outputs);
+                    }
+                    replica::Action::Leadership { leader, .. } => self.leadership(now, leader, outputs),
+                    replica::Action::Send { to, message } => {
+                        outputs.push(self.to_peer(to, &PeerMessage::Raft(message)));
+                    }
+                    replica::Action::Dropped { from, error } => outputs.push(Output::Dropped { from, error }),
                 }
             }
             if self.replica_actions.is_empty() {
                 self.replica_actions = actions;
             }
         }
+        self.is_draining = false;
+        self.answer_asked(now, outputs);
+    }
+
+    /// The replica did not take something. What is decided elsewhere will be; a group of one has no elsewhere.
+    fn refused(&mut self, now: Now, request: &Asking, refusal: Refusal, outputs: &mut Vec<Output>) {
+        match (request, refusal) {
+            (Asking::Read { read }, _) if !self.replica.is_alone() => self.read_refused(*read),
+            (Asking::Propose { .. }, Refusal::NotLeader { .. }) if !self.replica.is_alone() => {
+                self.proposing = false;
+            }
+            _ => self.refuse_all(now, outputs),
+        }
     }
 
     /// What a new leader says first: the quota that holds, and that earlier runs of this node watch nothing.
     fn take_office(&mut self, now: Now, outputs: &mut Vec<Output>) {
-        let (node, below) = (self.config.node, self.config.incarnation);
-        self.append_own(now, CommandAction::EndIncarnations { node, below }, outputs);
+        self.introduce(now, outputs);
         if self.store.quota() != self.config.quota {
             self.append_own(
                 now,
@@ -414,11 +488,17 @@ impl StateStoreService {
             self.expiring = false;
         }
         let outcome = self.store.apply(command, &mut self.effects);
-        outputs.extend(self.effects.drain(..).map(Output::Effect));
-        let is_ours = node == self.config.node && incarnation == self.config.incarnation;
-        if !is_ours {
+        let (own, run) = (self.config.node, self.config.incarnation);
+        let is_here = |effect: &Effect| {
+            let Effect::Changed { watcher, .. } = effect;
+            watcher.node == own && watcher.incarnation == run
+        };
+        let effects = self.effects.drain(..).filter(is_here);
+        outputs.extend(effects.map(Output::Effect));
+        if node != own || incarnation != run {
             return;
         }
+        self.forwarding.applied(request);
         if let Some(pending) = self.pending.take(request) {
             let (reply, version) = reply_to(outcome);
             outputs.push(Output::Answer(pending.answer(now, &reply, version)));
@@ -443,6 +523,10 @@ impl StateStoreService {
             return;
         };
         let (_, reads) = self.reads_on_the_way.swap_remove(position);
+        self.answer_all(now, reads, outputs);
+    }
+
+    fn answer_all(&self, now: Now, reads: Vec<Pending>, outputs: &mut Vec<Output>) {
         for pending in reads {
             let (reply, version) = self.read(now, &pending);
             outputs.push(Output::Answer(pending.answer(now, &reply, version)));

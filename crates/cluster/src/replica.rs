@@ -228,6 +228,13 @@ impl Replica {
         self.config.group
     }
 
+    /// The other nodes with a replica of this group.
+    pub fn peers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let own = self.config.node;
+        let all = self.raft.raft.prs().iter().map(|(id, _)| NodeId(*id));
+        all.filter(move |id| *id != own)
+    }
+
     fn propose(&mut self, data: Bytes, actions: &mut Vec<Action>) {
         assert!(!data.is_empty(), "empty entries are Raft's own");
         let len = data.len() as u64;
@@ -379,7 +386,7 @@ impl Replica {
     }
 
     /// Whether this is the only voter.
-    fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.raft.raft.prs().is_singleton()
     }
 

@@ -409,6 +409,8 @@ impl Driver {
                 socket.changed.notify_one();
             }),
             Action::Snapshot { index, term, image } => self.snapshots.write(index, term, image),
+            // A server has no peers yet.
+            Action::ToPeer { .. } => {}
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
             Action::Report(report) => {
                 let sockets = self.sockets.borrow();

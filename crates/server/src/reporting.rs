@@ -52,6 +52,9 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
             used,
             memory_max,
         } => memory_level(*before, *level, *used, *memory_max),
+        Report::PeerMessageDropped { from, why } => {
+            tracing::warn!(node = from.0, %why, "dropped what another node sent");
+        }
         Report::Refused { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
@@ -96,6 +99,7 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
         Report::Denied(denied) => Happened::Denied(denied.clone()),
         Report::Ended { .. }
         | Report::MemoryLevel { .. }
+        | Report::PeerMessageDropped { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
         | Report::ClockAhead { .. } => return,
@@ -211,7 +215,7 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::SubscriptionRefused { connection, .. }
         | Report::ClockAhead { connection, .. } => Some(*connection),
         Report::Denied(denied) => denied.connection,
-        Report::MemoryLevel { .. } => None,
+        Report::MemoryLevel { .. } | Report::PeerMessageDropped { .. } => None,
     }
 }
 

@@ -24,6 +24,12 @@ use store::{Image, Quota, ScanLimits, Store};
 pub struct MachineConfig {
     /// Decides everything that is random.
     pub seed: u64,
+    /// Which node it is.
+    pub node: NodeId,
+    /// All nodes of its cluster; itself alone, if it has none.
+    pub voters: Vec<NodeId>,
+    /// By how many milliseconds its wall clock is ahead of the simulation's.
+    pub clock_ahead: u64,
     /// Limits of the node.
     pub limits: Limits,
     /// How often `$SYS` is published.
@@ -65,6 +71,8 @@ pub struct Machine {
     generation: u32,
     /// What nobody has answered yet.
     questions: VecDeque<(ConnectionId, Question)>,
+    /// What other nodes are to be given.
+    to_peers: VecDeque<(NodeId, Bytes)>,
     /// What operators were told.
     pub reports: Vec<Report>,
 }
@@ -94,6 +102,9 @@ impl MachineConfig {
         };
         Self {
             seed,
+            node: NodeId(1),
+            voters: vec![NodeId(1)],
+            clock_ahead: 0,
             limits: Limits::default(),
             sys_interval: None,
             authenticates: false,
@@ -113,7 +124,7 @@ impl Machine {
         let disk = SimulatedDisk::new(config.seed);
         let now = Now {
             instant: origin,
-            wall: WALL_AT_ORIGIN,
+            wall: WALL_AT_ORIGIN + config.clock_ahead,
         };
         Self::recover(config, disk, None, origin, now).expect("there is nothing to read")
     }
@@ -137,7 +148,8 @@ impl Machine {
         origin: Instant,
         now: Now,
     ) -> Result<Self, RecordError> {
-        let identity = Identity::take(&mut disk, NodeId(1)).expect("a simulated disk is well after a crash");
+        let identity =
+            Identity::take(&mut disk, config.node).expect("a simulated disk is well after a crash");
         let (node, actions) = recovered_node(&config, identity, &disk, snapshot.as_ref(), now)?;
         let mut machine = Self {
             config,
@@ -153,10 +165,12 @@ impl Machine {
             free_slots: Vec::new(),
             generation: identity.incarnation.0 << 16,
             questions: VecDeque::new(),
+            to_peers: VecDeque::new(),
             reports: Vec::new(),
         };
         machine.carry_out(actions);
-        while !machine.node.is_available() {
+        let is_alone = machine.config.voters.len() == 1;
+        while is_alone && !machine.node.is_available() {
             machine.step(Event::Flush);
             machine.write_all();
         }
@@ -345,6 +359,28 @@ impl Machine {
         }
     }
 
+    /// Another node's message arrives.
+    pub fn hear(&mut self, from: NodeId, message: Bytes) {
+        self.step(Event::Peer { from, message });
+    }
+
+    /// What other nodes are to be given, since the last call.
+    pub fn take_to_peers(&mut self) -> impl Iterator<Item = (NodeId, Bytes)> + '_ {
+        self.to_peers.drain(..)
+    }
+
+    /// Time passes up to this moment, at which what is due happens; nothing is written to disk.
+    pub fn tick(&mut self, to: Instant) {
+        self.move_clock(to);
+        if self
+            .node
+            .deadline(self.now)
+            .is_some_and(|deadline| deadline <= to)
+        {
+            self.step(Event::Timeout);
+        }
+    }
+
     /// The server says goodbye to all clients.
     pub fn stop(&mut self) {
         self.step(Event::Stop);
@@ -407,7 +443,7 @@ impl Machine {
         let passed = u64::try_from((to - self.origin).as_millis()).expect("simulations are short");
         self.now = Now {
             instant: to,
-            wall: WALL_AT_ORIGIN + passed,
+            wall: WALL_AT_ORIGIN + passed + self.config.clock_ahead,
         };
     }
 
@@ -463,6 +499,7 @@ impl Machine {
                 Action::Snapshot { index, term, image } => self.snapshotting = Some((index, term, image)),
                 Action::Report(report) => self.reports.push(report),
                 Action::Resume { connection } => self.resumed.push_back(connection),
+                Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
                 Action::Decided { .. } => {}
             }
         }
@@ -524,7 +561,7 @@ fn recovered_node(
         Some((_, chunks)) => Store::restore(chunks.iter().cloned()).expect("the snapshot is whole"),
         None => Store::new(),
     };
-    let replica_config = ReplicaConfig::new(GROUP, identity.node, vec![identity.node], config.seed);
+    let replica_config = ReplicaConfig::new(GROUP, identity.node, config.voters.clone(), config.seed);
     let replica =
         Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
     let state_store = StateStoreConfig {

@@ -1,8 +1,10 @@
 //! `cargo run --release -p sim -- --seeds 1000`: random runs of one server, each decided by its seed.
 
+use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Run, Summary};
 
 const USAGE: &str = "sim: random conversations with a simulated server, over crashes
@@ -10,12 +12,14 @@ const USAGE: &str = "sim: random conversations with a simulated server, over cra
   sim [--seeds N]     runs N seeds (default 200), beginning with --first
   sim --first S       the first seed (default 1)
   sim --seed S        one seed
-  sim --steps N       steps of each run (default 3000)";
+  sim --steps N       steps of each run (default 3000)
+  sim --nodes N       a cluster of so many nodes, and its state store (default 1)";
 
 struct Options {
     first: u64,
     seeds: u64,
     steps: u64,
+    nodes: u64,
 }
 
 fn main() -> ExitCode {
@@ -26,27 +30,52 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut sum = Summary::default();
-    for seed in options.first..options.first + options.seeds {
-        match (Run {
-            seed,
-            steps: options.steps,
-            defect: None,
+    let seeds = options.first..options.first + options.seeds;
+    let played = if options.nodes == 1 {
+        play(&options, seeds, Summary::default(), Summary::plus, |seed| {
+            let (steps, defect) = (options.steps, None);
+            Run { seed, steps, defect }.play(origin())
         })
-        .play(origin())
-        {
-            Ok(summary) => sum = sum.plus(summary),
-            Err(why) => {
-                say(&format!(
-                    "FAILED {why}\nreplay: cargo run --release -p sim -- --seed {seed} --steps {}",
-                    options.steps
-                ));
-                return ExitCode::FAILURE;
-            }
+    } else {
+        let none = ClusterSummary::default();
+        play(&options, seeds, none, ClusterSummary::plus, |seed| {
+            let run = ClusterRun {
+                seed,
+                steps: options.steps,
+                nodes: options.nodes,
+                defect: None,
+            };
+            run.play(origin())
+        })
+    };
+    match played {
+        Ok(sum) => {
+            say(&format!("{} seeds passed: {sum}", options.seeds));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            say(&why);
+            ExitCode::FAILURE
         }
     }
-    say(&format!("{} seeds passed: {sum:?}", options.seeds));
-    ExitCode::SUCCESS
+}
+
+/// Plays one seed after the other, and sums up what was done.
+fn play<S: std::fmt::Debug>(
+    options: &Options,
+    seeds: Range<u64>,
+    none: S,
+    plus: impl Fn(S, S) -> S,
+    one: impl Fn(u64) -> Result<S, String>,
+) -> Result<String, String> {
+    let (steps, nodes) = (options.steps, options.nodes);
+    let mut sum = none;
+    for seed in seeds {
+        let again = format!("cargo run --release -p sim -- --seed {seed} --steps {steps} --nodes {nodes}");
+        let played = one(seed).map_err(|why| format!("FAILED {why}\nreplay: {again}"))?;
+        sum = plus(sum, played);
+    }
+    Ok(format!("{sum:?}"))
 }
 
 fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -54,6 +83,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         first: 1,
         seeds: 200,
         steps: 3_000,
+        nodes: 1,
     };
     while let Some(word) = words.next() {
         if matches!(word.as_str(), "--help" | "-h") {
@@ -67,6 +97,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--first" => options.first = number,
             "--seeds" => options.seeds = number,
             "--steps" => options.steps = number,
+            "--nodes" => options.nodes = number,
             "--seed" => (options.first, options.seeds) = (number, 1),
             other => return Err(format!("{other} is not known")),
         }

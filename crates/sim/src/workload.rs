@@ -13,6 +13,7 @@ mod guests;
 mod keeper;
 mod message;
 mod oracle;
+pub mod several_nodes;
 mod wanderer;
 
 use std::collections::BTreeSet;
@@ -43,6 +44,8 @@ pub struct Run {
 pub enum Defect {
     /// The disk confirms batches before they are synced.
     AcknowledgeBeforeSync,
+    /// Nodes that do not lead read what they have, whatever the leader says.
+    StaleReads,
 }
 
 /// What a run did, to see that it was worth it.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Defect, Run, Summary};
 
 /// Seeds that once found a defect, one a line.
@@ -72,6 +73,54 @@ fn acknowledging_before_the_sync_is_found() {
         found.is_some(),
         "200 seeds did not notice that acknowledged writes were lost"
     );
+}
+
+/// Fresh seeds of clusters in every run of the tests.
+const FRESH_CLUSTERS: u64 = 20;
+
+/// Steps of a cluster's run.
+const CLUSTER_STEPS: u64 = 3_000;
+
+#[test]
+fn fresh_seeds_of_clusters_pass_and_do_something() {
+    let first = u64::from(std::process::id()) * 1_000_003;
+    let mut sum = ClusterSummary::default();
+    for seed in first..first + FRESH_CLUSTERS {
+        let nodes = if seed.is_multiple_of(4) { 5 } else { 3 };
+        let run = ClusterRun {
+            seed,
+            steps: CLUSTER_STEPS,
+            nodes,
+            defect: None,
+        };
+        let again =
+            format!("cargo run --release -p sim -- --seed {seed} --steps {CLUSTER_STEPS} --nodes {nodes}");
+        match run.play(epoch()) {
+            Ok(summary) => sum = sum.plus(summary),
+            Err(why) => panic!("{why}\nreplay: {again}"),
+        }
+    }
+    assert!(sum.answered > 500, "{sum:?}");
+    assert!(sum.crashes > 20, "{sum:?}");
+    assert!(sum.splits > 20, "{sum:?}");
+    assert!(sum.terms > FRESH_CLUSTERS, "{sum:?}");
+    assert!(sum.compared > 500, "{sum:?}");
+}
+
+#[test]
+fn clusters_with_defects_are_found() {
+    for defect in [Defect::StaleReads, Defect::AcknowledgeBeforeSync] {
+        let found = (1..1_000).find(|seed| {
+            let run = ClusterRun {
+                seed: *seed,
+                steps: CLUSTER_STEPS,
+                nodes: 3,
+                defect: Some(defect),
+            };
+            run.play(epoch()).is_err()
+        });
+        assert!(found.is_some(), "1,000 seeds did not notice {defect:?}");
+    }
 }
 
 #[expect(

@@ -116,6 +116,11 @@ impl Client {
         self.is_connected
     }
 
+    /// Whether it is connected, and everything that it sent was acknowledged.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_connected && self.outgoing.is_empty()
+    }
+
     /// Connects if it is not. True if it did something.
     pub(super) fn connect(&mut self, machine: &mut Machine) -> bool {
         if self

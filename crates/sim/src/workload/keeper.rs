@@ -94,7 +94,9 @@ impl Keeper {
         let Some(Asked { key, place }) = self.asked.remove(&correlation) else {
             return Ok(());
         };
-        if response.payload.starts_with(QUOTA) {
+        if response.payload.starts_with(UNAVAILABLE) {
+            // It may have been executed, or be executed yet.
+        } else if response.payload.starts_with(QUOTA) {
             oracle.refused(&key, place);
         } else {
             oracle.answered(machine.now(), &key, place, outcome(response)?);
@@ -198,6 +200,9 @@ fn outcome(response: &Publish) -> Result<Outcome, String> {
 
 /// How the answer to a request begins that memory has no room for.
 const QUOTA: &[u8] = b"-ERR the quota has been exceeded";
+
+/// How the answer to a request begins that nobody could decide in time.
+const UNAVAILABLE: &[u8] = b"-ERR the state store is unavailable";
 
 /// How the answers to requests begin that a fencing token keeps away.
 const FENCED: [&str; 2] = [

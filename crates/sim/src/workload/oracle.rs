@@ -7,9 +7,6 @@ use broker::Now;
 use super::message::{Numbered, Retaining};
 use crate::history::{self, Call, MILLISECOND, Operation, Outcome};
 
-/// There is one clock.
-const SKEW: u64 = 0;
-
 /// What all clients together know.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
@@ -111,8 +108,8 @@ impl Oracle {
         self.latest
     }
 
-    /// L1 and L2: one copy of each key explains what clients were told.
-    fn check_keys(&self) -> Result<(), String> {
+    /// L1 and L2: one copy of each key explains what clients were told. `skew`: by how many nanoseconds clocks differ.
+    pub(super) fn check_keys(&self, skew: u64) -> Result<(), String> {
         for (key, history) in &self.keys {
             let executed: Vec<Operation> = history
                 .iter()
@@ -120,7 +117,7 @@ impl Oracle {
                 .filter(|(place, _)| !self.not_executed.contains(&(key.clone(), *place)))
                 .map(|(_, operation)| operation.clone())
                 .collect();
-            history::check(&executed, SKEW).map_err(|violation| {
+            history::check(&executed, skew).map_err(|violation| {
                 format!(
                     "L1: what clients were told of {key} does not fit: {}",
                     violation.explain(&executed)
@@ -169,7 +166,7 @@ impl Oracle {
 
     /// When everything is quiet: Q1, everything acknowledged has arrived.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.check_keys()?;
+        self.check_keys(0)?;
         for message in &self.acknowledged {
             if !self.shared.contains_key(message) {
                 return Err(format!(

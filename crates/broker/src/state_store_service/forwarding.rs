@@ -1,0 +1,349 @@
+//! Requests that another node has to decide: those of a node that does not lead.
+//!
+//! A node gives its commands to the leader, which appends them to the log as if they were its own. They are answered where they came
+//! from, when that node's replica applies them. A read asks the leader from which index on it sees everything, and is answered here,
+//! too, as soon as that much is applied.
+//!
+//! Nothing is confirmed. Commands wait until they are applied, and are sent again when there is another leader, or after
+//! [`AGAIN_AFTER`]; the log remembers outcomes, so none of them is executed twice.
+//!
+//! While nobody leads, requests wait for [`LEADERLESS_MAX`]; after it all are refused at once until somebody does.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::replica::{self, ReadId};
+use cluster::{Index, NodeId};
+use store::{Command, CommandAction, EntryBuilder};
+
+use super::peers::{PeerError, PeerMessage};
+use super::pending::Pending;
+use super::{Output, StateStoreService};
+use crate::now::Now;
+
+/// What is on its way to the leader, and what others have asked of this node while it leads.
+#[derive(Debug)]
+pub(super) struct Forwarding {
+    pub(super) leader: Option<NodeId>,
+    leaderless_since: Option<Instant>,
+    /// Nobody has led for too long.
+    has_given_up: bool,
+    /// Commands of this node that are not applied yet, by request.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Those of them that the leader was not sent yet.
+    unsent: Vec<Command>,
+    unsent_needs_disk: bool,
+    /// Reads that the leader was asked about.
+    reads: Vec<AskedRead>,
+    next_number: u64,
+    /// What others asked about, and how they call it.
+    asked: Vec<(ReadId, NodeId, u64)>,
+    again_at: Option<Instant>,
+    /// The log knows of this run of the node.
+    is_introduced: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    command: Command,
+    /// Of the node itself, not of a client.
+    is_own: bool,
+}
+
+#[derive(Debug)]
+struct AskedRead {
+    number: u64,
+    /// What has to be applied, as far as it is known.
+    at: Option<Index>,
+    pending: Vec<Pending>,
+}
+
+/// Longer than an election takes that does not fail: two of the longest waits and a few round trips.
+const LEADERLESS_MAX: Duration = Duration::from_millis(1_500);
+
+/// What was not applied by then may have been lost on its way.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Reads that the leader is asked about at the same time; more of them wait, and are asked about together.
+const READS_AT_ONCE_MAX: usize = 4;
+
+/// What other nodes may have asked about at the same time.
+const ASKED_MAX: usize = 1_024;
+
+impl Default for Forwarding {
+    fn default() -> Self {
+        Self {
+            leader: None,
+            leaderless_since: None,
+            has_given_up: true,
+            waiting: BTreeMap::new(),
+            unsent: Vec::new(),
+            unsent_needs_disk: false,
+            reads: Vec::new(),
+            next_number: 0,
+            asked: Vec::new(),
+            again_at: None,
+            is_introduced: false,
+        }
+    }
+}
+
+impl Forwarding {
+    /// A command of this node is applied.
+    pub(super) fn applied(&mut self, request: u64) {
+        self.waiting.remove(&request);
+    }
+
+    /// How many reads wait for what the leader says.
+    pub(super) fn reads_len(&self) -> usize {
+        self.reads.iter().map(|read| read.pending.len()).sum()
+    }
+
+    /// When to look again, if anything waits.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let given_up_at = self.leaderless_since.map(|since| since + LEADERLESS_MAX);
+        given_up_at.into_iter().chain(self.again_at).min()
+    }
+}
+
+impl StateStoreService {
+    /// Whether requests are served, or will be soon.
+    pub(super) fn takes_calls(&self) -> bool {
+        self.is_available() || !self.replica.is_alone() && !self.forwarding.has_given_up
+    }
+
+    /// A peer sent these bytes.
+    ///
+    /// # Errors
+    /// If they are none of ours; nothing has changed.
+    pub(crate) fn message(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        message: &Bytes,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), PeerError> {
+        match PeerMessage::decode(message, self.replica.group())? {
+            PeerMessage::Raft(bytes) => {
+                self.replica_step(now, replica::Event::Message { from, bytes }, outputs);
+            }
+            PeerMessage::Commands { needs_disk, entry } => {
+                let entry = store::decode_entry(entry).map_err(|_| PeerError::Damaged)?;
+                self.take_commands(now, needs_disk, &entry.commands, outputs);
+            }
+            PeerMessage::Read { number } => self.asked_by(now, from, number, outputs),
+            PeerMessage::ReadAt { number, index } => {
+                let read = self
+                    .forwarding
+                    .reads
+                    .iter_mut()
+                    .find(|read| read.number == number);
+                if let Some(read) = read {
+                    read.at = Some(index);
+                }
+                self.answer_asked(now, outputs);
+            }
+            PeerMessage::Office => {
+                if self.forwarding.leader == Some(from) {
+                    self.send_again(now, outputs);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commands of another node. Whoever does not lead drops them: they are sent again.
+    fn take_commands(&mut self, now: Now, needs_disk: bool, commands: &[Command], outputs: &mut Vec<Output>) {
+        if !self.replica.is_leader() {
+            return;
+        }
+        self.entry_needs_disk |= needs_disk;
+        for command in commands {
+            self.push(now, command, outputs);
+        }
+    }
+
+    /// Another node wants to read.
+    fn asked_by(&mut self, now: Now, from: NodeId, number: u64, outputs: &mut Vec<Output>) {
+        if !self.replica.is_leader() || self.forwarding.asked.len() >= ASKED_MAX {
+            return;
+        }
+        let read = self.new_read();
+        self.forwarding.asked.push((read, from, number));
+        self.replica_step(now, replica::Event::Read { read }, outputs);
+    }
+
+    /// The answer to that. False if nobody else asked.
+    pub(super) fn answer_peer(&mut self, read: ReadId, index: Index, outputs: &mut Vec<Output>) -> bool {
+        let asked = &mut self.forwarding.asked;
+        let Some(position) = asked.iter().position(|(id, _, _)| *id == read) else {
+            return false;
+        };
+        let (_, to, number) = asked.swap_remove(position);
+        outputs.push(self.to_peer(to, &PeerMessage::ReadAt { number, index }));
+        true
+    }
+
+    /// A read was not taken: it is asked again when somebody leads.
+    pub(super) fn read_refused(&mut self, read: ReadId) {
+        self.forwarding.asked.retain(|(id, _, _)| *id != read);
+        if let Some(position) = self.reads_on_the_way.iter().position(|(id, _)| *id == read) {
+            let (_, pending) = self.reads_on_the_way.swap_remove(position);
+            self.reads.extend(pending);
+        }
+    }
+
+    /// Keeps a command until it is applied, if it may be lost on its way.
+    pub(super) fn keep(&mut self, now: Now, request: u64, command: &Command, is_own: bool) {
+        if self.replica.is_alone() {
+            return;
+        }
+        let waiting = Waiting {
+            command: command.clone(),
+            is_own,
+        };
+        self.forwarding.waiting.insert(request, waiting);
+        self.forwarding.again_at.get_or_insert(now.instant + AGAIN_AFTER);
+    }
+
+    /// To be sent to the leader with the next flush.
+    pub(super) fn forward(&mut self, command: Command, needs_disk: bool) {
+        self.forwarding.unsent.push(command);
+        self.forwarding.unsent_needs_disk |= needs_disk;
+    }
+
+    /// Sends the leader what it has to decide.
+    pub(super) fn flush_to_leader(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        let Some(leader) = self.forwarding.leader else {
+            return;
+        };
+        let needs_disk = std::mem::take(&mut self.forwarding.unsent_needs_disk);
+        let mut unsent = std::mem::take(&mut self.forwarding.unsent).into_iter().peekable();
+        while unsent.peek().is_some() {
+            let mut entry = EntryBuilder::new();
+            while entry.len_bytes() < self.config.entry_bytes_max
+                && let Some(command) = unsent.next()
+            {
+                entry.push(&command);
+            }
+            let entry = entry.finish(0);
+            outputs.push(self.to_peer(leader, &PeerMessage::Commands { needs_disk, entry }));
+        }
+        if self.reads.is_empty() || self.forwarding.reads.len() >= READS_AT_ONCE_MAX {
+            return;
+        }
+        let number = self.forwarding.next_number;
+        self.forwarding.next_number += 1;
+        self.forwarding.reads.push(AskedRead {
+            number,
+            at: None,
+            pending: std::mem::take(&mut self.reads),
+        });
+        self.forwarding.again_at.get_or_insert(now.instant + AGAIN_AFTER);
+        outputs.push(self.to_peer(leader, &PeerMessage::Read { number }));
+    }
+
+    /// Answers the reads for which enough is applied.
+    pub(super) fn answer_asked(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if self.forwarding.reads.is_empty() {
+            return;
+        }
+        let applied = self.replica.applied().index;
+        let is_ready = |read: &AskedRead| read.at.is_some_and(|at| at <= applied);
+        while let Some(position) = self.forwarding.reads.iter().position(is_ready) {
+            let read = self.forwarding.reads.remove(position);
+            self.answer_all(now, read.pending, outputs);
+        }
+    }
+
+    /// Somebody leads, or nobody does.
+    pub(super) fn leadership(&mut self, now: Now, leader: Option<NodeId>, outputs: &mut Vec<Output>) {
+        if self.replica.is_alone() {
+            return if self.replica.is_leader() {
+                self.take_office(now, outputs);
+            } else {
+                self.refuse_all(now, outputs);
+            };
+        }
+        self.forwarding.leader = leader;
+        self.proposing = false;
+        self.expiring = false;
+        self.entry = None;
+        self.forwarding.asked.clear();
+        let local = self.reads_on_the_way.drain(..).flat_map(|(_, pending)| pending);
+        let asked = self.forwarding.reads.drain(..).flat_map(|read| read.pending);
+        let again: Vec<Pending> = local.chain(asked).collect();
+        self.reads.extend(again);
+        if leader.is_none() {
+            self.forwarding.leaderless_since.get_or_insert(now.instant);
+            return;
+        }
+        self.forwarding.leaderless_since = None;
+        self.forwarding.has_given_up = false;
+        self.send_again(now, outputs);
+        if self.replica.is_leader() {
+            self.take_office(now, outputs);
+            let peers: Vec<NodeId> = self.replica.peers().collect();
+            for peer in peers {
+                outputs.push(self.to_peer(peer, &PeerMessage::Office));
+            }
+        } else {
+            self.introduce(now, outputs);
+        }
+        self.flush(now, outputs);
+    }
+
+    /// Tells the log that earlier runs of this node watch nothing.
+    pub(super) fn introduce(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if !std::mem::replace(&mut self.forwarding.is_introduced, true) {
+            let (node, below) = (self.config.node, self.config.incarnation);
+            self.append_own(now, CommandAction::EndIncarnations { node, below }, outputs);
+        }
+    }
+
+    /// Gives the leader everything that is not applied, and asks about all reads that are not answered.
+    fn send_again(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        let waiting = self.forwarding.waiting.values();
+        let commands: Vec<Command> = waiting.map(|waiting| waiting.command.clone()).collect();
+        let is_any = !commands.is_empty() || !self.forwarding.reads.is_empty();
+        self.forwarding.again_at = is_any.then(|| now.instant + AGAIN_AFTER);
+        if self.replica.is_leader() {
+            for command in &commands {
+                self.push(now, command, outputs);
+            }
+            return;
+        }
+        self.forwarding.unsent = commands;
+        if let Some(leader) = self.forwarding.leader {
+            let reads = self.forwarding.reads.iter().filter(|read| read.at.is_none());
+            let asked: Vec<_> = reads
+                .map(|read| self.to_peer(leader, &PeerMessage::Read { number: read.number }))
+                .collect();
+            outputs.extend(asked);
+        }
+        self.flush_to_leader(now, outputs);
+    }
+
+    /// Gives up, or tries again, what has waited for long enough.
+    pub(super) fn forwarding_timeout(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        let forwarding = &mut self.forwarding;
+        let is_over = |since: Instant| since + LEADERLESS_MAX <= now.instant;
+        if forwarding.leaderless_since.is_some_and(is_over) {
+            forwarding.leaderless_since = None;
+            forwarding.has_given_up = true;
+            forwarding.waiting.retain(|_, waiting| waiting.is_own);
+            self.refuse_all(now, outputs);
+        }
+        if self.forwarding.again_at.is_some_and(|at| at <= now.instant) {
+            self.send_again(now, outputs);
+        }
+    }
+
+    pub(super) fn to_peer(&self, to: NodeId, message: &PeerMessage) -> Output {
+        Output::ToPeer {
+            to,
+            message: message.encode(self.replica.group()),
+        }
+    }
+}
