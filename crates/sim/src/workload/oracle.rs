@@ -19,10 +19,8 @@ pub(super) struct Oracle {
     shared: BTreeMap<Numbered, (u64, u64)>,
     /// Messages that were sent again, and may have been refused before: while memory is scarce these come late.
     resent: BTreeSet<Numbered>,
-    /// What was asked of each key.
-    keys: BTreeMap<String, Vec<Operation>>,
-    /// What of it was refused.
-    not_executed: BTreeSet<(String, usize)>,
+    /// What was asked of each key, and not refused.
+    keys: BTreeMap<String, Vec<Option<Operation>>>,
     /// The last moment of these.
     latest: u64,
     /// Topics whose retained message was acknowledged, and what became of it.
@@ -85,21 +83,23 @@ impl Oracle {
     pub(super) fn asked(&mut self, now: Now, key: &str, call: Call) -> usize {
         let moment = self.moment(now);
         let history = self.keys.entry(key.to_owned()).or_default();
-        history.push(Operation::unknown(call, moment));
+        history.push(Some(Operation::unknown(call, moment)));
         history.len() - 1
     }
 
     /// It was answered.
     pub(super) fn answered(&mut self, now: Now, key: &str, place: usize, outcome: Outcome) {
         let moment = self.moment(now);
-        if let Some(operation) = self.keys.get_mut(key).and_then(|history| history.get_mut(place)) {
+        if let Some(Some(operation)) = self.keys.get_mut(key).and_then(|history| history.get_mut(place)) {
             operation.answered = Some((moment, outcome));
         }
     }
 
     /// It was refused, and not executed.
     pub(super) fn refused(&mut self, key: &str, place: usize) {
-        self.not_executed.insert((key.to_owned(), place));
+        if let Some(operation) = self.keys.get_mut(key).and_then(|history| history.get_mut(place)) {
+            *operation = None;
+        }
     }
 
     /// No two moments are the same, while simulated time stands still.
@@ -111,12 +111,7 @@ impl Oracle {
     /// L1 and L2: one copy of each key explains what clients were told. `skew`: by how many nanoseconds clocks differ.
     pub(super) fn check_keys(&self, skew: u64) -> Result<(), String> {
         for (key, history) in &self.keys {
-            let executed: Vec<Operation> = history
-                .iter()
-                .enumerate()
-                .filter(|(place, _)| !self.not_executed.contains(&(key.clone(), *place)))
-                .map(|(_, operation)| operation.clone())
-                .collect();
+            let executed: Vec<Operation> = history.iter().flatten().cloned().collect();
             history::check(&executed, skew).map_err(|violation| {
                 format!(
                     "L1: what clients were told of {key} does not fit: {}",

@@ -99,9 +99,6 @@ const AWAY_MAX: usize = 1_500;
 /// Rounds after which a cluster without faults has to be quiet.
 const CALM_ROUNDS_MAX: usize = 5_000;
 
-/// Bytes of log after which a snapshot is taken.
-const SNAPSHOT_LOG_BYTES: u64 = 4 * 1024;
-
 impl ClusterRun {
     /// Plays the run.
     ///
@@ -129,7 +126,7 @@ impl World {
             config.node = *node;
             config.voters.clone_from(&voters);
             config.clock_ahead = random.between(0, CLOCK_AHEAD_MAX) as u64;
-            config.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
+            config.snapshot_log_bytes = super::SNAPSHOT_LOG_BYTES;
             config.acknowledges_before_sync = run.defect == Some(super::Defect::AcknowledgeBeforeSync);
             nodes.push(Member {
                 machine: Some(Machine::new(config, origin)),
