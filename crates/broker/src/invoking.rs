@@ -70,7 +70,8 @@ impl Node {
         };
         match check(now, asker, publish, self.service.dialect()) {
             Checked::Call(call) => {
-                connection.has_watches |= call.is_watch();
+                // A request that is refused leaves nothing behind that would have to be ended.
+                connection.has_watches |= call.is_watch() && self.service.takes_calls();
                 self.with_service(now, actions, |service, outputs| service.call(now, call, outputs));
             }
             Checked::Refused(answer, remark) => {

@@ -103,13 +103,19 @@ pub(crate) struct StateStoreService {
 }
 
 /// For whom a command is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     /// For the node itself.
     Own,
     Client {
         needs_disk: bool,
     },
+}
+
+impl Whose {
+    fn needs_disk(self) -> bool {
+        self == Self::Client { needs_disk: true }
+    }
 }
 
 /// The one group of the store plane while there is one.
@@ -362,18 +368,18 @@ impl StateStoreService {
             request,
         };
         let command = Command { origin, action };
-        let needs_disk = matches!(whose, Whose::Client { needs_disk: true });
-        self.keep(now, request, &command, matches!(whose, Whose::Own));
-        if self.replica.is_leader() || self.replica.is_alone() {
-            self.entry_needs_disk |= needs_disk;
-            self.push(now, &command, outputs);
-        } else {
-            self.forward(command, needs_disk);
+        let is_alone = self.replica.is_alone();
+        if self.replica.is_leader() || is_alone {
+            self.push(now, &command, whose, outputs);
+        }
+        if !is_alone {
+            self.forwarding.keep(now, request, command, whose);
         }
     }
 
     /// Adds a command to the open entry.
-    fn push(&mut self, now: Now, command: &Command, outputs: &mut Vec<Output>) {
+    fn push(&mut self, now: Now, command: &Command, whose: Whose, outputs: &mut Vec<Output>) {
+        self.entry_needs_disk |= whose.needs_disk();
         let entry = self.entry.get_or_insert_default();
         entry.push(command);
         if entry.len_bytes() >= self.config.entry_bytes_max {

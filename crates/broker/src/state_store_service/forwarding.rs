@@ -10,6 +10,7 @@
 //! While nobody leads, requests wait for [`LEADERLESS_MAX`]; after it all are refused at once until somebody does.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use store::{Command, CommandAction, EntryBuilder};
 
 use super::peers::{PeerError, PeerMessage};
 use super::pending::Pending;
-use super::{Output, StateStoreService};
+use super::{Output, StateStoreService, Whose};
 use crate::now::Now;
 
 /// What is on its way to the leader, and what others have asked of this node while it leads.
@@ -31,9 +32,8 @@ pub(super) struct Forwarding {
     has_given_up: bool,
     /// Commands of this node that are not applied yet, by request.
     waiting: BTreeMap<u64, Waiting>,
-    /// Those of them that the leader was not sent yet.
-    unsent: Vec<Command>,
-    unsent_needs_disk: bool,
+    /// The leader was sent them up to this one.
+    sent: Option<u64>,
     /// Reads that the leader was asked about.
     reads: Vec<AskedRead>,
     next_number: u64,
@@ -47,8 +47,7 @@ pub(super) struct Forwarding {
 #[derive(Debug)]
 struct Waiting {
     command: Command,
-    /// Of the node itself, not of a client.
-    is_own: bool,
+    whose: Whose,
 }
 
 #[derive(Debug)]
@@ -78,8 +77,7 @@ impl Default for Forwarding {
             leaderless_since: None,
             has_given_up: true,
             waiting: BTreeMap::new(),
-            unsent: Vec::new(),
-            unsent_needs_disk: false,
+            sent: None,
             reads: Vec::new(),
             next_number: 0,
             asked: Vec::new(),
@@ -93,6 +91,32 @@ impl Forwarding {
     /// A command of this node is applied.
     pub(super) fn applied(&mut self, request: u64) {
         self.waiting.remove(&request);
+    }
+
+    /// Keeps a command until it is applied: it may be lost on its way.
+    pub(super) fn keep(&mut self, now: Now, request: u64, command: Command, whose: Whose) {
+        self.waiting.insert(request, Waiting { command, whose });
+        self.again_at.get_or_insert(now.instant + AGAIN_AFTER);
+    }
+
+    /// What the leader was not sent yet, in entries of about so many bytes.
+    fn take_unsent(&mut self, entry_bytes_max: usize) -> Vec<PeerMessage> {
+        let after = self.sent.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut unsent = self.waiting.range((after, Bound::Unbounded)).peekable();
+        let mut messages = Vec::new();
+        while unsent.peek().is_some() {
+            let (mut entry, mut needs_disk) = (EntryBuilder::new(), false);
+            while entry.len_bytes() < entry_bytes_max
+                && let Some((request, waiting)) = unsent.next()
+            {
+                entry.push(&waiting.command);
+                needs_disk |= waiting.whose.needs_disk();
+                self.sent = Some(*request);
+            }
+            let entry = entry.finish(0);
+            messages.push(PeerMessage::Commands { needs_disk, entry });
+        }
+        messages
     }
 
     /// How many reads wait for what the leader says.
@@ -109,7 +133,7 @@ impl Forwarding {
 
 impl StateStoreService {
     /// Whether requests are served, or will be soon.
-    pub(super) fn takes_calls(&self) -> bool {
+    pub(crate) fn takes_calls(&self) -> bool {
         self.is_available() || !self.replica.is_alone() && !self.forwarding.has_given_up
     }
 
@@ -158,9 +182,8 @@ impl StateStoreService {
         if !self.replica.is_leader() {
             return;
         }
-        self.entry_needs_disk |= needs_disk;
         for command in commands {
-            self.push(now, command, outputs);
+            self.push(now, command, Whose::Client { needs_disk }, outputs);
         }
     }
 
@@ -194,41 +217,13 @@ impl StateStoreService {
         }
     }
 
-    /// Keeps a command until it is applied, if it may be lost on its way.
-    pub(super) fn keep(&mut self, now: Now, request: u64, command: &Command, is_own: bool) {
-        if self.replica.is_alone() {
-            return;
-        }
-        let waiting = Waiting {
-            command: command.clone(),
-            is_own,
-        };
-        self.forwarding.waiting.insert(request, waiting);
-        self.forwarding.again_at.get_or_insert(now.instant + AGAIN_AFTER);
-    }
-
-    /// To be sent to the leader with the next flush.
-    pub(super) fn forward(&mut self, command: Command, needs_disk: bool) {
-        self.forwarding.unsent.push(command);
-        self.forwarding.unsent_needs_disk |= needs_disk;
-    }
-
     /// Sends the leader what it has to decide.
     pub(super) fn flush_to_leader(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let Some(leader) = self.forwarding.leader else {
             return;
         };
-        let needs_disk = std::mem::take(&mut self.forwarding.unsent_needs_disk);
-        let mut unsent = std::mem::take(&mut self.forwarding.unsent).into_iter().peekable();
-        while unsent.peek().is_some() {
-            let mut entry = EntryBuilder::new();
-            while entry.len_bytes() < self.config.entry_bytes_max
-                && let Some(command) = unsent.next()
-            {
-                entry.push(&command);
-            }
-            let entry = entry.finish(0);
-            outputs.push(self.to_peer(leader, &PeerMessage::Commands { needs_disk, entry }));
+        for message in self.forwarding.take_unsent(self.config.entry_bytes_max) {
+            outputs.push(self.to_peer(leader, &message));
         }
         if self.reads.is_empty() || self.forwarding.reads.len() >= READS_AT_ONCE_MAX {
             return;
@@ -304,17 +299,20 @@ impl StateStoreService {
 
     /// Gives the leader everything that is not applied, and asks about all reads that are not answered.
     fn send_again(&mut self, now: Now, outputs: &mut Vec<Output>) {
-        let waiting = self.forwarding.waiting.values();
-        let commands: Vec<Command> = waiting.map(|waiting| waiting.command.clone()).collect();
-        let is_any = !commands.is_empty() || !self.forwarding.reads.is_empty();
-        self.forwarding.again_at = is_any.then(|| now.instant + AGAIN_AFTER);
+        let forwarding = &mut self.forwarding;
+        let is_any = !forwarding.waiting.is_empty() || !forwarding.reads.is_empty();
+        forwarding.again_at = is_any.then(|| now.instant + AGAIN_AFTER);
         if self.replica.is_leader() {
-            for command in &commands {
-                self.push(now, command, outputs);
+            let waiting = forwarding.waiting.values();
+            let commands: Vec<_> = waiting
+                .map(|waiting| (waiting.command.clone(), waiting.whose))
+                .collect();
+            for (command, whose) in &commands {
+                self.push(now, command, *whose, outputs);
             }
             return;
         }
-        self.forwarding.unsent = commands;
+        forwarding.sent = None;
         if let Some(leader) = self.forwarding.leader {
             let reads = self.forwarding.reads.iter().filter(|read| read.at.is_none());
             let asked: Vec<_> = reads
@@ -332,7 +330,9 @@ impl StateStoreService {
         if forwarding.leaderless_since.is_some_and(is_over) {
             forwarding.leaderless_since = None;
             forwarding.has_given_up = true;
-            forwarding.waiting.retain(|_, waiting| waiting.is_own);
+            forwarding
+                .waiting
+                .retain(|_, waiting| waiting.whose == Whose::Own);
             self.refuse_all(now, outputs);
         }
         if self.forwarding.again_at.is_some_and(|at| at <= now.instant) {
@@ -345,5 +345,71 @@ impl StateStoreService {
             to,
             message: message.encode(self.replica.group()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Origin;
+
+    use super::*;
+
+    fn command(request: u64) -> Command {
+        let origin = Origin {
+            node: 2,
+            incarnation: 1,
+            request,
+        };
+        let action = CommandAction::Expire {
+            keys: vec![Bytes::from_static(b"a key of some length")],
+        };
+        Command { origin, action }
+    }
+
+    fn keep(forwarding: &mut Forwarding, requests: impl IntoIterator<Item = u64>, needs_disk: bool) {
+        let now = Now {
+            instant: crate::now::epoch(),
+            wall: 0,
+        };
+        for request in requests {
+            forwarding.keep(now, request, command(request), Whose::Client { needs_disk });
+        }
+    }
+
+    /// The requests of each message, and whether it asks for the disk.
+    fn sent(forwarding: &mut Forwarding, entry_bytes_max: usize) -> Vec<(Vec<u64>, bool)> {
+        let messages = forwarding.take_unsent(entry_bytes_max).into_iter();
+        let read = messages.map(|message| {
+            let PeerMessage::Commands { needs_disk, entry } = message else {
+                panic!("{message:?}");
+            };
+            let commands = store::decode_entry(entry).expect("as it was written").commands;
+            let requests = commands.iter().map(|command| command.origin.request);
+            (requests.collect(), needs_disk)
+        });
+        read.collect()
+    }
+
+    #[test]
+    fn what_was_sent_is_sent_again_as_it_was_until_it_is_applied() {
+        let mut forwarding = Forwarding::default();
+        keep(&mut forwarding, 1..=2, true);
+        assert_eq!(sent(&mut forwarding, 1_000), [(vec![1, 2], true)]);
+        assert_eq!(sent(&mut forwarding, 1_000), []);
+        keep(&mut forwarding, 3..=3, false);
+        assert_eq!(sent(&mut forwarding, 1_000), [(vec![3], false)]);
+        forwarding.applied(1);
+        forwarding.sent = None;
+        assert_eq!(sent(&mut forwarding, 1_000), [(vec![2, 3], true)]);
+    }
+
+    #[test]
+    fn many_commands_go_in_several_entries() {
+        let mut forwarding = Forwarding::default();
+        keep(&mut forwarding, 1..=100, false);
+        let messages = sent(&mut forwarding, 500);
+        assert!(messages.len() > 5, "{messages:?}");
+        let requests: Vec<u64> = messages.into_iter().flat_map(|(requests, _)| requests).collect();
+        assert_eq!(requests, (1..=100).collect::<Vec<_>>());
     }
 }
