@@ -3,8 +3,8 @@
 
     bench/attacks.py NAME PORT SCALE
 
-Says "under way" when it is, and goes on until it is ended. SCALE is a share of the full numbers below. Every attack has a rate of
-its own, so that it does not measure how fast Python is, and does not take the processors from the server.
+Says "under way" when it is, and goes on until it is ended. SCALE is a share of the full numbers below. Every attack but one has a rate
+of its own, so that it does not measure how fast Python is, and does not take the processors from the server.
 """
 
 import collections
@@ -80,8 +80,7 @@ def resets(port, scale):
         pace.wait()
 
 
-def reconnects(port, scale):
-    """10,000 durable sessions that lose their connections and come back at once, again and again."""
+def reconnect_for_ever(port, scale, pace):
     names = [f"back-{number}" for number in range(int(10_000 * scale))]
     for number, name in enumerate(names):
         mqtt.subscribed(port, name, "back", 1, source=mqtt.source(number), expiry=600).socket.close()
@@ -92,10 +91,22 @@ def reconnects(port, scale):
             connection = mqtt.Connection(port, mqtt.source(number))
             connection.send(mqtt.connect(name, expiry=600))
             back.append(connection)
+            pace()
         for connection in back:
             connection.expect(mqtt.CONNACK)
         for connection in back:
             connection.reset()
+            pace()
+
+
+def reconnects_within_a_second(port, scale):
+    """10,000 durable sessions that lose their connections within a second and come back within the next, again and again."""
+    reconnect_for_ever(port, scale, Pace(10_000 * scale).wait)
+
+
+def reconnects(port, scale):
+    """The same as fast as one processor can."""
+    reconnect_for_ever(port, scale, lambda: None)
 
 
 def flood(port, qos, per_second):
@@ -200,8 +211,8 @@ def failing_logins(port, scale):
 
 
 ATTACKS = {function.__name__: function for function in (
-    half_open, byte_by_byte, resets, reconnects, never_reads_qos_0, never_reads_qos_1, never_acknowledges, takeovers, busy,
-    failing_logins)}
+    half_open, byte_by_byte, resets, reconnects_within_a_second, reconnects, never_reads_qos_0, never_reads_qos_1,
+    never_acknowledges, takeovers, busy, failing_logins)}
 
 # Those at the listener that asks who clients are.
 ASKED = {"failing_logins"}
