@@ -182,14 +182,7 @@ impl Node {
 
     /// Finds the rules of a connection's client, if its listener has a policy.
     pub(crate) fn grant(&mut self, id: ConnectionId, client_id: &Text) {
-        let principal = self.principal(id);
-        let subject = Subject {
-            client_id: client_id.clone(),
-            username: principal.map(|principal| principal.name.clone()),
-            attributes: principal
-                .map(|principal| principal.attributes.clone())
-                .unwrap_or_default(),
-        };
+        let subject = Subject::of(client_id.clone(), self.principal(id));
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -252,14 +245,7 @@ impl Node {
             return true;
         };
         let Some(policy) = &owner.policy else { return true };
-        let principal = owner.principal.as_ref();
-        let subject = Subject {
-            client_id: entry.session.client_id.clone(),
-            username: principal.map(|principal| principal.name.clone()),
-            attributes: principal
-                .map(|principal| principal.attributes.clone())
-                .unwrap_or_default(),
-        };
+        let subject = Subject::of(entry.session.client_id.clone(), owner.principal.as_ref());
         let policy = self.policies.named(policy);
         policy
             .decide(&subject, Request::Publish(&will.topic))

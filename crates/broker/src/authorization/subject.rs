@@ -2,7 +2,7 @@
 
 use protocol::Text;
 
-use crate::principal::Attributes;
+use crate::principal::{Attributes, Principal};
 
 /// A client, as the rules of a policy see it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,4 +13,17 @@ pub struct Subject {
     pub username: Option<Text>,
     /// Those of its principal.
     pub attributes: Attributes,
+}
+
+impl Subject {
+    /// A client with the principal that an authentication has found, if there was one.
+    pub(crate) fn of(client_id: Text, principal: Option<&Principal>) -> Self {
+        Self {
+            client_id,
+            username: principal.map(|principal| principal.name.clone()),
+            attributes: principal
+                .map(|principal| principal.attributes.clone())
+                .unwrap_or_default(),
+        }
+    }
 }
