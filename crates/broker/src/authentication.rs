@@ -112,11 +112,6 @@ impl Authentication {
             .is_some_and(|exchange| exchange.turn == Turn::Edge)
     }
 
-    /// Who the client is.
-    pub(crate) fn principal(&self) -> Option<&Principal> {
-        self.principal.as_ref()
-    }
-
     /// When to look at it again.
     fn deadline(&self) -> Option<Instant> {
         let until = self.exchange.as_ref().map(|exchange| exchange.until);
@@ -175,8 +170,7 @@ impl Node {
 
     /// The client id of a CONNECT that waits.
     pub(crate) fn waiting_client(&self, id: ConnectionId) -> Option<Text> {
-        let authentication = self.connections.get(id)?.authentication.as_ref()?;
-        let (connect, _) = authentication.connect.as_ref()?;
+        let (connect, _) = self.authentication(id)?.connect.as_ref()?;
         Some(connect.client_id.clone())
     }
 
@@ -289,7 +283,7 @@ impl Node {
                 let is_changed = principal != authentication.principal;
                 authentication.exchange = None;
                 authentication.principal = principal;
-                authentication.expires_at = expires_in.map(|expires_in| now.instant + expires_in);
+                authentication.expires_at = expires_in.map(|expires_in| now.after(expires_in));
                 let connect = authentication.connect.take();
                 if is_another {
                     // What the connection has was given to who it was.
@@ -394,12 +388,7 @@ impl Node {
 
     /// The time for CONNECT is over, and it is not known who the client is.
     pub(crate) fn give_up_authentication(&mut self, id: ConnectionId, actions: &mut Vec<Action>) {
-        let is_asked = self
-            .connections
-            .get(id)
-            .and_then(|connection| connection.authentication.as_deref())
-            .is_some_and(Authentication::is_asked);
-        if is_asked {
+        if self.authentication(id).is_some_and(Authentication::is_asked) {
             let why = "it took too long to find out who the client is";
             self.refuse(id, ReasonCode::ServerUnavailable, why, actions);
         } else {
@@ -410,11 +399,7 @@ impl Node {
 
     /// A re-authentication has lasted long enough, or the last one no longer holds.
     pub(crate) fn authentication_timer(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
-        let Some(authentication) = self
-            .connections
-            .get(id)
-            .and_then(|connection| connection.authentication.as_deref())
-        else {
+        let Some(authentication) = self.authentication(id) else {
             return;
         };
         if authentication.expires_at.is_some_and(|at| at <= now.instant) {
@@ -454,15 +439,15 @@ impl Node {
 
     /// Who the connection belongs to, if anybody asked.
     pub(crate) fn principal(&self, id: ConnectionId) -> Option<&Principal> {
-        self.connections.get(id)?.authentication.as_deref()?.principal()
+        self.authentication(id)?.principal.as_ref()
+    }
+
+    fn authentication(&self, id: ConnectionId) -> Option<&Authentication> {
+        self.connections.get(id)?.authentication.as_deref()
     }
 
     fn schedule_authentication(&mut self, id: ConnectionId) {
-        let authentication = self
-            .connections
-            .get(id)
-            .and_then(|connection| connection.authentication.as_deref());
-        match authentication.and_then(Authentication::deadline) {
+        match self.authentication(id).and_then(Authentication::deadline) {
             Some(deadline) => self.timers.schedule(TimerKey::Authentication(id), deadline),
             None => {
                 self.timers.cancel(TimerKey::Authentication(id));
