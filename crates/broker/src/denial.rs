@@ -2,8 +2,7 @@
 //!
 //! The client hears "not authorized" and no more: neither which rule it was, nor whether there is anything behind it.
 
-use protocol::packet::{ConnAck, ConnAckProperties};
-use protocol::{Packet, ReasonCode, Text};
+use protocol::{ReasonCode, Text};
 
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node};
@@ -118,29 +117,15 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         self.counters.denied[right as usize] += 1;
-        let reason = ReasonCode::NotAuthorized;
-        self.counters.answered(reason);
-        let packet = Packet::ConnAck(Box::new(ConnAck {
-            session_present: false,
-            reason,
-            properties: ConnAckProperties {
-                explanation: self.explain(id, NOT_AUTHORIZED),
-                ..ConnAckProperties::default()
-            },
-        }));
-        actions.push(Action::Send {
-            connection: id,
-            packet,
-        });
-        actions.push(Action::Report(Report::Denied(Box::new(Denied {
+        let report = Report::Denied(Box::new(Denied {
             connection: Some(id),
             client_id,
             principal: self.principal(id).cloned(),
             right,
             resource: shown(resource),
             is_withdrawn: false,
-        }))));
-        self.close_unconnected(id, actions);
+        }));
+        self.end_connect(id, ReasonCode::NotAuthorized, NOT_AUTHORIZED, report, actions);
     }
 
     fn tell_denied(

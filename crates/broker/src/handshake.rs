@@ -322,6 +322,24 @@ impl Node {
         why: &str,
         actions: &mut Vec<Action>,
     ) {
+        let report = Report::Refused {
+            connection: id,
+            client_id,
+            reason,
+            why: why.to_owned(),
+        };
+        self.end_connect(id, reason, why, report, actions);
+    }
+
+    /// The same; `report` is what the operator is told of it.
+    pub(crate) fn end_connect(
+        &mut self,
+        id: ConnectionId,
+        reason: ReasonCode,
+        why: &str,
+        report: Report,
+        actions: &mut Vec<Action>,
+    ) {
         self.counters.answered(reason);
         let explanation = self.explain(id, why);
         let properties = ConnAckProperties {
@@ -338,12 +356,7 @@ impl Node {
             connection: id,
             packet,
         });
-        actions.push(Action::Report(Report::Refused {
-            connection: id,
-            client_id,
-            reason,
-            why: why.to_owned(),
-        }));
+        actions.push(Action::Report(report));
         self.close_unconnected(id, actions);
     }
 
