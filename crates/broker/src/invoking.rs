@@ -230,24 +230,14 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         self.counters.store_not_requests += 1;
-        let Some(connection) = self.connections.get_mut(id) else {
+        let Some(connection) = self.connections.get(id) else {
             return;
         };
         let reason = match connection.version {
             ProtocolVersion::V5 => ReasonCode::ImplementationSpecificError,
             ProtocolVersion::V311 => ReasonCode::Success,
         };
-        if connection.told.is_new_of_publish(reason)
-            && let Some(entry) = self.sessions.get(key)
-        {
-            let client_id = entry.session.client_id.clone();
-            actions.push(Action::Report(Report::PublishRefused {
-                connection: id,
-                client_id,
-                reason,
-                why,
-            }));
-        }
+        self.note_refused_publish(id, key, reason, why, actions);
         self.acknowledge_request(now, id, publish, reason, Some(why), actions);
     }
 

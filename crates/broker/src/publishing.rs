@@ -173,6 +173,23 @@ impl Node {
         why: &'static str,
         actions: &mut Vec<Action>,
     ) {
+        self.note_refused_publish(id, key, reason, why, actions);
+        let Some(packet_id) = publish.packet_id else {
+            return;
+        };
+        let ack = self.refusing_ack(id, packet_id, reason, why);
+        self.confirm(now, id, publish.qos, ack, actions);
+    }
+
+    /// Tells the operator that a PUBLISH is refused, if it is the connection's first for this reason.
+    pub(crate) fn note_refused_publish(
+        &mut self,
+        id: ConnectionId,
+        key: SessionKey,
+        reason: ReasonCode,
+        why: &'static str,
+        actions: &mut Vec<Action>,
+    ) {
         let connection = self.connections.get_mut(id);
         let is_new = connection.is_some_and(|connection| connection.told.is_new_of_publish(reason));
         if let Some(entry) = self.sessions.get(key).filter(|_| is_new) {
@@ -184,11 +201,6 @@ impl Node {
                 why,
             }));
         }
-        let Some(packet_id) = publish.packet_id else {
-            return;
-        };
-        let ack = self.refusing_ack(id, packet_id, reason, why);
-        self.confirm(now, id, publish.qos, ack, actions);
     }
 
     /// Refuses a message that the client may send again when there is memory. An acknowledgement of version 3.1.1 cannot
