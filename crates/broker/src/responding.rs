@@ -16,7 +16,6 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::policies::PoliciesInForce;
 use crate::publishing::Keeping;
 use crate::routing::{RouteScratch, route_of_share};
 use crate::subscriptions::ShareKey;
@@ -90,22 +89,18 @@ impl Node {
                 continue;
             };
             let is_allowed = Some(chosen.session) == asker
-                || asking.may_publish && self.may_overhear_response(chosen.session, message, &self.policies);
+                || asking.may_publish && self.may_overhear_response(chosen.session, message);
             if is_allowed {
                 scratch.routes.push(route_of_share(message, chosen));
             }
         }
     }
 
-    fn may_overhear_response(
-        &self,
-        session: SessionKey,
-        message: &Message,
-        policies: &PoliciesInForce,
-    ) -> bool {
+    fn may_overhear_response(&self, session: SessionKey, message: &Message) -> bool {
         self.sessions.get(session).is_some_and(|entry| {
             let connection = entry.connection.and_then(|id| self.connections.get(id));
-            policies.may_overhear(entry, connection, &message.topic, true)
+            self.policies
+                .may_overhear(entry, connection, &message.topic, true)
         })
     }
 }

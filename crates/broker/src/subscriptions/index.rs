@@ -42,20 +42,23 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
         }
     }
 
-    /// Visits every key under every filter that matches `topic`, and says whether the filter is the topic itself.
+    /// Visits every key under every filter that matches `topic`.
+    pub(super) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
+        self.matches_exactly(topic, visit);
+        self.wildcards.matches(topic, visit);
+    }
+
+    /// The same, and says whether the filter is the topic itself.
     pub(super) fn matches_by_kind(&self, topic: &str, visit: &mut impl FnMut(K, &V, bool)) {
-        if let Some(subscribers) = self.exact.get(topic) {
-            subscribers.visit(&mut |key, value: &V| visit(key, value, true));
-        }
+        self.matches_exactly(topic, &mut |key, value: &V| visit(key, value, true));
         self.wildcards
             .matches(topic, &mut |key, value: &V| visit(key, value, false));
     }
 
-    /// Visits every key under every filter that matches `topic`.
-    pub(super) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
+    /// Visits every key under the filter that is `topic` itself, without wildcards.
+    pub(super) fn matches_exactly(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
         if let Some(subscribers) = self.exact.get(topic) {
             subscribers.visit(visit);
         }
-        self.wildcards.matches(topic, visit);
     }
 }

@@ -150,11 +150,7 @@ impl Shares {
 
     /// Visits the shares whose filter is `topic` itself, without wildcards.
     pub fn matches_exactly(&self, topic: &str, visit: &mut impl FnMut(ShareKey)) {
-        self.index.matches_by_kind(topic, &mut |share, (), is_exact| {
-            if is_exact {
-                visit(share);
-            }
-        });
+        self.index.matches_exactly(topic, &mut |share, ()| visit(share));
     }
 
     /// Chooses who gets a message: with a `point` always the same one, as long as those who are connected are the same;
