@@ -36,6 +36,11 @@ impl Attributes {
         self.0.as_ref()?.get(name)
     }
 
+    /// Whether there is one with this value.
+    pub fn has(&self, name: &str, value: &str) -> bool {
+        self.get(name).is_some_and(|known| **known == *value)
+    }
+
     /// All, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Text, &Text)> {
         self.0.iter().flat_map(|all| all.iter())

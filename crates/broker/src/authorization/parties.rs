@@ -41,22 +41,21 @@ struct AttributeParty {
 impl Parties {
     /// Rules come in the order of the policy.
     pub(super) fn add(&mut self, rule: RuleIndex, principals: &Principals) {
-        for client_id in &principals.client_ids {
-            let known = match &**client_id {
-                ANY => self.everybody.get_or_insert_with(|| new_party(&mut self.rules)),
-                _ => (self.by_client_id.entry(client_id.as_str().into()))
-                    .or_insert_with(|| new_party(&mut self.rules)),
-            };
-            push(&mut self.rules, *known, rule);
-        }
-        for username in &principals.usernames {
-            let known = match &**username {
-                ANY => self.named.get_or_insert_with(|| new_party(&mut self.rules)),
-                _ => (self.by_username.entry(username.as_str().into()))
-                    .or_insert_with(|| new_party(&mut self.rules)),
-            };
-            push(&mut self.rules, *known, rule);
-        }
+        let rules = &mut self.rules;
+        add_names(
+            rules,
+            &mut self.everybody,
+            &mut self.by_client_id,
+            &principals.client_ids,
+            rule,
+        );
+        add_names(
+            rules,
+            &mut self.named,
+            &mut self.by_username,
+            &principals.usernames,
+            rule,
+        );
         for attributes in &principals.attributes {
             let known =
                 (self.by_attributes.entry(attributes.clone())).or_insert_with(|| new_party(&mut self.rules));
@@ -114,13 +113,8 @@ impl Parties {
 
 impl AttributeParty {
     fn is_met_by(&self, subject: &Subject) -> bool {
-        let has = |(name, value): &(Box<str>, Box<str>)| {
-            subject
-                .attributes
-                .get(name)
-                .is_some_and(|known| **known == **value)
-        };
-        self.others.iter().all(has)
+        let mut others = self.others.iter();
+        others.all(|(name, value)| subject.attributes.has(name, value))
     }
 }
 
@@ -132,18 +126,30 @@ impl Principals {
             let known = subject.username.as_ref();
             known.is_some_and(|known| username == ANY || **username == **known)
         };
-        let has = |(name, value): (&String, &String)| {
-            subject
-                .attributes
-                .get(name)
-                .is_some_and(|known| **known == **value)
-        };
+        let has = |(name, value): (&String, &String)| subject.attributes.has(name, value);
         self.client_ids.iter().any(client_id)
             || self.usernames.iter().any(username)
             || self
                 .attributes
                 .iter()
                 .any(|attributes| attributes.iter().all(has))
+    }
+}
+
+/// Adds a rule to the party of each name, or to that of whoever has one.
+fn add_names(
+    rules: &mut Vec<Vec<RuleIndex>>,
+    any: &mut Option<PartyId>,
+    by_name: &mut BTreeMap<Box<str>, PartyId>,
+    names: &[String],
+    rule: RuleIndex,
+) {
+    for name in names {
+        let known = match &**name {
+            ANY => any.get_or_insert_with(|| new_party(rules)),
+            name => by_name.entry(name.into()).or_insert_with(|| new_party(rules)),
+        };
+        push(rules, *known, rule);
     }
 }
 

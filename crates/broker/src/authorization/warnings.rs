@@ -161,9 +161,7 @@ impl Doubts<'_> {
         }
         let is_for_everybody = self.is_for_everybody && resource.client_ids.is_empty();
         for (entry, text) in resource.topics.iter().enumerate() {
-            let place = self
-                .place
-                .at("brokerResources", Some(number), "topics", Some(entry));
+            let place = place(Some(entry));
             let text = text.clone();
             if text.split('/').any(|level| level == "*") {
                 self.push(place, Doubt::NoWildcard { text });
