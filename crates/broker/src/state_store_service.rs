@@ -164,7 +164,7 @@ impl StateStoreService {
     /// Takes a checked request. Its answer comes as an [`Output::Answer`], perhaps at once.
     pub(crate) fn call(&mut self, now: Now, call: Call, outputs: &mut Vec<Output>) {
         let Call { asked, pending } = call;
-        let is_full = self.pending.len() + self.reads.len() >= self.config.pending_max;
+        let is_full = self.pending_len() >= self.config.pending_max;
         if is_full || !self.takes_calls() {
             outputs.push(Output::Answer(pending.answer(
                 now,
@@ -330,7 +330,7 @@ impl StateStoreService {
     /// What the requests that wait count for.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let entry = self.entry.as_ref().map_or(0, EntryBuilder::len_bytes);
-        (entry + (self.pending.len() + self.reads.len()) * PENDING_BYTES) as u64
+        (entry + self.pending_len() * PENDING_BYTES) as u64
     }
 
     /// Whether a command would add to the store's bytes.

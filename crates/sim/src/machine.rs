@@ -46,6 +46,8 @@ pub struct MachineConfig {
     pub snapshot_log_bytes: u64,
     /// Keys and bytes of the state store.
     pub quota: Quota,
+    /// Requests of the state store that may wait for their decision.
+    pub store_requests_max: usize,
     /// A defect to put in: the disk confirms before it syncs.
     pub acknowledges_before_sync: bool,
 }
@@ -113,6 +115,7 @@ impl MachineConfig {
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
             quota,
+            store_requests_max: 100_000,
             acknowledges_before_sync: false,
         }
     }
@@ -570,7 +573,7 @@ fn recovered_node(
         dialect: DialectChoice::Auto,
         quota: config.quota,
         entry_bytes_max: 1 << 20,
-        pending_max: 100_000,
+        pending_max: config.store_requests_max,
         snapshot_log_bytes: config.snapshot_log_bytes,
         scan: ScanLimits::default(),
     };
