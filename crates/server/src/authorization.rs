@@ -25,6 +25,7 @@ pub use broker::{Attributes, Policy, Subject};
 
 pub use self::file::{FILE_BYTES_MAX, read};
 pub use self::mistake::{Mistake, PolicyFileError};
+use crate::audit::Audit;
 use crate::config::Config;
 use crate::watched_file::WatchedFile;
 
@@ -112,7 +113,9 @@ impl AuthorizationThread {
             let _within = runtime.enter();
             signal(SignalKind::hangup())?
         };
+        let audit = Audit::of_thread();
         let work = move || {
+            audit.adopt_thread();
             runtime.block_on(async {
                 tokio::select! {
                     () = run(&files, &policies, hangup) => {}

@@ -85,3 +85,33 @@ fn who_came_in_who_was_refused_and_what_changed_is_in_the_audit_log() {
         assert!(!text.contains(secret), "{text}");
     }
 }
+
+#[test]
+fn a_policy_that_was_read_again_is_in_the_audit_log() {
+    let directory = TempDir::new().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let allow = |client_id: &str| {
+        let policy = format!(
+            "rules:\n- principals: {{clientIds: [{client_id}]}}\n  brokerResources:\n  - method: Connect\n"
+        );
+        std::fs::write(path("fleet.yaml"), policy).expect("written");
+    };
+    allow("pump-7");
+    let settings = format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\nauthorization = \"fleet\"\n\
+         [authorization.fleet]\nfile = \"{}\"\n[audit]\nfile = \"{}\"\n",
+        path("fleet.yaml").display(),
+        path("audit.log").display()
+    );
+    let mut server = Configured::start(&settings);
+    allow("pump-8");
+    server.signal("HUP");
+    server.logged("took the file of authorization.fleet anew");
+    server.terminate();
+
+    let lines = lines(&path("audit.log"));
+    let reloaded = lines.iter().find(|line| line["kind"] == "reloaded");
+    let reloaded = reloaded.expect("a line");
+    assert_eq!(reloaded["setting"], "authorization.fleet");
+    assert_ne!(reloaded["before"], reloaded["after"]);
+}
