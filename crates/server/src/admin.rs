@@ -16,12 +16,9 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use axum::Router;
 use thiserror::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::access::Access;
@@ -29,9 +26,9 @@ use self::connections::CurrentTls;
 use self::pages::{NodeThread, Pages};
 use self::tokens::Tokens;
 pub use self::tokens::{Scope, TokensError, new_token};
-use crate::audit::Audit;
 use crate::config;
 use crate::metrics::Figures;
+use crate::side_thread::{Look, Looks, SideThread};
 use crate::tls::{Expiries, Tls, TlsError};
 use crate::watched_file::WatchedFile;
 
@@ -78,15 +75,11 @@ pub enum AdminError {
 pub struct Admin {
     address: SocketAddr,
     recovered: Arc<AtomicBool>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: SideThread,
 }
 
 /// Requests that wait for the node's thread; one more is answered with 503.
 pub const REQUESTS_WAITING_MAX: usize = 16;
-
-/// How often files are looked at. A change counts when two looks have found the same.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 impl Admin {
     /// Serves the pages from here on. Until [`Admin::recovered`] they say that the server is starting.
@@ -119,13 +112,11 @@ impl Admin {
             host_names: settings.host_names.clone().into(),
             expiries,
         };
-        let (stop, stopped) = oneshot::channel();
-        let thread = spawn(listener, files, pages.router(), stopped).map_err(AdminError::Thread)?;
+        let thread = spawn(listener, files, pages.router()).map_err(AdminError::Thread)?;
         let admin = Self {
             address,
             recovered,
-            stop: Some(stop),
-            thread: Some(thread),
+            _thread: thread,
         };
         Ok((admin, received))
     }
@@ -141,48 +132,17 @@ impl Admin {
     }
 }
 
-impl Drop for Admin {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn spawn(
-    listener: TcpListener,
-    files: Files,
-    router: Router,
-    stopped: oneshot::Receiver<()>,
-) -> io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let (listener, hangup) = {
-        let _within = runtime.enter();
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        (listener, signal(SignalKind::hangup())?)
-    };
+fn spawn(listener: TcpListener, files: Files, router: Router) -> io::Result<SideThread> {
+    let prepared = SideThread::prepare()?;
+    let listener = prepared.listen(listener)?;
     let tls = files.current_tls();
     // A page is written at once or not at all: nothing is worth waiting for.
-    let work = async move {
+    prepared.start("admin", |looks| async move {
         tokio::select! {
             () = connections::serve(listener, tls, router) => {}
-            () = files.keep_current(hangup) => {}
-            _ = stopped => {}
+            () = files.keep_current(looks) => {}
         }
-    };
-    let audit = Audit::of_thread();
-    std::thread::Builder::new()
-        .name("admin".to_owned())
-        .spawn(move || {
-            audit.adopt_thread();
-            runtime.block_on(work);
-        })
+    })
 }
 
 /// The files of the pages, taken anew on SIGHUP and after they have changed.
@@ -217,12 +177,9 @@ impl Files {
         Some(self.tokens.as_ref()?.current.subscribe())
     }
 
-    async fn keep_current(mut self, mut hangup: Signal) {
+    async fn keep_current(mut self, mut looks: Looks) {
         loop {
-            let is_asked = tokio::select! {
-                Some(()) = hangup.recv() => true,
-                () = tokio::time::sleep(LOOK_EVERY) => false,
-            };
+            let is_asked = looks.next().await == Look::Reload;
             if let Some(tls) = &mut self.tls {
                 if is_asked { tls.reload() } else { tls.look() }
             }

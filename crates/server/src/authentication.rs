@@ -27,8 +27,6 @@ mod x509;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use broker::{Answer, ConnectionId, Question};
 use bytes::Bytes;
@@ -36,15 +34,13 @@ use protocol::{ReasonCode, Text};
 use rustls::DistinguishedName;
 use rustls::pki_types::CertificateDer;
 use thiserror::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::MissedTickBehavior;
 
-use crate::audit::Audit;
 use crate::client_address::ClientAddress;
 use crate::config::{self, AuthenticationMethod, ListenAddress};
 use crate::https_client::{ClientTlsError, UrlError};
+use crate::side_thread::{Look, Looks, SideThread};
 
 pub(crate) use self::chain::{Methods, Outcome};
 pub use self::header_file::HeaderFileError;
@@ -143,12 +139,8 @@ pub(crate) struct Answered {
 #[derive(Debug)]
 pub(crate) struct AuthenticationThread {
     questions: mpsc::Sender<Asked>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: SideThread,
 }
-
-/// How often files are looked at. A change counts when two looks have found the same.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Answers that the node has not taken yet; beyond it the thread waits.
 const ANSWERS_MAX: usize = 256;
@@ -181,36 +173,15 @@ impl AuthenticationThread {
         methods: Methods,
         questions_max: usize,
     ) -> io::Result<(Self, mpsc::Receiver<Answered>)> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
         let (questions, asked) = mpsc::channel(questions_max);
         let (answers, answered) = mpsc::channel(ANSWERS_MAX);
-        let (stop, stopped) = oneshot::channel();
-        // From here on: who asks for a reload while the server starts does not end it.
-        let hangup = {
-            let _within = runtime.enter();
-            signal(SignalKind::hangup())?
+        let work = move |looks| async move {
+            let answering = run(Rc::new(methods), asked, answers, looks);
+            LocalSet::new().run_until(answering).await;
         };
-        let audit = Audit::of_thread();
-        let work = move || {
-            audit.adopt_thread();
-            LocalSet::new().block_on(&runtime, async {
-                tokio::select! {
-                    () = run(Rc::new(methods), asked, answers, hangup) => {}
-                    _ = stopped => {}
-                }
-            });
-            // Whoever looks up the name of a server is not waited for.
-            runtime.shutdown_background();
-        };
-        let thread = std::thread::Builder::new()
-            .name("authentication".to_owned())
-            .spawn(work)?;
         let started = Self {
             questions,
-            stop: Some(stop),
-            thread: Some(thread),
+            _thread: SideThread::prepare()?.start("authentication", work)?,
         };
         Ok((started, answered))
     }
@@ -222,18 +193,6 @@ impl AuthenticationThread {
             reason: ReasonCode::ServerBusy,
             why: "too many clients say who they are".into(),
         })
-    }
-}
-
-impl Drop for AuthenticationThread {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -254,22 +213,22 @@ async fn run(
     methods: Rc<Methods>,
     mut asked: mpsc::Receiver<Asked>,
     answers: mpsc::Sender<Answered>,
-    mut hangup: Signal,
+    mut looks: Looks,
 ) {
     let under_way_max = methods.under_way_max();
     let mut under_way = JoinSet::new();
     let keeper = Rc::clone(&methods);
     tokio::task::spawn_local(async move { keeper.keep().await });
-    let mut look = tokio::time::interval(LOOK_EVERY);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             Some(asked) = asked.recv(), if under_way.len() < under_way_max => {
                 under_way.spawn_local(answer(Rc::clone(&methods), asked, answers.clone()));
             }
             Some(_) = under_way.join_next() => {}
-            Some(()) = hangup.recv() => methods.reload(),
-            _ = look.tick() => methods.look(),
+            look = looks.next() => match look {
+                Look::Reload => methods.reload(),
+                Look::ForChanges => methods.look(),
+            },
         }
     }
 }

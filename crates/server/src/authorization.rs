@@ -10,23 +10,19 @@ mod file;
 mod mistake;
 
 use std::io;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use broker::{NamedPolicy, Policies};
 use protocol::Text;
 use thiserror::Error;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{oneshot, watch};
-use tokio::time::MissedTickBehavior;
+use tokio::sync::watch;
 
 pub use broker::authorization as rules;
 pub use broker::{Attributes, Policy, Subject};
 
 pub use self::file::{FILE_BYTES_MAX, read};
 pub use self::mistake::{Mistake, PolicyFileError};
-use crate::audit::Audit;
 use crate::config::Config;
+use crate::side_thread::{Look, Looks, SideThread};
 use crate::watched_file::WatchedFile;
 
 /// A policy of the settings cannot be used.
@@ -46,12 +42,8 @@ pub(crate) struct PolicyFiles(Vec<(Text, WatchedFile<Policy, PolicyFileError>)>)
 /// The thread while it runs; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct AuthorizationThread {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: SideThread,
 }
-
-/// How often files are looked at. A change counts when two looks have found the same.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 impl PolicyFiles {
     /// Reads the files of the settings.
@@ -104,55 +96,17 @@ impl AuthorizationThread {
         if files.is_empty() {
             return Ok((None, replaced));
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let (stop, stopped) = oneshot::channel();
-        // From here on: who asks for a reload while the server starts does not end it.
-        let hangup = {
-            let _within = runtime.enter();
-            signal(SignalKind::hangup())?
-        };
-        let audit = Audit::of_thread();
-        let work = move || {
-            audit.adopt_thread();
-            runtime.block_on(async {
-                tokio::select! {
-                    () = run(&files, &policies, hangup) => {}
-                    _ = stopped => {}
-                }
-            });
-        };
-        let thread = std::thread::Builder::new()
-            .name("authorization".to_owned())
-            .spawn(work)?;
-        let started = Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        };
-        Ok((Some(started), replaced))
+        let work = move |looks| async move { run(&files, &policies, looks).await };
+        let thread = SideThread::prepare()?.start("authorization", work)?;
+        Ok((Some(Self { _thread: thread }), replaced))
     }
 }
 
-impl Drop for AuthorizationThread {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended already.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn run(files: &PolicyFiles, policies: &watch::Sender<Policies>, mut hangup: Signal) {
-    let mut look = tokio::time::interval(LOOK_EVERY);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+async fn run(files: &PolicyFiles, policies: &watch::Sender<Policies>, mut looks: Looks) {
     loop {
-        let is_new = tokio::select! {
-            Some(()) = hangup.recv() => files.reload(),
-            _ = look.tick() => files.look(),
+        let is_new = match looks.next().await {
+            Look::Reload => files.reload(),
+            Look::ForChanges => files.look(),
         };
         if is_new {
             policies.send_replace(files.policies());

@@ -30,6 +30,7 @@ mod reporting;
 mod revocation;
 mod serve;
 pub mod shutdown;
+mod side_thread;
 mod snapshot_thread;
 mod socket;
 mod sockets;
