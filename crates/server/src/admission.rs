@@ -4,13 +4,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::bucket::Bucket;
 use crate::config;
 
 /// The limits of one listener.
 #[derive(Debug)]
 pub(crate) struct Admission {
     own: Places,
-    rate: Option<Rate>,
+    /// Connections of one second.
+    rate: Option<Bucket>,
 }
 
 /// So many connections at once; clones count together.
@@ -33,26 +35,13 @@ pub(crate) enum TurnedAway {
 #[derive(Debug)]
 pub(crate) struct Place(Rc<Cell<usize>>);
 
-/// A bucket that holds the connections of one second and fills evenly.
-#[derive(Debug)]
-struct Rate {
-    /// In which one connection comes back to the bucket.
-    interval: Duration,
-    /// When the bucket is full again. In the past it is full already.
-    full_at: Option<Instant>,
-}
-
-/// What a bucket holds, as the time in which it fills.
-const BURST: Duration = Duration::from_secs(1);
-
 impl Admission {
     pub(crate) fn new(settings: &config::Listener) -> Self {
         Self {
             own: Places::new(settings.connections_max.map(|most| most.get() as usize)),
-            rate: settings.connection_rate_max.map(|rate| Rate {
-                interval: BURST / rate.get(),
-                full_at: None,
-            }),
+            rate: settings
+                .connection_rate_max
+                .map(|rate| Bucket::new(SECOND / rate.get(), SECOND)),
         }
     }
 
@@ -102,16 +91,7 @@ impl Drop for Place {
     }
 }
 
-impl Rate {
-    fn take(&mut self, now: Instant) -> bool {
-        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
-        let holds_one = full_at <= now + BURST;
-        if holds_one {
-            self.full_at = Some(full_at);
-        }
-        holds_one
-    }
-}
+const SECOND: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ mod audit;
 pub mod authentication;
 pub mod authorization;
 mod bound_socket;
+mod bucket;
 mod client_address;
 pub mod clock;
 pub mod config;

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use crate::bucket::Bucket;
+
 /// For lines of one kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LogLimit {
-    /// When as many lines as at the start can be written at once again. In the past they can be.
-    full_at: Option<Instant>,
+    lines: Bucket,
     left_out: u64,
 }
 
@@ -19,13 +20,20 @@ const LINE_EVERY: Duration = Duration::from_millis(100);
 impl LogLimit {
     /// Whether a line may be written, and how many were left out since the last one.
     pub(crate) fn take(&mut self, now: Instant) -> Option<u64> {
-        let full_at = self.full_at.map_or(now, |at| at.max(now)) + LINE_EVERY;
-        if full_at > now + LINE_EVERY * LINES_AT_ONCE {
+        if !self.lines.take(now) {
             self.left_out += 1;
             return None;
         }
-        self.full_at = Some(full_at);
         Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+impl Default for LogLimit {
+    fn default() -> Self {
+        Self {
+            lines: Bucket::new(LINE_EVERY, LINE_EVERY * LINES_AT_ONCE),
+            left_out: 0,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use tokio::sync::watch;
 
 use super::tokens::{Scope, Tokens};
+use crate::bucket::Bucket;
 use crate::clock;
 use crate::metrics::Counts;
 
@@ -113,8 +114,8 @@ const BEARER: &[u8] = b"Bearer ";
 /// Wrong tokens by address.
 #[derive(Debug, Default)]
 struct Failures {
-    /// When the address will have none any more.
-    forgotten_at: BTreeMap<IpAddr, Instant>,
+    /// Of those that an address may still send; a full one is as good as none.
+    left: BTreeMap<IpAddr, Bucket>,
 }
 
 /// Each wrong token is remembered for so long.
@@ -130,21 +131,19 @@ impl Failures {
     /// One more; true if it is one too many.
     fn count(&mut self, from: IpAddr, now: Instant) -> bool {
         let from = network(from);
-        if self.forgotten_at.len() >= ADDRESSES_MAX && !self.forgotten_at.contains_key(&from) {
-            self.forgotten_at.retain(|_, at| *at > now);
-            let next = self.forgotten_at.iter().min_by_key(|(_, at)| **at);
+        if self.left.len() >= ADDRESSES_MAX && !self.left.contains_key(&from) {
+            self.left.retain(|_, bucket| bucket.full_at() > Some(now));
+            let next = self.left.iter().min_by_key(|(_, bucket)| bucket.full_at());
             let next = next.map(|(address, _)| *address);
-            if let Some(next) = next.filter(|_| self.forgotten_at.len() >= ADDRESSES_MAX) {
-                self.forgotten_at.remove(&next);
+            if let Some(next) = next.filter(|_| self.left.len() >= ADDRESSES_MAX) {
+                self.left.remove(&next);
             }
         }
-        let at = self.forgotten_at.entry(from).or_insert(now);
-        let later = (*at).max(now) + FORGOTTEN_AFTER;
-        if later > now + FORGOTTEN_AFTER * FAILURES_MAX {
-            return true;
-        }
-        *at = later;
-        false
+        let bucket = self
+            .left
+            .entry(from)
+            .or_insert_with(|| Bucket::new(FORGOTTEN_AFTER, FORGOTTEN_AFTER * FAILURES_MAX));
+        !bucket.take(now)
     }
 }
 
@@ -227,7 +226,7 @@ mod tests {
         for number in 0..5_000_u32 {
             assert!(!failures.count(IpAddr::V4(number.into()), now));
         }
-        assert_eq!(failures.forgotten_at.len(), ADDRESSES_MAX);
+        assert_eq!(failures.left.len(), ADDRESSES_MAX);
     }
 
     #[test]
