@@ -265,6 +265,6 @@ fn a_digest_is_that_of_sha256sum() {
     let file = dir.path().join("file");
     std::fs::write(&file, "abc").expect("written");
     let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert_eq!(digest([&*file]), expected);
-    assert_eq!(digest([dir.path().join("none").as_path()]), "");
+    assert_eq!(sha256([&*file]), expected);
+    assert_eq!(sha256([dir.path().join("none").as_path()]), "");
 }
