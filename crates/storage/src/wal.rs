@@ -99,7 +99,7 @@ struct Checkpoint {
     last_note: u64,
 }
 
-/// The stamp of each segment that was begun; none: it is plain. Without a directory there is no segment.
+/// The stamp of each segment that was begun; none: it is plain. Without a directory there is no segment. Changes nothing.
 pub(crate) fn stamps(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Stamp>)>> {
     let segments = match segment::list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -120,7 +120,7 @@ impl Wal {
         data_dir::make_private(dir)?;
         let segments = segment::list(dir)?.segments;
         for number in &segments {
-            if Header::decode(&fs::read(segment::path(dir, *number))?, *number).is_some() {
+            if segment::read_header(dir, *number)?.is_some() {
                 return Ok(false);
             }
         }

@@ -109,7 +109,11 @@ pub(super) fn recover(
     visit: &mut Visit<'_>,
 ) -> Result<Recovered, WalError> {
     let missing = || WalError::Missing { dir: dir.to_owned() };
-    let Listing { segments, spares } = match segment::list(dir) {
+    let Listing {
+        segments,
+        spares,
+        unfinished,
+    } = match segment::list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
         listing => listing.map_err(opening)?,
     };
@@ -136,6 +140,9 @@ pub(super) fn recover(
     reader.check_begin()?;
     let used = check_end(dir, &segments, &end)?;
     seal(dir, &segments, &end, &used, &mut recovered.spares).map_err(opening)?;
+    for file in unfinished {
+        fs::remove_file(file).map_err(opening)?;
+    }
     Ok(recovered)
 }
 

@@ -55,6 +55,8 @@ pub(super) struct Listing {
     pub(super) segments: Vec<u64>,
     /// Numbers of their own.
     pub(super) spares: Vec<u64>,
+    /// Files that are being made, or were when a process ended.
+    pub(super) unfinished: Vec<PathBuf>,
 }
 
 impl Header {
@@ -179,7 +181,7 @@ fn named(dir: &Path, number: u64, extension: &str) -> PathBuf {
     dir.join(format!("{number:016x}.{extension}"))
 }
 
-/// Lists the directory, and removes files that were being made.
+/// Lists the directory.
 pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
     for entry in fs::read_dir(dir)? {
@@ -188,7 +190,7 @@ pub(super) fn list(dir: &Path) -> io::Result<Listing> {
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let number = stem.and_then(|stem| u64::from_str_radix(stem, 16).ok());
         match (extension, number) {
-            (Some(UNFINISHED), Some(_)) => fs::remove_file(&path)?,
+            (Some(UNFINISHED), Some(_)) => listing.unfinished.push(path),
             (Some(SEGMENT), Some(number)) => listing.segments.push(number),
             (Some(SPARE), Some(number)) => listing.spares.push(number),
             _ => {}

@@ -224,6 +224,8 @@ fn without_the_right_key_a_start_says_so_and_changes_nothing() {
     fill(&mut engine);
     let dir = after_kill(dir.path());
     drop(engine);
+    // What was being made when the process ended is a file like any other.
+    fs::write(dir.path().join("wal/00000000000000ff.unfinished"), [0; 8]).unwrap();
     let before = files(dir.path());
     let cases = [
         (
