@@ -2,11 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use tempfile::TempDir;
 
 use crate::authority::Authority;
@@ -150,16 +148,7 @@ fn others_reach_the_pages_only_with_tls_and_a_token() {
 }
 
 fn tls(authority: &Authority, address: &str) -> StreamOwned<ClientConnection, TcpStream> {
-    let mut roots = RootCertStore::empty();
-    let ca = CertificateDer::from_pem_file(authority.ca_file()).expect("a certificate");
-    roots.add(ca).expect("an authority");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("suites")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     let name = ServerName::try_from("localhost").expect("a name");
-    let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+    let connection = ClientConnection::new(authority.client_config(), name).expect("a client");
     StreamOwned::new(connection, TcpStream::connect(address).expect("connected"))
 }

@@ -1,12 +1,19 @@
 //! Certificates made for a test.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
     KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
+
+use crate::configured::Configured;
+use crate::harness::Ran;
 
 /// A certificate authority with a directory for PEM files.
 pub(crate) struct Authority {
@@ -44,6 +51,27 @@ impl Authority {
             .to_str()
             .expect("text")
             .to_owned()
+    }
+
+    /// What a client of TLS is told that trusts this authority only.
+    pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_file(self.ca_file()).expect("PEM");
+        roots.add(certificate).expect("a root");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Arc::new(config)
+    }
+
+    /// Sets a key at the server's listener with TLS, trusting this authority, with further options.
+    pub(crate) fn set(&self, server: &Configured, options: &[&str]) -> Ran {
+        let ca_file = self.ca_file();
+        let trusting = ["set", "k", "v", "--cafile", &ca_file];
+        server.run("mqtts", &[&trusting[..], options].concat())
     }
 
     /// Files with a certificate for `name` and its key.

@@ -28,9 +28,7 @@ impl Mutual {
     }
 
     fn set(&self, options: &[&str]) -> Ran {
-        let ca_file = self.authority.ca_file();
-        let command = ["set", "k", "v", "--cafile", &ca_file];
-        self.server.run("mqtts", &[&command[..], options].concat())
+        self.authority.set(&self.server, options)
     }
 
     /// The client is refused in the handshake, and the log says why.

@@ -285,9 +285,7 @@ fn the_server_is_shown_the_certificate_of_a_client() {
     let pump = clients.issue_with("pump", |params| {
         params.distinguished_name.push(rcgen::DnType::CommonName, "pump");
     });
-    let ca_file = authority.ca_file();
-    let options = [&["set", "k", "v", "--cafile", &ca_file][..], &pump.options()].concat();
-    server.run("mqtts", &options).expect(0);
+    authority.set(&server, &pump.options()).expect(0);
     let facts = json(&asked.heard());
     let shown = facts["certs"].as_str().expect("a certificate");
     let pump = std::fs::read_to_string(&pump.cert).expect("readable");

@@ -2,11 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 
 use crate::authority::Authority;
 use crate::configured::Configured;
@@ -119,19 +117,10 @@ fn the_header_comes_before_tls() {
     let identity = authority.issue("localhost");
     let tls = format!("[listeners.tls]\n{}", identity.settings());
     let mut server = Configured::start(&settings(&tls));
-    let mut roots = RootCertStore::empty();
-    let certificate = CertificateDer::from_pem_file(authority.ca_file()).expect("PEM");
-    roots.add(certificate).expect("a root");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     let mut stream = dial(&server, "mqtts");
     stream.write_all(LINE).expect("sent");
     let name = ServerName::try_from("localhost").expect("a name");
-    let client = ClientConnection::new(Arc::new(config), name).expect("a client");
+    let client = ClientConnection::new(authority.client_config(), name).expect("a client");
     connect(StreamOwned::new(client, stream), CONNECT);
     let line = server.logged(" connected ");
     assert!(line.contains("peer=203.0.113.7:4711"), "{line}");

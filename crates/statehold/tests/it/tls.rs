@@ -5,7 +5,6 @@ use std::net::TcpStream;
 
 use crate::authority::{Authority, Identity};
 use crate::configured::Configured;
-use crate::harness::Ran;
 
 fn listener(identity: &Identity, further: &str) -> String {
     format!(
@@ -14,20 +13,15 @@ fn listener(identity: &Identity, further: &str) -> String {
     )
 }
 
-/// Sets a key, trusting this authority.
-fn set(server: &Configured, authority: &Authority, options: &[&str]) -> Ran {
-    let ca_file = authority.ca_file();
-    let trusting = ["set", "k", "v", "--cafile", &ca_file];
-    server.run("mqtts", &[&trusting[..], options].concat())
-}
-
 #[test]
 fn a_client_that_trusts_the_authority_connects_and_another_does_not() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = Configured::start(&listener(&authority.issue("localhost"), ""));
-    set(&server, &authority, &[]).expect(0);
-    set(&server, &other, &[]).expect(4);
-    set(&server, &authority, &["--server-name", "other.example"]).expect(4);
+    authority.set(&server, &[]).expect(0);
+    other.set(&server, &[]).expect(4);
+    authority
+        .set(&server, &["--server-name", "other.example"])
+        .expect(4);
 }
 
 #[test]
@@ -51,11 +45,13 @@ fn a_client_is_asked_for_a_certificate_where_an_authority_of_clients_is_set() {
     let (authority, clients) = (Authority::new(), Authority::new());
     let asks = format!("client_ca = \"{}\"\n", clients.ca_file());
     let mut server = Configured::start(&listener(&authority.issue("localhost"), &asks));
-    set(&server, &authority, &clients.issue("pump").options()).expect(0);
-    set(&server, &authority, &[]).expect(4);
+    authority.set(&server, &clients.issue("pump").options()).expect(0);
+    authority.set(&server, &[]).expect(4);
     let line = server.logged("a handshake failed");
     assert!(line.contains("peer"), "{line}");
-    set(&server, &authority, &authority.issue("stranger").options()).expect(4);
+    authority
+        .set(&server, &authority.issue("stranger").options())
+        .expect(4);
 }
 
 #[test]
@@ -70,7 +66,9 @@ fn who_asks_clients_for_a_certificate_may_be_reached_by_others() {
     );
     let asks = format!("client_ca = \"{}\"\n", authority.ca_file());
     let server = Configured::start(&open(&asks));
-    set(&server, &authority, &authority.issue("pump").options()).expect(0);
+    authority
+        .set(&server, &authority.issue("pump").options())
+        .expect(0);
 }
 
 #[test]
@@ -81,9 +79,9 @@ fn a_client_gets_the_certificate_for_the_name_that_it_asks_for() {
         two.issue("two.example").settings()
     );
     let server = Configured::start(&listener(&one.issue("one.example"), &further));
-    set(&server, &two, &["--server-name", "two.example"]).expect(0);
-    set(&server, &one, &["--server-name", "one.example"]).expect(0);
-    set(&server, &two, &["--server-name", "one.example"]).expect(4);
+    two.set(&server, &["--server-name", "two.example"]).expect(0);
+    one.set(&server, &["--server-name", "one.example"]).expect(0);
+    two.set(&server, &["--server-name", "one.example"]).expect(4);
 }
 
 #[test]
@@ -91,7 +89,7 @@ fn new_files_are_taken_on_sighup_and_connections_stay() {
     let (old, new) = (Authority::new(), Authority::new());
     let identity = old.issue("localhost");
     let mut server = Configured::start(&listener(&identity, ""));
-    set(&server, &old, &[]).expect(0);
+    old.set(&server, &[]).expect(0);
     let ca_file = old.ca_file();
     let mut watch = server.spawn("mqtts", &["watch", "k", "--initial", "--cafile", &ca_file]);
     assert!(watch.line().starts_with("set k "));
@@ -99,8 +97,8 @@ fn new_files_are_taken_on_sighup_and_connections_stay() {
     new.issue("localhost").replace(&identity);
     server.signal("HUP");
     server.logged("took the files of TLS anew");
-    set(&server, &old, &[]).expect(4);
-    set(&server, &new, &[]).expect(0);
+    old.set(&server, &[]).expect(4);
+    new.set(&server, &[]).expect(0);
     assert!(watch.line().starts_with("set k "), "the connection lives");
 }
 
@@ -114,11 +112,11 @@ fn changed_files_are_found_and_broken_ones_change_nothing() {
     let line = server.logged("the old ones stay in use");
     assert!(line.contains("`listeners[0].tls.cert`"), "{line}");
     assert!(line.contains("localhost.pem contains no certificate"), "{line}");
-    set(&server, &old, &[]).expect(0);
+    old.set(&server, &[]).expect(0);
 
     new.issue("localhost").replace(&identity);
     server.logged("took the files of TLS anew");
-    set(&server, &new, &[]).expect(0);
+    new.set(&server, &[]).expect(0);
 }
 
 #[test]
@@ -163,7 +161,7 @@ fn who_does_not_shake_hands_in_time_is_closed_and_stops_nobody_else() {
     );
     let mut server = Configured::start(&settings);
     let mut silent = TcpStream::connect(server.at("mqtts")).expect("connected");
-    set(&server, &authority, &[]).expect(0);
+    authority.set(&server, &[]).expect(0);
     assert_eq!(silent.read(&mut [0; 16]).expect("closed, not reset"), 0);
     server.logged("it took longer than limits.connect_timeout");
 }
@@ -177,5 +175,5 @@ fn handshakes_over_the_limit_wait_for_their_turn() {
     );
     let server = Configured::start(&settings);
     let _silent = TcpStream::connect(server.at("mqtts")).expect("connected");
-    set(&server, &authority, &[]).expect(0);
+    authority.set(&server, &[]).expect(0);
 }

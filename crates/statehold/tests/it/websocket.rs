@@ -1,13 +1,10 @@
 //! MQTT over WebSocket, with the client side of another library.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -245,19 +242,10 @@ fn with_tls_below_it_is_wss() {
         "{LISTENER}[listeners.websocket]\n[listeners.tls]\n{}",
         authority.issue("localhost").settings()
     ));
-    let mut roots = RootCertStore::empty();
-    let certificate = CertificateDer::from_pem_file(authority.ca_file()).expect("PEM");
-    roots.add(certificate).expect("a root");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     block_on(async {
         let stream = TcpStream::connect(server.at("wss")).await.expect("connected");
         let name = ServerName::try_from("localhost").expect("a name");
-        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let connector = tokio_rustls::TlsConnector::from(authority.client_config());
         let stream = connector.connect(name, stream).await.expect("TLS");
         let mut socket = open(stream, "/mqtt", &[MQTT]).await.expect("a WebSocket");
         send(&mut socket, CONNECT).await;

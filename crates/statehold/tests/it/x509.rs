@@ -22,25 +22,20 @@ fn named(authority: &Authority, name: &str) -> Identity {
     })
 }
 
-/// Sets a key, with these options.
-fn set(server: &Configured, authority: &Authority, options: &[&str]) -> Ran {
-    let ca_file = authority.ca_file();
-    let trusting = ["set", "k", "v", "--cafile", &ca_file];
-    server.run("mqtts", &[&trusting[..], options].concat())
-}
-
 #[test]
 fn a_client_is_who_its_certificate_says() {
     let (authority, clients) = (Authority::new(), Authority::new());
     let settings = settings(&authority.issue("localhost"), &clients, "\"x509\"", "");
     let mut server = Configured::start(&format!("{settings}[log]\nlevel = \"debug\"\n"));
-    set(&server, &authority, &named(&clients, "pump").options()).expect(0);
+    authority
+        .set(&server, &named(&clients, "pump").options())
+        .expect(0);
     let line = server.logged("connected client_id=");
     assert!(line.contains("principal=pump"), "{line}");
     let without_name = clients.issue_with("valve.example", |params| {
         params.distinguished_name = rcgen::DistinguishedName::new();
     });
-    set(&server, &authority, &without_name.options()).expect(0);
+    authority.set(&server, &without_name.options()).expect(0);
     let line = server.logged("connected client_id=");
     assert!(line.contains("principal=valve.example"), "{line}");
 }
@@ -64,7 +59,7 @@ fn where_a_certificate_may_be_left_out_a_password_does_as_well() {
     let pump = named(&clients, "pump");
     let with_password = |password: &'static str| ["--username", "valve", "--password", password];
     let connected = |server: &mut Configured, options: &[&str], principal: &str| {
-        set(server, &authority, options).expect(0);
+        authority.set(server, options).expect(0);
         let line = server.logged("connected client_id=");
         assert!(line.contains(&format!("principal={principal}")), "{line}");
     };
@@ -75,13 +70,9 @@ fn where_a_certificate_may_be_left_out_a_password_does_as_well() {
         &[&pump.options()[..], &with_password("brush")].concat(),
         "valve",
     );
-    set(
-        &server,
-        &authority,
-        &[&pump.options()[..], &with_password("wrong")].concat(),
-    )
-    .expect(2);
-    set(&server, &authority, &[]).expect(2);
+    let wrong = [&pump.options()[..], &with_password("wrong")].concat();
+    authority.set(&server, &wrong).expect(2);
+    authority.set(&server, &[]).expect(2);
 }
 
 #[test]
