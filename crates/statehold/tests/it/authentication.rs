@@ -9,11 +9,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use client::protocol::ReasonCode;
-use client::protocol::packet::{Auth, ConnAck, Packet, ProtocolVersion, QoS};
-use client::protocol::properties::Explanation;
+use client::protocol::packet::{ConnAck, Packet, ProtocolVersion, QoS};
 use tempfile::TempDir;
 
 use crate::configured::Configured;
+use crate::enhanced::{auth, begin, connack};
 use crate::harness::{Ran, run, spawn, statehold};
 use crate::support::wire::{Wire, connect, publish, text};
 
@@ -118,33 +118,6 @@ impl Scram {
     }
 }
 
-fn auth(reason: ReasonCode, data: Bytes) -> Packet {
-    Packet::Auth(Auth {
-        reason,
-        method: Some(text(METHOD)),
-        data: Some(data),
-        explanation: Explanation::default(),
-    })
-}
-
-/// Opens a connection that names a method, and sends its first data.
-fn begin(server: &Configured, method: &str, data: Option<Bytes>) -> Wire {
-    let mut wire = Wire::open(server.at("mqtt").parse().expect("an address")).expect("open");
-    // Without a client id each gets its own.
-    let mut packet = connect("", true);
-    packet.properties.authentication_method = Some(text(method));
-    packet.properties.authentication_data = data;
-    wire.send_connect(packet).expect("sent");
-    wire
-}
-
-fn connack(wire: &mut Wire) -> ConnAck {
-    match wire.receive().expect("an answer") {
-        Packet::ConnAck(connack) => *connack,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// What the server wants to know further.
 fn asked(wire: &mut Wire) -> Bytes {
     match wire.receive().expect("an answer") {
@@ -163,7 +136,7 @@ fn authenticate(server: &Configured, name: &str, password: &'static str) -> (Wir
     let mut wire = begin(server, METHOD, Some(scram.first()));
     let server_first = asked(&mut wire);
     let last = scram.last(&server_first);
-    wire.send(&auth(ReasonCode::ContinueAuthentication, last))
+    wire.send(&auth(ReasonCode::ContinueAuthentication, METHOD, last))
         .expect("sent");
     let connack = connack(&mut wire);
     if connack.reason == ReasonCode::Success {
@@ -258,7 +231,7 @@ fn mqtt_4_12_1_2_a_client_authenticates_again_while_its_messages_go_on() {
     let (mut wire, _) = authenticate(&server, "pump", "pencil");
     let mut again = |password: &'static str| {
         let mut scram = Scram::of("pump", password);
-        wire.queue(&auth(ReasonCode::Reauthenticate, scram.first()));
+        wire.queue(&auth(ReasonCode::Reauthenticate, METHOD, scram.first()));
         wire.queue(&Packet::Publish(Box::new(publish(
             "t",
             "meanwhile",
@@ -275,7 +248,7 @@ fn mqtt_4_12_1_2_a_client_authenticates_again_while_its_messages_go_on() {
             }
         }
         let last = scram.last(&server_first.expect("there"));
-        wire.send(&auth(ReasonCode::ContinueAuthentication, last))
+        wire.send(&auth(ReasonCode::ContinueAuthentication, METHOD, last))
             .expect("sent");
         (wire.receive().expect("an answer"), scram.expected)
     };

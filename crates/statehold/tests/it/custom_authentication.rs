@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use client::protocol::ReasonCode;
-use client::protocol::packet::{Auth, ConnAck, Packet, ProtocolVersion};
-use client::protocol::properties::Explanation;
+use client::protocol::packet::{ConnAck, Packet, ProtocolVersion};
 
 use crate::asked_server::{AskedServer, Below, Heard, Reply};
 use crate::authority::Authority;
 use crate::configured::Configured;
+use crate::enhanced::{self, connack};
 use crate::issuer::rfc3339;
 use crate::support::wire::{Wire, connect, text};
 
@@ -40,13 +40,6 @@ fn open(server: &Configured, username: &str, password: &str) -> (Wire, ConnAck) 
 
 fn reason(server: &Configured, username: &str, password: &str) -> ReasonCode {
     open(server, username, password).1.reason
-}
-
-fn connack(wire: &mut Wire) -> ConnAck {
-    match wire.receive().expect("an answer") {
-        Packet::ConnAck(connack) => *connack,
-        other => panic!("{other:?}"),
-    }
 }
 
 fn json(heard: &Heard) -> serde_json::Value {
@@ -230,41 +223,23 @@ fn mqtt_4_12_1_2_a_method_of_ones_own_is_passed_through_and_again() {
         }
     });
     let server = serve(&asked, "enhanced_methods = [\"EXAMPLE\"]");
-    let begin = |method: &str, data: &str| {
-        let mut wire = Wire::open(server.at("mqtt").parse().expect("an address")).expect("open");
-        let mut packet = connect("", true);
-        packet.properties.authentication_method = Some(text(method));
-        packet.properties.authentication_data = Some(Bytes::copy_from_slice(data.as_bytes()));
-        wire.send_connect(packet).expect("sent");
-        let connack = connack(&mut wire);
-        (wire, connack)
-    };
     assert_eq!(
-        begin("OTHER", "one").1.reason,
+        enhanced::open(&server, "OTHER", "one").1.reason,
         ReasonCode::BadAuthenticationMethod
     );
     assert_eq!(
-        begin("EXAMPLE", "three").1.reason,
+        enhanced::open(&server, "EXAMPLE", "three").1.reason,
         ReasonCode::BadAuthenticationMethod
     );
     asked.heard();
-    let (mut wire, connack) = begin("EXAMPLE", "one");
+    let (mut wire, connack) = enhanced::open(&server, "EXAMPLE", "one");
     assert_eq!(connack.reason, ReasonCode::Success);
     assert_eq!(
         connack.properties.authentication_data.as_deref(),
         Some(&b"hello"[..])
     );
     assert_eq!(json(&asked.heard())["type"], "connect");
-    let mut again = |data: &'static str| {
-        let auth = Packet::Auth(Auth {
-            reason: ReasonCode::Reauthenticate,
-            method: Some(text("EXAMPLE")),
-            data: Some(Bytes::from_static(data.as_bytes())),
-            explanation: Explanation::default(),
-        });
-        wire.send(&auth).expect("sent");
-        wire.receive().expect("an answer")
-    };
+    let mut again = |data: &str| enhanced::again(&mut wire, "EXAMPLE", data);
     assert!(matches!(again("one"), Packet::Auth(auth) if auth.reason == ReasonCode::Success));
     let facts = json(&asked.heard());
     assert_eq!(facts["type"], "auth");

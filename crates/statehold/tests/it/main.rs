@@ -17,6 +17,7 @@ mod configured;
 mod custom_authentication;
 mod disk_full;
 mod encryption;
+mod enhanced;
 mod examples;
 mod harness;
 mod issuer;

@@ -9,6 +9,7 @@ use client::protocol::packet::{Packet, ProtocolVersion};
 use tempfile::TempDir;
 
 use crate::configured::Configured;
+use crate::enhanced::connack;
 use crate::harness::{Ran, run, spawn, statehold};
 use crate::steady::Steady;
 use crate::support::wire::{Wire, connect, text};
@@ -94,10 +95,8 @@ fn login(
     packet.username = Some(text(name));
     packet.password = Some(password.to_owned().into());
     wire.send_connect(packet).expect("sent");
-    match wire.receive().expect("an answer") {
-        Packet::ConnAck(connack) => (wire, connack.reason),
-        other => panic!("{other:?}"),
-    }
+    let reason = connack(&mut wire).reason;
+    (wire, reason)
 }
 
 fn reason(server: &Configured, name: &str, password: &str) -> ReasonCode {

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use client::protocol::ReasonCode;
-use client::protocol::packet::{Auth, ConnAck, Packet};
-use client::protocol::properties::Explanation;
+use client::protocol::packet::Packet;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::asked_server::{AskedServer, Below, Heard, Reply};
 use crate::configured::Configured;
+use crate::enhanced::{again, open};
 use crate::issuer::{Issuer, in_seconds};
-use crate::support::wire::{Wire, connect, text};
+
+const METHOD: &str = "K8S-SAT";
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -93,32 +93,8 @@ fn subject(token: &str) -> String {
     claims["sub"].as_str().expect("a name").to_owned()
 }
 
-fn open(server: &Configured, token: &str) -> (Wire, ConnAck) {
-    let mut wire = Wire::open(server.at("mqtt").parse().expect("an address")).expect("open");
-    let mut packet = connect("", true);
-    packet.properties.authentication_method = Some(text("K8S-SAT"));
-    packet.properties.authentication_data = Some(Bytes::copy_from_slice(token.as_bytes()));
-    wire.send_connect(packet).expect("sent");
-    let connack = match wire.receive().expect("an answer") {
-        Packet::ConnAck(connack) => *connack,
-        other => panic!("{other:?}"),
-    };
-    (wire, connack)
-}
-
 fn reason(server: &Configured, token: &str) -> ReasonCode {
-    open(server, token).1.reason
-}
-
-fn again(wire: &mut Wire, token: &str) -> Packet {
-    let auth = Packet::Auth(Auth {
-        reason: ReasonCode::Reauthenticate,
-        method: Some(text("K8S-SAT")),
-        data: Some(Bytes::copy_from_slice(token.as_bytes())),
-        explanation: Explanation::default(),
-    });
-    wire.send(&auth).expect("sent");
-    wire.receive().expect("an answer")
+    open(server, METHOD, token).1.reason
 }
 
 #[test]
@@ -243,11 +219,11 @@ fn without_the_right_to_read_annotations_there_are_none() {
 fn mqtt_4_12_1_2_the_next_token_of_the_account_extends_a_connection() {
     let cluster = Cluster::new(right);
     let server = cluster.serve("");
-    let (mut wire, connack) = open(&server, &token("pump", Duration::from_secs(4)));
+    let (mut wire, connack) = open(&server, METHOD, &token("pump", Duration::from_secs(4)));
     assert_eq!(connack.reason, ReasonCode::Success);
-    let (mut other, connack) = open(&server, &token("valve", Duration::from_secs(4)));
+    let (mut other, connack) = open(&server, METHOD, &token("valve", Duration::from_secs(4)));
     assert_eq!(connack.reason, ReasonCode::Success);
-    let done = again(&mut wire, &token("pump", HOUR));
+    let done = again(&mut wire, METHOD, &token("pump", HOUR));
     assert!(matches!(done, Packet::Auth(auth) if auth.reason == ReasonCode::Success));
     match other.receive().expect("told") {
         Packet::Disconnect(disconnect) => assert_eq!(disconnect.reason, ReasonCode::MaximumConnectTime),
@@ -255,7 +231,7 @@ fn mqtt_4_12_1_2_the_next_token_of_the_account_extends_a_connection() {
     }
     wire.send(&Packet::PingReq).expect("sent");
     assert_eq!(wire.receive().expect("the connection lives"), Packet::PingResp);
-    match again(&mut wire, &token("valve", HOUR)) {
+    match again(&mut wire, METHOD, &token("valve", HOUR)) {
         Packet::Disconnect(disconnect) => assert_eq!(disconnect.reason, ReasonCode::NotAuthorized),
         other => panic!("{other:?}"),
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use client::protocol::ReasonCode;
-use client::protocol::packet::{Auth, ConnAck, Packet, ProtocolVersion};
-use client::protocol::properties::Explanation;
+use client::protocol::packet::{ConnAck, Packet, ProtocolVersion};
 use tempfile::TempDir;
 
 use crate::asked_server::{AskedServer, Below, Reply};
 use crate::configured::Configured;
+use crate::enhanced::{again, connack, open};
 use crate::issuer::Issuer;
 use crate::support::wire::{Wire, connect, text};
 
@@ -48,40 +48,11 @@ fn with_password(
     (wire, connack)
 }
 
-fn with_method(server: &Configured, method: &str, token: &str) -> (Wire, ConnAck) {
-    let mut wire = Wire::open(server.at("mqtt").parse().expect("an address")).expect("open");
-    let mut packet = connect("", true);
-    packet.properties.authentication_method = Some(text(method));
-    packet.properties.authentication_data = Some(Bytes::copy_from_slice(token.as_bytes()));
-    wire.send_connect(packet).expect("sent");
-    let connack = connack(&mut wire);
-    (wire, connack)
-}
-
-fn connack(wire: &mut Wire) -> ConnAck {
-    match wire.receive().expect("an answer") {
-        Packet::ConnAck(connack) => *connack,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// How a token as password is answered.
 fn reason(server: &Configured, token: &str) -> ReasonCode {
     with_password(server, ProtocolVersion::V5, Some("anybody"), token)
         .1
         .reason
-}
-
-/// Brings the next token, and waits for what comes of it.
-fn again(wire: &mut Wire, token: &str) -> Packet {
-    let auth = Packet::Auth(Auth {
-        reason: ReasonCode::Reauthenticate,
-        method: Some(text("JWT")),
-        data: Some(Bytes::copy_from_slice(token.as_bytes())),
-        explanation: Explanation::default(),
-    });
-    wire.send(&auth).expect("sent");
-    wire.receive().expect("an answer")
 }
 
 #[test]
@@ -129,10 +100,10 @@ fn what_is_no_token_of_the_issuer_is_refused_and_the_log_does_not_have_it() {
     ];
     for token in &tokens {
         assert_eq!(reason(&server, token), ReasonCode::NotAuthorized, "{token}");
-        let (_, connack) = with_method(&server, "JWT", token);
+        let (_, connack) = open(&server, "JWT", token);
         assert_eq!(connack.reason, ReasonCode::NotAuthorized, "{token}");
     }
-    let (_, connack) = with_method(&server, "JWS", &tokens[0]);
+    let (_, connack) = open(&server, "JWS", &tokens[0]);
     assert_eq!(connack.reason, ReasonCode::BadAuthenticationMethod);
     let failures = "statehold_authentication_failures_total{method=\"jwt\",cause=\"credentials\"}";
     assert!(server.figure(failures) >= 12.0);
@@ -181,15 +152,15 @@ fn mqtt_4_12_1_2_the_next_token_extends_a_connection() {
     let issuer = Issuer::new("a");
     let (server, _keys) = serve(&issuer, "leeway = \"0s\"");
     let first = issuer.token("pump-7", Duration::from_secs(3), "");
-    let (mut wire, connack) = with_method(&server, "JWT", &first);
+    let (mut wire, connack) = open(&server, "JWT", &first);
     assert_eq!(connack.reason, ReasonCode::Success, "{connack:?}");
     let next = issuer.token("pump-7", HOUR, "");
-    let Packet::Auth(done) = again(&mut wire, &next) else {
+    let Packet::Auth(done) = again(&mut wire, "JWT", &next) else {
         panic!("no AUTH")
     };
     assert_eq!(done.reason, ReasonCode::Success);
     // Another connection with the first token ends when that expires, unless it has expired already.
-    let (mut other, connack) = with_method(&server, "JWT", &first);
+    let (mut other, connack) = open(&server, "JWT", &first);
     if connack.reason == ReasonCode::Success {
         assert!(matches!(other.receive(), Ok(Packet::Disconnect(_))));
     }
@@ -201,8 +172,8 @@ fn mqtt_4_12_1_2_the_next_token_extends_a_connection() {
 fn the_next_token_has_to_be_of_the_same_principal() {
     let issuer = Issuer::new("a");
     let (server, _keys) = serve(&issuer, "");
-    let (mut wire, _) = with_method(&server, "JWT", &issuer.token("pump-7", HOUR, ""));
-    let Packet::Disconnect(disconnect) = again(&mut wire, &issuer.token("pump-8", HOUR, "")) else {
+    let (mut wire, _) = open(&server, "JWT", &issuer.token("pump-7", HOUR, ""));
+    let Packet::Disconnect(disconnect) = again(&mut wire, "JWT", &issuer.token("pump-8", HOUR, "")) else {
         panic!("no DISCONNECT")
     };
     assert_eq!(disconnect.reason, ReasonCode::NotAuthorized);
