@@ -7,209 +7,35 @@
 //!
 //! Invariant: whatever tells somebody "done" leaves only after [`Event::Durable`] for all it depends on.
 
+mod event;
+
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use cluster::{Index, NodeId, Term, Write};
+use cluster::Term;
 use protocol::Packet;
-use protocol::packet::{DecodeError, ProtocolVersion};
-use store::{Image, Store};
+use store::Store;
 
+pub use self::event::{Action, Event};
 use crate::acks::{AckSequence, Acknowledgement};
-use crate::authentication::{Answer, Question};
-use crate::commits::{Commits, DiskTicket, WriteMark};
+use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::counters::{Counters, Gauges};
-use crate::delivery::{OutgoingPublish, StoredValue};
+use crate::delivery::StoredValue;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::now::Now;
-use crate::policies::{Policies, PoliciesInForce, PolicyId};
+use crate::policies::{Policies, PoliciesInForce};
 use crate::redirect::Redirect;
-use crate::report::Report;
 use crate::retained::Retained;
 use crate::sessions::Sessions;
 use crate::sharing::ShareStrategy;
-use crate::state_store_service::{Output, StateStoreService, Verb};
+use crate::state_store_service::{Output, StateStoreService};
 use crate::subscriptions::{Shares, Subscriptions};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::waiting::Waiter;
 use crate::will::{self, PendingWills};
-
-/// What happened.
-#[derive(Debug)]
-pub enum Event {
-    /// A client opened a network connection.
-    Opened {
-        /// Chosen by the driver; its slot is free.
-        connection: ConnectionId,
-        /// What of the time for its CONNECT went by before, in a TLS handshake for example.
-        waited: Duration,
-        /// The client has to say who it is: its CONNECT becomes an [`Action::Authenticate`]. Otherwise everybody is let in, and
-        /// an Authentication Method is not supported.
-        is_asked: bool,
-        /// By which policy it is judged; `None`: everything is allowed.
-        policy: Option<PolicyId>,
-    },
-    /// The policies are others now. Their places and names stay the same.
-    Policies(Policies),
-    /// The answer to [`Action::Authenticate`].
-    Authenticated {
-        /// Which connection; it may be gone.
-        connection: ConnectionId,
-        /// What was found out.
-        answer: Answer,
-    },
-    /// A packet came.
-    Received {
-        /// On which connection.
-        connection: ConnectionId,
-        /// Which.
-        packet: Packet,
-    },
-    /// Bytes came that are no packet; nothing more is read from the connection.
-    Violated {
-        /// On which connection.
-        connection: ConnectionId,
-        /// What is wrong with them.
-        error: DecodeError,
-    },
-    /// A client may not stay: what the edge knew of it does not hold any more.
-    Dismissed {
-        /// Which connection; it may be gone.
-        connection: ConnectionId,
-        /// For the operator and the client.
-        why: String,
-    },
-    /// The network connection is gone.
-    Lost {
-        /// Which.
-        connection: ConnectionId,
-    },
-    /// The answer to [`Action::ReportDrained`]: the socket took what it had been given.
-    Drained {
-        /// Which.
-        connection: ConnectionId,
-    },
-    /// The writes of `ticket` and of all tickets before it are durable.
-    Durable {
-        /// The latest.
-        ticket: DiskTicket,
-    },
-    /// A snapshot could not be written; the log still has everything.
-    SnapshotFailed,
-    /// A snapshot of the state store is durable.
-    SnapshotWritten {
-        /// Of which log position.
-        index: Index,
-        /// And its term.
-        term: Term,
-    },
-    /// Another node sent these bytes.
-    Peer {
-        /// Which.
-        from: NodeId,
-        /// As it left in [`Action::ToPeer`].
-        message: Bytes,
-    },
-    /// So many bytes wait to be written to all connections together. Told when it has changed noticeably.
-    Waiting {
-        /// Bytes.
-        bytes: u64,
-    },
-    /// Everything that had arrived was given to the node: time to send out what was collected.
-    Flush,
-    /// The server stops: say goodbye to all clients.
-    Stop,
-    /// The time of [`Node::deadline`] has come.
-    Timeout,
-}
-
-/// What to do. Actions for one connection, and [`Action::Persist`]s, are carried out in their order.
-#[derive(Debug)]
-pub enum Action {
-    /// From here on the connection speaks this version and accepts packets of at most so many bytes.
-    Speak {
-        /// Which connection.
-        connection: ConnectionId,
-        /// Its protocol.
-        version: ProtocolVersion,
-        /// Bytes.
-        packet_size_max: u32,
-    },
-    /// Find out who the client is, then answer with [`Event::Authenticated`]. A connection has one question at a time.
-    Authenticate {
-        /// Which connection.
-        connection: ConnectionId,
-        /// What the client says of itself.
-        question: Question,
-    },
-    /// Send a packet.
-    Send {
-        /// To which connection.
-        connection: ConnectionId,
-        /// What.
-        packet: Packet,
-    },
-    /// Send a message.
-    Publish {
-        /// To which connection.
-        connection: ConnectionId,
-        /// What.
-        publish: OutgoingPublish,
-    },
-    /// Read on: [`Node::is_reading`] turned true.
-    Resume {
-        /// Which connection.
-        connection: ConnectionId,
-    },
-    /// Answer with [`Event::Drained`] when the socket has taken everything.
-    ReportDrained {
-        /// Which connection.
-        connection: ConnectionId,
-    },
-    /// Close after everything was sent.
-    Close {
-        /// Which connection.
-        connection: ConnectionId,
-    },
-    /// Make these writes durable, in the order of tickets, then answer with [`Event::Durable`].
-    Persist {
-        /// For the answer.
-        ticket: DiskTicket,
-        /// One atomic batch.
-        writes: Vec<Write>,
-        /// Somebody asked for the disk, whatever the server's durability is.
-        needs_disk: bool,
-    },
-    /// Write a snapshot of the state store, then answer with [`Event::SnapshotWritten`].
-    Snapshot {
-        /// Log position of the image.
-        index: Index,
-        /// Its term.
-        term: Term,
-        /// The frozen store.
-        image: Image,
-    },
-    /// Give these bytes to another node. May be lost and doubled; what is sent to one node later arrives later.
-    ToPeer {
-        /// Which.
-        to: NodeId,
-        /// What.
-        message: Bytes,
-    },
-    /// A state store request was answered, for figures.
-    Decided {
-        /// What it asked for.
-        verb: Verb,
-        /// From receiving it to its answer.
-        took: Duration,
-    },
-    /// Tell the operator.
-    Report(Report),
-}
 
 /// Settings of a node.
 #[derive(Debug, Clone)]
