@@ -103,16 +103,12 @@ pub fn run(
     // Tasks hold the driver: they go before it can stop its threads.
     drop(local);
     drop(runtime);
-    let (driver, result) = match served {
-        Ok(served) => served,
-        Err(error) => {
-            Audit::default().adopt_thread();
-            return Err(error);
+    let result = served.and_then(|(driver, result)| {
+        if let Some(driver) = Rc::into_inner(driver) {
+            driver.stop();
         }
-    };
-    if let Some(driver) = Rc::into_inner(driver) {
-        driver.stop();
-    }
+        result
+    });
     // After all who tell it something.
     Audit::default().adopt_thread();
     drop(audit_thread);

@@ -111,8 +111,7 @@ impl ClientVerifier {
     /// The subjects of a client's certificate, of those between it and the authority that are needed, and of the authority.
     /// `None` if there is no such authority.
     pub(crate) fn path_of(&self, chain: &[CertificateDer<'static>]) -> Option<Vec<DistinguishedName>> {
-        let now = UnixTime::since_unix_epoch(Duration::from_millis(clock::wall()));
-        issuers::path(&self.roots, chain, now)
+        issuers::path(&self.roots, chain, now())
     }
 
     /// Why a client that is connected with these certificates has to go; `None` if it may stay.
@@ -120,8 +119,7 @@ impl ClientVerifier {
     /// A list of revoked certificates that is missing or out of date throws nobody out: it says nothing against this client.
     pub(crate) fn objection(&self, chain: &[CertificateDer<'_>]) -> Option<Error> {
         let (own, between) = chain.split_first()?;
-        let now = UnixTime::since_unix_epoch(Duration::from_millis(clock::wall()));
-        let error = self.verify_client_cert(own, between, now).err()?;
+        let error = self.verify_client_cert(own, between, now()).err()?;
         let is_doubt = matches!(
             error,
             Error::InvalidCertificate(
@@ -191,6 +189,10 @@ impl ClientCertVerifier for ClientVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.webpki.supported_verify_schemes()
     }
+}
+
+fn now() -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_millis(clock::wall()))
 }
 
 fn refused(why: Refused) -> Error {

@@ -112,35 +112,19 @@ impl Expiry {
     fn say(&self, trouble: Trouble, now: i64) {
         let (setting, file, subject, number) = (&self.setting, &self.file, &self.subject, &self.number);
         let days = self.at.abs_diff(now) / SECONDS_OF_A_DAY;
-        match (trouble, self.kind) {
-            (Trouble::Expired, Kind::Certificate) => {
-                tracing::error!(setting, file, subject, number, days, "a certificate has expired");
+        let what = match self.kind {
+            Kind::Certificate => "a certificate",
+            Kind::RevocationList => "a list of revoked certificates",
+        };
+        match trouble {
+            Trouble::Expired => {
+                tracing::error!(setting, file, subject, number, days, "{what} has expired");
             }
-            (Trouble::Expired, Kind::RevocationList) => {
-                tracing::error!(
-                    setting,
-                    file,
-                    subject,
-                    number,
-                    days,
-                    "a list of revoked certificates has expired"
-                );
+            Trouble::NotYetValid => {
+                tracing::error!(setting, file, subject, number, "{what} is not valid yet");
             }
-            (Trouble::NotYetValid, _) => {
-                tracing::error!(setting, file, subject, number, "a certificate is not valid yet");
-            }
-            (Trouble::ExpiresSoon, Kind::Certificate) => {
-                tracing::warn!(setting, file, subject, number, days, "a certificate expires soon");
-            }
-            (Trouble::ExpiresSoon, Kind::RevocationList) => {
-                tracing::warn!(
-                    setting,
-                    file,
-                    subject,
-                    number,
-                    days,
-                    "a list of revoked certificates expires soon"
-                );
+            Trouble::ExpiresSoon => {
+                tracing::warn!(setting, file, subject, number, days, "{what} expires soon");
             }
         }
     }
