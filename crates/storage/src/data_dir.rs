@@ -188,10 +188,7 @@ impl DataDir {
         }
         let write = || {
             self.write_format()?;
-            match self.path.parent() {
-                Some(parent) if made && !parent.as_os_str().is_empty() => sync_dir(parent),
-                _ => Ok(()),
-            }
+            if made { sync_parent(&self.path) } else { Ok(()) }
         };
         write().map_err(|error| Fault::from_io(Doing::Opening, error).into())
     }
@@ -231,6 +228,15 @@ pub(crate) fn make_private(path: &Path) -> io::Result<bool> {
 /// Makes names in a directory durable.
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// Makes the name of a file or a directory durable.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
+        // A name alone is one of the current directory.
+        _ => sync_dir(Path::new(".")),
+    }
 }
 
 /// Bytes that can still be written to the file system of `path`; none if it does not say.

@@ -58,11 +58,11 @@ fn every_kind() -> Vec<Happened> {
         },
         Happened::AdminChange {
             token: Some("ops".to_owned()),
-            path: "/authorization/reload".to_owned(),
+            path: "/reload".to_owned(),
         },
         Happened::AdminRefused {
             path: "/metrics".to_owned(),
-            cause: "token",
+            cause: "no_token",
         },
         Happened::Stopped,
     ]

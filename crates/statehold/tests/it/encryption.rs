@@ -1,5 +1,6 @@
 //! A server whose data directory is encrypted: nothing can be read there, and without the key it does not start.
 
+use std::io;
 use std::path::Path;
 
 use crate::configured::Configured;
@@ -31,20 +32,34 @@ fn add_key(directory: &TempDir) {
 
 /// Whether one of the secrets can be read in a file below.
 fn is_readable(directory: &Path) -> bool {
-    let entries = std::fs::read_dir(directory).expect("a directory");
-    let mut paths = entries.map(|entry| entry.expect("an entry").path());
-    paths.any(|path| {
-        if path.is_dir() {
-            return is_readable(&path);
+    loop {
+        match find_secret(directory) {
+            // The server has moved or removed a file meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found.expect("readable files"),
         }
-        let bytes = std::fs::read(&path).expect("a file");
-        let holds = |secret: &str| {
-            bytes
-                .windows(secret.len())
-                .any(|window| window == secret.as_bytes())
+    }
+}
+
+fn find_secret(directory: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let is_found = if path.is_dir() {
+            find_secret(&path)?
+        } else {
+            let bytes = std::fs::read(&path)?;
+            let holds = |secret: &str| {
+                bytes
+                    .windows(secret.len())
+                    .any(|window| window == secret.as_bytes())
+            };
+            SECRETS.into_iter().any(holds)
         };
-        SECRETS.into_iter().any(holds)
-    })
+        if is_found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn fill(server: &Configured) {

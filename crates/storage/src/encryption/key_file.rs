@@ -3,9 +3,9 @@
 //! A file with a line that is not understood is not used at all. No message shows what a line holds.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -61,7 +61,8 @@ pub(super) fn read(file: &Path) -> Result<BTreeMap<KeyId, Zeroizing<[u8; KEY_LEN
 
 /// Adds a new key to the key file, which is made if it is not there. Returns the key's number.
 ///
-/// The file is replaced as a whole: whoever reads it meanwhile reads the old one or the new one.
+/// The file is replaced as a whole: whoever reads it meanwhile reads the old one or the new one. It keeps owner, group and
+/// mode, so whoever reads it as one of its group goes on to; a link to it stays one.
 pub fn add_key(file: &Path) -> Result<KeyId, KeyFileError> {
     let mut text = match read_text(file) {
         Err(KeyFileError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
@@ -79,6 +80,11 @@ pub fn add_key(file: &Path) -> Result<KeyId, KeyFileError> {
         text.push('\n');
     }
     let line = Zeroizing::new(format!("{id} {}\n", *Zeroizing::new(STANDARD.encode(*key))));
+    if (text.len() + line.len()) as u64 > BYTES_MAX {
+        return Err(KeyFileError::TooLong {
+            file: file.to_owned(),
+        });
+    }
     text.push_str(&line);
     replace(file, &text).map_err(|error| KeyFileError::Unwritable {
         file: file.to_owned(),
@@ -149,6 +155,8 @@ fn parse_line(line: &str) -> Option<(KeyId, Zeroizing<[u8; KEY_LEN]>)> {
 }
 
 fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let before = fs::metadata(file).ok();
     let unfinished = {
         let mut name = file.file_name().unwrap_or_default().to_owned();
         name.push(".unfinished");
@@ -164,11 +172,14 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(&unfinished)?;
+    // Only root can give it to somebody else. To nobody's group but the one it had is it opened.
+    if let Some(before) = before
+        && fchown(&new, Some(before.uid()), Some(before.gid())).is_ok()
+    {
+        new.set_permissions(Permissions::from_mode(before.mode() & 0o777))?;
+    }
     new.write_all(text.as_bytes())?;
     new.sync_all()?;
     fs::rename(&unfinished, file)?;
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => data_dir::sync_dir(parent),
-        _ => data_dir::sync_dir(Path::new(".")),
-    }
+    data_dir::sync_parent(file)
 }

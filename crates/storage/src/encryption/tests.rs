@@ -32,6 +32,30 @@ fn a_key_is_added_as_the_newest_and_the_others_stay() {
 }
 
 #[test]
+fn a_file_to_which_a_key_is_added_stays_whose_it_was_and_where() {
+    let (dir, file) = key_file(&format!("1 {KEY}\n"));
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for (mode, id) in [(0o640, 2), (0o400, 3)] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(add_key(&link).unwrap(), KeyId(id));
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, mode);
+    }
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(Encryption::from_file(&file).unwrap().key(), Some(KeyId(3)));
+}
+
+#[test]
+fn a_key_that_the_file_has_no_room_for_is_not_added() {
+    let text = format!("1 {KEY}\n#{}\n", "x".repeat(65_470));
+    let (_dir, file) = key_file(&text);
+    let error = add_key(&file).unwrap_err();
+    assert!(matches!(error, KeyFileError::TooLong { .. }), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(Encryption::from_file(&file).unwrap().key(), Some(KeyId(1)));
+}
+
+#[test]
 fn a_line_that_is_not_understood_is_named_and_not_shown() {
     let lines = [
         "1".to_owned(),

@@ -211,7 +211,7 @@ fn run_until_crash(mut engine: Engine, written: &mut Written, random: &mut Rando
 
 #[test]
 fn what_was_synced_survives_any_crash() {
-    check_crashes(0..20, 80, |_| Encryption::none());
+    check_crashes(0..25, 100, |_| Encryption::none());
 }
 
 #[test]
