@@ -5,11 +5,13 @@
 //! actions. What must be durable leaves as [`Write`]s in a [`replica::Action::Persist`]; what was persisted comes
 //! back as [`replica::Event::Persisted`].
 
+pub mod forming;
 pub mod ids;
+pub mod peers;
 pub mod random;
 pub mod replica;
 pub mod write;
 
-pub use ids::{GroupId, Incarnation, Index, NodeId, Term};
+pub use ids::{ClusterId, GroupId, Incarnation, Index, NodeId, Term};
 pub use replica::{Action, Event, Replica, ReplicaConfig};
 pub use write::{Keyspace, Write};

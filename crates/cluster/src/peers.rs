@@ -1,0 +1,15 @@
+//! What two nodes say to each other on a connection, as bytes: who they are ([`Hello`]), then [`Frame`]s.
+//!
+//! A connection carries messages from the node that made it to the node that took it. Both say hello first, both look at the
+//! other's, and both say whether they go on ([`Frame::Welcome`], [`Frame::Refused`]). Nothing here is trusted before it was
+//! checked: who may say hello is a matter of TLS, at the edge.
+
+mod address;
+mod frame;
+mod hello;
+mod refusal;
+
+pub use address::{AddressError, PeerAddress};
+pub use frame::{FRAME_BYTES_MAX, Frame, FrameDecoder, FrameError, Kind};
+pub use hello::{HELLO_BYTES_MAX, Hello, HelloError, VERSIONS, Versions, clock_offset};
+pub use refusal::{Refusal, RefusalCode};
