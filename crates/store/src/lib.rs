@@ -7,7 +7,7 @@
 //!
 //! * [`Command`]s go in, [`Outcome`]s and [`Effect`]s come out: `command.rs`, `store.rs`.
 //! * One log entry is one batch of commands: [`EntryBuilder`], [`decode_entry`].
-//! * [`Image`] is a frozen view for a snapshot, taken in constant time; [`Store::restore`] reads it back.
+//! * [`Image`] is a frozen view for a snapshot, taken in constant time; [`Store::restore`] reads it back, [`Restoring`] piece by piece.
 //!
 //! Invariant: the versions of a key rise strictly for ever, across deletion, expiry, re-creation and a leader
 //! whose clock is behind.
@@ -15,6 +15,7 @@
 
 mod codec;
 mod command;
+mod digest;
 mod entry;
 mod expiry;
 mod fencing;
@@ -32,7 +33,7 @@ pub use entry::{Entry, EntryBuilder, EntryError, decode_entry};
 pub use protocol::state_store::{Condition, Dialect, Glob};
 pub use retry::{REPLIES_REMEMBERED_MAX, RequestIdentity, RetryKey};
 pub use scan::{ScanError, ScanLimits, ScanPage};
-pub use snapshot::{CHUNK_BYTES_MAX, Chunks, Image, RestoreError};
+pub use snapshot::{CHUNK_BYTES_MAX, Chunks, Image, RestoreError, Restoring};
 pub use store::{Found, Store, Usage};
 pub use tombstone::{TOMBSTONE_BYTES_MAX, TOMBSTONES_MAX};
 pub use version::{Version, WALL_MAX};

@@ -35,7 +35,7 @@ use crate::version::Version;
 mod read;
 mod write;
 
-pub use read::RestoreError;
+pub use read::{RestoreError, Restoring};
 pub use write::Chunks;
 
 /// A frozen view of a store.
@@ -82,7 +82,12 @@ impl Image {
 
     /// The image as bytes, in chunks of at most [`CHUNK_BYTES_MAX`].
     pub fn into_chunks(self) -> Chunks {
-        Chunks::new(self)
+        self.into_chunks_of(CHUNK_BYTES_MAX)
+    }
+
+    /// The same in chunks of at most `bytes_max`.
+    pub fn into_chunks_of(self, bytes_max: usize) -> Chunks {
+        Chunks::new(self, bytes_max.clamp(1, CHUNK_BYTES_MAX))
     }
 }
 

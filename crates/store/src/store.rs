@@ -8,6 +8,7 @@ use protocol::Hlc;
 use protocol::state_store::Condition;
 
 use crate::command::{Change, Command, CommandAction, Effect, Outcome, Quota, Refusal, Watcher};
+use crate::digest;
 use crate::expiry::Deadlines;
 use crate::fencing;
 use crate::key::Key;
@@ -29,6 +30,8 @@ pub struct Store {
     pub(crate) keys: OrdMap<Key, Arc<Stored>>,
     /// What all keys count towards the quota.
     pub(crate) bytes: u64,
+    /// The sum of the keys' digests.
+    pub(crate) digests: u64,
     pub(crate) deadlines: Deadlines,
     pub(crate) tombstones: Tombstones,
     pub(crate) replies: Replies,
@@ -43,6 +46,8 @@ pub(crate) struct Stored {
     /// When the key expires, in milliseconds since the Unix epoch: from then on it is missing.
     pub(crate) deadline: Option<u64>,
     pub(crate) fencing: Option<Box<Hlc>>,
+    /// Of the key and all this: kept, so that an old value need not be read when it is replaced.
+    pub(crate) digest: u64,
 }
 
 /// A key that was found.
@@ -222,6 +227,14 @@ impl Store {
         }
     }
 
+    /// A digest of the state: equal stores have equal ones. Takes constant time.
+    ///
+    /// The keys count with everything that is stored under them, the rest by its numbers. It is meant to find replicas
+    /// that differ by accident; it is no protection against somebody who makes two stores with one digest.
+    pub fn digest(&self) -> u64 {
+        digest::of_store(self)
+    }
+
     /// Which keys a connection watches.
     pub fn watched_by(&self, watcher: Watcher) -> Vec<Bytes> {
         self.watches.by(watcher).map(Bytes::copy_from_slice).collect()
@@ -269,13 +282,14 @@ impl Store {
         let version = Version::next(self.clock, Some(&write.timestamp), last);
         // Not older than the one that is stored: it has just been checked.
         let fencing = write.fencing.as_ref().map(|token| Box::new(token.detached()));
-        let stored = Stored::new(&write.value, version, write.expires_in, fencing);
+        let stored = Stored::written(key, &write.value, version, write.expires_in, fencing);
 
         let bytes = self.bytes - slot.size(key) + stored.size(key);
         if bytes > self.bytes && bytes > self.quota.bytes_max {
             return Outcome::Refused(Refusal::QuotaExceeded);
         }
         self.bytes = bytes;
+        self.digests = self.digests.wrapping_sub(slot.digest).wrapping_add(stored.digest);
         if slot.deadline != stored.deadline {
             self.deadlines
                 .change(&Key::new(key), slot.deadline, stored.deadline);
@@ -302,7 +316,7 @@ impl Store {
         let last = self.tombstones.take(key);
         let version = Version::next(self.clock, Some(&write.timestamp), last);
         let fencing = write.fencing.as_ref().map(|token| Box::new(token.detached()));
-        let stored = Stored::new(&write.value, version, write.expires_in, fencing);
+        let stored = Stored::written(key, &write.value, version, write.expires_in, fencing);
         let change = || Change::Set {
             value: stored.value.clone(),
         };
@@ -310,6 +324,7 @@ impl Store {
 
         let key = Key::new(key);
         self.bytes += size;
+        self.digests = self.digests.wrapping_add(stored.digest);
         self.deadlines.change(&key, None, stored.deadline);
         self.keys.insert(key, Arc::new(stored));
         Outcome::Stored { version }
@@ -363,6 +378,7 @@ impl Store {
             .expect("the caller has found the key");
         let version = Version::next(self.clock, timestamp, Some(stored.version));
         self.bytes -= stored.size(key);
+        self.digests = self.digests.wrapping_sub(stored.digest);
         self.deadlines.change(&held, stored.deadline, None);
         self.tombstones.insert(held, version, self.clock);
         notify(&self.watches, key, version, || Change::Delete, effects);
@@ -370,13 +386,31 @@ impl Store {
 }
 
 impl Stored {
-    fn new(value: &[u8], version: Version, expires_in: Option<u64>, fencing: Option<Box<Hlc>>) -> Self {
+    fn written(
+        key: &[u8],
+        value: &[u8],
+        version: Version,
+        expires_in: Option<u64>,
+        fencing: Option<Box<Hlc>>,
+    ) -> Self {
         let deadline = expires_in.map(|expires_in| version.wall.saturating_add(expires_in));
+        Self::new(key, Bytes::copy_from_slice(value), version, deadline, fencing)
+    }
+
+    pub(crate) fn new(
+        key: &[u8],
+        value: Bytes,
+        version: Version,
+        deadline: Option<u64>,
+        fencing: Option<Box<Hlc>>,
+    ) -> Self {
+        let digest = digest::of_key(key, &value, version, deadline, fencing.as_deref());
         Self {
-            value: Bytes::copy_from_slice(value),
+            value,
             version,
             deadline,
             fencing,
+            digest,
         }
     }
 

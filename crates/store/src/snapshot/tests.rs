@@ -103,6 +103,7 @@ fn a_restored_store_is_the_one_that_was_taken() {
         let restored = restored(bytes_of(&store)).unwrap();
         assert_eq!(restored, store);
         assert_eq!(restored.usage(), store.usage());
+        assert_eq!(restored.digest(), store.digest());
     }
 }
 
@@ -150,6 +151,28 @@ fn chunks_are_bounded_and_may_cut_a_record_anywhere() {
         let chunks = bytes.chunks(length).map(Bytes::copy_from_slice);
         assert_eq!(Store::restore(chunks).as_ref(), Ok(&small));
     }
+}
+
+#[test]
+fn small_chunks_say_the_same_as_large_ones() {
+    let store = sample();
+    for bytes_max in [0, 1, 100] {
+        let chunks: Vec<Bytes> = store.image().into_chunks_of(bytes_max).collect();
+        assert!(chunks.iter().all(|chunk| chunk.len() <= bytes_max.max(1)));
+        assert_eq!(Store::restore(chunks.into_iter()).as_ref(), Ok(&store));
+    }
+}
+
+#[test]
+fn a_large_record_is_looked_at_when_all_of_it_is_there() {
+    let mut store = Store::new();
+    store.begin(1);
+    apply(&mut store, set(b"large", vec![1; 100_000], None, None));
+    let mut restoring = Restoring::new();
+    for chunk in store.image().into_chunks_of(100) {
+        restoring.push(chunk).unwrap();
+    }
+    assert_eq!(restoring.finish().as_ref(), Ok(&store));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::codec;
 use crate::command::Watcher;
 use crate::key::Key;
-use crate::snapshot::{CHUNK_BYTES_MAX, END, FLAG_DEADLINE, FLAG_FENCING, Image, VERSION};
+use crate::snapshot::{END, FLAG_DEADLINE, FLAG_FENCING, Image, VERSION};
 use crate::store::Stored;
 
 /// The chunks of an image, made while they are asked for.
@@ -17,6 +17,7 @@ pub struct Chunks {
     section: Section,
     /// What is encoded and not handed out yet.
     buffer: BytesMut,
+    bytes_max: usize,
 }
 
 /// What comes next. Positions are those of the last record that was written.
@@ -31,11 +32,12 @@ enum Section {
 }
 
 impl Chunks {
-    pub(super) fn new(image: Image) -> Self {
+    pub(super) fn new(image: Image, bytes_max: usize) -> Self {
         Self {
             image,
             section: Section::Header,
-            buffer: BytesMut::with_capacity(2 * CHUNK_BYTES_MAX),
+            buffer: BytesMut::with_capacity(2 * bytes_max),
+            bytes_max,
         }
     }
 
@@ -53,7 +55,7 @@ impl Chunks {
     }
 
     fn is_full(&self) -> bool {
-        self.buffer.len() >= CHUNK_BYTES_MAX
+        self.buffer.len() >= self.bytes_max
     }
 
     fn header(&mut self) -> Section {
@@ -77,7 +79,7 @@ impl Chunks {
     fn keys(&mut self, after: Option<&Key>) -> Section {
         for (key, stored) in self.image.keys.range::<_, Key>((start(after), Bound::Unbounded)) {
             put_stored(&mut self.buffer, key, stored);
-            if self.buffer.len() >= CHUNK_BYTES_MAX {
+            if self.buffer.len() >= self.bytes_max {
                 return Section::Keys {
                     after: Some(key.clone()),
                 };
@@ -94,7 +96,7 @@ impl Chunks {
         {
             codec::put_bytes(&mut self.buffer, key.as_slice());
             codec::put_version(&mut self.buffer, *version);
-            if self.buffer.len() >= CHUNK_BYTES_MAX {
+            if self.buffer.len() >= self.bytes_max {
                 return Section::Tombstones {
                     after: Some(key.clone()),
                 };
@@ -104,7 +106,8 @@ impl Chunks {
     }
 
     fn replies(&mut self, from: usize) -> Section {
-        for (number, remembered) in self.image.replies.iter().enumerate().skip(from) {
+        let rest = self.image.replies.focus().narrow(from..);
+        for (number, remembered) in (from..).zip(rest) {
             self.buffer.put_slice(&remembered.hash);
             codec::put_number(&mut self.buffer, remembered.until);
             codec::put_outcome(&mut self.buffer, remembered.outcome);
@@ -129,7 +132,7 @@ impl Chunks {
                 codec::put_bytes(&mut self.buffer, key.as_slice());
                 codec::put_watcher(&mut self.buffer, *watcher);
                 codec::put_dialect(&mut self.buffer, *dialect);
-                if self.buffer.len() >= CHUNK_BYTES_MAX {
+                if self.buffer.len() >= self.bytes_max {
                     return Section::Watches {
                         after: Some((key.clone(), *watcher)),
                     };
@@ -151,7 +154,7 @@ impl Iterator for Chunks {
         if self.buffer.is_empty() {
             return None;
         }
-        let length = self.buffer.len().min(CHUNK_BYTES_MAX);
+        let length = self.buffer.len().min(self.bytes_max);
         Some(self.buffer.split_to(length).freeze())
     }
 }
