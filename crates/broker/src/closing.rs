@@ -244,9 +244,11 @@ impl Node {
         };
         self.forget_held_back(id);
         if connection.has_watches {
-            self.with_service(now, actions, |service, outputs| {
-                service.connection_ended(now, id.0, outputs);
-            });
+            for group in self.groups.end_watching(id.0).iter() {
+                self.with_group(now, group, actions, |service, outputs| {
+                    service.connection_ended(now, id.0, outputs);
+                });
+            }
         }
         let Some(key) = connection.session() else { return };
         let Some(entry) = self.sessions.get_mut(key) else {

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use cluster::Write;
+use cluster::{GroupId, Write};
 
 /// A batch of writes on its way to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,8 +22,8 @@ pub(crate) struct WriteMark(u64);
 pub(crate) enum Committed<W> {
     /// The node's own records; `W`: who waited.
     Records(Vec<W>),
-    /// The log of the state store's group.
-    Log(cluster::replica::Ticket),
+    /// The log of a group of the state store.
+    Log(GroupId, cluster::replica::Ticket),
 }
 
 /// Collects writes and remembers who waits for them.
@@ -108,7 +108,7 @@ impl<W> Commits<W> {
             .rev()
             .find_map(|(_, committed, _)| match committed {
                 Committed::Records(waiters) => Some(waiters),
-                Committed::Log(_) => None,
+                Committed::Log(..) => None,
             });
         match last {
             Some(waiters) => {
@@ -138,9 +138,9 @@ impl<W> Commits<W> {
         Some((ticket, std::mem::take(&mut self.writes)))
     }
 
-    /// Issues a ticket for writes of the log.
-    pub(crate) fn log(&mut self, ticket: cluster::replica::Ticket) -> DiskTicket {
-        self.issue(Committed::Log(ticket), 0)
+    /// Issues a ticket for writes of a group's log.
+    pub(crate) fn log(&mut self, group: GroupId, ticket: cluster::replica::Ticket) -> DiskTicket {
+        self.issue(Committed::Log(group, ticket), 0)
     }
 
     /// Takes note that `ticket` and everything before it are durable; call until `None`.

@@ -112,11 +112,11 @@ pub struct Gauges {
     pub queued_bytes: u64,
     /// Deliveries that are not acknowledged.
     pub inflight: usize,
-    /// The log entry that was applied last.
+    /// How many log entries were applied, in all groups.
     pub log_applied: u64,
-    /// The log's term.
+    /// The latest term of their logs.
     pub log_term: u64,
-    /// Bytes of log since the last snapshot.
+    /// Bytes of their logs since the last snapshots.
     pub log_bytes: u64,
     /// The state store's contents.
     pub store: Usage,

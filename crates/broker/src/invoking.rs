@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cluster::NodeId;
+use cluster::{GroupId, NodeId};
 use protocol::packet::{Ack, ProtocolVersion, Publish, QoS};
 use protocol::properties::MessageProperties;
 use protocol::state_store::{Notification, notification_topic};
@@ -22,7 +22,7 @@ use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::report::Report;
 use crate::responding::Asking;
 use crate::state_store_service::{
-    Answer, Asker, Checked, Output, Refused, Remark, check, check_envelope, properties,
+    Answer, Asker, Checked, Output, Refused, Remark, StateStoreService, check, check_envelope, properties,
 };
 
 impl Node {
@@ -64,15 +64,21 @@ impl Node {
             asking,
             access: connection.access.as_deref_mut().map(ConnectionAccess::access),
             client_id: entry.session.client_id.as_str(),
-            watcher: self.service.watcher(id.0),
+            watcher: self.groups.watcher(id.0),
             ack: connection.acks.open(true),
             packet_id,
         };
-        match check(now, asker, publish, self.service.dialect()) {
-            Checked::Call(call) => {
+        match check(now, asker, publish, self.groups.dialect()) {
+            Checked::Call(mut call) => {
+                let group = self.groups.of_call(&mut call);
                 // A request that is refused leaves nothing behind that would have to be ended.
-                connection.has_watches |= call.is_watch() && self.service.takes_calls();
-                self.with_service(now, actions, |service, outputs| service.call(now, call, outputs));
+                if call.is_watch() && self.groups.get(group).is_some_and(StateStoreService::takes_calls) {
+                    connection.has_watches = true;
+                    self.groups.watches(id.0, group);
+                }
+                self.with_group(now, group, actions, |service, outputs| {
+                    service.call(now, call, outputs);
+                });
             }
             Checked::Refused(answer, remark) => {
                 match remark {
@@ -120,38 +126,32 @@ impl Node {
     }
 
     /// What comes out of the state store.
-    pub(crate) fn state_store_output(&mut self, now: Now, output: Output, actions: &mut Vec<Action>) {
+    pub(crate) fn state_store_output(
+        &mut self,
+        now: Now,
+        group: GroupId,
+        output: Output,
+        actions: &mut Vec<Action>,
+    ) {
         match output {
             Output::Persist(ticket, writes, needs_disk) => {
-                let ticket = self.commits.log(ticket);
+                let ticket = self.commits.log(group, ticket);
                 actions.push(Action::Persist {
                     ticket,
                     writes,
                     needs_disk,
                 });
             }
-            Output::Snapshot { index, term, image } => actions.push(Action::Snapshot { index, term, image }),
+            Output::Snapshot { index, term, image } => actions.push(Action::Snapshot {
+                group,
+                index,
+                term,
+                image,
+            }),
             Output::ToPeer { to, message } => actions.push(Action::ToPeer { to, message }),
             Output::Dropped { from, error } => drop_message(from, error, actions),
             Output::Answer(answer) => self.answer(now, answer, actions),
             Output::Effect(effect) => self.notify(now, effect, actions),
-        }
-    }
-
-    /// Another node's store plane has something to say.
-    pub(crate) fn peer_message(
-        &mut self,
-        now: Now,
-        from: NodeId,
-        message: &Bytes,
-        actions: &mut Vec<Action>,
-    ) {
-        let mut dropped = None;
-        self.with_service(now, actions, |service, outputs| {
-            dropped = service.message(now, from, message, outputs).err();
-        });
-        if let Some(error) = dropped {
-            drop_message(from, error, actions);
         }
     }
 
@@ -291,7 +291,7 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
     }
 }
 
-fn drop_message(from: NodeId, error: impl std::fmt::Display, actions: &mut Vec<Action>) {
+pub(crate) fn drop_message(from: NodeId, error: impl std::fmt::Display, actions: &mut Vec<Action>) {
     let why = error.to_string();
     actions.push(Action::Report(Report::PeerMessageDropped { from, why }));
 }

@@ -11,7 +11,8 @@ mod event;
 
 use std::time::{Duration, Instant};
 
-use cluster::Term;
+use cluster::replica::Replica;
+use cluster::{GroupId, Index, Term};
 use protocol::Packet;
 use store::Store;
 
@@ -21,6 +22,7 @@ use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::counters::{Counters, Gauges};
 use crate::delivery::StoredValue;
+use crate::groups::Groups;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
@@ -85,7 +87,7 @@ pub struct Node {
     pub(crate) wills: PendingWills,
     pub(crate) timers: Timers<TimerKey>,
     pub(crate) commits: Commits<Waiter>,
-    pub(crate) service: StateStoreService,
+    pub(crate) groups: Groups,
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
@@ -126,12 +128,14 @@ impl Node {
             Event::Lost { connection } => self.lost(now, connection, actions),
             Event::Drained { connection } => self.drained(now, connection, actions),
             Event::Durable { ticket } => self.durable(now, ticket, actions),
-            Event::SnapshotWritten { index, term } => {
-                self.with_service(now, actions, |service, outputs| {
+            Event::SnapshotWritten { group, index, term } => {
+                self.with_group(now, group, actions, |service, outputs| {
                     service.snapshot_written(now, index, term, outputs);
                 });
             }
-            Event::SnapshotFailed => self.service.snapshot_failed(),
+            Event::SnapshotFailed { group } => {
+                self.with_group(now, group, actions, |service, _| service.snapshot_failed());
+            }
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Waiting { bytes } => self.memory.outbound = bytes,
             Event::Flush => self.flush(now, actions),
@@ -147,7 +151,7 @@ impl Node {
             self.timers.next(),
             self.wills.deadline(),
             self.retained.next_expiry(),
-            self.service.deadline(now),
+            self.groups.deadline(now),
             self.sys_topics.deadline(),
         ];
         deadlines.into_iter().flatten().min()
@@ -160,9 +164,9 @@ impl Node {
             .is_some_and(|connection| connection.is_reading())
     }
 
-    /// False while the state store cannot decide anything.
+    /// False while there are keys about which the state store cannot decide anything.
     pub fn is_available(&self) -> bool {
-        self.service.is_available()
+        self.groups.is_available()
     }
 
     /// What was counted since the start.
@@ -170,20 +174,31 @@ impl Node {
         &self.counters
     }
 
-    /// The state store, to look at.
-    pub fn state_store(&self) -> &Store {
-        self.service.store()
+    /// The groups of the state store.
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
+        self.groups.ids()
     }
 
-    /// In which term this node leads the state store; `None`: it does not.
-    pub fn leads(&self) -> Option<Term> {
-        let replica = self.service.replica();
+    /// A group of the state store, to look at.
+    pub fn state_store(&self, group: GroupId) -> Option<&Store> {
+        self.groups.get(group).map(StateStoreService::store)
+    }
+
+    /// Up to which entry of its log that is.
+    pub fn applied(&self, group: GroupId) -> Option<Index> {
+        let service = self.groups.get(group)?;
+        Some(service.replica().applied().index)
+    }
+
+    /// In which term this node leads a group; `None`: it does not.
+    pub fn leads(&self, group: GroupId) -> Option<Term> {
+        let replica = self.groups.get(group)?.replica();
         replica.is_leader().then(|| replica.term())
     }
 
     /// What there is at this moment.
     pub fn gauges(&self) -> Gauges {
-        let usage = self.service.store().usage();
+        let replicas = || self.groups.iter().map(StateStoreService::replica);
         let totals = self.sessions.totals();
         Gauges {
             connections: self.connections.len(),
@@ -197,12 +212,12 @@ impl Node {
             queued_messages: totals.queued_messages,
             queued_bytes: totals.queued_bytes,
             inflight: totals.inflight,
-            log_applied: self.service.replica().applied().index.0,
-            log_term: self.service.replica().term().0,
-            log_bytes: self.service.replica().log_bytes(),
-            store: usage,
-            store_quota: self.service.store().quota(),
-            store_requests_waiting: self.service.pending_len(),
+            log_applied: replicas().map(|replica| replica.applied().index.0).sum(),
+            log_term: replicas().map(|replica| replica.term().0).max().unwrap_or(0),
+            log_bytes: replicas().map(Replica::log_bytes).sum(),
+            store: self.groups.usage(),
+            store_quota: self.groups.quota(),
+            store_requests_waiting: self.groups.pending_len(),
             memory: self.memory_use(),
             memory_max: self.config.limits.memory_max,
             memory_level: self.memory.level,
@@ -314,7 +329,7 @@ impl Node {
     }
 
     fn flush(&mut self, now: Now, actions: &mut Vec<Action>) {
-        self.with_service(now, actions, |service, outputs| service.flush(now, outputs));
+        self.with_each_group(now, actions, |service, outputs| service.flush(now, outputs));
         if let Some((ticket, writes)) = self.commits.close() {
             let needs_disk = false;
             actions.push(Action::Persist {
@@ -340,21 +355,6 @@ impl Node {
         self.will_step(now, will::Event::Timeout, actions);
         self.drop_expired_retained(now);
         self.publish_sys_topics(now, actions);
-        self.with_service(now, actions, |service, outputs| service.timeout(now, outputs));
-    }
-
-    /// Lets the state store work, and delivers what comes out of it.
-    pub(crate) fn with_service(
-        &mut self,
-        now: Now,
-        actions: &mut Vec<Action>,
-        work: impl FnOnce(&mut StateStoreService, &mut Vec<Output>),
-    ) {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        work(&mut self.service, &mut outputs);
-        for output in outputs.drain(..) {
-            self.state_store_output(now, output, actions);
-        }
-        self.outputs = outputs;
+        self.with_each_group(now, actions, |service, outputs| service.timeout(now, outputs));
     }
 }

@@ -33,7 +33,7 @@ impl Node {
     /// What the node accounts for at this moment.
     pub(crate) fn memory_use(&self) -> MemoryUse {
         let totals = self.sessions.totals();
-        let store = self.service.store().usage();
+        let store = self.groups.usage();
         let subscriptions = self.subscriptions.len() + self.shares.subscriptions();
         let deliveries = (totals.queued_messages + totals.inflight) as u64;
         let retained = self.retained.bytes();
@@ -43,7 +43,7 @@ impl Node {
         MemoryUse {
             messages: messages + deliveries * DELIVERY,
             retained: retained + self.retained.len() as u64 * RETAINED,
-            store: store.bytes + store.keys * KEY + remembered * REMEMBERED + self.service.waiting_bytes(),
+            store: store.bytes + store.keys * KEY + remembered * REMEMBERED + self.groups.waiting_bytes(),
             writes: self.commits.bytes(),
             outbound: self.memory.outbound,
             clients: self.connections.len() as u64 * CONNECTION
@@ -66,7 +66,7 @@ impl Node {
         }
         let before = std::mem::replace(&mut self.memory.level, level);
         self.counters.memory_scarce += u64::from(before == MemoryLevel::Normal);
-        self.service.note_memory(level == MemoryLevel::Full);
+        self.groups.note_memory(level == MemoryLevel::Full);
         actions.push(Action::Report(Report::MemoryLevel {
             before,
             level,

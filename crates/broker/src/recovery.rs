@@ -19,6 +19,7 @@ use store::Store;
 use crate::commits::Commits;
 use crate::connection::Connections;
 use crate::counters::Counters;
+use crate::groups::Groups;
 use crate::ids::{SessionKey, SessionNumber};
 use crate::memory::Memory;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
@@ -32,7 +33,7 @@ use crate::retained_delivery::{AllDue, RetainedDue};
 use crate::routing::RouteScratch;
 use crate::session::Session;
 use crate::sessions::{ForcedEnds, SessionEntry, Sessions, Totals};
-use crate::state_store_service::{StateStoreConfig, StateStoreService};
+use crate::state_store_service::StateStoreConfig;
 use crate::subscriptions::{Shares, Standing, Subscription, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
@@ -41,8 +42,15 @@ use crate::will::{self, PendingWills};
 /// The state store as it was recovered.
 #[derive(Debug)]
 pub struct RecoveredStore {
-    /// Its settings.
+    /// Its settings, for all groups together.
     pub config: StateStoreConfig,
+    /// Its groups, in the order of their numbers.
+    pub groups: Vec<RecoveredGroup>,
+}
+
+/// One of its groups.
+#[derive(Debug)]
+pub struct RecoveredGroup {
     /// As of the snapshot, or empty.
     pub store: Store,
     /// With the log behind it.
@@ -117,7 +125,7 @@ impl Recovery {
     pub fn start(self, store: RecoveredStore, actions: &mut Vec<Action>) -> Node {
         let now = self.now;
         let incarnation = store.config.incarnation;
-        let service = StateStoreService::new(store.config, store.store, store.replica, store.started);
+        let groups = Groups::new(&store.config, store.groups);
         let commits = Commits::default();
         let mut node = Node {
             connections: Connections::default(),
@@ -129,7 +137,7 @@ impl Recovery {
             timers: Timers::new(),
             step_began: commits.mark(),
             commits,
-            service,
+            groups,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
             stored: None,

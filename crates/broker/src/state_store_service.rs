@@ -13,12 +13,13 @@ mod peers;
 mod pending;
 pub(crate) mod properties;
 mod reply;
+pub(crate) mod scan_token;
 
 use std::time::Instant;
 
 use bytes::Bytes;
 use cluster::replica::{self, MessageError, ReadId, Refusal, Replica, Request as Asking};
-use cluster::{GroupId, Index, NodeId, Term};
+use cluster::{Index, NodeId, Term};
 use protocol::state_store::{ErrorText, Glob, Reply, Request};
 use store::{
     Command, CommandAction, Effect, EntryBuilder, Image, Origin, Quota, ScanLimits, Store, WALL_MAX, Watcher,
@@ -28,11 +29,13 @@ pub use self::call::DialectChoice;
 pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
 use self::forwarding::Forwarding;
 use self::peers::PeerMessage;
+pub(crate) use self::peers::{PeerError, group_of_message};
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
 use crate::authorization::{self, Access};
 use crate::now::Now;
+use crate::recovery::RecoveredGroup;
 use crate::state_store_service::reply::reply_to;
 
 /// How the state store is set up.
@@ -73,10 +76,12 @@ pub(crate) enum Output {
     Snapshot { index: Index, term: Term, image: Image },
 }
 
-/// The state store of one node: a replica of the log, the store it feeds, and the requests that wait.
+/// One group of the state store on one node: a replica of the log, the store it feeds, and the requests that wait.
 #[derive(Debug)]
 pub(crate) struct StateStoreService {
     config: StateStoreConfig,
+    /// How many groups share the keys.
+    groups: u32,
     replica: Replica,
     store: Store,
     /// The open entry: what came since the last one was proposed.
@@ -118,9 +123,6 @@ impl Whose {
     }
 }
 
-/// The one group of the store plane while there is one.
-pub const GROUP: GroupId = GroupId(0);
-
 /// Keys one command deletes because their time is over; the next ones follow in the next command.
 const EXPIRED_KEYS_MAX: usize = 1024;
 
@@ -131,15 +133,16 @@ const DECIDED_KEY: usize = 4;
 const PENDING_BYTES: usize = 512;
 
 impl StateStoreService {
-    /// Takes over a recovered store and its replica; `started` is what the replica wanted done at its start.
-    pub(crate) fn new(
-        config: StateStoreConfig,
-        store: Store,
-        replica: Replica,
-        started: Vec<replica::Action>,
-    ) -> Self {
+    /// Takes over a recovered store and its replica, one group of so many.
+    pub(crate) fn new(config: StateStoreConfig, groups: u32, recovered: RecoveredGroup) -> Self {
+        let RecoveredGroup {
+            store,
+            replica,
+            started,
+        } = recovered;
         Self {
             config,
+            groups,
             replica,
             store,
             entry: None,
@@ -567,7 +570,7 @@ impl StateStoreService {
         match self.store.scan(&glob, token, now.wall, limits, &mut may_read) {
             Ok(page) => Reply::Keys {
                 keys: page.keys,
-                token: page.token,
+                token: scan_token::with_group(page.token, self.replica.group(), self.groups),
             },
             Err(_) => Reply::Error(ErrorText::Syntax),
         }

@@ -63,7 +63,7 @@ impl Node {
         let counters = &self.counters;
         let dropped = &counters.dropped;
         let uptime = now.instant.saturating_duration_since(self.sys_topics.began);
-        let usage = self.service.store().usage();
+        let usage = self.groups.usage();
         let connected = self.sessions.totals().connected;
         let text = |value: &dyn Display| value.to_string();
         vec![

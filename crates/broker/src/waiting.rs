@@ -48,8 +48,8 @@ impl Node {
                         self.release(now, waiter, actions);
                     }
                 }
-                Committed::Log(ticket) => {
-                    self.with_service(now, actions, |service, outputs| {
+                Committed::Log(group, ticket) => {
+                    self.with_group(now, group, actions, |service, outputs| {
                         service.persisted(now, ticket, outputs);
                     });
                 }

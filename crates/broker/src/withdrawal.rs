@@ -133,12 +133,9 @@ impl Node {
         key: SessionKey,
         actions: &mut Vec<Action>,
     ) -> usize {
-        let has_watches = self
-            .connections
-            .get(id)
-            .is_some_and(|connection| connection.has_watches);
-        let watched: Vec<Bytes> = if has_watches {
-            self.service.watched_keys(id.0)
+        let connection = self.connections.get(id);
+        let watched: Vec<Bytes> = if connection.is_some_and(|connection| connection.has_watches) {
+            self.groups.watched_keys(id.0)
         } else {
             Vec::new()
         };
@@ -176,7 +173,8 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         self.withdraw(id, key, Right::Read, &String::from_utf8_lossy(&watched), actions);
-        self.with_service(now, actions, |service, outputs| {
+        let group = self.groups.of_key(&watched);
+        self.with_group(now, group, actions, |service, outputs| {
             service.end_watch(now, id.0, watched, outputs);
         });
     }

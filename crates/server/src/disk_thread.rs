@@ -38,10 +38,12 @@ pub(crate) enum Sync {
     AtStop,
 }
 
-struct Batch {
-    ticket: DiskTicket,
-    writes: Vec<Write>,
-    needs_disk: bool,
+/// Writes that take effect together.
+pub(crate) struct Batch {
+    pub(crate) ticket: DiskTicket,
+    pub(crate) writes: Vec<Write>,
+    /// It is synced whatever the durability is.
+    pub(crate) needs_disk: bool,
 }
 
 /// The thread's end that the driver holds.
@@ -60,6 +62,22 @@ impl std::fmt::Debug for Batch {
             .field("ticket", &self.ticket)
             .field("writes", &self.writes.len())
             .finish()
+    }
+}
+
+impl Batch {
+    /// Both together, confirmed by the later one's ticket.
+    pub(crate) fn with(mut self, later: Self) -> Self {
+        assert!(
+            self.ticket < later.ticket,
+            "batches come in the order of their tickets"
+        );
+        self.writes.extend(later.writes);
+        Self {
+            ticket: later.ticket,
+            writes: self.writes,
+            needs_disk: self.needs_disk || later.needs_disk,
+        }
     }
 }
 
@@ -84,15 +102,10 @@ impl DiskThread {
         ))
     }
 
-    /// Hands over a batch. One that needs the disk is synced whatever the durability is. After a fault the thread takes
-    /// nothing more; [`DiskEvent::Failed`] has said why.
-    pub(crate) fn persist(&self, ticket: DiskTicket, writes: Vec<Write>, needs_disk: bool) {
+    /// Hands over a batch. After a fault the thread takes nothing more; [`DiskEvent::Failed`] has said why.
+    pub(crate) fn persist(&self, batch: Batch) {
         if let Some(batches) = &self.batches {
-            let _ = batches.send(Batch {
-                ticket,
-                writes,
-                needs_disk,
-            });
+            let _ = batches.send(batch);
         }
     }
 

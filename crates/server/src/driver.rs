@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question};
 use bytes::BytesMut;
+use cluster::replica::record::LogPoint;
 use protocol::Packet;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc, watch};
@@ -19,7 +20,7 @@ use crate::admin::AdminRequest;
 use crate::audit::Audit;
 use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
-use crate::disk_thread::{DiskEvent, DiskThread};
+use crate::disk_thread::{Batch, DiskEvent, DiskThread};
 use crate::encoding::Encoder;
 use crate::ends::Ends;
 use crate::listener::Origin;
@@ -43,6 +44,8 @@ pub(crate) struct Driver {
     /// Where all sockets read to, in turn.
     pub(crate) read_buffer: RefCell<BytesMut>,
     disk: DiskThread,
+    /// What the present turn wants written, of all groups and of the node itself: one batch.
+    writes: RefCell<Option<Batch>>,
     snapshots: SnapshotThread,
     /// There is one if any listener asks who clients are.
     authentication: Option<AuthenticationThread>,
@@ -95,6 +98,7 @@ impl Driver {
             encoder: RefCell::default(),
             read_buffer: RefCell::default(),
             disk,
+            writes: RefCell::default(),
             snapshots,
             authentication,
             settings,
@@ -183,6 +187,10 @@ impl Driver {
         self.encoder.borrow_mut().forget();
         self.tell_waiting();
         self.step_quietly(Event::Flush);
+        if let Some(batch) = self.writes.take() {
+            // After a fault the thread takes nothing; its event stops the node.
+            self.disk.persist(batch);
+        }
         loop {
             let mut dirty = self.dirty.take();
             if dirty.is_empty() {
@@ -348,18 +356,18 @@ impl Driver {
 
     fn snapshot_event(&self, event: SnapshotEvent) {
         match event {
-            SnapshotEvent::Written { index, term } => {
+            SnapshotEvent::Written { group, index, term } => {
                 let mut observed = self.observed.borrow_mut();
                 observed.snapshots += 1;
                 observed.snapshot_written_at = Some(clock::instant());
                 drop(observed);
-                self.step_quietly(Event::SnapshotWritten { index, term });
+                self.step_quietly(Event::SnapshotWritten { group, index, term });
             }
-            SnapshotEvent::Failed(fault) => {
+            SnapshotEvent::Failed { group, fault } => {
                 // The log still has everything; it grows until a later snapshot succeeds.
                 self.observed.borrow_mut().snapshots_failed += 1;
-                tracing::error!(%fault, "a snapshot of the state store could not be written");
-                self.step_quietly(Event::SnapshotFailed);
+                tracing::error!(%group, %fault, "a snapshot of the state store could not be written");
+                self.step_quietly(Event::SnapshotFailed { group });
             }
         }
     }
@@ -386,8 +394,15 @@ impl Driver {
                 writes,
                 needs_disk,
             } => {
-                // After a fault the thread takes nothing; its event stops the node.
-                self.disk.persist(ticket, writes, needs_disk);
+                let batch = Batch {
+                    ticket,
+                    writes,
+                    needs_disk,
+                };
+                self.writes.replace(Some(match self.writes.take() {
+                    None => batch,
+                    Some(earlier) => earlier.with(batch),
+                }));
             }
             Action::Speak {
                 connection,
@@ -408,7 +423,12 @@ impl Driver {
                 socket.is_closing.set(true);
                 socket.changed.notify_one();
             }),
-            Action::Snapshot { index, term, image } => self.snapshots.write(index, term, image),
+            Action::Snapshot {
+                group,
+                index,
+                term,
+                image,
+            } => self.snapshots.write(group, LogPoint { index, term }, image),
             // A server has no peers yet.
             Action::ToPeer { .. } => {}
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cluster::replica::record::LogPoint;
-use cluster::{Index, Term};
+use cluster::{GroupId, Index, Term};
 use storage::{Fault, SnapshotFiles};
 use store::Image;
 use tokio::sync::mpsc;
@@ -19,14 +19,18 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(crate) enum SnapshotEvent {
     /// It is on disk.
-    Written { index: Index, term: Term },
+    Written {
+        group: GroupId,
+        index: Index,
+        term: Term,
+    },
     /// It is not; the log still has everything.
-    Failed(Fault),
+    Failed { group: GroupId, fault: Fault },
 }
 
 struct Job {
-    index: Index,
-    term: Term,
+    group: GroupId,
+    point: LogPoint,
     image: Image,
 }
 
@@ -48,7 +52,7 @@ const REST_MAX: Duration = Duration::from_millis(20);
 impl SnapshotThread {
     /// Starts the thread; its events come out of the receiver.
     pub(crate) fn start(files: SnapshotFiles) -> std::io::Result<(Self, mpsc::Receiver<SnapshotEvent>)> {
-        let (jobs, received) = sync_channel::<Job>(1);
+        let (jobs, received) = sync_channel::<Job>(broker::GROUPS_MAX as usize);
         let (events, events_out) = mpsc::channel(2);
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_stopping);
@@ -65,10 +69,10 @@ impl SnapshotThread {
         ))
     }
 
-    /// Hands over an image. The node asks for one snapshot at a time, so there is room.
-    pub(crate) fn write(&self, index: Index, term: Term, image: Image) {
+    /// Hands over an image. A group asks for one snapshot at a time, so there is room.
+    pub(crate) fn write(&self, group: GroupId, point: LogPoint, image: Image) {
         let Some(jobs) = &self.jobs else { return };
-        match jobs.try_send(Job { index, term, image }) {
+        match jobs.try_send(Job { group, point, image }) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 tracing::error!("the snapshot thread does not take a snapshot");
@@ -89,11 +93,12 @@ impl SnapshotThread {
 }
 
 fn run(files: &SnapshotFiles, jobs: &Receiver<Job>, events: &mpsc::Sender<SnapshotEvent>, stop: &AtomicBool) {
-    while let Ok(Job { index, term, image }) = jobs.recv() {
-        let event = match write(files, index, term, image, stop) {
-            Ok(true) => SnapshotEvent::Written { index, term },
+    while let Ok(Job { group, point, image }) = jobs.recv() {
+        let LogPoint { index, term } = point;
+        let event = match write(files, group, point, image, stop) {
+            Ok(true) => SnapshotEvent::Written { group, index, term },
             Ok(false) => return,
-            Err(fault) => SnapshotEvent::Failed(fault),
+            Err(fault) => SnapshotEvent::Failed { group, fault },
         };
         if events.blocking_send(event).is_err() {
             return;
@@ -104,12 +109,12 @@ fn run(files: &SnapshotFiles, jobs: &Receiver<Job>, events: &mpsc::Sender<Snapsh
 /// False if it was given up.
 fn write(
     files: &SnapshotFiles,
-    index: Index,
-    term: Term,
+    group: GroupId,
+    point: LogPoint,
     image: Image,
     stop: &AtomicBool,
 ) -> Result<bool, Fault> {
-    let mut writer = files.writer(broker::GROUP, LogPoint { index, term })?;
+    let mut writer = files.writer(group, point)?;
     let mut started = crate::clock::instant();
     for chunk in image.into_chunks() {
         if stop.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
 //! From a data directory to a node that is ready to serve.
 
-use broker::{NodeConfig, RecoveredStore, Recovery, StateStoreConfig};
-use cluster::NodeId;
+use broker::{NodeConfig, RecoveredGroup, RecoveredStore, Recovery, StateStoreConfig};
 use cluster::replica::{Replica, ReplicaConfig};
+use cluster::{GroupId, NodeId};
 use std::ops::ControlFlow;
 use storage::{Engine, EngineConfig, Identity, SnapshotFiles, Storage, open_group};
 use store::{Quota, ScanLimits, Store};
@@ -29,7 +29,20 @@ pub(crate) fn start(config: &Config, policies: broker::Policies) -> Result<Start
     let snapshots = engine.snapshot_files()?;
     let now = clock::now();
 
-    let store = recover_store(config, identity, &engine, &snapshots, random.next())?;
+    let mut groups = Vec::new();
+    for group in (0..GROUPS).map(GroupId) {
+        groups.push(recover_group(
+            group,
+            identity,
+            &engine,
+            &snapshots,
+            random.next(),
+        )?);
+    }
+    let store = RecoveredStore {
+        config: state_store_config(config, identity),
+        groups,
+    };
     let node_config = NodeConfig {
         limits: config.limits.for_broker(machine_memory::bytes()),
         sys_interval: config.sys_interval,
@@ -99,19 +112,19 @@ fn open_engine(config: &Config) -> Result<Engine, RunError> {
     Ok(engine)
 }
 
-fn recover_store(
-    config: &Config,
+fn recover_group(
+    group: GroupId,
     identity: Identity,
     engine: &Engine,
     snapshots: &SnapshotFiles,
     seed: u64,
-) -> Result<RecoveredStore, RunError> {
-    let (snapshot, recovered) = open_group(engine, snapshots, broker::GROUP)?;
+) -> Result<RecoveredGroup, RunError> {
+    let (snapshot, recovered) = open_group(engine, snapshots, group)?;
     let store = match snapshot {
         None => Store::new(),
         Some(mut reader) => {
             for error in reader.passed_over() {
-                tracing::error!(%error, "a damaged snapshot was passed over; the log covers for it");
+                tracing::error!(%group, %error, "a damaged snapshot was passed over; the log covers for it");
             }
             let mut failed = None;
             let chunks = reader
@@ -125,10 +138,9 @@ fn recover_store(
         }
     };
     let mut started = Vec::new();
-    let replica_config = ReplicaConfig::new(broker::GROUP, identity.node, vec![identity.node], seed);
+    let replica_config = ReplicaConfig::new(group, identity.node, vec![identity.node], seed);
     let replica = Replica::new(clock::instant(), replica_config, recovered, &mut started)?;
-    Ok(RecoveredStore {
-        config: state_store_config(config, identity),
+    Ok(RecoveredGroup {
         store,
         replica,
         started,
@@ -154,6 +166,9 @@ fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
         scan: ScanLimits::default(),
     }
 }
+
+/// The groups of the state store of a node without a cluster.
+const GROUPS: u32 = 1;
 
 /// A log entry is closed at this size, so that one slow write does not hold up too many requests.
 const ENTRY_BYTES_MAX: usize = 1 << 20;

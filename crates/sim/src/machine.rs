@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use broker::limits::Limits;
 use broker::records::RecordError;
 use broker::{
-    Action, Answer, ConnectionId, DialectChoice, DiskTicket, Event, GROUP, Node, NodeConfig, Now, Policies,
-    PolicyId, Question, RecoveredStore, Recovery, Redirect, Report, ShareStrategy, StateStoreConfig,
+    Action, Answer, ConnectionId, DialectChoice, DiskTicket, Event, Node, NodeConfig, Now, Policies,
+    PolicyId, Question, RecoveredGroup, RecoveredStore, Recovery, Redirect, Report, ShareStrategy,
+    StateStoreConfig,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::replica::record::LogPoint;
 use cluster::replica::{Replica, ReplicaConfig};
-use cluster::{Index, NodeId, Term, Write};
+use cluster::{GroupId, NodeId, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
 use storage::{Identity, SimulatedDisk, Storage, recover_group};
@@ -28,6 +29,8 @@ pub struct MachineConfig {
     pub node: NodeId,
     /// All nodes of its cluster; itself alone, if it has none.
     pub voters: Vec<NodeId>,
+    /// How many groups its state store has.
+    pub groups: u32,
     /// By how many milliseconds its wall clock is ahead of the simulation's.
     pub clock_ahead: u64,
     /// Limits of the node.
@@ -60,9 +63,9 @@ pub struct Machine {
     disk: SimulatedDisk,
     /// Batches that the disk thread has not written yet.
     writing: VecDeque<(DiskTicket, Vec<Write>)>,
-    /// The snapshot that is being written, and the one that is durable.
-    snapshotting: Option<(Index, Term, Image)>,
-    snapshot: Option<(LogPoint, Vec<Bytes>)>,
+    /// The snapshots that are being written, and those that are durable.
+    snapshotting: BTreeMap<GroupId, (LogPoint, Image)>,
+    snapshots: Snapshots,
     origin: Instant,
     now: Now,
     connections: BTreeMap<ConnectionId, Wire>,
@@ -78,6 +81,9 @@ pub struct Machine {
     /// What operators were told.
     pub reports: Vec<Report>,
 }
+
+/// The latest snapshot of each group.
+type Snapshots = BTreeMap<GroupId, (LogPoint, Vec<Bytes>)>;
 
 /// The wire between the server and one client.
 #[derive(Debug)]
@@ -106,6 +112,7 @@ impl MachineConfig {
             seed,
             node: NodeId(1),
             voters: vec![NodeId(1)],
+            groups: 1,
             clock_ahead: 0,
             limits: Limits::default(),
             sys_interval: None,
@@ -129,7 +136,7 @@ impl Machine {
             instant: origin,
             wall: WALL_AT_ORIGIN + config.clock_ahead,
         };
-        Self::recover(config, disk, None, origin, now).expect("there is nothing to read")
+        Self::recover(config, disk, Snapshots::new(), origin, now).expect("there is nothing to read")
     }
 
     /// A server that finds this on its disk.
@@ -141,26 +148,26 @@ impl Machine {
             instant: origin,
             wall: WALL_AT_ORIGIN,
         };
-        Self::recover(config, disk, None, origin, now)
+        Self::recover(config, disk, Snapshots::new(), origin, now)
     }
 
     fn recover(
         config: MachineConfig,
         mut disk: SimulatedDisk,
-        snapshot: Option<(LogPoint, Vec<Bytes>)>,
+        snapshots: Snapshots,
         origin: Instant,
         now: Now,
     ) -> Result<Self, RecordError> {
         let identity =
             Identity::take(&mut disk, config.node).expect("a simulated disk is well after a crash");
-        let (node, actions) = recovered_node(&config, identity, &disk, snapshot.as_ref(), now)?;
+        let (node, actions) = recovered_node(&config, identity, &disk, &snapshots, now)?;
         let mut machine = Self {
             config,
             node,
             disk,
             writing: VecDeque::new(),
-            snapshotting: None,
-            snapshot,
+            snapshotting: BTreeMap::new(),
+            snapshots,
             origin,
             now,
             connections: BTreeMap::new(),
@@ -195,7 +202,7 @@ impl Machine {
         }
         self.disk.crash();
         self.move_clock(self.now.instant + down);
-        Self::recover(self.config, self.disk, self.snapshot, self.origin, self.now)
+        Self::recover(self.config, self.disk, self.snapshots, self.origin, self.now)
             .expect("the node reads what it wrote")
     }
 
@@ -347,18 +354,20 @@ impl Machine {
         }
     }
 
-    /// Finishes the snapshot that is being written, if there is one.
+    /// Finishes a snapshot that is being written, if there is one.
     pub fn finish_snapshot(&mut self) {
-        if let Some((index, term, image)) = self.snapshotting.take() {
-            self.snapshot = Some((LogPoint { index, term }, image.into_chunks().collect()));
-            self.step(Event::SnapshotWritten { index, term });
+        if let Some((group, (point, image))) = self.snapshotting.pop_first() {
+            self.snapshots
+                .insert(group, (point, image.into_chunks().collect()));
+            let LogPoint { index, term } = point;
+            self.step(Event::SnapshotWritten { group, index, term });
         }
     }
 
-    /// The snapshot that is being written cannot be, if there is one.
+    /// A snapshot that is being written cannot be, if there is one.
     pub fn fail_snapshot(&mut self) {
-        if self.snapshotting.take().is_some() {
-            self.step(Event::SnapshotFailed);
+        if let Some((group, _)) = self.snapshotting.pop_first() {
+            self.step(Event::SnapshotFailed { group });
         }
     }
 
@@ -391,7 +400,7 @@ impl Machine {
 
     /// Whether a snapshot is on disk.
     pub fn has_snapshot(&self) -> bool {
-        self.snapshot.is_some()
+        !self.snapshots.is_empty()
     }
 
     /// Time passes; timers fire when they are due.
@@ -499,7 +508,14 @@ impl Machine {
                 }
                 Action::ReportDrained { connection } => drained.push(connection),
                 Action::Persist { ticket, writes, .. } => self.writing.push_back((ticket, writes)),
-                Action::Snapshot { index, term, image } => self.snapshotting = Some((index, term, image)),
+                Action::Snapshot {
+                    group,
+                    index,
+                    term,
+                    image,
+                } => {
+                    self.snapshotting.insert(group, (LogPoint { index, term }, image));
+                }
                 Action::Report(report) => self.reports.push(report),
                 Action::Resume { connection } => self.resumed.push_back(connection),
                 Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
@@ -532,7 +548,7 @@ fn recovered_node(
     config: &MachineConfig,
     identity: Identity,
     disk: &SimulatedDisk,
-    snapshot: Option<&(LogPoint, Vec<Bytes>)>,
+    snapshots: &Snapshots,
     now: Now,
 ) -> Result<(Node, Vec<Action>), RecordError> {
     let node_config = NodeConfig {
@@ -558,15 +574,9 @@ fn recovered_node(
             .expect("the simulated disk works");
         read_all?;
     }
-    let mut started = Vec::new();
-    let recovered = recover_group(disk, GROUP, snapshot.map(|(point, _)| *point)).expect("the log is whole");
-    let store = match snapshot {
-        Some((_, chunks)) => Store::restore(chunks.iter().cloned()).expect("the snapshot is whole"),
-        None => Store::new(),
-    };
-    let replica_config = ReplicaConfig::new(GROUP, identity.node, config.voters.clone(), config.seed);
-    let replica =
-        Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
+    let groups = (0..config.groups)
+        .map(|group| recovered_group(config, GroupId(group), identity, disk, snapshots, now))
+        .collect();
     let state_store = StateStoreConfig {
         node: identity.node.0,
         incarnation: identity.incarnation.0,
@@ -581,13 +591,36 @@ fn recovered_node(
     let node = recovery.start(
         RecoveredStore {
             config: state_store,
-            store,
-            replica,
-            started,
+            groups,
         },
         &mut actions,
     );
     Ok((node, actions))
+}
+
+fn recovered_group(
+    config: &MachineConfig,
+    group: GroupId,
+    identity: Identity,
+    disk: &SimulatedDisk,
+    snapshots: &Snapshots,
+    now: Now,
+) -> RecoveredGroup {
+    let mut started = Vec::new();
+    let snapshot = snapshots.get(&group);
+    let recovered = recover_group(disk, group, snapshot.map(|(point, _)| *point)).expect("the log is whole");
+    let store = match snapshot {
+        Some((_, chunks)) => Store::restore(chunks.iter().cloned()).expect("the snapshot is whole"),
+        None => Store::new(),
+    };
+    let replica_config = ReplicaConfig::new(group, identity.node, config.voters.clone(), config.seed);
+    let replica =
+        Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
+    RecoveredGroup {
+        store,
+        replica,
+        started,
+    }
 }
 
 /// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.

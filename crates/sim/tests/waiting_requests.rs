@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use broker::ConnectionId;
-use cluster::NodeId;
+use cluster::{GroupId, NodeId};
 use protocol::Packet;
 use protocol::Text;
 use protocol::packet::{Connect, ConnectProperties, ProtocolVersion};
@@ -25,7 +25,7 @@ fn a_leader_that_hears_nobody_takes_so_many_reads_and_no_more() {
         machine.flush();
     }
     get(machine, late, 1);
-    assert!(machine.node().leads().is_some());
+    assert!(machine.node().leads(GroupId(0)).is_some());
     assert_eq!(decided(machine.take_sent(patient)), 0);
     assert_eq!(decided(machine.take_sent(late)), 1, "unavailable");
     assert_eq!(
@@ -55,7 +55,10 @@ fn elect(nodes: &mut [Machine]) -> usize {
             machine.advance(Duration::from_millis(10));
         }
         talk(nodes);
-        if let Some(leader) = nodes.iter().position(|machine| machine.node().leads().is_some()) {
+        if let Some(leader) = nodes
+            .iter()
+            .position(|machine| machine.node().leads(GroupId(0)).is_some())
+        {
             return leader;
         }
     }

@@ -107,6 +107,22 @@ pub enum CommandAction {
     },
 }
 
+impl CommandAction {
+    /// The key of what a client can ask for; `None` for what a node does on its own.
+    pub fn key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Set { key, .. }
+            | Self::Delete { key, .. }
+            | Self::Watch { key, .. }
+            | Self::Unwatch { key, .. } => Some(key),
+            Self::EndWatches { .. }
+            | Self::EndIncarnations { .. }
+            | Self::Expire { .. }
+            | Self::Configure { .. } => None,
+        }
+    }
+}
+
 /// A connection that watches keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Watcher {

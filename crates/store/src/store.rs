@@ -78,6 +78,22 @@ pub struct Usage {
     pub watches: u64,
 }
 
+impl Usage {
+    /// The sum of two stores'.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            keys: self.keys + other.keys,
+            bytes: self.bytes + other.bytes,
+            expiring: self.expiring + other.expiring,
+            tombstones: self.tombstones + other.tombstones,
+            replies_remembered: self.replies_remembered + other.replies_remembered,
+            replies_dropped: self.replies_dropped + other.replies_dropped,
+            watches: self.watches + other.watches,
+        }
+    }
+}
+
 /// A SET, its key and retry apart.
 struct Write {
     value: Bytes,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::{Index, NodeId, Term, Write};
+use cluster::{GroupId, Index, NodeId, Term, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, ProtocolVersion};
 use store::Image;
@@ -80,9 +80,14 @@ pub enum Event {
         ticket: DiskTicket,
     },
     /// A snapshot could not be written; the log still has everything.
-    SnapshotFailed,
+    SnapshotFailed {
+        /// Of which group.
+        group: GroupId,
+    },
     /// A snapshot of the state store is durable.
     SnapshotWritten {
+        /// Of which group.
+        group: GroupId,
         /// Of which log position.
         index: Index,
         /// And its term.
@@ -165,8 +170,10 @@ pub enum Action {
         /// Somebody asked for the disk, whatever the server's durability is.
         needs_disk: bool,
     },
-    /// Write a snapshot of the state store, then answer with [`Event::SnapshotWritten`].
+    /// Write a snapshot of a group of the state store, then answer with [`Event::SnapshotWritten`].
     Snapshot {
+        /// Which group of it. A group wants one at a time.
+        group: GroupId,
         /// Log position of the image.
         index: Index,
         /// Its term.

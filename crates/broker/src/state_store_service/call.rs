@@ -93,6 +93,15 @@ impl Call {
     pub(crate) fn is_watch(&self) -> bool {
         matches!(self.asked, Asked::Write(CommandAction::Watch { .. }))
     }
+
+    /// The key that it is about; a SCAN is about all.
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        match (&self.asked, &self.pending.read) {
+            (Asked::Write(action), _) => action.key(),
+            (Asked::Read, Some(Request::Get { key })) => Some(key),
+            (Asked::Read, _) => None,
+        }
+    }
 }
 
 impl Asker<'_> {

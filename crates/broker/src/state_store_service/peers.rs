@@ -80,18 +80,12 @@ impl PeerMessage {
     }
 
     pub(super) fn decode(bytes: &Bytes, expected: GroupId) -> Result<Self, PeerError> {
-        let (head, body) = bytes
-            .split_first_chunk::<HEADER_LENGTH>()
-            .ok_or(PeerError::Damaged)?;
-        let [version, group @ .., kind] = *head;
-        if version != VERSION {
-            return Err(PeerError::Version { found: version });
-        }
-        let group = GroupId(u32::from_be_bytes(group));
+        let group = group_of_message(bytes)?;
         if group != expected {
             return Err(PeerError::Group { group });
         }
-        match (kind, body) {
+        let (head, body) = bytes.split_at(HEADER_LENGTH);
+        match (head[HEADER_LENGTH - 1], body) {
             (1, _) => Ok(Self::Raft(bytes.slice(HEADER_LENGTH..))),
             (2, [needs_disk @ (0 | 1), ..]) => Ok(Self::Commands {
                 needs_disk: *needs_disk == 1,
@@ -108,6 +102,18 @@ impl PeerMessage {
             _ => Err(PeerError::Damaged),
         }
     }
+}
+
+/// For which group a message is.
+pub(crate) fn group_of_message(bytes: &Bytes) -> Result<GroupId, PeerError> {
+    let (head, _) = bytes
+        .split_first_chunk::<HEADER_LENGTH>()
+        .ok_or(PeerError::Damaged)?;
+    let [version, group @ .., _] = *head;
+    if version != VERSION {
+        return Err(PeerError::Version { found: version });
+    }
+    Ok(GroupId(u32::from_be_bytes(group)))
 }
 
 fn number(bytes: &[u8]) -> Result<u64, PeerError> {

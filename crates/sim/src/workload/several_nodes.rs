@@ -85,6 +85,9 @@ struct Member {
     away: u64,
 }
 
+/// How many groups the state store of a cluster may have.
+const GROUPS: [u32; 3] = [1, 2, 3];
+
 const KEEPERS_PER_NODE: usize = 2;
 
 /// By how many milliseconds clocks differ at most.
@@ -120,11 +123,13 @@ impl World {
     fn new(run: ClusterRun, origin: Instant) -> Self {
         let mut random = Random::new(run.seed);
         let voters: Vec<NodeId> = (1..=run.nodes).map(NodeId).collect();
+        let groups = GROUPS[random.between(0, GROUPS.len())];
         let mut nodes = Vec::new();
         for node in &voters {
             let mut config = MachineConfig::new(run.seed ^ node.0 << 48);
             config.node = *node;
             config.voters.clone_from(&voters);
+            config.groups = groups;
             config.clock_ahead = random.between(0, CLOCK_AHEAD_MAX) as u64;
             config.snapshot_log_bytes = super::SNAPSHOT_LOG_BYTES;
             config.acknowledges_before_sync = run.defect == Some(super::Defect::AcknowledgeBeforeSync);
@@ -221,7 +226,12 @@ impl World {
     fn unrest(&self) -> String {
         let mut text = String::new();
         for (machine, node) in machines(&self.nodes).zip(1..) {
-            let (gauges, leads) = (machine.node().gauges(), machine.node().leads());
+            let gauges = machine.node().gauges();
+            let leads: Vec<_> = machine
+                .node()
+                .groups()
+                .map(|group| machine.node().leads(group))
+                .collect();
             let (applied, waiting) = (gauges.log_applied, gauges.store_requests_waiting);
             text += &format!("\nnode {node}: applied {applied}, {waiting} requests wait, leads {leads:?}");
         }
@@ -237,7 +247,7 @@ impl World {
         let applied = |machine: &Machine| machine.node().gauges().log_applied;
         let first = machines(&self.nodes).next().map(applied);
         !self.keepers.iter().any(waits)
-            && machines(&self.nodes).any(|machine| machine.node().leads().is_some())
+            && machines(&self.nodes).all(|machine| machine.node().is_available())
             && machines(&self.nodes).all(|machine| Some(applied(machine)) == first)
     }
 
