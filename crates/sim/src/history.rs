@@ -8,16 +8,25 @@
 //!
 //! Keys do not depend on each other, so each is checked alone. What one copy does is in `model.rs`: conditions, versions that rise,
 //! fencing tokens, deadlines.
+//!
+//! What real clients asked and were told comes as lines of JSON (`recorded.rs`), together with what those were told who watched keys
+//! (`watched.rs`) and who held locks (`held.rs`).
 
+mod held;
 mod model;
+mod recorded;
 mod search;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::fmt;
 
+pub use self::held::Held;
 pub use self::model::Model;
-pub use self::search::check;
+pub use self::recorded::{Checked, Recorded};
+pub use self::search::{Explained, check, explain};
+pub use self::watched::{Change, End, Watched};
 
 /// Wall, in Unix milliseconds, and counter of a version or a fencing token.
 pub type Version = (u64, u64);

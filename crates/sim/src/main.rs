@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use sim::history::Recorded;
 use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Run, Summary};
 
@@ -13,7 +14,10 @@ const USAGE: &str = "sim: random conversations with a simulated server, over cra
   sim --first S       the first seed (default 1)
   sim --seed S        one seed
   sim --steps N       steps of each run (default 3000)
-  sim --nodes N       a cluster of so many nodes, and its state store (default 1)";
+  sim --nodes N       a cluster of so many nodes, and its state store (default 1)
+
+  sim check FILE...   whether L1, L2 and L3 hold in what real clients were told (bench/faults)
+      --skew MILLIS   by how much servers' clocks may differ (default 0)";
 
 struct Options {
     first: u64,
@@ -23,7 +27,11 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = match options(std::env::args().skip(1)) {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("check", words)) = words.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return check(words);
+    }
+    let options = match options(words.into_iter()) {
         Ok(options) => options,
         Err(why) => {
             say(&format!("{why}\n{USAGE}"));
@@ -55,6 +63,47 @@ fn main() -> ExitCode {
         }
         Err(why) => {
             say(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks what real clients were told.
+fn check(words: &[String]) -> ExitCode {
+    let (mut skew, mut files) = (0, Vec::new());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word != "--skew" {
+            files.push(word);
+            continue;
+        }
+        let Some(millis) = words.next().and_then(|millis| millis.parse().ok()) else {
+            say(&format!("--skew needs a number\n{USAGE}"));
+            return ExitCode::from(2);
+        };
+        skew = millis;
+    }
+    let mut text = String::new();
+    for file in &files {
+        match std::fs::read_to_string(file) {
+            Ok(lines) => text += &lines,
+            Err(error) => {
+                say(&format!("{file}: {error}"));
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if files.is_empty() {
+        say(USAGE);
+        return ExitCode::from(2);
+    }
+    match Recorded::parse(&text).and_then(|recorded| recorded.check(skew)) {
+        Ok(checked) => {
+            say(&format!("all promises hold: {checked}"));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            say(&format!("FAILED {why}"));
             ExitCode::FAILURE
         }
     }

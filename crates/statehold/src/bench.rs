@@ -5,9 +5,11 @@
 
 mod clock;
 mod connections;
+mod history;
 mod kv;
 mod load;
 mod pubsub;
+mod random;
 mod report;
 mod template;
 mod wire;
@@ -35,6 +37,8 @@ enum Load {
     Pubsub(pubsub::Pubsub),
     /// Connections that do nothing
     Connections(connections::Connections),
+    /// Requests to the state store, all of them written down
+    History(history::History),
 }
 
 impl Bench {
@@ -43,6 +47,7 @@ impl Bench {
             Load::Kv(kv) => kv.run(),
             Load::Pubsub(pubsub) => pubsub.run(),
             Load::Connections(connections) => connections.run(),
+            Load::History(history) => history.run(),
         }
     }
 }
@@ -53,4 +58,6 @@ Examples:
   statehold bench kv --connections 50 --operation get --requests 1000000 --json
   statehold bench pubsub --publishers 10 --subscribers 10 --qos 1
   statehold bench pubsub --publishers 1 --subscribers 100 --topics fan-out --rate 1000
-  statehold bench connections --count 10000 --rate 1000 --pid $(pgrep -x statehold)";
+  statehold bench connections --count 10000 --rate 1000 --pid $(pgrep -x statehold)
+  statehold bench kv --node 10.0.0.1:1883 --node 10.0.0.2:1883 --node 10.0.0.3:1883
+  statehold bench history --node 10.0.0.1:1883 --node 10.0.0.2:1883 --output history.jsonl";

@@ -42,13 +42,31 @@ impl Done {
 /// # Errors
 /// There is none. The violation has the longest order that was found.
 pub fn check(history: &[Operation], skew: u64) -> Result<(), Violation> {
+    explain(history, skew).map(|_| ())
+}
+
+/// What is known of a history that no violation was found in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Explained {
+    /// There is an order.
+    Fully,
+    /// No order was found, and not all were tried.
+    NotKnown,
+}
+
+/// As [`check`], and says whether the search came to an end.
+///
+/// # Errors
+/// As [`check`].
+pub fn explain(history: &[Operation], skew: u64) -> Result<Explained, Violation> {
     let search = Search::new(history, skew);
     if search.find(Search::sparing).is_ok() {
-        return Ok(());
+        return Ok(Explained::Fully);
     }
     match search.find(Search::all) {
         Err(NotFound::Nowhere(violation)) => Err(violation),
-        Ok(()) | Err(NotFound::SoFar) => Ok(()),
+        Ok(()) => Ok(Explained::Fully),
+        Err(NotFound::SoFar) => Ok(Explained::NotKnown),
     }
 }
 

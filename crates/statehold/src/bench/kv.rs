@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 
 use super::clock;
 use super::load::{self, LoadArgs, Progress, Work};
+use super::random::Random;
 use super::report::{Report, Tally};
 use super::wire::Target;
 use crate::duration;
@@ -49,6 +50,9 @@ pub(super) struct Kv {
     /// Of each hundred requests of a mix, this many are SETs
     #[arg(long, default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
     sets_percent: u8,
+    /// A node that connections go to, several times: they take turns [default: --host and --port]
+    #[arg(long = "node", value_name = "HOST:PORT")]
+    nodes: Vec<String>,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -65,7 +69,8 @@ enum Operation {
 /// What one thread has to do.
 #[derive(Debug, Clone)]
 struct Plan {
-    target: Target,
+    /// Connections take them in turns.
+    targets: Vec<Target>,
     operation: Operation,
     sets_percent: u8,
     value_size: usize,
@@ -91,16 +96,16 @@ enum Quota {
 
 impl Kv {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let target = Target::new(&self.server)?;
+        let targets = Target::several(&self.server, &self.nodes)?;
         if self.operation != Operation::Set {
-            self.fill(&target)?;
+            self.fill(&targets)?;
         }
         let quota = |share: std::ops::Range<u64>| match self.requests {
             Some(_) => Quota::Requests(share.end - share.start),
             None => Quota::Time(self.duration),
         };
         let works = self.works(
-            &target,
+            &targets,
             self.operation,
             self.inflight,
             self.requests.unwrap_or(0),
@@ -133,13 +138,13 @@ impl Kv {
     }
 
     /// Sets every key once.
-    fn fill(&self, target: &Target) -> anyhow::Result<()> {
+    fn fill(&self, targets: &[Target]) -> anyhow::Result<()> {
         let inflight = self.inflight.max(FILL_INFLIGHT);
         let quota = |share: std::ops::Range<u64>| Quota::Keys {
             first: share.start,
             end: share.end,
         };
-        let works = self.works(target, Operation::Set, inflight, self.keys, quota);
+        let works = self.works(targets, Operation::Set, inflight, self.keys, quota);
         let ran = load::run(works, self.connections.into(), &self.load)?;
         anyhow::ensure!(
             ran.tally.errors == 0,
@@ -156,7 +161,7 @@ impl Kv {
 
     fn works(
         &self,
-        target: &Target,
+        targets: &[Target],
         operation: Operation,
         inflight: u16,
         total: u64,
@@ -165,7 +170,7 @@ impl Kv {
         let run = clock::wall_ms();
         let threads = u32::from(self.load.threads).min(self.connections);
         let plan = |thread: u32| Plan {
-            target: target.clone(),
+            targets: targets.to_vec(),
             operation,
             sets_percent: self.sets_percent,
             value_size: self.value_size,
@@ -215,12 +220,12 @@ struct State {
     tally: Tally,
     issued: u64,
     until: Option<Instant>,
-    random: u64,
+    random: Random,
 }
 
 impl Shared {
     fn new(plan: Plan, progress: Arc<Progress>) -> anyhow::Result<Self> {
-        let random = plan.run.wrapping_mul(2).wrapping_add(1) ^ (u64::from(plan.connections.start) << 40);
+        let random = Random::new(plan.run ^ (u64::from(plan.connections.start) << 39));
         let state = State {
             tally: Tally::new()?,
             issued: 0,
@@ -251,25 +256,15 @@ impl Shared {
             Quota::Time(_) if state.until.is_some_and(|until| now >= until) => return None,
             Quota::Keys { first, end } if first + state.issued >= end => return None,
             Quota::Keys { first, .. } => first + state.issued,
-            Quota::Requests(_) | Quota::Time(_) => state.draw() % self.plan.keys,
+            Quota::Requests(_) | Quota::Time(_) => state.random.below(self.plan.keys),
         };
         state.issued += 1;
         let is_set = match self.plan.operation {
             Operation::Set => true,
             Operation::Get => false,
-            Operation::Mix => state.draw() % 100 < u64::from(self.plan.sets_percent),
+            Operation::Mix => state.random.below(100) < u64::from(self.plan.sets_percent),
         };
         Some((is_set, key))
-    }
-}
-
-impl State {
-    /// xorshift64*: even enough for keys, and next to nothing to compute.
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 }
 

@@ -55,6 +55,25 @@ impl Target {
         })
     }
 
+    /// All of `nodes`, or the server alone if there are none.
+    pub(super) fn several(server: &ServerArgs, nodes: &[String]) -> anyhow::Result<Vec<Self>> {
+        let alone = Self::new(server)?;
+        if nodes.is_empty() {
+            return Ok(vec![alone]);
+        }
+        nodes.iter().map(|node| alone.elsewhere(node)).collect()
+    }
+
+    /// As the same user at another address.
+    fn elsewhere(&self, address: &str) -> anyhow::Result<Self> {
+        let mut addresses =
+            std::net::ToSocketAddrs::to_socket_addrs(address).with_context(|| address.to_owned())?;
+        Ok(Self {
+            address: addresses.next().with_context(|| address.to_owned())?,
+            ..self.clone()
+        })
+    }
+
     /// True if it is on this machine.
     pub(super) fn is_loopback(&self) -> bool {
         self.address.ip().is_loopback()

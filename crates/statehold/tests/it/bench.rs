@@ -124,3 +124,58 @@ fn without_a_server_it_fails() {
         .run(&["bench", "kv", "--requests", "1", "--quiet"])
         .expect(5);
 }
+
+#[test]
+fn history_writes_down_every_request_watch_and_lock() {
+    let server = Server::start();
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let file = directory.path().join("history.jsonl");
+    let node = ["bench", "history", "--node", &server.mqtt, "--json", "--output"];
+    let further = ["--duration", "1s", "--round", "400ms", "--seed", "1"];
+    let file_name = file.to_str().expect("a path of text");
+    let report = server
+        .run(&[&node[..], &[file_name], &further].concat())
+        .expect(0)
+        .json();
+    assert_eq!(
+        (&report["errors"], &report["unknown"]),
+        (&0.into(), &0.into()),
+        "{report}"
+    );
+    let history = std::fs::read_to_string(&file).expect("it is there");
+    let lines: Vec<serde_json::Value> = history
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let of_kind = |kind: &str| lines.iter().filter(|line| line["kind"] == kind).count() as u64;
+    assert_eq!(Some(of_kind("request")), report["operations"].as_u64());
+    assert!(of_kind("watch") > 0 && of_kind("held") > 0, "{history}");
+    let is_told = |line: &&serde_json::Value| {
+        line["changes"]
+            .as_array()
+            .is_some_and(|changes| !changes.is_empty())
+    };
+    assert!(lines.iter().any(|line| is_told(&line)), "{history}");
+}
+
+#[test]
+fn kv_uses_all_nodes_that_it_is_told_of() {
+    let (one, other) = (Server::start(), Server::start());
+    let arguments = [
+        "bench",
+        "kv",
+        "--requests",
+        "100",
+        "--keys",
+        "1000",
+        "--connections",
+        "4",
+    ];
+    let nodes = ["--node", &one.mqtt, "--node", &other.mqtt, "--quiet", "--json"];
+    let report = one.run(&[&arguments[..], &nodes].concat()).expect(0).json();
+    assert_eq!(report["operations"], 100, "{report}");
+    for server in [&one, &other] {
+        let keys = server.run(&["scan", "bench:*"]).expect(0);
+        assert!(keys.text().lines().count() > 10);
+    }
+}

@@ -40,7 +40,9 @@ pub(super) async fn run(number: u32, shared: Rc<Shared>) -> anyhow::Result<()> {
 async fn prepare(number: u32, shared: &Rc<Shared>) -> anyhow::Result<Requester> {
     let client_id = format!("bench-{:x}-{number}", shared.plan.run);
     let topic = response_topic(&client_id).context("a client id of the load is a topic level")?;
-    let mut wire = Wire::connect(&shared.plan.target, &client_id, None, SessionEnd::AtOnce).await?;
+    let targets = &shared.plan.targets;
+    let target = &targets[usize::try_from(number)? % targets.len()];
+    let mut wire = Wire::connect(target, &client_id, None, SessionEnd::AtOnce).await?;
     wire.subscribe(topic.as_str(), QoS::AtLeastOnce).await?;
     Ok(Requester {
         wire,

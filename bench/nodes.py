@@ -1,0 +1,266 @@
+"""Nodes as machines: each `statehold serve` in a network namespace, on a disk and with a clock of its own, all of which can be disturbed.
+
+Everything is made inside of namespaces of this process (`enter`), so that nothing is left behind when it ends, however it ends. The network is
+a bridge, to which each node has a wire; what a node does not hear is dropped in its own namespace (nft), so that a split can have one
+direction. Delay and slow wires are those of `tc`.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from servers import statehold
+
+# Not everybody's PATH has the programs that are used here.
+os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+INSIDE = "STATEHOLD_FAULTS_INSIDE"
+HUB, NETWORK = "10.77.0.254", "10.77.0"
+MQTT_PORT, PEER_PORT, ADMIN_PORT = 1883, 7000, 8080
+DISK_BYTES = 2 << 30
+# A node that has lost much has to be told it; a machine that builds at the same time is slow.
+READY_SECONDS = 90
+STOP_SECONDS = 60
+FAKETIME = ("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+            "/usr/lib64/faketime/libfaketimeMT.so.1")
+
+
+def quietly(*command):
+    """Whether the command went well."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def must(*command):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"bench: {' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def unshare():
+    """The command that starts another one in namespaces of its own."""
+    mine = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return mine if os.geteuid() == 0 else [*mine, "--user", "--map-root-user"]
+
+
+def missing():
+    """What this machine does not have, or does not let one do; None if nothing is missing."""
+    for program in ("unshare", "ip", "nft", "tc"):
+        if not shutil.which(program):
+            return f"there is no {program}"
+    probe = ("mount -t tmpfs none /run && ip netns add probe && ip link add probe1 type veth peer name probe2 netns probe && "
+             "ip link add probe3 type bridge && ip netns exec probe nft add table inet probe")
+    if not quietly(*unshare(), "sh", "-c", probe):
+        return "network namespaces with veth, bridges and nft cannot be made here"
+    return None
+
+
+def enter():
+    """Goes on inside of the namespaces, as the same program with the same arguments."""
+    if os.environ.get(INSIDE):
+        must("mount", "-t", "tmpfs", "none", "/run")
+        return
+    os.environ[INSIDE] = "1"
+    command = unshare()
+    os.execvp(command[0], [*command, sys.executable, *sys.argv])
+
+
+class Disk:
+    """A directory, on a file system of its own where that can be made."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.directory.mkdir()
+        image = directory.with_suffix(".img")
+        with open(image, "wb") as file:
+            file.truncate(DISK_BYTES)
+        # Nothing is asked about it, and nothing of it has to survive this run.
+        self.can_freeze = (quietly("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1", str(image))
+                           and quietly("mount", "-o", "loop", str(image), str(directory)))
+        if not self.can_freeze:
+            image.unlink()
+
+    def freeze(self, seconds):
+        """Nothing is written for so long. The thaw does not depend on this process."""
+        return subprocess.Popen(["sh", "-c", f"fsfreeze -f {self.directory}; sleep {seconds}; fsfreeze -u {self.directory}"])
+
+
+class Node:
+    """One `statehold serve`. It is started with the same command each time."""
+
+    def __init__(self, number, count, directory):
+        self.number, self.count = number, count
+        self.name, self.host = f"node{number}", f"{NETWORK}.{number}"
+        self.disk = Disk(directory / self.name)
+        self.clock = directory / f"{self.name}.clock"
+        self.log = directory / f"{self.name}.log"
+        self.process, self.starts = None, 0
+        self.has_clock = any(os.path.exists(library) for library in FAKETIME)
+        self.set_clock(0)
+        must("ip", "netns", "add", self.name)
+        must("ip", "link", "add", self.wire(), "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        must("ip", "link", "set", self.wire(), "master", "hub", "up")
+        self.inside("ip", "addr", "add", f"{self.host}/24", "dev", "eth0")
+        self.inside("ip", "link", "set", "eth0", "up")
+        self.inside("ip", "link", "set", "lo", "up")
+        self.inside("nft", "add table inet faults; add chain inet faults input { type filter hook input priority 0 ; }")
+
+    def wire(self):
+        return f"wire{self.number}"
+
+    def inside(self, *command):
+        return must("ip", "netns", "exec", self.name, *command)
+
+    def address(self):
+        return f"{self.host}:{MQTT_PORT}"
+
+    def is_up(self):
+        return self.process is not None and self.process.poll() is None
+
+    def command(self):
+        serve = [statehold(), "serve", "--listen", self.address(), "--allow-anonymous", "--admin", f"127.0.0.1:{ADMIN_PORT}",
+                 "--data-dir", str(self.disk.directory / "data")]
+        if self.count > 1:
+            all_nodes = ",".join(f"{NETWORK}.{number}:{PEER_PORT}" for number in range(1, self.count + 1))
+            certs = self.disk.directory.parent / "certs"
+            serve += ["--peer-listen", f"{self.host}:{PEER_PORT}", "--join", all_nodes, "--cluster-size", str(self.count),
+                      "--peer-cert", str(certs / f"{self.name}.pem"), "--peer-key", str(certs / f"{self.name}.key"),
+                      "--peer-ca", str(certs / "ca.pem")]
+        return serve
+
+    def start(self):
+        environment = dict(os.environ, STATEHOLD_HOST=self.host)
+        for library in FAKETIME:
+            if os.path.exists(library):
+                environment |= {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_CACHE_DURATION": "1",
+                                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
+                break
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(["ip", "netns", "exec", self.name, *self.command()], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=subprocess.STDOUT, env=environment)
+        self.starts += 1
+
+    def wait_ready(self):
+        end = time.monotonic() + READY_SECONDS
+        while time.monotonic() < end:
+            self.check_alive()
+            if self.log.read_text(errors="replace").count("statehold ready ") >= self.starts:
+                return
+            time.sleep(0.05)
+        raise SystemExit(f"bench: {self.name} is not ready after {READY_SECONDS} s\n{self.last_words()}")
+
+    def check_alive(self):
+        if not self.is_up():
+            code = self.process.returncode if self.process else None
+            raise SystemExit(f"bench: {self.name} ended by itself, with {code}\n{self.last_words()}")
+
+    def last_words(self):
+        return "\n".join([f"--- {self.name}:", *self.log.read_text(errors="replace").splitlines()[-15:]])
+
+    def kill(self):
+        if self.is_up():
+            self.process.kill()
+            self.process.wait()
+
+    def terminate(self):
+        """Stops it in order; what is not over in time is an error."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise SystemExit(f"bench: {self.name} does not stop\n{self.last_words()}") from None
+        if code:
+            raise SystemExit(f"bench: {self.name} stopped with {code}\n{self.last_words()}")
+
+    def set_clock(self, seconds):
+        """It goes wrong by so much from now on, within a second."""
+        new = self.clock.with_suffix(".new")
+        new.write_text(f"{seconds:+.3f}\n")
+        new.rename(self.clock)
+
+    def metrics(self):
+        """{name with labels: value}; empty if it does not answer."""
+        ask = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{ADMIN_PORT}/metrics', timeout=2).read().decode())"
+        done = subprocess.run(["ip", "netns", "exec", self.name, sys.executable, "-c", ask], capture_output=True, text=True)
+        lines = (line.rsplit(" ", 1) for line in done.stdout.splitlines() if line and not line.startswith("#"))
+        return {name: float(value) for name, value in lines}
+
+    def leads(self):
+        """How many groups it leads."""
+        return sum(value for name, value in self.metrics().items() if name.startswith("statehold_log_leader"))
+
+    def deaf_to(self, others, percent=100):
+        """Does not hear these addresses any more, or only some of what they say."""
+        some = "" if percent == 100 else f"numgen random mod 100 < {percent} "
+        for host in others:
+            self.inside("nft", f"add rule inet faults input ip saddr {host} {some}drop")
+
+    def hear_all(self):
+        self.inside("nft", "flush chain inet faults input")
+
+
+class Nodes:
+    """All of them, and what can happen to them."""
+
+    def __init__(self, count, directory):
+        must("ip", "link", "add", "hub", "type", "bridge")
+        must("ip", "addr", "add", f"{HUB}/24", "dev", "hub")
+        must("ip", "link", "set", "hub", "up")
+        must("ip", "link", "set", "lo", "up")
+        self.delays = quietly("tc", "qdisc", "add", "dev", "hub", "root", "netem", "delay", "1ms")
+        quietly("tc", "qdisc", "del", "dev", "hub", "root")
+        directory = pathlib.Path(directory)
+        if count > 1:
+            make_certificates(directory / "certs", count)
+        self.all = [Node(number, count, directory) for number in range(1, count + 1)]
+
+    def start_all(self, order=None):
+        for node in order or self.all:
+            node.start()
+        for node in self.all:
+            node.wait_ready()
+
+    def leader(self):
+        """The one that leads most groups; None if nobody says that it leads."""
+        leads = [(node.leads(), node.number, node) for node in self.all if node.is_up()]
+        best = max(leads, default=(0, 0, None), key=lambda lead: lead[:2])
+        return best[2] if best[0] else None
+
+    def slow_wire(self, node, chooser):
+        """Delay and jitter where this kernel knows them, else a wire that carries little."""
+        if self.delays:
+            delay = chooser.choice((10, 30, 80))
+            kind = ["netem", "delay", f"{delay}ms", f"{delay // 3}ms"]
+        else:
+            kind = ["tbf", "rate", chooser.choice(("300kbit", "1mbit")), "burst", "4kb", "latency", "300ms"]
+        must("tc", "qdisc", "replace", "dev", node.wire(), "root", *kind)
+        node.inside("tc", "qdisc", "replace", "dev", "eth0", "root", *kind)
+        return " ".join(kind)
+
+    def heal_network(self):
+        for node in self.all:
+            node.hear_all()
+            quietly("tc", "qdisc", "del", "dev", node.wire(), "root")
+            quietly("ip", "netns", "exec", node.name, "tc", "qdisc", "del", "dev", "eth0", "root")
+
+    def stop(self):
+        for node in self.all:
+            with contextlib.suppress(ProcessLookupError):
+                if node.is_up():
+                    node.process.send_signal(signal.SIGCONT)
+                node.kill()
+            if node.disk.can_freeze:
+                quietly("fsfreeze", "-u", str(node.disk.directory))
+                quietly("umount", str(node.disk.directory))
+
+
+def make_certificates(directory, count):
+    """An authority, and a certificate for each node."""
+    must(statehold(), "certs", "ca", "--out", str(directory))
+    for number in range(1, count + 1):
+        must(statehold(), "certs", "node", "--out", str(directory), f"node{number}", f"{NETWORK}.{number}")
+
