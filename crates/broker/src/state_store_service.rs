@@ -434,6 +434,8 @@ impl StateStoreService {
                     replica::Action::Send { to, message } => {
                         outputs.push(self.to_peer(to, &PeerMessage::Raft(message)));
                     }
+                    // Who takes part must not be forgotten, even where votes may be.
+                    replica::Action::Members { .. } => self.persist_needs_disk = true,
                     replica::Action::Dropped { from, error } => outputs.push(Output::Dropped { from, error }),
                 }
             }
@@ -452,6 +454,7 @@ impl StateStoreService {
             (Asking::Propose { .. }, Refusal::NotLeader { .. }) if !self.replica.is_alone() => {
                 self.proposing = false;
             }
+            (Asking::ChangeMembers { .. }, _) => {}
             _ => self.refuse_all(now, outputs),
         }
     }

@@ -12,16 +12,18 @@
 //!   Message --> Persist(ticket) --> Persisted(ticket) --> Send (follower: an answer promises what is on disk)
 //! ```
 
+mod changes;
 mod clock;
 mod config;
 mod event;
 mod log;
+mod members;
 mod message;
 mod reads;
 mod ready;
 pub mod record;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -30,9 +32,10 @@ use raft::{RawNode, StateRole};
 
 pub use config::{Recovered, ReplicaConfig, ReplicaError};
 pub use event::{Action, Event, ReadId, Refusal, Request, Ticket};
+pub use members::{MEMBERS_MAX, MemberChange, MemberProgress, Members};
 pub use message::MessageError;
 use message::Route;
-use record::{HardState, LogPoint};
+use record::{EntryKind, HardState, LogPoint};
 
 use crate::random::Random;
 use crate::{GroupId, Index, Keyspace, NodeId, Term, Write};
@@ -44,6 +47,10 @@ use reads::Reads;
 pub struct Replica {
     config: ReplicaConfig,
     raft: RawNode<Log>,
+    /// Who takes part, as far as the log is applied.
+    members: Members,
+    /// When each other node was last heard.
+    heard: BTreeMap<NodeId, Instant>,
     clock: Clock,
     random: Random,
     /// The drawn election timeout, in ticks, and the state of Raft for which it was drawn.
@@ -51,7 +58,7 @@ pub struct Replica {
     drawn_for: (u64, StateRole),
     next_ticket: Ticket,
     in_flight: VecDeque<InFlight>,
-    /// Writes that go with the next persist: voters, log start, removed entries.
+    /// Writes that go with the next persist: members, log start, removed entries.
     waiting_writes: Vec<Write>,
     /// The hard state as last written.
     hard_state: HardState,
@@ -90,7 +97,7 @@ impl std::fmt::Debug for Replica {
 }
 
 impl Replica {
-    /// A replica as it stands after a start. The only voter of a group elects itself here; it leads, and the recovered
+    /// A replica as it stands after a start. Whoever is alone in a group elects itself here; it leads, and the recovered
     /// entries are applied, as soon as the first persist is durable.
     pub fn new(
         now: Instant,
@@ -100,22 +107,11 @@ impl Replica {
     ) -> Result<Replica, ReplicaError> {
         check_recovered(&config, &recovered)?;
         let mut waiting_writes = Vec::new();
-        let voters = if recovered.voters.is_empty() {
-            waiting_writes.push(Write::Put {
-                keyspace: Keyspace::Meta,
-                key: record::voters_key(config.group),
-                value: record::encode_voters(config.group, &config.voters),
-            });
-            config.voters.clone()
-        } else {
-            recovered.voters
-        };
-        if !voters.contains(&config.node) {
-            return Err(ReplicaError::NotAVoter {
-                group: config.group,
-                node: config.node,
-            });
-        }
+        let members = recovered.members.unwrap_or_else(|| {
+            let founders = Members::founders(config.voters.iter().copied());
+            waiting_writes.push(members_write(config.group, &founders));
+            founders
+        });
         if recovered.log_start_moved {
             waiting_writes.push(Write::Put {
                 keyspace: Keyspace::Meta,
@@ -124,11 +120,12 @@ impl Replica {
             });
         }
         let snapshot = recovered.snapshot;
+        let unknown_changes = changes_between(members.index, snapshot.index, &recovered.entries);
         let log = Log::new(
             recovered.log_start,
             snapshot,
             recovered.hard_state,
-            voters,
+            members.clone(),
             recovered.entries,
         );
         let logger = slog::Logger::root(slog::Discard, slog::o!());
@@ -155,8 +152,17 @@ impl Replica {
             removing: None,
             config,
             raft,
+            members,
+            heard: BTreeMap::new(),
         };
+        for (index, data) in unknown_changes {
+            replica.apply_change(index, &data, actions);
+        }
         replica.pin_election_timeout();
+        // Raft lets nobody campaign who has not applied the changes of members that are known to be committed.
+        while replica.raft.has_ready() {
+            replica.handle_ready(actions);
+        }
         if replica.is_alone() {
             replica
                 .raft
@@ -175,6 +181,7 @@ impl Replica {
         match event {
             Event::Propose { data } => self.propose(data, actions),
             Event::Read { read } => self.read(read, actions),
+            Event::ChangeMembers { changes } => self.change_members(changes, actions),
             Event::Persisted { ticket } => self.persisted(ticket, actions),
             Event::Message { from, bytes } => self.receive(from, &bytes, actions),
             Event::SnapshotTaken { index, term } => self.snapshot_taken(LogPoint { index, term }),
@@ -183,12 +190,13 @@ impl Replica {
         self.settle(actions);
     }
 
-    /// When [`Event::Timeout`] is due. None for a group of one: it waits for nothing but its owner and its disk.
+    /// When [`Event::Timeout`] is due. None for a group of one, which waits for nothing but its owner and its disk, and for a
+    /// replica without a vote that knows no leader.
     pub fn deadline(&self) -> Option<Instant> {
-        if self.is_alone() {
+        let raft = &self.raft.raft;
+        if self.leads_alone() || !raft.promotable() && raft.leader_id == raft::INVALID_ID {
             return None;
         }
-        let raft = &self.raft.raft;
         let ticks = if raft.state == StateRole::Leader {
             let heartbeat = raft.heartbeat_timeout().saturating_sub(raft.heartbeat_elapsed());
             heartbeat.min(raft.election_timeout().saturating_sub(raft.election_elapsed))
@@ -316,6 +324,9 @@ impl Replica {
             self.check_against_log(&message)?;
             Ok(message)
         });
+        if checked.is_ok() && self.raft.raft.prs().get(from.0).is_some() {
+            self.heard.insert(from, self.clock.now());
+        }
         let error = match checked {
             Ok(message) => match self.raft.step(message) {
                 Ok(()) => None,
@@ -335,7 +346,7 @@ impl Replica {
             snapshot.index <= self.applied.index,
             "a snapshot holds what was applied"
         );
-        let alone = self.is_alone();
+        let alone = self.was_always_alone();
         let log = self.raft.mut_store();
         log.snapshot_taken(snapshot.index);
         let tail = if alone { 0 } else { self.config.log_tail_entries };
@@ -355,7 +366,7 @@ impl Replica {
     }
 
     fn catch_up(&mut self, now: Instant) {
-        if self.is_alone() {
+        if self.leads_alone() {
             self.clock.skip_to(now);
             return;
         }
@@ -363,6 +374,7 @@ impl Replica {
         let ticks = self.clock.elapsed(now, ticks(self.config.election_timeout_max));
         for _ in 0..ticks {
             self.raft.tick();
+            self.forget_silent_leader();
             self.pin_election_timeout();
         }
     }
@@ -385,9 +397,8 @@ impl Replica {
         self.is_leader() && self.raft.raft.state == StateRole::Leader
     }
 
-    /// Whether this is the only voter.
-    pub fn is_alone(&self) -> bool {
-        self.raft.raft.prs().is_singleton()
+    fn leads_alone(&self) -> bool {
+        self.is_alone() && self.raft.raft.state == StateRole::Leader
     }
 
     /// Refuses what no correct peer sends and what Raft would answer with a panic.
@@ -395,7 +406,7 @@ impl Replica {
         use raft::eraftpb::MessageType;
 
         let raft = &self.raft.raft;
-        if raft.prs().get(message.from).is_none() || message.from == self.config.node.0 {
+        if self.is_stranger(message) {
             return Err(MessageError::Stranger);
         }
         let log = &raft.raft_log;
@@ -405,7 +416,9 @@ impl Replica {
             MessageType::MsgHeartbeat => !leads && message.commit <= log.last_index(),
             MessageType::MsgAppendResponse if leads && !message.reject => message.index <= log.last_index(),
             // This replica asks for votes only when its whole log is durable.
-            MessageType::MsgRequestVoteResponse if raft.state == StateRole::Candidate => {
+            MessageType::MsgRequestVoteResponse
+                if raft.state == StateRole::Candidate && message.term == raft.term =>
+            {
                 log.persisted == log.last_index()
             }
             _ => true,
@@ -416,6 +429,23 @@ impl Replica {
             Err(MessageError::Impossible)
         }
     }
+}
+
+fn members_write(group: GroupId, members: &Members) -> Write {
+    Write::Put {
+        keyspace: Keyspace::Meta,
+        key: record::members_key(group),
+        value: record::encode_members(group, members),
+    }
+}
+
+/// Changes of members that a snapshot contains and the record of members does not: the one was written before the other.
+fn changes_between(known: Index, snapshot: Index, entries: &[record::Entry]) -> Vec<(Index, Bytes)> {
+    let is_change = |entry: &&record::Entry| {
+        entry.kind == EntryKind::Members && known < entry.index && entry.index <= snapshot
+    };
+    let changes = entries.iter().filter(is_change);
+    changes.map(|entry| (entry.index, entry.data.clone())).collect()
 }
 
 fn raft_config(config: &ReplicaConfig, applied: Index) -> raft::Config {
@@ -473,6 +503,10 @@ fn check_recovered(config: &ReplicaConfig, recovered: &Recovered) -> Result<(), 
     }
     if recovered.hard_state.term < last.term {
         return inconsistent("the log is of a later term than the hard state");
+    }
+    let members = recovered.members.as_ref();
+    if members.is_some_and(|members| members.index > last.index) {
+        return inconsistent("members changed after the end of the log");
     }
     Ok(())
 }

@@ -5,9 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use cluster::replica::Recovered;
 use cluster::replica::record::{self, Entry, HardState, LogPoint, RecordError};
-use cluster::{GroupId, Index, Keyspace, NodeId, Term};
+use cluster::replica::{Members, Recovered};
+use cluster::{GroupId, Index, Keyspace, Term};
 
 use crate::{Fault, SnapshotError, SnapshotFiles, SnapshotReader, Storage};
 
@@ -54,7 +54,7 @@ pub enum RecoveryError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     HardState,
-    Voters,
+    Members,
     LogStart,
     LogEntry(Option<Index>),
 }
@@ -63,7 +63,7 @@ impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Place::HardState => f.write_str("hard state"),
-            Place::Voters => f.write_str("voters"),
+            Place::Members => f.write_str("members"),
             Place::LogStart => f.write_str("log start"),
             Place::LogEntry(Some(index)) => write!(f, "log entry {index}"),
             Place::LogEntry(None) => f.write_str("log entry"),
@@ -110,7 +110,7 @@ pub fn recover_group(
     let entries = read_entries(storage, group, log_start)?;
     let mut recovered = Recovered {
         hard_state: hard_state(storage, group)?,
-        voters: voters(storage, group)?,
+        members: members(storage, group)?,
         log_start,
         log_start_moved: false,
         snapshot,
@@ -133,11 +133,13 @@ fn hard_state(storage: &impl Storage, group: GroupId) -> Result<HardState, Recov
     }
 }
 
-fn voters(storage: &impl Storage, group: GroupId) -> Result<Vec<NodeId>, RecoveryError> {
-    match storage.get(Keyspace::Meta, &record::voters_key(group))? {
-        Some(bytes) => record::decode_voters(group, &bytes).map_err(|error| at(group, Place::Voters, error)),
-        None => Ok(Vec::new()),
-    }
+fn members(storage: &impl Storage, group: GroupId) -> Result<Option<Members>, RecoveryError> {
+    let found = storage.get(Keyspace::Meta, &record::members_key(group))?;
+    let decode = |bytes: bytes::Bytes| record::decode_members(group, &bytes);
+    found
+        .map(decode)
+        .transpose()
+        .map_err(|error| at(group, Place::Members, error))
 }
 
 /// All entries after `start`, without a gap.

@@ -17,6 +17,11 @@ impl Clock {
         Clock { last: now }
     }
 
+    /// The present moment, give or take a tick.
+    pub(super) fn now(&self) -> Instant {
+        self.last
+    }
+
     /// Ticks since the last call. After a pause of the process at most `ticks_max` are counted, the rest is forgotten.
     pub(super) fn elapsed(&mut self, now: Instant, ticks_max: usize) -> usize {
         let passed = now.saturating_duration_since(self.last);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::members::Members;
 use super::record::{Entry, HardState, LogPoint};
 use crate::{GroupId, NodeId};
 
@@ -12,7 +13,7 @@ pub struct ReplicaConfig {
     pub group: GroupId,
     /// The node that holds this replica.
     pub node: NodeId,
-    /// Who votes when the group is made; later what is on disk counts. Must contain `node`.
+    /// Who votes when the group is made; later what is on disk counts. A node that comes later is not among them.
     pub voters: Vec<NodeId>,
     /// Seed of the replica's own random numbers: the spread of election timeouts.
     pub seed: u64,
@@ -58,8 +59,8 @@ impl ReplicaConfig {
 pub struct Recovered {
     /// The highest term seen and the vote in it.
     pub hard_state: HardState,
-    /// Who votes; empty if the group was never started on this node.
-    pub voters: Vec<NodeId>,
+    /// Who takes part; `None` if the group was never started on this node.
+    pub members: Option<Members>,
     /// The point before the first entry of the log.
     pub log_start: LogPoint,
     /// `log_start` is not what is on disk, and is to be written.
@@ -80,7 +81,7 @@ impl Recovered {
                 term: crate::Term(0),
                 vote: None,
             },
-            voters: Vec::new(),
+            members: None,
             log_start: LogPoint::START,
             log_start_moved: false,
             snapshot: LogPoint::START,
@@ -96,9 +97,6 @@ pub enum ReplicaError {
     /// A timing or limit is out of range.
     #[error("replica of group {group}: {reason}")]
     Config { group: GroupId, reason: String },
-    /// This node has no vote in the group.
-    #[error("node {node} is not a voter of group {group}")]
-    NotAVoter { group: GroupId, node: NodeId },
     /// What was recovered does not fit together: entries with gaps, or a snapshot outside the log.
     #[error("the recovered log of group {group} does not fit together: {reason}")]
     Inconsistent { group: GroupId, reason: &'static str },

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::MessageError;
+use super::{MemberChange, Members, MessageError};
 use crate::{Index, NodeId, Term, Write};
 
 /// Names one [`Action::Persist`] of a replica. Tickets rise by one.
@@ -21,6 +21,9 @@ pub enum Event {
     Propose { data: Bytes },
     /// From which index on does a read see everything acknowledged before now?
     Read { read: ReadId },
+    /// Change who takes part in the group. Ends in [`Action::Members`] or [`Action::Refused`]; after a change of leadership perhaps
+    /// in neither.
+    ChangeMembers { changes: Vec<MemberChange> },
     /// Everything up to this ticket is durable.
     Persisted { ticket: Ticket },
     /// A peer sent these bytes.
@@ -47,6 +50,9 @@ pub enum Action {
     Send { to: NodeId, message: Bytes },
     /// Who leads, in which term. This replica names itself only when everything committed before its term was applied.
     Leadership { leader: Option<NodeId>, term: Term },
+    /// These take part from now on. They are durable with the next [`Action::Persist`], which must reach the disk whatever the
+    /// durability is. Who takes part at the start is [`super::Replica::members`].
+    Members { members: Members },
     /// A peer's message was dropped.
     Dropped { from: NodeId, error: MessageError },
 }
@@ -58,6 +64,8 @@ pub enum Request {
     Propose { data: Bytes },
     /// [`Event::Read`].
     Read { read: ReadId },
+    /// [`Event::ChangeMembers`].
+    ChangeMembers { changes: Vec<MemberChange> },
 }
 
 /// Why a request was refused.
@@ -69,4 +77,19 @@ pub enum Refusal {
     /// [`super::ReplicaConfig::uncommitted_bytes_max`] is reached.
     #[error("too many bytes wait for being committed")]
     UncommittedBytesMax,
+    /// One change of members at a time.
+    #[error("another change of the group's members is under way")]
+    ChangeUnderWay,
+    /// Nobody would vote, or too many nodes would take part.
+    #[error("a group cannot have these members")]
+    ImpossibleMembers,
+    /// The leader hands over first.
+    #[error("node {node} leads the group, and has to hand over first")]
+    Leads { node: NodeId },
+    /// Only who has nearly everything gets a vote.
+    #[error("node {node} has not caught up with the group's log")]
+    Behind { node: NodeId },
+    /// The group could decide nothing any more.
+    #[error("too few of the nodes that would vote can be reached")]
+    NoMajority,
 }

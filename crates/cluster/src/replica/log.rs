@@ -4,14 +4,15 @@
 //! A group with one voter drops an entry's data when it is applied: nobody will ask for it again. A larger group
 //! keeps the data until the log is cut after a snapshot, for followers that lag. Terms are kept as runs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use raft::eraftpb::{ConfState, Entry as RaftEntry, HardState as RaftHardState, Snapshot};
+use raft::eraftpb::{Entry as RaftEntry, EntryType, HardState as RaftHardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, StorageError};
 
-use super::record::{ENTRY_OVERHEAD, Entry, HardState, LogPoint};
-use crate::{Index, NodeId, Term};
+use super::members::Members;
+use super::record::{ENTRY_OVERHEAD, Entry, EntryKind, HardState, LogPoint};
+use crate::{Index, Term};
 
 /// Distance between two marks of the log's length in bytes; [`Log::bytes_since_snapshot`] is exact to that.
 const MARK_BYTES: u64 = 1 << 20;
@@ -26,6 +27,8 @@ pub(super) struct Log {
     /// Data of the entries from `data_first` to the last one.
     data: VecDeque<Bytes>,
     data_first: Index,
+    /// Which of the entries are changes of members.
+    changes: BTreeSet<Index>,
     /// Bytes of all entries ever appended, as records.
     bytes: u64,
     /// `bytes` before the first entry after the last snapshot.
@@ -34,17 +37,17 @@ pub(super) struct Log {
     marks: VecDeque<(Index, u64)>,
     hard_state: HardState,
     commit: Index,
-    voters: Vec<NodeId>,
+    members: Members,
 }
 
 impl Log {
     /// A log as it was found at the start. `snapshot` is where the state machine stands: everything up to there is
-    /// committed.
+    /// committed. So is all up to the change that made `members`, and every change of members before the last one (`members.rs`).
     pub(super) fn new(
         start: LogPoint,
         snapshot: LogPoint,
         hard_state: HardState,
-        voters: Vec<NodeId>,
+        members: Members,
         entries: Vec<Entry>,
     ) -> Log {
         let mut log = Log {
@@ -52,15 +55,23 @@ impl Log {
             runs: VecDeque::new(),
             data: VecDeque::with_capacity(entries.len()),
             data_first: start.index.next(),
+            changes: BTreeSet::new(),
             bytes: 0,
             bytes_at_snapshot: 0,
             marks: VecDeque::new(),
             hard_state,
-            commit: snapshot.index,
-            voters,
+            commit: snapshot.index.max(members.index),
+            members,
         };
         for entry in entries {
-            log.push(entry.index, entry.term, entry.data);
+            let point = LogPoint {
+                index: entry.index,
+                term: entry.term,
+            };
+            log.push(point, entry.kind, entry.data);
+        }
+        if let Some(before_last) = log.changes.iter().rev().nth(1) {
+            log.commit = log.commit.max(*before_last);
         }
         assert!(
             log.start.index <= snapshot.index,
@@ -102,6 +113,15 @@ impl Log {
         self.data.get(usize::try_from(position).ok()?)
     }
 
+    /// What the entry at `index` is for.
+    pub(super) fn kind_at(&self, index: Index) -> EntryKind {
+        if self.changes.contains(&index) {
+            EntryKind::Members
+        } else {
+            EntryKind::Data
+        }
+    }
+
     /// Forgets everything from `index` on: a new leader has other entries there.
     pub(super) fn truncate_from(&mut self, index: Index) {
         assert!(index > self.start.index, "only kept entries can be replaced");
@@ -110,6 +130,7 @@ impl Log {
         for dropped in self.data.drain(keep.min(self.data.len())..) {
             self.bytes -= record_bytes(&dropped);
         }
+        drop(self.changes.split_off(&index));
         while self.runs.back().is_some_and(|run| run.index >= index) {
             self.runs.pop_back();
         }
@@ -119,7 +140,7 @@ impl Log {
     }
 
     /// Appends the entry after the last one.
-    pub(super) fn push(&mut self, index: Index, term: Term, data: Bytes) {
+    pub(super) fn push(&mut self, LogPoint { index, term }: LogPoint, kind: EntryKind, data: Bytes) {
         assert_eq!(
             index,
             self.last().next(),
@@ -129,6 +150,9 @@ impl Log {
         assert!(newest <= term, "terms never fall within a log");
         if self.runs.back().is_none_or(|run| run.term != term) {
             self.runs.push_back(LogPoint { index, term });
+        }
+        if kind == EntryKind::Members {
+            self.changes.insert(index);
         }
         self.bytes += record_bytes(&data);
         self.data.push_back(data);
@@ -162,6 +186,7 @@ impl Log {
         assert!(index <= self.last(), "only existing entries can be cut");
         let Some(term) = self.term_at(index) else { return };
         self.drop_data_through(index);
+        self.changes = self.changes.split_off(&index.next());
         self.start = LogPoint { index, term };
         while self
             .runs
@@ -185,14 +210,7 @@ impl raft::Storage for Log {
             vote: self.hard_state.vote.map_or(0, |node| node.0),
             commit: self.commit.0,
         };
-        let voters = self.voters.iter().map(|node| node.0).collect();
-        Ok(RaftState::new(
-            hard_state,
-            ConfState {
-                voters,
-                ..ConfState::default()
-            },
-        ))
+        Ok(RaftState::new(hard_state, self.members.to_raft()))
     }
 
     fn entries(
@@ -226,12 +244,13 @@ impl raft::Storage for Log {
                 break;
             }
             let data = if with_data { data.to_vec() } else { Vec::new() };
-            entries.push(RaftEntry {
+            let mut entry = RaftEntry {
                 term: term.0,
                 index,
-                data,
                 ..RaftEntry::default()
-            });
+            };
+            set_content(&mut entry, self.kind_at(Index(index)), data);
+            entries.push(entry);
         }
         Ok(entries)
     }
@@ -256,6 +275,26 @@ impl raft::Storage for Log {
     /// Snapshots do not travel in Raft's messages yet: a follower that needs one waits.
     fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
         Err(StorageError::SnapshotTemporarilyUnavailable.into())
+    }
+}
+
+/// Puts what an entry holds where Raft looks for it. A change of members travels as the context: what Raft itself reads as such an
+/// entry's data is only needed when it is proposed.
+pub(super) fn set_content(entry: &mut RaftEntry, kind: EntryKind, content: Vec<u8>) {
+    match kind {
+        EntryKind::Data => entry.data = content,
+        EntryKind::Members => {
+            entry.set_entry_type(EntryType::EntryConfChangeV2);
+            entry.context = content;
+        }
+    }
+}
+
+/// What an entry of Raft is for, and what it holds.
+pub(super) fn content(entry: &RaftEntry) -> (EntryKind, &[u8]) {
+    match entry.get_entry_type() {
+        EntryType::EntryNormal => (EntryKind::Data, &entry.data),
+        EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => (EntryKind::Members, &entry.context),
     }
 }
 

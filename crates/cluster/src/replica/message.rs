@@ -7,16 +7,25 @@
 //! | commit u64 | commit term u64 | reject hint u64 | context length u8, context | entries: (term u64, length u32, data)*
 //! ```
 //!
+//! Version 2 says of each entry what it is for: `(term u64, kind u8, length u32, data)`. It is used where a change of members is among
+//! the entries.
+//!
 //! The entries of an append follow `index` without a gap, so their indexes are not sent. What does not decode, and
 //! what no correct replica would send, is a [`MessageError`]: the bytes of a peer never reach one of Raft's assertions.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
 
+use super::log::{content, set_content};
+use super::members::decode_changes;
+use super::record::EntryKind;
 use crate::{GroupId, NodeId};
 
-/// Version of the messages in this file.
-pub(super) const VERSION: u8 = 1;
+/// Version of the messages in this file whose entries all hold data.
+const VERSION: u8 = 1;
+
+/// Version of the messages that say what each entry is for.
+const VERSION_KINDS: u8 = 2;
 
 const HEADER_LEN: usize = 3 + 4 + 9 * 8;
 
@@ -32,7 +41,7 @@ pub enum MessageError {
     #[error("the message is cut short")]
     Truncated,
     /// It was written by a version of the program that this one does not know.
-    #[error("the message has version {found}, this node knows up to 1")]
+    #[error("the message has version {found}, this node knows up to 2")]
     Version { found: u8 },
     /// Its type or a flag is not one that replicas send to each other.
     #[error("the message has an unknown type or flag")]
@@ -40,8 +49,8 @@ pub enum MessageError {
     /// It is for another group or node, or does not come from the node that delivered it.
     #[error("the message is misdirected")]
     Misdirected,
-    /// Its sender has no vote in this group.
-    #[error("the sender is not a voter of the group")]
+    /// Its sender takes no part in this group.
+    #[error("the sender is not a member of the group")]
     Stranger,
     /// A number in it is out of range, or it contradicts what this replica knows to be decided.
     #[error("the message contradicts the group's state")]
@@ -58,9 +67,15 @@ pub(super) struct Route {
 
 /// The bytes of a message that Raft wants sent.
 pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
-    let entries: usize = message.entries.iter().map(|entry| 12 + entry.data.len()).sum();
+    let contents = || message.entries.iter().map(content);
+    let version = if contents().all(|(kind, _)| kind == EntryKind::Data) {
+        VERSION
+    } else {
+        VERSION_KINDS
+    };
+    let entries: usize = contents().map(|(_, held)| 13 + held.len()).sum();
     let mut bytes = BytesMut::with_capacity(HEADER_LEN + 1 + message.context.len() + entries);
-    bytes.put_u8(VERSION);
+    bytes.put_u8(version);
     bytes.put_u8(type_code(message.msg_type()).expect("Raft only sends messages of known types"));
     bytes.put_u8(if message.reject { FLAG_REJECT } else { 0 });
     bytes.put_u32(group.0);
@@ -78,10 +93,13 @@ pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
     }
     bytes.put_u8(u8::try_from(message.context.len()).expect("contexts are a few bytes long"));
     bytes.put_slice(&message.context);
-    for entry in &message.entries {
+    for (entry, (kind, held)) in message.entries.iter().zip(contents()) {
         bytes.put_u64(entry.term);
-        bytes.put_u32(u32::try_from(entry.data.len()).expect("an entry is less than 4 GiB long"));
-        bytes.put_slice(&entry.data);
+        if version == VERSION_KINDS {
+            bytes.put_u8(kind.code());
+        }
+        bytes.put_u32(u32::try_from(held.len()).expect("an entry is less than 4 GiB long"));
+        bytes.put_slice(held);
     }
     bytes.freeze()
 }
@@ -90,7 +108,7 @@ pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
 pub(super) fn decode(bytes: &Bytes, expected: Route) -> Result<Message, MessageError> {
     let mut fields = Fields(bytes);
     let version = fields.u8()?;
-    if version != VERSION {
+    if version != VERSION && version != VERSION_KINDS {
         return Err(MessageError::Version { found: version });
     }
     let msg_type = type_from_code(fields.u8()?).ok_or(MessageError::Type)?;
@@ -125,11 +143,11 @@ pub(super) fn decode(bytes: &Bytes, expected: Route) -> Result<Message, MessageE
     }
     let context_len = usize::from(fields.u8()?);
     message.context = fields.take(context_len)?.to_vec();
-    message.entries = entries(&mut fields, &message)?;
+    message.entries = entries(&mut fields, version, &message)?;
     Ok(message)
 }
 
-fn entries(fields: &mut Fields<'_>, message: &Message) -> Result<Vec<RaftEntry>, MessageError> {
+fn entries(fields: &mut Fields<'_>, version: u8, message: &Message) -> Result<Vec<RaftEntry>, MessageError> {
     let mut entries = Vec::new();
     let mut last = (message.index, message.log_term);
     while !fields.0.is_empty() {
@@ -137,18 +155,27 @@ fn entries(fields: &mut Fields<'_>, message: &Message) -> Result<Vec<RaftEntry>,
             return Err(MessageError::Impossible);
         }
         let term = fields.number()?;
+        let kind = if version == VERSION_KINDS {
+            EntryKind::from_code(fields.u8()?).ok_or(MessageError::Type)?
+        } else {
+            EntryKind::Data
+        };
         let len = usize::try_from(fields.u32()?).map_err(|_| MessageError::Truncated)?;
-        let data = fields.take(len)?.to_vec();
+        let held = fields.take(len)?.to_vec();
+        if kind == EntryKind::Members && decode_changes(&held).is_none() {
+            return Err(MessageError::Impossible);
+        }
         if term < last.1 || term > message.term || last.0 >= NUMBER_MAX {
             return Err(MessageError::Impossible);
         }
         last = (last.0 + 1, term);
-        entries.push(RaftEntry {
+        let mut entry = RaftEntry {
             term,
             index: last.0,
-            data,
             ..RaftEntry::default()
-        });
+        };
+        set_content(&mut entry, kind, held);
+        entries.push(entry);
     }
     Ok(entries)
 }
@@ -225,8 +252,9 @@ mod tests {
     use bytes::Bytes;
     use raft::eraftpb::{Entry, Message, MessageType};
 
-    use super::{MessageError, Route, TYPES, decode, encode};
+    use super::{EntryKind, MessageError, Route, TYPES, decode, encode, set_content};
     use crate::random::Random;
+    use crate::replica::members::{MemberChange, encode_changes};
     use crate::{GroupId, NodeId};
 
     const ROUTE: Route = Route {
@@ -276,6 +304,32 @@ mod tests {
             assert_eq!(decode(&encode(ROUTE.group, &message), ROUTE), Ok(message));
         }
         assert_eq!(decode(&encode(ROUTE.group, &append()), ROUTE), Ok(append()));
+    }
+
+    fn append_change() -> Message {
+        let mut message = append();
+        let mut entry = Entry {
+            term: 5,
+            index: 13,
+            ..Entry::default()
+        };
+        let changes = [MemberChange::Vote(NodeId(4)), MemberChange::Leave(NodeId(2))];
+        set_content(&mut entry, EntryKind::Members, encode_changes(&changes));
+        message.entries.push(entry);
+        message
+    }
+
+    /// The same for version 2.
+    #[test]
+    fn a_message_of_version_2_is_written_as_ever() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2/append.message");
+        let bytes = encode(ROUTE.group, &append_change());
+        if std::env::var_os("UPDATE").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &bytes).unwrap();
+        }
+        assert_eq!(bytes, fs::read(path).unwrap());
+        assert_eq!(decode(&bytes, ROUTE), Ok(append_change()));
     }
 
     /// Bytes that version 1 sends. A change of this file is a change of the format: it needs a new version instead.
@@ -328,16 +382,17 @@ mod tests {
             MessageError::Impossible,
         );
         let mut newer = encode(ROUTE.group, &append()).to_vec();
-        newer[0] = 2;
+        newer[0] = 3;
         assert_eq!(
             decode(&newer.into(), ROUTE),
-            Err(MessageError::Version { found: 2 })
+            Err(MessageError::Version { found: 3 })
         );
     }
 
     #[test]
     fn any_bytes_decode_or_are_refused() {
         let good = encode(ROUTE.group, &append());
+        let with_change = encode(ROUTE.group, &append_change());
         for len in 0..good.len() {
             // An append may end after any entry, and nowhere else.
             let ends = [good.len(), good.len() - 12, good.len() - 29];
@@ -348,7 +403,8 @@ mod tests {
             );
         }
         let mut random = Random::new(1);
-        for _ in 0..20_000 {
+        for round in 0..40_000 {
+            let good = if round % 2 == 0 { &good } else { &with_change };
             let mut bytes: Vec<_> = (0..random.between(0, 120)).map(|_| random.next() as u8).collect();
             let head = random.between(0, good.len());
             bytes.splice(..head.min(bytes.len()), good[..head].iter().copied());

@@ -6,7 +6,8 @@ use std::mem;
 use raft::StateRole;
 use raft::eraftpb::{Entry as RaftEntry, Message};
 
-use super::record::{self, HardState, LogPoint};
+use super::log::content;
+use super::record::{self, EntryKind, HardState, LogPoint};
 use super::{Action, InFlight, Refusal, Replica, Ticket, message};
 use crate::{Index, Keyspace, NodeId, Term, Write};
 
@@ -24,7 +25,7 @@ impl Replica {
         let slice_end = end.min(Index(self.removable_from.0 + REMOVED_PER_SLICE));
         let from = record::entry_key(self.config.group, self.removable_from);
         let to = record::entry_key(self.config.group, slice_end);
-        self.waiting_writes.push(if self.is_alone() {
+        self.waiting_writes.push(if self.was_always_alone() {
             Write::RemoveRangeOnce {
                 keyspace: Keyspace::Log,
                 from,
@@ -45,6 +46,7 @@ impl Replica {
     /// Handles everything that Raft has ready.
     pub(super) fn settle(&mut self, actions: &mut Vec<Action>) {
         loop {
+            self.leave_joint();
             if let Some(context) = self.reads.next_round() {
                 self.raft.read_index(context);
             }
@@ -62,7 +64,7 @@ impl Replica {
         self.reads.answer(self.applied.index, actions);
     }
 
-    fn handle_ready(&mut self, actions: &mut Vec<Action>) {
+    pub(super) fn handle_ready(&mut self, actions: &mut Vec<Action>) {
         let mut ready = self.raft.ready();
         assert!(
             ready.snapshot().is_empty(),
@@ -110,9 +112,14 @@ impl Replica {
             log.truncate_from(first);
         }
         for entry in entries {
-            let (index, term) = (Index(entry.index), Term(entry.term));
-            let (record, data) = record::encode_entry(group, index, term, &entry.data);
-            log.push(index, term, data);
+            let index = Index(entry.index);
+            let point = LogPoint {
+                index,
+                term: Term(entry.term),
+            };
+            let (kind, held) = content(&entry);
+            let (record, data) = record::encode_entry_of_kind(group, kind, point, held);
+            log.push(point, kind, data);
             writes.push(Write::Put {
                 keyspace: Keyspace::Log,
                 key: record::entry_key(group, index),
@@ -179,12 +186,14 @@ impl Replica {
                 // All entries of this term are this leader's own proposals.
                 self.uncommitted_bytes = self.uncommitted_bytes.saturating_sub(data.len() as u64);
             }
-            if !data.is_empty() {
-                actions.push(Action::Apply { index, term, data });
+            match self.raft.store().kind_at(index) {
+                EntryKind::Data if data.is_empty() => {}
+                EntryKind::Data => actions.push(Action::Apply { index, term, data }),
+                EntryKind::Members => self.apply_change(index, &data, actions),
             }
         }
         self.raft.advance_apply_to(last.index.0);
-        if self.is_alone() {
+        if self.was_always_alone() {
             self.raft.mut_store().drop_data_through(last.index);
         }
     }

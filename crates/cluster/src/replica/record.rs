@@ -5,25 +5,38 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | Log: group u32, index u64 | version u8, kind u8, term u64, data, crc u32 |
+//! | Log: group u32, index u64 | version u8, kind u8 (0: data, 1: change of members), term u64, data, crc u32 |
 //! | Meta: `g`, group u32, `h` | version u8, term u64, vote u64 (0: none), crc u32 |
 //! | Meta: `g`, group u32, `l` | version u8, index u64, term u64, crc u32 |
-//! | Meta: `g`, group u32, `v` | version u8, voters (u64 each), crc u32 |
+//! | Meta: `g`, group u32, `v` | version u8 (1), founders (u64 each), crc u32 |
+//! | the same after a change of members | version u8 (2), index u64, auto leave u8, four lists: length u16, nodes (u64 each); crc u32 |
+
+use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::members::{Members, decode_changes};
 use crate::{GroupId, Index, NodeId, Term};
 
-/// Version of all records in this file.
+/// Version of the records in this file.
 pub const VERSION: u8 = 1;
+
+/// Version of the record of members that are not the founders any more.
+const VERSION_MEMBERS: u8 = 2;
 
 /// Bytes of an entry record besides its data.
 pub const ENTRY_OVERHEAD: usize = 1 + 1 + 8 + 4;
 
 const CRC_LEN: usize = 4;
 
-/// The only kind of entry so far: data of the owner, empty when a leader opens its term.
-const KIND_NORMAL: u8 = 0;
+/// What an entry is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// Data of the owner; empty when a leader opens its term.
+    Data,
+    /// A change of the group's members.
+    Members,
+}
 
 /// One log entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +45,27 @@ pub struct Entry {
     pub index: Index,
     /// The term in which a leader appended it.
     pub term: Term,
-    /// What it holds; empty when a leader opens its term.
+    /// What it is for.
+    pub kind: EntryKind,
+    /// What it holds.
     pub data: Bytes,
+}
+
+impl EntryKind {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Data => 0,
+            Self::Members => 1,
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<EntryKind> {
+        match code {
+            0 => Some(Self::Data),
+            1 => Some(Self::Members),
+            _ => None,
+        }
+    }
 }
 
 /// What Raft must never forget: the highest term seen and the vote in it.
@@ -72,7 +104,7 @@ pub enum RecordError {
     #[error("the record's checksum does not match")]
     Checksum,
     /// Written by a version of the program that this one does not know.
-    #[error("the record has format version {found}, this program knows up to {VERSION}")]
+    #[error("the record has format version {found}, which this program does not know")]
     Version { found: u8 },
     /// An entry of a kind that this version does not know.
     #[error("the log entry is of kind {found}, which this program does not know")]
@@ -100,11 +132,21 @@ pub fn parse_entry_key(key: &[u8]) -> Result<(GroupId, Index), RecordError> {
     ))
 }
 
-/// The record of an entry, and the entry's data as a slice of the record.
+/// The record of an entry with data, and the data as a slice of the record.
 pub fn encode_entry(group: GroupId, index: Index, term: Term, data: &[u8]) -> (Bytes, Bytes) {
+    encode_entry_of_kind(group, EntryKind::Data, LogPoint { index, term }, data)
+}
+
+/// The record of any entry, and what it holds as a slice of the record.
+pub(super) fn encode_entry_of_kind(
+    group: GroupId,
+    kind: EntryKind,
+    LogPoint { index, term }: LogPoint,
+    data: &[u8],
+) -> (Bytes, Bytes) {
     let mut record = BytesMut::with_capacity(ENTRY_OVERHEAD + data.len());
     record.put_u8(VERSION);
-    record.put_u8(KIND_NORMAL);
+    record.put_u8(kind.code());
     record.put_u64(term.0);
     record.put_slice(data);
     seal(&entry_key_bytes(group, index), &mut record);
@@ -117,13 +159,20 @@ pub fn encode_entry(group: GroupId, index: Index, term: Term, data: &[u8]) -> (B
 pub fn decode_entry(key: &[u8], record: &Bytes) -> Result<(GroupId, Entry), RecordError> {
     let (group, index) = parse_entry_key(key)?;
     let mut fields = open(key, record)?;
-    match fields.u8()? {
-        KIND_NORMAL => {}
-        found => return Err(RecordError::Kind { found }),
-    }
+    let found = fields.u8()?;
+    let kind = EntryKind::from_code(found).ok_or(RecordError::Kind { found })?;
     let term = Term(fields.u64()?);
     let data = record.slice(ENTRY_OVERHEAD - CRC_LEN..record.len() - CRC_LEN);
-    Ok((group, Entry { index, term, data }))
+    if kind == EntryKind::Members && decode_changes(&data).is_none() {
+        return Err(RecordError::Malformed);
+    }
+    let entry = Entry {
+        index,
+        term,
+        kind,
+        data,
+    };
+    Ok((group, entry))
 }
 
 /// The key of a group's [`HardState`] in the meta keyspace.
@@ -177,34 +226,63 @@ pub fn decode_log_start(group: GroupId, record: &[u8]) -> Result<LogPoint, Recor
     Ok(LogPoint { index, term })
 }
 
-/// The key of a group's voters in the meta keyspace.
-pub fn voters_key(group: GroupId) -> Bytes {
+/// The key of a group's members in the meta keyspace.
+pub fn members_key(group: GroupId) -> Bytes {
     meta_key(group, b'v')
 }
 
-/// The record of a group's voters.
-pub fn encode_voters(group: GroupId, voters: &[NodeId]) -> Bytes {
-    assert!(!voters.is_empty(), "a group has at least one voter");
-    let mut record = BytesMut::with_capacity(1 + 8 * voters.len() + CRC_LEN);
-    record.put_u8(VERSION);
-    for node in voters {
-        record.put_u64(node.0);
+/// The record of a group's members. Those of founders are written as in version 1.
+pub fn encode_members(group: GroupId, members: &Members) -> Bytes {
+    assert!(!members.voters.is_empty(), "a group has at least one voter");
+    let mut record = BytesMut::new();
+    if *members == Members::founders(members.voters.iter().copied()) {
+        record.put_u8(VERSION);
+        members.voters.iter().for_each(|node| record.put_u64(node.0));
+    } else {
+        record.put_u8(VERSION_MEMBERS);
+        record.put_u64(members.index.0);
+        record.put_u8(u8::from(members.auto_leave));
+        let lists = [
+            &members.voters,
+            &members.outgoing,
+            &members.learners,
+            &members.learners_next,
+        ];
+        for nodes in lists {
+            record.put_u16(u16::try_from(nodes.len()).expect("members are bounded"));
+            nodes.iter().for_each(|node| record.put_u64(node.0));
+        }
     }
-    seal(&voters_key(group), &mut record);
+    seal(&members_key(group), &mut record);
     record.freeze()
 }
 
-/// The voters that a record holds: at least one.
-pub fn decode_voters(group: GroupId, record: &[u8]) -> Result<Vec<NodeId>, RecordError> {
-    let mut fields = open(&voters_key(group), record)?;
-    let mut voters = Vec::with_capacity(fields.0.len() / 8);
-    while !fields.0.is_empty() {
-        voters.push(NodeId(fields.u64()?));
+/// The members that a record holds: at least one votes.
+pub fn decode_members(group: GroupId, record: &[u8]) -> Result<Members, RecordError> {
+    let (version, mut fields) = open_any(&members_key(group), record)?;
+    let members = match version {
+        VERSION => Members::founders(fields.nodes_to_end()?),
+        VERSION_MEMBERS => {
+            let index = Index(fields.u64()?);
+            let auto_leave = fields.u8()? != 0;
+            let members = Members {
+                index,
+                voters: fields.nodes()?,
+                outgoing: fields.nodes()?,
+                learners: fields.nodes()?,
+                learners_next: fields.nodes()?,
+                auto_leave,
+            };
+            fields.end()?;
+            members
+        }
+        found => return Err(RecordError::Version { found }),
+    };
+    if members.is_valid() {
+        Ok(members)
+    } else {
+        Err(RecordError::Malformed)
     }
-    if voters.is_empty() {
-        return Err(RecordError::Malformed);
-    }
-    Ok(voters)
 }
 
 fn entry_key_bytes(group: GroupId, index: Index) -> [u8; 12] {
@@ -226,6 +304,14 @@ fn seal(key: &[u8], record: &mut BytesMut) {
 
 /// Checks version and checksum; the fields are what lies between.
 fn open<'a>(key: &[u8], record: &'a [u8]) -> Result<Fields<'a>, RecordError> {
+    match open_any(key, record)? {
+        (VERSION, fields) => Ok(fields),
+        (found, _) => Err(RecordError::Version { found }),
+    }
+}
+
+/// Checks the checksum; the version, and what lies between.
+fn open_any<'a>(key: &[u8], record: &'a [u8]) -> Result<(u8, Fields<'a>), RecordError> {
     let (body, crc) = record
         .split_last_chunk::<CRC_LEN>()
         .ok_or(RecordError::Truncated)?;
@@ -233,10 +319,7 @@ fn open<'a>(key: &[u8], record: &'a [u8]) -> Result<Fields<'a>, RecordError> {
     if checksum(key, body) != u32::from_be_bytes(*crc) {
         return Err(RecordError::Checksum);
     }
-    if version != VERSION {
-        return Err(RecordError::Version { found: version });
-    }
-    Ok(Fields(fields))
+    Ok((version, Fields(fields)))
 }
 
 fn checksum(key: &[u8], body: &[u8]) -> u32 {
@@ -257,6 +340,24 @@ impl Fields<'_> {
         let (first, rest) = self.0.split_first_chunk().ok_or(RecordError::Truncated)?;
         self.0 = rest;
         Ok(u64::from_be_bytes(*first))
+    }
+
+    fn u16(&mut self) -> Result<u16, RecordError> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(RecordError::Truncated)?;
+        self.0 = rest;
+        Ok(u16::from_be_bytes(*first))
+    }
+
+    fn nodes(&mut self) -> Result<BTreeSet<NodeId>, RecordError> {
+        (0..self.u16()?).map(|_| self.u64().map(NodeId)).collect()
+    }
+
+    fn nodes_to_end(&mut self) -> Result<BTreeSet<NodeId>, RecordError> {
+        let mut nodes = BTreeSet::new();
+        while !self.0.is_empty() {
+            nodes.insert(NodeId(self.u64()?));
+        }
+        Ok(nodes)
     }
 
     fn end(self) -> Result<(), RecordError> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::record::{self, HardState, LogPoint};
-use super::{Action, Event, ReadId, Recovered, Refusal, Replica, ReplicaConfig, Request, Ticket};
+use super::{Action, Event, Members, ReadId, Recovered, Refusal, Replica, ReplicaConfig, Request, Ticket};
 use crate::{GroupId, Index, NodeId, Term};
 
 const GROUP: GroupId = GroupId(7);
@@ -214,6 +214,7 @@ fn recovered_entries_are_applied_in_a_new_term() {
     let entry = |index, term, data: &'static str| record::Entry {
         index: Index(index),
         term: Term(term),
+        kind: record::EntryKind::Data,
         data: Bytes::from_static(data.as_bytes()),
     };
     let recovered = Recovered {
@@ -221,7 +222,7 @@ fn recovered_entries_are_applied_in_a_new_term() {
             term: Term(3),
             vote: Some(NODE),
         },
-        voters: vec![NODE],
+        members: Some(Members::founders([NODE])),
         log_start: LogPoint {
             index: Index(10),
             term: Term(1),

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use cluster::replica::Members;
 use cluster::replica::record::{self, HardState, LogPoint};
 use cluster::{GroupId, Index, Keyspace, NodeId, Term, Write};
 
@@ -56,8 +57,8 @@ fn disk() -> SimulatedDisk {
     );
     put_meta(
         &mut disk,
-        record::voters_key(GROUP),
-        record::encode_voters(GROUP, &[NodeId(9)]),
+        record::members_key(GROUP),
+        record::encode_members(GROUP, &Members::founders([NodeId(9)])),
     );
     disk.sync().unwrap();
     disk
@@ -73,7 +74,7 @@ fn all_parts_are_found() {
             vote: Some(NodeId(9))
         }
     );
-    assert_eq!(recovered.voters, [NodeId(9)]);
+    assert_eq!(recovered.members, Some(Members::founders([NodeId(9)])));
     assert_eq!(recovered.log_start, point(4, 1));
     assert_eq!(recovered.snapshot, point(6, 1));
     let indexes: Vec<_> = recovered.entries.iter().map(|entry| entry.index.0).collect();
@@ -173,7 +174,7 @@ fn every_damaged_byte_of_every_record_is_an_error_that_names_the_record() {
             Place::LogEntry(Some(Index(9))),
         ),
         (Keyspace::Meta, record::hard_state_key(GROUP), Place::HardState),
-        (Keyspace::Meta, record::voters_key(GROUP), Place::Voters),
+        (Keyspace::Meta, record::members_key(GROUP), Place::Members),
         (Keyspace::Meta, record::log_start_key(GROUP), Place::LogStart),
     ];
     for (keyspace, key, expected) in places {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::random::Random;
 use cluster::replica::record::LogPoint;
-use cluster::replica::{Event, ReadId, Request, Ticket};
+use cluster::replica::{Event, Members, MessageError, ReadId, Refusal, Request, Ticket};
 use cluster::{Action, GroupId, Index, NodeId, Replica, ReplicaConfig, Term, Write};
 use storage::{SimulatedDisk, Storage as _, recover_group};
 
@@ -26,7 +26,7 @@ pub(crate) struct Member {
     snapshot: Option<(LogPoint, Vec<(Index, Bytes)>)>,
     /// Written and not yet synced, or not even written.
     persists: VecDeque<(Ticket, Vec<Write>)>,
-    pub(crate) refused: Vec<Request>,
+    pub(crate) refused: Vec<(Request, Refusal)>,
     starts: u64,
 }
 
@@ -40,8 +40,12 @@ pub(crate) struct Group {
     cut: BTreeSet<(NodeId, NodeId)>,
     pub(crate) random: Random,
     config: fn(&mut ReplicaConfig),
+    /// Who voted first.
+    founders: Vec<NodeId>,
     decided: BTreeMap<Index, (Term, Bytes)>,
     leaders: BTreeMap<Term, NodeId>,
+    /// Who takes part from each index on, as somebody has applied it.
+    changes: BTreeMap<Index, Members>,
     /// Reads on the way, and the newest index decided when they were asked.
     reads: BTreeMap<ReadId, Index>,
     pub(crate) reads_served: u64,
@@ -60,30 +64,40 @@ impl Group {
             cut: BTreeSet::new(),
             random: Random::new(seed),
             config,
+            founders: (1..=size).map(NodeId).collect(),
             decided: BTreeMap::new(),
             leaders: BTreeMap::new(),
+            changes: BTreeMap::new(),
             reads: BTreeMap::new(),
             reads_served: 0,
         };
         for node in (1..=size).map(NodeId) {
-            let disk = SimulatedDisk::new(group.random.next());
-            group.members.insert(
-                node,
-                Member {
-                    disk,
-                    replica: None,
-                    applied: Vec::new(),
-                    snapshot: None,
-                    persists: VecDeque::new(),
-                    refused: Vec::new(),
-                    starts: 0,
-                },
-            );
+            group.add_disk(node);
         }
         for node in group.nodes() {
             group.start(node);
         }
         group
+    }
+
+    /// A new node starts, and knows only who founded the group.
+    pub(crate) fn add(&mut self, node: NodeId) {
+        self.add_disk(node);
+        self.start(node);
+    }
+
+    fn add_disk(&mut self, node: NodeId) {
+        let disk = SimulatedDisk::new(self.random.next());
+        let member = Member {
+            disk,
+            replica: None,
+            applied: Vec::new(),
+            snapshot: None,
+            persists: VecDeque::new(),
+            refused: Vec::new(),
+            starts: 0,
+        };
+        self.members.insert(node, member);
     }
 
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
@@ -113,7 +127,7 @@ impl Group {
 
     /// Starts a node from what is on its disk.
     pub(crate) fn start(&mut self, node: NodeId) {
-        let mut config = ReplicaConfig::new(GROUP, node, self.nodes(), self.random.next());
+        let mut config = ReplicaConfig::new(GROUP, node, self.founders.clone(), self.random.next());
         (self.config)(&mut config);
         let now = self.now;
         let member = self.member_mut(node);
@@ -137,6 +151,31 @@ impl Group {
             member.disk.write(&writes).unwrap();
         }
         member.disk.crash();
+    }
+
+    /// The same, and nothing of what was on its way has reached the disk.
+    pub(crate) fn crash_hard(&mut self, node: NodeId) {
+        self.member_mut(node).persists.clear();
+        self.crash(node);
+    }
+
+    /// Settles until the node has applied a change of members whose record is not on its disk.
+    pub(crate) fn settle_but_for_members(&mut self, node: NodeId) {
+        let before = self.changes.len();
+        for _ in 0..100 {
+            for other in self.nodes() {
+                if self.changes.len() == before {
+                    self.sync(other);
+                }
+            }
+            for (from, to, bytes) in std::mem::take(&mut self.wire) {
+                self.deliver(from, to, bytes);
+            }
+            if self.changes.len() > before && !self.member(node).persists.is_empty() {
+                return;
+            }
+        }
+        panic!("nothing changes");
     }
 
     pub(crate) fn step(&mut self, node: NodeId, event: Event) {
@@ -306,7 +345,7 @@ impl Group {
     }
 
     fn deliver(&mut self, from: NodeId, to: NodeId, bytes: Bytes) {
-        if !self.cut.contains(&(from, to)) {
+        if !self.cut.contains(&(from, to)) && self.members.contains_key(&to) {
             self.step(to, Event::Message { from, bytes });
         }
     }
@@ -323,11 +362,11 @@ impl Group {
                     assert!(newest <= index, "the read at {index} misses {newest}");
                     self.reads_served += 1;
                 }
-                Action::Refused { request, .. } => {
+                Action::Refused { request, refusal } => {
                     if let Request::Read { read } = request {
                         self.reads.remove(&read).expect("a read is answered once");
                     }
-                    self.member_mut(node).refused.push(request);
+                    self.member_mut(node).refused.push((request, refusal));
                 }
                 Action::Send { to, message } => self.wire.push((node, to, message)),
                 Action::Leadership { leader, term } => {
@@ -336,9 +375,23 @@ impl Group {
                         assert_eq!(first, node, "two leaders in term {term}");
                     }
                 }
+                Action::Members { members } => self.member_changed(node, &members),
+                // Answers to a replica that took no part any more, or not yet.
+                Action::Dropped {
+                    error: MessageError::Stranger,
+                    ..
+                } => {}
                 Action::Dropped { from, error } => panic!("{node} dropped a message of {from}: {error}"),
             }
         }
+    }
+
+    fn member_changed(&mut self, node: NodeId, members: &Members) {
+        let first = self
+            .changes
+            .entry(members.index)
+            .or_insert_with(|| members.clone());
+        assert_eq!(first, members, "{node} applies another change");
     }
 
     fn applied(&mut self, node: NodeId, index: Index, term: Term, data: Bytes) {

@@ -6,5 +6,6 @@ mod encryption;
 mod engine;
 mod group;
 mod killed;
+mod membership;
 mod replication;
 mod same_as_simulated;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::replica::{Event, Request};
+use cluster::replica::{Event, Refusal, Request};
 use cluster::{Index, NodeId};
 
 use crate::group::{GROUP, Group};
@@ -101,7 +101,7 @@ fn a_minority_commits_nothing_and_its_leader_steps_down() {
     );
     assert_eq!(
         group.member(old).refused,
-        [Request::Read { read }],
+        [(Request::Read { read }, Refusal::NotLeader { leader: None })],
         "its reads are refused, not served"
     );
     let new = group.leader().expect("the majority goes on");

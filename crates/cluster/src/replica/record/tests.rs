@@ -4,10 +4,11 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::{
-    Entry, HardState, LogPoint, RecordError, decode_entry, decode_hard_state, decode_log_start,
-    decode_voters, encode_entry, encode_hard_state, encode_log_start, encode_voters, entry_key,
-    hard_state_key, log_start_key, parse_entry_key, voters_key,
+    Entry, EntryKind, HardState, LogPoint, RecordError, decode_entry, decode_hard_state, decode_log_start,
+    decode_members, encode_entry, encode_entry_of_kind, encode_hard_state, encode_log_start, encode_members,
+    entry_key, hard_state_key, log_start_key, members_key, parse_entry_key,
 };
+use crate::replica::members::{MemberChange, Members, encode_changes};
 use crate::{GroupId, Index, NodeId, Term};
 
 const GROUP: GroupId = GroupId(0x0102_0304);
@@ -16,7 +17,21 @@ fn entry() -> Entry {
     Entry {
         index: Index(0x0A0B),
         term: Term(7),
+        kind: EntryKind::Data,
         data: Bytes::from_static(b"some data"),
+    }
+}
+
+fn entry_members() -> Entry {
+    let changes = [
+        MemberChange::Vote(NodeId(4)),
+        MemberChange::Learn(NodeId(3)),
+        MemberChange::Leave(NodeId(2)),
+    ];
+    Entry {
+        kind: EntryKind::Members,
+        data: encode_changes(&changes).into(),
+        ..entry()
     }
 }
 
@@ -34,13 +49,28 @@ fn log_start() -> LogPoint {
     }
 }
 
-fn voters() -> Vec<NodeId> {
-    vec![NodeId(0xFEDC_BA98_7654_3210), NodeId(2), NodeId(3)]
+fn founders() -> Members {
+    Members::founders([2, 3, 0xFEDC_BA98_7654_3210].map(NodeId))
+}
+
+fn members() -> Members {
+    Members {
+        index: Index(0x0A0B),
+        voters: [1, 2, 5].map(NodeId).into(),
+        outgoing: [1, 2, 3].map(NodeId).into(),
+        learners: [4].map(NodeId).into(),
+        learners_next: [3].map(NodeId).into(),
+        auto_leave: false,
+    }
 }
 
 /// Name, key and bytes of one record of each kind.
 fn records() -> Vec<(&'static str, Bytes, Bytes)> {
-    let Entry { index, term, data } = entry();
+    let Entry {
+        index, term, data, ..
+    } = entry();
+    let point = LogPoint { index, term };
+    let change = entry_members().data;
     vec![
         (
             "entry",
@@ -62,7 +92,13 @@ fn records() -> Vec<(&'static str, Bytes, Bytes)> {
             log_start_key(GROUP),
             encode_log_start(GROUP, log_start()),
         ),
-        ("voters", voters_key(GROUP), encode_voters(GROUP, &voters())),
+        ("founders", members_key(GROUP), encode_members(GROUP, &founders())),
+        ("members", members_key(GROUP), encode_members(GROUP, &members())),
+        (
+            "entry-members",
+            entry_key(GROUP, index),
+            encode_entry_of_kind(GROUP, EntryKind::Members, point, &change).0,
+        ),
     ]
 }
 
@@ -72,7 +108,9 @@ fn decode(name: &str, key: &[u8], record: &Bytes) -> Result<(), RecordError> {
         "entry-empty" => decode_entry(key, record).map(|(_, found)| assert!(found.data.is_empty())),
         "hard-state" => decode_hard_state(GROUP, record).map(|found| assert_eq!(found, hard_state())),
         "log-start" => decode_log_start(GROUP, record).map(|found| assert_eq!(found, log_start())),
-        "voters" => decode_voters(GROUP, record).map(|found| assert_eq!(found, voters())),
+        "founders" => decode_members(GROUP, record).map(|found| assert_eq!(found, founders())),
+        "members" => decode_members(GROUP, record).map(|found| assert_eq!(found, members())),
+        "entry-members" => decode_entry(key, record).map(|found| assert_eq!(found, (GROUP, entry_members()))),
         other => panic!("no record is called {other}"),
     }
 }
@@ -82,6 +120,15 @@ fn records_are_read_as_they_were_written() {
     for (name, key, record) in records() {
         decode(name, &key, &record).unwrap();
     }
+}
+
+/// Earlier programs wrote them in any order.
+#[test]
+fn voters_of_version_1_are_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+    assert_eq!(fs::read(golden.join("voters.key")).unwrap(), members_key(GROUP));
+    let record = fs::read(golden.join("voters.record")).unwrap();
+    assert_eq!(decode_members(GROUP, &record), Ok(founders()));
 }
 
 /// Bytes that version 1 wrote. A change of these files is a change of the format: it needs a new version instead.

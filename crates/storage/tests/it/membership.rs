@@ -1,0 +1,290 @@
+//! Groups whose members change: one at a time and several at once, while requests go on, under every disturbance that the group
+//! knows. The group itself checks at every step that no term has two leaders and that no two nodes apply different entries.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::replica::MemberChange::{Learn, Leave, Vote};
+use cluster::replica::{Event, MemberChange, Refusal, Request};
+use cluster::{Index, NodeId};
+
+use crate::group::Group;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn data(applied: &[(Index, Bytes)]) -> Vec<Bytes> {
+    applied.iter().map(|(_, data)| data.clone()).collect()
+}
+
+impl Group {
+    fn change(&mut self, node: NodeId, changes: &[MemberChange]) {
+        let changes = changes.to_vec();
+        self.step(node, Event::ChangeMembers { changes });
+    }
+
+    fn voters(&self, node: NodeId) -> Vec<u64> {
+        let members = self.replica(node).members();
+        assert!(!members.is_joint());
+        members.voters.iter().map(|node| node.0).collect()
+    }
+
+    fn last_refusal(&self, node: NodeId) -> Option<Refusal> {
+        let is_change = |request: &Request| matches!(request, Request::ChangeMembers { .. });
+        let refused = self.member(node).refused.last();
+        refused
+            .filter(|(request, _)| is_change(request))
+            .map(|(_, refusal)| *refusal)
+    }
+}
+
+#[test]
+fn a_new_node_learns_everything_and_then_votes() {
+    let mut group = Group::new(3, 1);
+    let leader = group.elect();
+    group.propose(leader, "before");
+    group.settle();
+    group.add(NodeId(4));
+    group.advance(5 * SECOND);
+    assert_eq!(group.replica(NodeId(4)).deadline(), None, "it waits to be told");
+
+    group.change(leader, &[Learn(NodeId(4))]);
+    group.settle();
+    group.advance(SECOND);
+    assert_eq!(data(&group.member(NodeId(4)).applied), ["before"]);
+    assert_eq!(group.replica(NodeId(4)).leader(), Some(leader));
+    let progress = group.replica(leader).progress();
+    let learner = progress
+        .iter()
+        .find(|progress| progress.node == NodeId(4))
+        .unwrap();
+    assert!(!learner.is_voter);
+    assert!(learner.is_active);
+    assert_eq!(learner.matched, group.replica(leader).last());
+
+    group.change(leader, &[Vote(NodeId(4))]);
+    group.settle();
+    for node in group.nodes() {
+        assert_eq!(group.voters(node), [1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn several_change_at_once() {
+    let mut group = Group::new(3, 2);
+    let leader = group.elect();
+    let others: Vec<_> = group.nodes().into_iter().filter(|node| *node != leader).collect();
+    for node in [4, 5].map(NodeId) {
+        group.add(node);
+        group.change(leader, &[Learn(node)]);
+        group.advance(SECOND);
+    }
+    let changes = [
+        Vote(NodeId(4)),
+        Vote(NodeId(5)),
+        Learn(others[0]),
+        Leave(others[1]),
+    ];
+    group.change(leader, &changes);
+    group.propose(leader, "meanwhile");
+    group.settle();
+    let mut expected = vec![leader.0, 4, 5];
+    expected.sort_unstable();
+    for node in [leader, NodeId(4), NodeId(5), others[0]] {
+        assert_eq!(group.voters(node), expected);
+        assert_eq!(data(&group.member(node).applied), ["meanwhile"]);
+    }
+    assert_eq!(group.replica(leader).members().learners, [others[0]].into());
+}
+
+#[test]
+fn what_would_stop_the_group_is_refused() {
+    let mut group = Group::new(3, 3);
+    let leader = group.elect();
+    let others: Vec<_> = group.nodes().into_iter().filter(|node| *node != leader).collect();
+    let refused = |group: &mut Group, node, changes: &[MemberChange], refusal| {
+        group.change(node, changes);
+        assert_eq!(group.last_refusal(node), Some(refusal));
+    };
+    let not_leader = Refusal::NotLeader { leader: Some(leader) };
+    refused(&mut group, others[0], &[Leave(others[1])], not_leader);
+    let (own, new) = (leader, NodeId(4));
+    refused(&mut group, leader, &[Leave(own)], Refusal::Leads { node: own });
+    refused(&mut group, leader, &[Learn(own)], Refusal::Leads { node: own });
+    refused(&mut group, leader, &[Vote(new)], Refusal::Behind { node: new });
+    refused(&mut group, leader, &[], Refusal::ImpossibleMembers);
+
+    group.change(leader, &[Learn(new)]);
+    refused(&mut group, leader, &[Learn(NodeId(5))], Refusal::ChangeUnderWay);
+    group.settle();
+    refused(&mut group, leader, &[Vote(new)], Refusal::Behind { node: new });
+
+    group.crash(others[0]);
+    group.advance(SECOND);
+    refused(&mut group, leader, &[Leave(others[1])], Refusal::NoMajority);
+    group.change(leader, &[Leave(others[0])]);
+    group.settle();
+    assert_eq!(group.voters(leader).len(), 2);
+}
+
+#[test]
+fn a_removed_node_does_not_disturb_and_knows_when_it_was_told() {
+    let mut group = Group::new(3, 4);
+    let leader = group.elect();
+    let removed = group.nodes().into_iter().find(|node| *node != leader).unwrap();
+    group.partition(&[removed]);
+    group.advance(5 * SECOND);
+    group.change(leader, &[Leave(removed)]);
+    group.settle();
+    let term = group.replica(leader).term();
+
+    group.heal();
+    group.advance(20 * SECOND);
+    assert_eq!(group.leader(), Some(leader));
+    assert_eq!(group.replica(leader).term(), term, "it asks for votes in vain");
+    assert!(group.replica(removed).leader().is_none());
+
+    let told = group
+        .nodes()
+        .into_iter()
+        .find(|node| ![leader, removed].contains(node))
+        .unwrap();
+    group.change(leader, &[Learn(told)]);
+    group.settle();
+    group.partition(&[told]);
+    group.advance(20 * SECOND);
+    assert_eq!(group.replica(told).leader(), None, "its leader is silent");
+    assert_eq!(group.replica(told).deadline(), None, "it never asks for votes");
+}
+
+#[test]
+fn the_last_one_is_alone_and_another_may_come() {
+    let mut group = Group::new(2, 5);
+    let leader = group.elect();
+    let other = group.nodes().into_iter().find(|node| *node != leader).unwrap();
+    group.change(leader, &[Leave(other)]);
+    group.settle();
+    assert!(group.replica(leader).is_alone());
+    group.propose(leader, "alone");
+    group.settle();
+    assert_eq!(data(&group.member(leader).applied), ["alone"]);
+    group.crash(leader);
+    group.start(leader);
+    group.settle();
+    assert_eq!(group.leader(), Some(leader));
+    assert_eq!(data(&group.member(leader).applied), ["alone"]);
+}
+
+#[test]
+fn who_takes_part_is_known_after_a_crash_with_and_without_the_log() {
+    let mut group = Group::new(3, 6);
+    let leader = group.elect();
+    group.add(NodeId(4));
+    group.change(leader, &[Learn(NodeId(4))]);
+    group.advance(SECOND);
+    group.change(leader, &[Vote(NodeId(4))]);
+    group.advance(SECOND);
+    for node in [1, 2].map(NodeId) {
+        group.take_snapshot(node);
+    }
+    group.settle();
+    for node in group.nodes() {
+        group.crash(node);
+    }
+    for node in group.nodes() {
+        group.start(node);
+        assert_eq!(group.voters(node), [1, 2, 3, 4], "{node}");
+    }
+}
+
+/// The snapshot is on disk, the record of the members is not.
+#[test]
+fn changes_within_a_snapshot_are_found_in_the_log() {
+    let mut group = Group::new(3, 7);
+    let leader = group.elect();
+    group.change(leader, &[Learn(NodeId(4))]);
+    group.settle_but_for_members(leader);
+    assert!(group.replica(leader).members().contains(NodeId(4)));
+    group.take_snapshot(leader);
+    group.crash_hard(leader);
+    group.start(leader);
+    assert!(group.replica(leader).members().contains(NodeId(4)));
+}
+
+/// Members come, change and go, over crashes, splits, lost, doubled and delayed messages; then peace.
+#[test]
+fn any_disturbance_of_any_change_leaves_the_replicas_in_agreement() {
+    let seeds = std::env::var("SEEDS")
+        .ok()
+        .and_then(|seeds| seeds.parse().ok())
+        .unwrap_or(150);
+    let mut changes = 0;
+    for seed in 0..seeds {
+        let mut group = Group::new(3, seed);
+        for node in (4..=NODES).map(NodeId) {
+            group.add(node);
+        }
+        for number in 0..600 {
+            disturb(&mut group, number);
+        }
+        group.heal();
+        for node in group.nodes() {
+            if group.member(node).replica.is_none() {
+                group.start(node);
+            }
+        }
+        group.settle();
+        group.advance(5 * SECOND);
+        let leader = group
+            .leader()
+            .unwrap_or_else(|| panic!("seed {seed}: no leader after the peace"));
+        group.propose(leader, "the last one");
+        group.settle();
+        group.advance(SECOND);
+        let decided = group.decided();
+        assert_eq!(decided.last().unwrap(), "the last one", "seed {seed}");
+        let members = group.replica(leader).members().clone();
+        assert!(!members.is_joint(), "seed {seed}: {members:?}");
+        for node in members.all() {
+            assert_eq!(data(&group.member(node).applied), decided, "seed {seed}, {node}");
+            assert_eq!(group.replica(node).members(), &members, "seed {seed}, {node}");
+        }
+        changes += u64::from(members.index > Index::ZERO);
+    }
+    assert!(changes > seeds / 2, "{changes} of {seeds} runs changed something");
+}
+
+const NODES: u64 = 6;
+
+fn disturb(group: &mut Group, number: u64) {
+    let node = NodeId(group.random.between(1, NODES as usize + 1) as u64);
+    let leader = group.leader().unwrap_or(node);
+    match group.random.between(0, 100) {
+        0 if group.member(node).replica.is_some() => group.crash(node),
+        1..=4 if group.member(node).replica.is_none() => group.start(node),
+        5 => group.partition(&[node]),
+        6..=8 => group.heal(),
+        9..=20 => group.propose(leader, format!("{number}")),
+        21..=30 => {
+            let changes: Vec<_> = (0..group.random.between(1, 4))
+                .map(|_| any_change(group))
+                .collect();
+            group.change(leader, &changes);
+        }
+        31..=32 if group.member(leader).replica.is_some() => drop(group.read(leader)),
+        33..=47 => group.sync(node),
+        48..=60 => {
+            group.now += Duration::from_millis(group.random.between(1, 120) as u64);
+            group.timeout_if_due(node);
+        }
+        _ => (0..4).for_each(|_| group.disturb_wire()),
+    }
+}
+
+fn any_change(group: &mut Group) -> MemberChange {
+    let node = NodeId(group.random.between(1, NODES as usize + 1) as u64);
+    match group.random.between(0, 4) {
+        0 => Learn(node),
+        1 => Leave(node),
+        _ => Vote(node),
+    }
+}
