@@ -5,6 +5,7 @@
 //! actions. What must be durable leaves as [`Write`]s in a [`replica::Action::Persist`]; what was persisted comes
 //! back as [`replica::Event::Persisted`].
 
+pub mod control;
 pub mod forming;
 pub mod ids;
 pub mod peers;
