@@ -1,10 +1,16 @@
-//! `etcd-load ADDRESS put|get CONNECTIONS REQUESTS KEYS VALUE_BYTES`: one request at a time on each of
+//! `etcd-load ADDRESSES put|get CONNECTIONS REQUESTS KEYS VALUE_BYTES`: one request at a time on each of
 //! CONNECTIONS gRPC connections, REQUESTS in all, over KEYS keys; `get` is linearizable, which is etcd's
-//! default. Prints one line of JSON: the rate per second and percentiles in microseconds.
+//! default. Connections take the ADDRESSES, separated by commas, in turns. Prints one line of JSON: the rate per second and percentiles in
+//! microseconds.
+//!
+//! `etcd-load ADDRESSES probe EVERY_MS SECONDS KEYS`: a put on each address every so often, whether those before were answered or not. Prints a
+//! line for each that was: place of the address, number of the key, when it was sent and when answered, in nanoseconds since the Unix epoch.
 //!
 //! The two messages are written by hand after etcd's published `rpc.proto`, fields that stay at their
 //! default left out, so that nothing needs a protobuf compiler.
 #![forbid(unsafe_code)]
+
+mod probe;
 
 use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
@@ -56,15 +62,21 @@ struct Count {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some((address, load)) = parse(&arguments) else {
-        eprintln!("usage: etcd-load ADDRESS put|get CONNECTIONS REQUESTS KEYS VALUE_BYTES");
+    let tasks = tokio::task::LocalSet::new();
+    if let Some((addresses, probe)) = probe::parse(&arguments) {
+        return tasks.run_until(probe::run(addresses, probe)).await;
+    }
+    let Some((addresses, load)) = parse(&arguments) else {
+        eprintln!(
+            "usage: etcd-load ADDRESSES put|get CONNECTIONS REQUESTS KEYS VALUE_BYTES | probe EVERY_MS SECONDS KEYS"
+        );
         return ExitCode::from(2);
     };
-    tokio::task::LocalSet::new().run_until(run(address, load)).await
+    tasks.run_until(run(addresses, load)).await
 }
 
-fn parse(arguments: &[String]) -> Option<(String, Load)> {
-    let [address, operation, connections, requests, keys, value_bytes] = arguments else {
+fn parse(arguments: &[String]) -> Option<(Vec<String>, Load)> {
+    let [addresses, operation, connections, requests, keys, value_bytes] = arguments else {
         return None;
     };
     let load = Load {
@@ -78,17 +90,17 @@ fn parse(arguments: &[String]) -> Option<(String, Load)> {
         keys: keys.parse().ok().filter(|&keys| keys > 0)?,
         value_bytes: value_bytes.parse().ok()?,
     };
-    Some((address.clone(), load))
+    Some((separate(addresses), load))
 }
 
-async fn run(address: String, load: Load) -> ExitCode {
+fn separate(addresses: &str) -> Vec<String> {
+    addresses.split(',').map(str::to_owned).collect()
+}
+
+async fn run(addresses: Vec<String>, load: Load) -> ExitCode {
     let mut channels = Vec::new();
-    for _ in 0..load.connections {
-        let endpoint = match Endpoint::from_shared(format!("http://{address}")) {
-            Ok(endpoint) => endpoint,
-            Err(error) => return fail(&error),
-        };
-        match endpoint.connect().await {
+    for (_, address) in (0..load.connections).zip(addresses.iter().cycle()) {
+        match connect(address).await {
             Ok(channel) => channels.push(channel),
             Err(error) => return fail(&error),
         }
@@ -114,6 +126,12 @@ async fn run(address: String, load: Load) -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+async fn connect(address: &str) -> Result<Channel, tonic::transport::Error> {
+    Endpoint::from_shared(format!("http://{address}"))?
+        .connect()
+        .await
 }
 
 fn fail(error: &dyn std::error::Error) -> ExitCode {

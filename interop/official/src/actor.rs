@@ -12,6 +12,7 @@ use azure_iot_operations_protocol::application::ApplicationContextBuilder;
 use azure_iot_operations_services::leased_lock::{lease, lock};
 use azure_iot_operations_services::state_store::{self, SetCondition, SetOptions};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// How long a request may take. None comes near it: it is there so that a test ends.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,6 +34,22 @@ pub struct Actor {
 impl Actor {
     /// Connects `name` to the server at `address`, as the official samples do.
     pub async fn connect(address: SocketAddr, name: &str) -> Self {
+        let actor = Self::begin(address, name);
+        actor.monitor.connected().await;
+        actor
+    }
+
+    /// Connects to a server that may be away; `None` if that takes too long.
+    pub async fn connect_within(patience: Duration, address: SocketAddr, name: &str) -> Option<Self> {
+        let actor = Self::begin(address, name);
+        if timeout(patience, actor.monitor.connected()).await.is_ok() {
+            return Some(actor);
+        }
+        actor.abandon();
+        None
+    }
+
+    fn begin(address: SocketAddr, name: &str) -> Self {
         let settings = MqttConnectionSettingsBuilder::default()
             .client_id(name)
             .hostname(address.ip().to_string())
@@ -61,7 +78,6 @@ impl Actor {
         )
         .expect("a client");
         let session = tokio::spawn(async move { session.run().await.map_err(|error| error.to_string()) });
-        monitor.connected().await;
         Self {
             name: name.into(),
             store: Arc::new(store),
@@ -145,6 +161,11 @@ impl Actor {
         self.exit.try_exit().expect("an orderly exit");
         let ended = self.session.await.expect("the session task does not panic");
         assert_eq!(ended, Ok(()), "the session of {} ended in order", self.name);
+    }
+
+    /// Ends without a word to anybody, whatever is under way.
+    pub fn abandon(self) {
+        self.session.abort();
     }
 
     /// Whether the session ended by itself. The official session ends when it finds itself taken over, or
