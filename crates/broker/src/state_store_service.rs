@@ -436,6 +436,10 @@ impl StateStoreService {
                     }
                     // Who takes part must not be forgotten, even where votes may be.
                     replica::Action::Members { .. } => self.persist_needs_disk = true,
+                    replica::Action::OfferSnapshot { .. }
+                    | replica::Action::KeepSnapshot { .. }
+                    | replica::Action::Restored { .. }
+                    | replica::Action::SnapshotUnneeded { .. } => {}
                     replica::Action::Dropped { from, error } => outputs.push(Output::Dropped { from, error }),
                 }
             }

@@ -22,6 +22,7 @@ mod message;
 mod reads;
 mod ready;
 pub mod record;
+mod snapshots;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -42,6 +43,7 @@ use crate::{GroupId, Index, Keyspace, NodeId, Term, Write};
 use clock::{Clock, TICK};
 use log::Log;
 use reads::Reads;
+use snapshots::Snapshots;
 
 /// One node's copy of one group.
 pub struct Replica {
@@ -71,6 +73,7 @@ pub struct Replica {
     removable_from: Index,
     /// Slices of a larger removal wait until the slice before is durable.
     removing: Option<Ticket>,
+    snapshots: Snapshots,
 }
 
 /// A persist that is on its way.
@@ -113,11 +116,12 @@ impl Replica {
             founders
         });
         if recovered.log_start_moved {
-            waiting_writes.push(Write::Put {
-                keyspace: Keyspace::Meta,
-                key: record::log_start_key(config.group),
-                value: record::encode_log_start(config.group, recovered.log_start),
-            });
+            waiting_writes.push(members_write(config.group, &members));
+            waiting_writes.extend(restart_writes(
+                config.group,
+                recovered.log_start,
+                recovered.stale_through,
+            ));
         }
         let snapshot = recovered.snapshot;
         let unknown_changes = changes_between(members.index, snapshot.index, &recovered.entries);
@@ -150,6 +154,7 @@ impl Replica {
             reads: Reads::default(),
             removable_from: recovered.removable_from,
             removing: None,
+            snapshots: Snapshots::new(recovered.is_stateless),
             config,
             raft,
             members,
@@ -170,7 +175,6 @@ impl Replica {
                 .expect("the only voter can always campaign");
             replica.pin_election_timeout();
         }
-        replica.remove_next_slice();
         replica.settle(actions);
         Ok(replica)
     }
@@ -185,6 +189,11 @@ impl Replica {
             Event::Persisted { ticket } => self.persisted(ticket, actions),
             Event::Message { from, bytes } => self.receive(from, &bytes, actions),
             Event::SnapshotTaken { index, term } => self.snapshot_taken(LogPoint { index, term }),
+            Event::SnapshotOffered => self.answer_offer(),
+            Event::SnapshotReceived { index, term, members } => {
+                self.snapshot_received(LogPoint { index, term }, members, actions);
+            }
+            Event::SnapshotKept { index, term } => self.snapshot_kept(LogPoint { index, term }),
             Event::Timeout => {}
         }
         self.settle(actions);
@@ -308,9 +317,9 @@ impl Replica {
         if number > 0 {
             self.raft.on_persist_ready(number);
         }
+        self.snapshots_persisted(ticket, actions);
         if self.removing.is_some_and(|removing| removing <= ticket) {
             self.removing = None;
-            self.remove_next_slice();
         }
     }
 
@@ -328,6 +337,7 @@ impl Replica {
             self.heard.insert(from, self.clock.now());
         }
         let error = match checked {
+            Ok(message) if self.must_not_heed(&message) => None,
             Ok(message) => match self.raft.step(message) {
                 Ok(()) => None,
                 Err(raft::Error::StepPeerNotFound) => Some(MessageError::Stranger),
@@ -346,11 +356,9 @@ impl Replica {
             snapshot.index <= self.applied.index,
             "a snapshot holds what was applied"
         );
-        let alone = self.was_always_alone();
+        self.raft.mut_store().snapshot_taken(snapshot.index);
+        let cut = self.cut_point(snapshot.index);
         let log = self.raft.mut_store();
-        log.snapshot_taken(snapshot.index);
-        let tail = if alone { 0 } else { self.config.log_tail_entries };
-        let cut = Index(snapshot.index.0.saturating_sub(tail));
         if cut <= log.start().index {
             return;
         }
@@ -360,9 +368,6 @@ impl Replica {
             key: record::log_start_key(self.config.group),
             value: record::encode_log_start(self.config.group, log.start()),
         });
-        if self.removing.is_none() {
-            self.remove_next_slice();
-        }
     }
 
     fn catch_up(&mut self, now: Instant) {
@@ -371,7 +376,11 @@ impl Replica {
             return;
         }
         // More ticks than the longest wait tell nothing new.
-        let ticks = self.clock.elapsed(now, ticks(self.config.election_timeout_max));
+        let ticks_max = ticks(self.config.election_timeout_max);
+        if self.wait_quietly(now, ticks_max) {
+            return;
+        }
+        let ticks = self.clock.elapsed(now, ticks_max);
         for _ in 0..ticks {
             self.raft.tick();
             self.forget_silent_leader();
@@ -437,6 +446,24 @@ fn members_write(group: GroupId, members: &Members) -> Write {
         key: record::members_key(group),
         value: record::encode_members(group, members),
     }
+}
+
+/// A log begins anew at `start`; entries after it, up to the last one, were never decided.
+fn restart_writes(group: GroupId, start: LogPoint, stale_through: Option<Index>) -> Vec<Write> {
+    let mut writes = vec![Write::Put {
+        keyspace: Keyspace::Meta,
+        key: record::log_start_key(group),
+        value: record::encode_log_start(group, start),
+    }];
+    if let Some(last) = stale_through {
+        // They would look like entries that follow.
+        writes.push(Write::RemoveRange {
+            keyspace: Keyspace::Log,
+            from: record::entry_key(group, start.index.next()),
+            to: record::entry_key(group, last.next()),
+        });
+    }
+    writes
 }
 
 /// Changes of members that a snapshot contains and the record of members does not: the one was written before the other.

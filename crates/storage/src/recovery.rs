@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use cluster::replica::record::{self, Entry, HardState, LogPoint, RecordError};
+use cluster::replica::record::{self, Entry, HardState, Incoming, LogPoint, RecordError};
 use cluster::replica::{Members, Recovered};
 use cluster::{GroupId, Index, Keyspace, Term};
 
@@ -56,6 +56,7 @@ pub enum Place {
     HardState,
     Members,
     LogStart,
+    Incoming,
     LogEntry(Option<Index>),
 }
 
@@ -65,6 +66,7 @@ impl std::fmt::Display for Place {
             Place::HardState => f.write_str("hard state"),
             Place::Members => f.write_str("members"),
             Place::LogStart => f.write_str("log start"),
+            Place::Incoming => f.write_str("incoming snapshot"),
             Place::LogEntry(Some(index)) => write!(f, "log entry {index}"),
             Place::LogEntry(None) => f.write_str("log entry"),
         }
@@ -72,13 +74,18 @@ impl std::fmt::Display for Place {
 }
 
 /// Finds the snapshot from which the state machine of `group` is to be restored, and what its replica starts from.
+///
+/// Where others vote as well, a snapshot that cannot be read is no reason not to start: see [`Recovered::is_stateless`].
 pub fn open_group(
     storage: &impl Storage,
     snapshots: &SnapshotFiles,
     group: GroupId,
 ) -> Result<(Option<SnapshotReader>, Recovered), RecoveryError> {
     let log_start = log_start(storage, group)?;
-    let snapshot = snapshots.latest(group, log_start.index)?;
+    let snapshot = match snapshots.latest(group, log_start.index) {
+        Err(SnapshotError::NoneUsable { .. }) if has_others(members(storage, group)?.as_ref()) => None,
+        snapshot => snapshot?,
+    };
     let recovered = recover_group(storage, group, snapshot.as_ref().map(SnapshotReader::point))?;
     Ok((snapshot, recovered))
 }
@@ -100,24 +107,39 @@ pub fn recover_group(
     snapshot: Option<LogPoint>,
 ) -> Result<Recovered, RecoveryError> {
     let log_start = log_start(storage, group)?;
-    let snapshot = snapshot.unwrap_or(LogPoint::START);
-    if snapshot.index < log_start.index {
-        return Err(RecoveryError::SnapshotMissing {
-            group,
-            log_start: log_start.index,
-        });
+    let members = members(storage, group)?;
+    let mut snapshot = snapshot.unwrap_or(LogPoint::START);
+    let is_stateless = snapshot.index < log_start.index;
+    if is_stateless {
+        if !has_others(members.as_ref()) {
+            return Err(RecoveryError::SnapshotMissing {
+                group,
+                log_start: log_start.index,
+            });
+        }
+        snapshot = log_start;
     }
     let entries = read_entries(storage, group, log_start)?;
     let mut recovered = Recovered {
         hard_state: hard_state(storage, group)?,
-        members: members(storage, group)?,
+        members,
         log_start,
         log_start_moved: false,
         snapshot,
         entries,
         removable_from: first_entry(storage, group, log_start)?,
+        stale_through: None,
+        is_stateless,
     };
-    fit_snapshot(group, &mut recovered)?;
+    let incoming = incoming(storage, group)?.filter(|incoming| incoming.point == snapshot);
+    let is_incoming = incoming.is_some();
+    if let Some(incoming) = incoming {
+        let known = recovered.members.as_ref();
+        if known.is_none_or(|known| known.index < incoming.members.index) {
+            recovered.members = Some(incoming.members);
+        }
+    }
+    fit_snapshot(group, is_incoming, &mut recovered)?;
     Ok(recovered)
 }
 
@@ -140,6 +162,20 @@ fn members(storage: &impl Storage, group: GroupId) -> Result<Option<Members>, Re
         .map(decode)
         .transpose()
         .map_err(|error| at(group, Place::Members, error))
+}
+
+/// Whether somebody else has a copy of the log.
+fn has_others(members: Option<&Members>) -> bool {
+    members.is_some_and(|members| members.all().len() > 1)
+}
+
+/// The last snapshot that came from another replica, or was about to.
+fn incoming(storage: &impl Storage, group: GroupId) -> Result<Option<Incoming>, RecoveryError> {
+    let bytes = storage.get(Keyspace::Meta, &record::incoming_key(group))?;
+    let decoded = bytes.map(|bytes| record::decode_incoming(group, &bytes));
+    decoded
+        .transpose()
+        .map_err(|error| at(group, Place::Incoming, error))
 }
 
 /// All entries after `start`, without a gap.
@@ -216,14 +252,29 @@ fn first_entry(storage: &impl Storage, group: GroupId, start: LogPoint) -> Resul
 }
 
 /// Checks that the snapshot lies on the log. A snapshot that reaches further than the log happens when the log is not
-/// synced (durability in memory): the log then begins again after the snapshot, which holds all that the log held.
-fn fit_snapshot(group: GroupId, recovered: &mut Recovered) -> Result<(), RecoveryError> {
+/// synced (durability in memory), and when it came from another replica: the log then begins again after the snapshot, which
+/// holds all that the log held. One that came from another replica may have another entry where it stands: then what the log has from there on was
+/// never decided.
+fn fit_snapshot(group: GroupId, is_incoming: bool, recovered: &mut Recovered) -> Result<(), RecoveryError> {
     let snapshot = recovered.snapshot;
     let last = recovered
         .entries
         .last()
         .map_or(recovered.log_start.index, |entry| entry.index);
-    if snapshot.index > last {
+    let offset = snapshot.index.0 - recovered.log_start.index.0;
+    let term = match offset.checked_sub(1) {
+        None => Some(recovered.log_start.term),
+        Some(position) => recovered.entries.get(position as usize).map(|entry| entry.term),
+    };
+    let is_other = term.is_some_and(|term| term != snapshot.term);
+    if is_other && !is_incoming {
+        return Err(RecoveryError::Contradiction {
+            group,
+            index: snapshot.index,
+        });
+    }
+    if is_other || snapshot.index > last {
+        recovered.stale_through = Some(last).filter(|last| *last > snapshot.index);
         recovered.entries.clear();
         recovered.log_start = snapshot;
         recovered.log_start_moved = true;
@@ -233,18 +284,6 @@ fn fit_snapshot(group: GroupId, recovered: &mut Recovered) -> Result<(), Recover
                 vote: None,
             };
         }
-        return Ok(());
-    }
-    let offset = snapshot.index.0 - recovered.log_start.index.0;
-    let term = match offset.checked_sub(1) {
-        None => recovered.log_start.term,
-        Some(position) => recovered.entries[position as usize].term,
-    };
-    if term != snapshot.term {
-        return Err(RecoveryError::Contradiction {
-            group,
-            index: snapshot.index,
-        });
     }
     Ok(())
 }

@@ -31,8 +31,12 @@ pub struct ReplicaConfig {
     /// How many messages may be on the way to one follower.
     pub messages_inflight_max: usize,
     /// Entries kept before a snapshot, in groups with more than one voter, so that a follower that lags a little does
-    /// not need the snapshot.
+    /// not need the snapshot. They are in memory, too.
     pub log_tail_entries: u64,
+    /// Bytes of such entries.
+    pub log_tail_bytes: u64,
+    /// Bytes of entries kept before a snapshot while a follower gets an older one: beyond it, it will have to begin anew.
+    pub log_held_bytes: u64,
 }
 
 impl ReplicaConfig {
@@ -49,7 +53,9 @@ impl ReplicaConfig {
             uncommitted_bytes_max: 64 << 20,
             message_bytes_max: 1 << 20,
             messages_inflight_max: 64,
-            log_tail_entries: 1_000,
+            log_tail_entries: 100_000,
+            log_tail_bytes: 32 << 20,
+            log_held_bytes: 256 << 20,
         }
     }
 }
@@ -71,6 +77,10 @@ pub struct Recovered {
     pub entries: Vec<Entry>,
     /// Entries below `log_start` may still be on disk, from this index on; they are to be removed.
     pub removable_from: crate::Index,
+    /// Entries after `log_start` up to this one are on disk and not part of the log; they are to be removed.
+    pub stale_through: Option<crate::Index>,
+    /// The log is whole, and the state machine at its start is lost: it has to come from another replica.
+    pub is_stateless: bool,
 }
 
 impl Recovered {
@@ -87,6 +97,8 @@ impl Recovered {
             snapshot: LogPoint::START,
             entries: Vec::new(),
             removable_from: crate::Index(1),
+            stale_through: None,
+            is_stateless: false,
         }
     }
 }

@@ -30,6 +30,18 @@ pub enum Event {
     Message { from: NodeId, bytes: Bytes },
     /// The state machine at this point is durable as a snapshot: the log before it may go.
     SnapshotTaken { index: Index, term: Term },
+    /// A peer offers a snapshot, and [`super::Replica::lacks`] nothing of it.
+    SnapshotOffered,
+    /// A whole snapshot of another replica's state machine at this point is here, in memory. Ends in
+    /// [`Action::KeepSnapshot`] or [`Action::SnapshotUnneeded`].
+    SnapshotReceived {
+        index: Index,
+        term: Term,
+        /// [`super::Replica::members`] of the other replica at that point.
+        members: Members,
+    },
+    /// That snapshot is durable. Ends in [`Action::Restored`] or [`Action::SnapshotUnneeded`].
+    SnapshotKept { index: Index, term: Term },
     /// [`super::Replica::deadline`] has passed.
     Timeout,
 }
@@ -53,6 +65,14 @@ pub enum Action {
     /// These take part from now on. They are durable with the next [`Action::Persist`], which must reach the disk whatever the
     /// durability is. Who takes part at the start is [`super::Replica::members`].
     Members { members: Members },
+    /// A follower needs what is not in the log any more: it is to be offered a snapshot. Said again as long as it does.
+    OfferSnapshot { to: NodeId },
+    /// Make the snapshot that was received durable, then say [`Event::SnapshotKept`].
+    KeepSnapshot { index: Index, term: Term },
+    /// The state machine is that of the snapshot from here on; entries after `index` follow.
+    Restored { index: Index, term: Term },
+    /// The log has the entries up to the snapshot's, or a newer one was received: nothing is done with it.
+    SnapshotUnneeded { index: Index },
     /// A peer's message was dropped.
     Dropped { from: NodeId, error: MessageError },
 }

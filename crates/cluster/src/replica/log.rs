@@ -4,6 +4,7 @@
 //! A group with one voter drops an entry's data when it is applied: nobody will ask for it again. A larger group
 //! keeps the data until the log is cut after a snapshot, for followers that lag. Terms are kept as runs.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use raft::{GetEntriesContext, RaftState, StorageError};
 
 use super::members::Members;
 use super::record::{ENTRY_OVERHEAD, Entry, EntryKind, HardState, LogPoint};
-use crate::{Index, Term};
+use crate::{Index, NodeId, Term};
 
 /// Distance between two marks of the log's length in bytes; [`Log::bytes_since_snapshot`] is exact to that.
 const MARK_BYTES: u64 = 1 << 20;
@@ -38,6 +39,8 @@ pub(super) struct Log {
     hard_state: HardState,
     commit: Index,
     members: Members,
+    /// Who lacks what is before the start. Raft only reads the log, and this is where it says so.
+    behind: RefCell<BTreeSet<NodeId>>,
 }
 
 impl Log {
@@ -62,6 +65,7 @@ impl Log {
             hard_state,
             commit: snapshot.index.max(members.index),
             members,
+            behind: RefCell::default(),
         };
         for entry in entries {
             let point = LogPoint {
@@ -181,6 +185,39 @@ impl Log {
         }
     }
 
+    /// How far the log may be cut so that as much as this is left before `index`.
+    pub(super) fn before(&self, index: Index, entries: u64, bytes: u64) -> Index {
+        let (mut left, mut cut) = (bytes, index);
+        while cut > self.start.index && index.0 - cut.0 < entries {
+            let Some(rest) = self
+                .data_at(cut)
+                .and_then(|data| left.checked_sub(record_bytes(data)))
+            else {
+                break;
+            };
+            left = rest;
+            cut = Index(cut.0 - 1);
+        }
+        cut
+    }
+
+    /// Begins anew after a snapshot that does not lie on this log.
+    pub(super) fn restart(&mut self, start: LogPoint) {
+        assert!(self.start.index < start.index, "a log only moves forward");
+        self.start = start;
+        self.runs.clear();
+        self.data.clear();
+        self.changes.clear();
+        self.data_first = start.index.next();
+        self.marks.clear();
+        self.bytes_at_snapshot = self.bytes;
+    }
+
+    /// Who lacks what is before the start, since the last call.
+    pub(super) fn take_behind(&self) -> BTreeSet<NodeId> {
+        self.behind.take()
+    }
+
     /// Cuts the log so that it begins after `index`.
     pub(super) fn cut_through(&mut self, index: Index) {
         assert!(index <= self.last(), "only existing entries can be cut");
@@ -272,8 +309,9 @@ impl raft::Storage for Log {
         Ok(self.last().0)
     }
 
-    /// Snapshots do not travel in Raft's messages yet: a follower that needs one waits.
-    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+    /// Snapshots do not travel in Raft's messages: the owner offers one, and Raft asks again at the follower's next sign of life.
+    fn snapshot(&self, _request_index: u64, to: u64) -> raft::Result<Snapshot> {
+        self.behind.borrow_mut().insert(NodeId(to));
         Err(StorageError::SnapshotTemporarilyUnavailable.into())
     }
 }

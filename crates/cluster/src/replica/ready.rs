@@ -22,8 +22,13 @@ impl Replica {
         if self.removable_from >= end {
             return;
         }
-        let slice_end = end.min(Index(self.removable_from.0 + REMOVED_PER_SLICE));
-        let from = record::entry_key(self.config.group, self.removable_from);
+        let (start, end) = self.removal(self.removable_from, end);
+        self.removable_from = start;
+        if start >= end {
+            return self.remove_next_slice();
+        }
+        let slice_end = end.min(Index(start.0 + REMOVED_PER_SLICE));
+        let from = record::entry_key(self.config.group, start);
         let to = record::entry_key(self.config.group, slice_end);
         self.waiting_writes.push(if self.was_always_alone() {
             Write::RemoveRangeOnce {
@@ -47,6 +52,7 @@ impl Replica {
     pub(super) fn settle(&mut self, actions: &mut Vec<Action>) {
         loop {
             self.leave_joint();
+            self.try_restore(actions);
             if let Some(context) = self.reads.next_round() {
                 self.raft.read_index(context);
             }
@@ -56,20 +62,21 @@ impl Replica {
             self.handle_ready(actions);
             self.pin_election_timeout();
         }
+        if self.removing.is_none() {
+            self.remove_next_slice();
+        }
         if !self.waiting_writes.is_empty() {
             let writes = mem::take(&mut self.waiting_writes);
             self.persist(writes, 0, Vec::new(), actions);
         }
         self.announce(actions);
         self.reads.answer(self.applied.index, actions);
+        let behind = self.raft.store().take_behind().into_iter();
+        actions.extend(behind.map(|to| Action::OfferSnapshot { to }));
     }
 
     pub(super) fn handle_ready(&mut self, actions: &mut Vec<Action>) {
         let mut ready = self.raft.ready();
-        assert!(
-            ready.snapshot().is_empty(),
-            "snapshots are not accepted from messages"
-        );
         self.send(ready.take_messages(), actions);
         for state in ready.take_read_states() {
             self.reads.round_ended(&state.request_ctx, Index(state.index));
@@ -93,6 +100,9 @@ impl Replica {
                     value: record::encode_hard_state(self.config.group, state),
                 });
             }
+        }
+        if !ready.snapshot().is_empty() {
+            self.restart_log(ready.snapshot(), &mut writes, actions);
         }
         self.append(ready.take_entries(), &mut writes);
         self.raft.advance_append_async(ready);
@@ -147,6 +157,7 @@ impl Replica {
         if !writes.is_empty() {
             let ticket = self.next_ticket;
             self.next_ticket = Ticket(ticket.0 + 1);
+            self.recorded_with(ticket);
             self.in_flight.push_back(InFlight {
                 ticket,
                 number,

@@ -10,6 +10,7 @@
 //! | Meta: `g`, group u32, `l` | version u8, index u64, term u64, crc u32 |
 //! | Meta: `g`, group u32, `v` | version u8 (1), founders (u64 each), crc u32 |
 //! | the same after a change of members | version u8 (2), index u64, auto leave u8, four lists: length u16, nodes (u64 each); crc u32 |
+//! | Meta: `g`, group u32, `i` | version u8, index u64, term u64, a record of members, crc u32 |
 
 use std::collections::BTreeSet;
 
@@ -283,6 +284,43 @@ pub fn decode_members(group: GroupId, record: &[u8]) -> Result<Members, RecordEr
     } else {
         Err(RecordError::Malformed)
     }
+}
+
+/// A snapshot that is about to be written, and did not grow out of this replica's own log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming {
+    /// Where it stands.
+    pub point: LogPoint,
+    /// Who takes part there.
+    pub members: Members,
+}
+
+/// The key of a group's [`Incoming`] in the meta keyspace.
+pub fn incoming_key(group: GroupId) -> Bytes {
+    meta_key(group, b'i')
+}
+
+/// The record of a snapshot that is about to be written.
+pub fn encode_incoming(group: GroupId, incoming: &Incoming) -> Bytes {
+    let members = encode_members(group, &incoming.members);
+    let mut record = BytesMut::with_capacity(1 + 16 + members.len() + CRC_LEN);
+    record.put_u8(VERSION);
+    record.put_u64(incoming.point.index.0);
+    record.put_u64(incoming.point.term.0);
+    record.put_slice(&members);
+    seal(&incoming_key(group), &mut record);
+    record.freeze()
+}
+
+/// What a record says of a snapshot that was about to be written.
+pub fn decode_incoming(group: GroupId, record: &[u8]) -> Result<Incoming, RecordError> {
+    let mut fields = open(&incoming_key(group), record)?;
+    let index = Index(fields.u64()?);
+    let term = Term(fields.u64()?);
+    Ok(Incoming {
+        point: LogPoint { index, term },
+        members: decode_members(group, fields.0)?,
+    })
 }
 
 fn entry_key_bytes(group: GroupId, index: Index) -> [u8; 12] {

@@ -238,6 +238,8 @@ fn recovered_entries_are_applied_in_a_new_term() {
             entry(13, 3, "c"),
         ],
         removable_from: Index(11),
+        stale_through: None,
+        is_stateless: false,
     };
     let mut alone = Alone::start(recovered);
     assert!(matches!(&alone.actions[..], [Action::Persist { writes, .. }] if writes.len() == 2));

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use cluster::replica::Members;
-use cluster::replica::record::{self, HardState, LogPoint};
+use cluster::replica::record::{self, HardState, Incoming, LogPoint};
 use cluster::{GroupId, Index, Keyspace, NodeId, Term, Write};
 
 use super::{Place, RecoveryError, recover_group};
@@ -135,6 +135,60 @@ fn a_snapshot_of_another_history_is_refused() {
     );
 }
 
+fn both() -> Members {
+    Members {
+        index: Index(2),
+        ..Members::founders([9, 10].map(NodeId))
+    }
+}
+
+fn put_incoming(disk: &mut SimulatedDisk, point: LogPoint) {
+    let incoming = Incoming {
+        point,
+        members: both(),
+    };
+    put_meta(
+        disk,
+        record::incoming_key(GROUP),
+        record::encode_incoming(GROUP, &incoming),
+    );
+}
+
+#[test]
+fn a_snapshot_of_another_replica_replaces_what_was_never_decided() {
+    let mut disk = disk();
+    put_incoming(&mut disk, point(8, 3));
+    let recovered = recover_group(&disk, GROUP, Some(point(8, 3))).unwrap();
+    assert_eq!(recovered.log_start, point(8, 3));
+    assert!(recovered.log_start_moved);
+    assert_eq!(recovered.stale_through, Some(Index(9)));
+    assert_eq!(recovered.entries, []);
+    assert_eq!(recovered.members, Some(both()));
+}
+
+#[test]
+fn a_snapshot_that_did_not_come_yet_decides_nothing() {
+    let mut disk = disk();
+    put_incoming(&mut disk, point(8, 3));
+    let recovered = recover_group(&disk, GROUP, Some(point(5, 1))).unwrap();
+    assert_eq!(recovered.log_start, point(4, 1));
+    assert_eq!(recovered.members, Some(Members::founders([NodeId(9)])));
+}
+
+#[test]
+fn a_voter_among_others_starts_without_its_state() {
+    let mut disk = disk();
+    put_meta(
+        &mut disk,
+        record::members_key(GROUP),
+        record::encode_members(GROUP, &both()),
+    );
+    let recovered = recover_group(&disk, GROUP, None).unwrap();
+    assert!(recovered.is_stateless);
+    assert_eq!(recovered.snapshot, point(4, 1));
+    assert_eq!(recovered.entries.len(), 5);
+}
+
 #[test]
 fn a_snapshot_ahead_of_the_log_replaces_it() {
     let recovered = recover_group(&disk(), GROUP, Some(point(20, 3))).unwrap();
@@ -176,11 +230,14 @@ fn every_damaged_byte_of_every_record_is_an_error_that_names_the_record() {
         (Keyspace::Meta, record::hard_state_key(GROUP), Place::HardState),
         (Keyspace::Meta, record::members_key(GROUP), Place::Members),
         (Keyspace::Meta, record::log_start_key(GROUP), Place::LogStart),
+        (Keyspace::Meta, record::incoming_key(GROUP), Place::Incoming),
     ];
     for (keyspace, key, expected) in places {
         let mut position = 0;
         loop {
             let mut disk = disk();
+            put_incoming(&mut disk, point(5, 1));
+            disk.sync().unwrap();
             if !disk.damage(keyspace, &key, position) {
                 break;
             }

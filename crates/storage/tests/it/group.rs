@@ -24,10 +24,22 @@ pub(crate) struct Member {
     pub(crate) applied: Vec<(Index, Bytes)>,
     /// The state machine as its last snapshot holds it.
     snapshot: Option<(LogPoint, Vec<(Index, Bytes)>)>,
+    /// One that came from another node and is not durable yet.
+    incoming: Option<(LogPoint, Vec<(Index, Bytes)>)>,
+    keeping: Option<LogPoint>,
+    pub(crate) restored: u64,
     /// Written and not yet synced, or not even written.
     persists: VecDeque<(Ticket, Vec<Write>)>,
     pub(crate) refused: Vec<(Request, Refusal)>,
     starts: u64,
+}
+
+/// A snapshot that one node sends to another.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    point: LogPoint,
+    members: Members,
+    applied: Vec<(Index, Bytes)>,
 }
 
 /// All nodes, what is on the way between them, and what is known to be decided.
@@ -36,6 +48,8 @@ pub(crate) struct Group {
     pub(crate) now: Instant,
     pub(crate) members: BTreeMap<NodeId, Member>,
     wire: Vec<(NodeId, NodeId, Bytes)>,
+    /// Snapshots on the way, with the record of who votes.
+    offers: Vec<(NodeId, NodeId, Offer)>,
     /// Pairs that cannot reach each other.
     cut: BTreeSet<(NodeId, NodeId)>,
     pub(crate) random: Random,
@@ -61,6 +75,7 @@ impl Group {
             now: origin(),
             members: BTreeMap::new(),
             wire: Vec::new(),
+            offers: Vec::new(),
             cut: BTreeSet::new(),
             random: Random::new(seed),
             config,
@@ -93,6 +108,9 @@ impl Group {
             replica: None,
             applied: Vec::new(),
             snapshot: None,
+            incoming: None,
+            keeping: None,
+            restored: 0,
             persists: VecDeque::new(),
             refused: Vec::new(),
             starts: 0,
@@ -146,6 +164,7 @@ impl Group {
     pub(crate) fn crash(&mut self, node: NodeId) {
         let member = self.member_mut(node);
         member.replica = None;
+        (member.incoming, member.keeping) = (None, None);
         let unwritten = member.persists.drain(..).collect::<Vec<_>>();
         for (_, writes) in unwritten {
             member.disk.write(&writes).unwrap();
@@ -270,8 +289,14 @@ impl Group {
                 self.sync(node);
             }
             let on_disk = self.members.values().all(|member| member.persists.is_empty());
-            if self.wire.is_empty() && on_disk {
+            if self.wire.is_empty() && self.offers.is_empty() && on_disk {
                 return;
+            }
+            while !self.offers.is_empty() {
+                self.deliver_offer(0);
+            }
+            for node in self.nodes() {
+                self.keep(node);
             }
             for (from, to, bytes) in std::mem::take(&mut self.wire) {
                 self.deliver(from, to, bytes);
@@ -335,6 +360,57 @@ impl Group {
         }
     }
 
+    /// Delivers or loses one snapshot.
+    pub(crate) fn disturb_offers(&mut self) {
+        let node = NodeId(self.random.between(1, self.members.len() + 1) as u64);
+        self.keep(node);
+        if self.offers.is_empty() {
+            return;
+        }
+        let position = self.random.between(0, self.offers.len());
+        match self.random.between(0, 5) {
+            0 => drop(self.offers.swap_remove(position)),
+            1 => {
+                let doubled = self.offers[position].clone();
+                self.offers.push(doubled);
+            }
+            _ => self.deliver_offer(position),
+        }
+    }
+
+    fn deliver_offer(&mut self, position: usize) {
+        let (from, to, offer) = self.offers.swap_remove(position);
+        let LogPoint { index, term } = offer.point;
+        let is_cut = self.cut.contains(&(from, to));
+        let Some(replica) = self.member(to).replica.as_ref().filter(|_| !is_cut) else {
+            return;
+        };
+        if !replica.lacks(index, term) {
+            return self.step(to, Event::SnapshotOffered);
+        }
+        let incoming = &self.member(to).incoming;
+        if incoming.as_ref().is_some_and(|(point, _)| point.index >= index) {
+            return;
+        }
+        self.member_mut(to).incoming = Some((offer.point, offer.applied));
+        let members = offer.members;
+        self.step(to, Event::SnapshotReceived { index, term, members });
+    }
+
+    /// The snapshot that a node was given is durable, if its replica wants that.
+    pub(crate) fn keep(&mut self, node: NodeId) {
+        let member = self.member_mut(node);
+        let Some((point, true)) = member.keeping.take().map(|point| {
+            let is_there = member.incoming.as_ref().is_some_and(|(of, _)| *of == point);
+            (point, is_there)
+        }) else {
+            return;
+        };
+        member.snapshot.clone_from(&member.incoming);
+        let LogPoint { index, term } = point;
+        self.step(node, Event::SnapshotKept { index, term });
+    }
+
     pub(crate) fn take_wire(&mut self) -> Vec<(NodeId, NodeId, Bytes)> {
         std::mem::take(&mut self.wire)
     }
@@ -381,6 +457,21 @@ impl Group {
                     error: MessageError::Stranger,
                     ..
                 } => {}
+                Action::OfferSnapshot { to } => self.offer(node, to),
+                Action::KeepSnapshot { index, term } => {
+                    self.member_mut(node).keeping = Some(LogPoint { index, term });
+                }
+                Action::Restored { index, .. } => {
+                    let member = self.member_mut(node);
+                    let (point, applied) = member.incoming.take().expect("it was kept");
+                    assert_eq!(point.index, index);
+                    member.applied = applied;
+                    member.restored += 1;
+                }
+                Action::SnapshotUnneeded { index } => {
+                    let member = self.member_mut(node);
+                    member.incoming.take_if(|(point, _)| point.index == index);
+                }
                 Action::Dropped { from, error } => panic!("{node} dropped a message of {from}: {error}"),
             }
         }
@@ -392,6 +483,16 @@ impl Group {
             .entry(members.index)
             .or_insert_with(|| members.clone());
         assert_eq!(first, members, "{node} applies another change");
+    }
+
+    fn offer(&mut self, from: NodeId, to: NodeId) {
+        let replica = self.replica(from);
+        let offer = Offer {
+            point: replica.applied(),
+            members: replica.members().clone(),
+            applied: self.member(from).applied.clone(),
+        };
+        self.offers.push((from, to, offer));
     }
 
     fn applied(&mut self, node: NodeId, index: Index, term: Term, data: Bytes) {

@@ -196,6 +196,28 @@ fn who_takes_part_is_known_after_a_crash_with_and_without_the_log() {
     }
 }
 
+#[test]
+fn a_new_node_gets_what_the_log_has_no_more_and_who_takes_part() {
+    let mut group = Group::with_config(3, 8, |config| config.log_tail_entries = 3);
+    let leader = group.elect();
+    group.change(leader, &[Learn(NodeId(5))]);
+    for number in 0..50 {
+        group.propose(leader, format!("{number}"));
+        group.settle();
+    }
+    group.take_snapshot(leader);
+    group.add(NodeId(4));
+    group.change(leader, &[Learn(NodeId(4))]);
+    group.advance(SECOND);
+    assert_eq!(group.member(NodeId(4)).restored, 1);
+    assert_eq!(data(&group.member(NodeId(4)).applied), group.decided());
+    let members = group.replica(leader).members().clone();
+    assert_eq!(group.replica(NodeId(4)).members(), &members);
+    group.crash(NodeId(4));
+    group.start(NodeId(4));
+    assert_eq!(group.replica(NodeId(4)).members(), &members);
+}
+
 /// The snapshot is on disk, the record of the members is not.
 #[test]
 fn changes_within_a_snapshot_are_found_in_the_log() {
@@ -217,9 +239,14 @@ fn any_disturbance_of_any_change_leaves_the_replicas_in_agreement() {
         .ok()
         .and_then(|seeds| seeds.parse().ok())
         .unwrap_or(150);
-    let mut changes = 0;
+    let (mut changes, mut restored) = (0, 0);
     for seed in 0..seeds {
-        let mut group = Group::new(3, seed);
+        // In every other run the log is cut, so that who was away needs snapshots.
+        let mut group = Group::with_config(3, seed, |config| {
+            if config.seed.is_multiple_of(2) {
+                config.log_tail_entries = 2;
+            }
+        });
         for node in (4..=NODES).map(NodeId) {
             group.add(node);
         }
@@ -249,7 +276,13 @@ fn any_disturbance_of_any_change_leaves_the_replicas_in_agreement() {
             assert_eq!(group.replica(node).members(), &members, "seed {seed}, {node}");
         }
         changes += u64::from(members.index > Index::ZERO);
+        restored += group
+            .nodes()
+            .iter()
+            .map(|node| group.member(*node).restored)
+            .sum::<u64>();
     }
+    assert!(restored > seeds / 100, "{restored} snapshots in {seeds} runs");
     assert!(changes > seeds / 2, "{changes} of {seeds} runs changed something");
 }
 
@@ -271,7 +304,9 @@ fn disturb(group: &mut Group, number: u64) {
             group.change(leader, &changes);
         }
         31..=32 if group.member(leader).replica.is_some() => drop(group.read(leader)),
-        33..=47 => group.sync(node),
+        33..=44 => group.sync(node),
+        45..=46 => group.disturb_offers(),
+        47 => group.take_snapshot(node),
         48..=60 => {
             group.now += Duration::from_millis(group.random.between(1, 120) as u64);
             group.timeout_if_due(node);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::replica::{Event, Refusal, Request};
-use cluster::{Index, NodeId};
+use cluster::{Index, NodeId, ReplicaConfig};
 
 use crate::group::{GROUP, Group};
 
@@ -275,15 +275,57 @@ fn a_large_log_is_cut_in_slices() {
     );
 }
 
+#[test]
+fn a_follower_that_lacks_what_the_log_has_no_more_gets_a_snapshot() {
+    let mut group = Group::with_config(3, 5, |config| config.log_tail_entries = 3);
+    let leader = group.elect();
+    let away = others(&group, leader)[0];
+    group.partition(&[away]);
+    for number in 0..2_000 {
+        group.propose(leader, format!("{number}"));
+        group.settle();
+    }
+    group.take_snapshot(leader);
+    group.settle();
+    group.heal();
+    group.advance(2 * SECOND);
+    assert_eq!(group.member(away).restored, 1);
+    group.propose(leader, "the last one");
+    group.advance(SECOND);
+    assert_eq!(data(&group.member(away).applied), group.decided());
+
+    // And it finds its way after a crash.
+    group.crash(away);
+    group.start(away);
+    group.advance(SECOND);
+    assert_eq!(data(&group.member(away).applied), group.decided());
+    assert_eq!(group.member(away).restored, 1);
+}
+
 /// Crashes, partitions, lost, doubled and delayed messages, slow disks; then peace.
 #[test]
 fn any_disturbance_leaves_the_replicas_in_agreement() {
+    let (kept, cut) = (
+        |_: &mut _| {},
+        |config: &mut ReplicaConfig| {
+            config.log_tail_entries = 2;
+        },
+    );
+    let restored = agree_after_disturbance(kept);
+    assert_eq!(restored, 0, "nobody lacks what is in the log");
+    let restored = agree_after_disturbance(cut);
+    assert!(restored > 5, "{restored} snapshots");
+}
+
+/// How many snapshots it took.
+fn agree_after_disturbance(config: fn(&mut ReplicaConfig)) -> u64 {
     let seeds = std::env::var("SEEDS")
         .ok()
         .and_then(|seeds| seeds.parse().ok())
         .unwrap_or(150);
+    let mut restored = 0;
     for seed in 0..seeds {
-        let mut group = Group::new(3, seed);
+        let mut group = Group::with_config(3, seed, config);
         for number in 0..400 {
             disturb(&mut group, number);
         }
@@ -305,8 +347,10 @@ fn any_disturbance_leaves_the_replicas_in_agreement() {
         assert_eq!(decided.last().unwrap(), "the last one", "seed {seed}");
         for node in group.nodes() {
             assert_eq!(data(&group.member(node).applied), decided, "seed {seed}, {node}");
+            restored += group.member(node).restored;
         }
     }
+    restored
 }
 
 fn disturb(group: &mut Group, number: u64) {
@@ -326,7 +370,9 @@ fn disturb(group: &mut Group, number: u64) {
                 group.read(leader);
             }
         }
-        31..=45 => group.sync(node),
+        31..=40 => group.sync(node),
+        41..=43 => group.disturb_offers(),
+        44..=45 => group.take_snapshot(node),
         46..=60 => {
             group.now += Duration::from_millis(group.random.between(1, 120) as u64);
             group.timeout_if_due(node);

@@ -4,9 +4,10 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::{
-    Entry, EntryKind, HardState, LogPoint, RecordError, decode_entry, decode_hard_state, decode_log_start,
-    decode_members, encode_entry, encode_entry_of_kind, encode_hard_state, encode_log_start, encode_members,
-    entry_key, hard_state_key, log_start_key, members_key, parse_entry_key,
+    Entry, EntryKind, HardState, Incoming, LogPoint, RecordError, decode_entry, decode_hard_state,
+    decode_incoming, decode_log_start, decode_members, encode_entry, encode_entry_of_kind, encode_hard_state,
+    encode_incoming, encode_log_start, encode_members, entry_key, hard_state_key, incoming_key,
+    log_start_key, members_key, parse_entry_key,
 };
 use crate::replica::members::{MemberChange, Members, encode_changes};
 use crate::{GroupId, Index, NodeId, Term};
@@ -64,6 +65,13 @@ fn members() -> Members {
     }
 }
 
+fn incoming() -> Incoming {
+    Incoming {
+        point: log_start(),
+        members: members(),
+    }
+}
+
 /// Name, key and bytes of one record of each kind.
 fn records() -> Vec<(&'static str, Bytes, Bytes)> {
     let Entry {
@@ -99,6 +107,11 @@ fn records() -> Vec<(&'static str, Bytes, Bytes)> {
             entry_key(GROUP, index),
             encode_entry_of_kind(GROUP, EntryKind::Members, point, &change).0,
         ),
+        (
+            "incoming",
+            incoming_key(GROUP),
+            encode_incoming(GROUP, &incoming()),
+        ),
     ]
 }
 
@@ -111,6 +124,7 @@ fn decode(name: &str, key: &[u8], record: &Bytes) -> Result<(), RecordError> {
         "founders" => decode_members(GROUP, record).map(|found| assert_eq!(found, founders())),
         "members" => decode_members(GROUP, record).map(|found| assert_eq!(found, members())),
         "entry-members" => decode_entry(key, record).map(|found| assert_eq!(found, (GROUP, entry_members()))),
+        "incoming" => decode_incoming(GROUP, record).map(|found| assert_eq!(found, incoming())),
         other => panic!("no record is called {other}"),
     }
 }
