@@ -23,6 +23,7 @@ mod reads;
 mod ready;
 pub mod record;
 mod snapshots;
+mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -188,6 +189,7 @@ impl Replica {
             Event::ChangeMembers { changes } => self.change_members(changes, actions),
             Event::Persisted { ticket } => self.persisted(ticket, actions),
             Event::Message { from, bytes } => self.receive(from, &bytes, actions),
+            Event::Transfer { to } => self.transfer(to, actions),
             Event::SnapshotTaken { index, term } => self.snapshot_taken(LogPoint { index, term }),
             Event::SnapshotOffered => self.answer_offer(),
             Event::SnapshotReceived { index, term, members } => {
@@ -255,7 +257,7 @@ impl Replica {
     fn propose(&mut self, data: Bytes, actions: &mut Vec<Action>) {
         assert!(!data.is_empty(), "empty entries are Raft's own");
         let len = data.len() as u64;
-        let refusal = if !self.takes_requests() {
+        let refusal = if !self.takes_requests() || self.is_handing_over() {
             Some(Refusal::NotLeader {
                 leader: self.leader(),
             })
@@ -337,7 +339,7 @@ impl Replica {
             self.heard.insert(from, self.clock.now());
         }
         let error = match checked {
-            Ok(message) if self.must_not_heed(&message) => None,
+            Ok(message) if self.must_not_heed(&message) || self.is_late_word_to_lead(&message) => None,
             Ok(message) => match self.raft.step(message) {
                 Ok(()) => None,
                 Err(raft::Error::StepPeerNotFound) => Some(MessageError::Stranger),

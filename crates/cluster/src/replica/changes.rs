@@ -158,7 +158,7 @@ impl Replica {
         })
     }
 
-    fn is_active(&self, node: NodeId) -> bool {
+    pub(super) fn is_active(&self, node: NodeId) -> bool {
         let silent = |heard| self.clock.now().saturating_duration_since(heard);
         let heard = self.heard.get(&node).copied();
         heard.is_some_and(|heard| silent(heard) <= self.config.election_timeout_max)

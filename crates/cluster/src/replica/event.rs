@@ -42,6 +42,9 @@ pub enum Event {
     },
     /// That snapshot is durable. Ends in [`Action::Restored`] or [`Action::SnapshotUnneeded`].
     SnapshotKept { index: Index, term: Term },
+    /// Let that voter lead instead of this replica. Refused, or begun: whether it comes to that is told by
+    /// [`Action::Leadership`]. Proposals are refused meanwhile, and again taken if nothing comes of it within an election timeout.
+    Transfer { to: NodeId },
     /// [`super::Replica::deadline`] has passed.
     Timeout,
 }
@@ -86,6 +89,8 @@ pub enum Request {
     Read { read: ReadId },
     /// [`Event::ChangeMembers`].
     ChangeMembers { changes: Vec<MemberChange> },
+    /// [`Event::Transfer`].
+    Transfer { to: NodeId },
 }
 
 /// Why a request was refused.
@@ -112,4 +117,7 @@ pub enum Refusal {
     /// The group could decide nothing any more.
     #[error("too few of the nodes that would vote can be reached")]
     NoMajority,
+    /// The node is no voter, was not heard of lately, or lacks too much of the log.
+    #[error("the node cannot take over the leadership now")]
+    NotCaughtUp,
 }

@@ -9,3 +9,4 @@ mod killed;
 mod membership;
 mod replication;
 mod same_as_simulated;
+mod transfer;

@@ -372,7 +372,11 @@ fn disturb(group: &mut Group, number: u64) {
         }
         31..=40 => group.sync(node),
         41..=43 => group.disturb_offers(),
-        44..=45 => group.take_snapshot(node),
+        44 => group.take_snapshot(node),
+        45 => {
+            let leader = group.leader().unwrap_or(node);
+            group.step(leader, Event::Transfer { to: node });
+        }
         46..=60 => {
             group.now += Duration::from_millis(group.random.between(1, 120) as u64);
             group.timeout_if_due(node);
