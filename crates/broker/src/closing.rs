@@ -26,6 +26,9 @@ pub(crate) enum Ending {
     Abnormal,
 }
 
+/// How long a node that stops waits at most for others to lead.
+const STOPPING_MAX: Duration = Duration::from_secs(1);
+
 impl Node {
     /// DISCONNECT from the client.
     pub(crate) fn received_disconnect(
@@ -331,8 +334,24 @@ impl Node {
         }
     }
 
-    /// Says goodbye to everybody.
+    /// Others shall lead what this node leads, and what it has taken shall be decided. After that, or when that takes too long, it
+    /// says goodbye.
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.stops_by = Some(now.instant + STOPPING_MAX);
+        self.with_each_group(now, actions, |service, outputs| service.stop(now, outputs));
+    }
+
+    /// Says goodbye when nothing is waited for any more.
+    pub(crate) fn go_on_stopping(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let is_over = |by| by <= now.instant || self.groups.have_stopped();
+        if self.stops_by.is_some_and(is_over) {
+            self.stops_by = None;
+            self.say_goodbye(now, actions);
+        }
+    }
+
+    /// Says goodbye to everybody.
+    fn say_goodbye(&mut self, now: Now, actions: &mut Vec<Action>) {
         let (reason, why) = self.farewell();
         for id in self.connections.ids() {
             self.disconnect(now, id, reason, why, actions);

@@ -108,6 +108,11 @@ impl Groups {
         self.services.iter().all(StateStoreService::is_available)
     }
 
+    /// Whether the node may stop: nobody waits for it.
+    pub(crate) fn have_stopped(&self) -> bool {
+        self.services.iter().all(StateStoreService::has_stopped)
+    }
+
     /// When the first of them has something to do.
     pub(crate) fn deadline(&self, now: Now) -> Option<Instant> {
         self.services

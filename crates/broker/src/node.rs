@@ -99,6 +99,8 @@ pub struct Node {
     pub(crate) authenticating: usize,
     /// What was written before the present step.
     pub(crate) step_began: WriteMark,
+    /// The node stops, and says goodbye by then.
+    pub(crate) stops_by: Option<Instant>,
     pub(crate) random: u64,
 }
 
@@ -143,6 +145,7 @@ impl Node {
             Event::Timeout => self.timeout(now, actions),
         }
         self.watch_memory(now, actions);
+        self.go_on_stopping(now, actions);
     }
 
     /// When the node must be stepped with [`Event::Timeout`] next.
@@ -153,15 +156,20 @@ impl Node {
             self.retained.next_expiry(),
             self.groups.deadline(now),
             self.sys_topics.deadline(),
+            self.stops_by,
         ];
         deadlines.into_iter().flatten().min()
     }
 
     /// False while a connection's next packets must wait; [`Action::Resume`] ends it.
     pub fn is_reading(&self, connection: ConnectionId) -> bool {
-        self.connections
-            .get(connection)
-            .is_some_and(|connection| connection.is_reading())
+        let connection = self.connections.get(connection);
+        !self.is_stopping() && connection.is_some_and(|connection| connection.is_reading())
+    }
+
+    /// From [`Event::Stop`] on until the node says goodbye: others take over what it leads, and what it took is decided.
+    pub fn is_stopping(&self) -> bool {
+        self.stops_by.is_some()
     }
 
     /// False while there are keys about which the state store cannot decide anything.

@@ -146,6 +146,7 @@ impl Recovery {
             sys_topics: SysTopics::new(now.instant, self.config.sys_interval),
             policies: PoliciesInForce::new(self.config.policies.clone()),
             authenticating: 0,
+            stops_by: None,
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };

@@ -14,6 +14,7 @@ mod pending;
 pub(crate) mod properties;
 mod reply;
 pub(crate) mod scan_token;
+mod spread;
 
 use std::time::Instant;
 
@@ -33,6 +34,7 @@ pub(crate) use self::peers::{PeerError, group_of_message};
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
+use self::spread::Spread;
 use crate::authorization::{self, Access};
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
@@ -95,6 +97,7 @@ pub(crate) struct StateStoreService {
     reads_on_the_way: Vec<(ReadId, Vec<Pending>)>,
     next_read: u64,
     forwarding: Forwarding,
+    spread: Spread,
     /// An entry was proposed and is not applied yet.
     proposing: bool,
     expiring: bool,
@@ -153,6 +156,7 @@ impl StateStoreService {
             reads_on_the_way: Vec::new(),
             next_read: 0,
             forwarding: Forwarding::default(),
+            spread: Spread::default(),
             proposing: false,
             expiring: false,
             snapshotting: false,
@@ -280,6 +284,7 @@ impl StateStoreService {
             .is_some_and(|deadline| deadline <= now.instant)
         {
             self.replica_step(now, replica::Event::Timeout, outputs);
+            self.spread_leaders(now, outputs);
         }
         self.forwarding_timeout(now, outputs);
         let is_due = self.store.next_expiry().is_some_and(|due| due <= now.wall);
@@ -391,6 +396,10 @@ impl StateStoreService {
     }
 
     fn propose(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if self.replica.is_handing_over() {
+            // It is decided by the next leader, or here if nothing comes of that.
+            return;
+        }
         let Some(entry) = self.entry.take() else { return };
         self.proposing = true;
         self.persist_needs_disk |= std::mem::take(&mut self.entry_needs_disk);
@@ -454,6 +463,7 @@ impl StateStoreService {
     /// The replica did not take something. What is decided elsewhere will be; a group of one has no elsewhere.
     fn refused(&mut self, now: Now, request: &Asking, refusal: Refusal, outputs: &mut Vec<Output>) {
         match (request, refusal) {
+            (Asking::Transfer { .. }, _) => {}
             (Asking::Read { read }, _) if !self.replica.is_alone() => self.read_refused(*read),
             (Asking::Propose { .. }, Refusal::NotLeader { .. }) if !self.replica.is_alone() => {
                 self.proposing = false;

@@ -247,6 +247,11 @@ impl Driver {
         self.node.borrow().is_available()
     }
 
+    /// Whether others still take over what this node leads.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.node.borrow().is_stopping()
+    }
+
     /// A connection id for a new socket, or `None` at the limit of connections.
     pub(crate) fn reserve(&self) -> Option<ConnectionId> {
         let mut sockets = self.sockets.borrow_mut();

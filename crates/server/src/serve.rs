@@ -277,6 +277,13 @@ async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs) {
     tracing::info!(connections, "stopping");
     driver.observed.borrow_mut().is_stopping = true;
     driver.step(Event::Stop);
+    // The node bounds its part.
+    while driver.is_stopping() {
+        if let Err(fault) = driver.turn(inputs).await {
+            tracing::error!(%fault, "the disk failed while the server stopped");
+            return;
+        }
+    }
     let deadline = Instant::from_std(clock::instant() + GOODBYE);
     let all_gone = async {
         while driver.sockets_len() > 0 {
