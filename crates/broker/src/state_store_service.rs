@@ -12,6 +12,7 @@ mod forwarding;
 mod peers;
 mod pending;
 pub(crate) mod properties;
+mod reads;
 mod reply;
 pub(crate) mod scan_token;
 mod spread;
@@ -21,7 +22,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use cluster::replica::{self, MessageError, ReadId, Refusal, Replica, Request as Asking};
 use cluster::{Index, NodeId, Term};
-use protocol::state_store::{ErrorText, Glob, Reply, Request};
+use protocol::state_store::{ErrorText, Reply};
 use store::{
     Command, CommandAction, Effect, EntryBuilder, Image, Origin, Quota, ScanLimits, Store, WALL_MAX, Watcher,
 };
@@ -34,8 +35,8 @@ pub(crate) use self::peers::{PeerError, group_of_message};
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
+use self::reads::AheadOfLog;
 use self::spread::Spread;
-use crate::authorization::{self, Access};
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
 use crate::state_store_service::reply::reply_to;
@@ -95,6 +96,7 @@ pub(crate) struct StateStoreService {
     pending: PendingCalls,
     reads: Vec<Pending>,
     reads_on_the_way: Vec<(ReadId, Vec<Pending>)>,
+    ahead: Vec<AheadOfLog>,
     next_read: u64,
     forwarding: Forwarding,
     spread: Spread,
@@ -154,6 +156,7 @@ impl StateStoreService {
             pending: PendingCalls::default(),
             reads: Vec::new(),
             reads_on_the_way: Vec::new(),
+            ahead: Vec::new(),
             next_read: 0,
             forwarding: Forwarding::default(),
             spread: Spread::default(),
@@ -332,7 +335,8 @@ impl StateStoreService {
     /// How many requests wait for their decision.
     pub(crate) fn pending_len(&self) -> usize {
         let on_the_way = self.reads_on_the_way.iter().map(|(_, reads)| reads.len());
-        self.pending.len() + self.reads.len() + on_the_way.sum::<usize>() + self.forwarding.reads_len()
+        let reads = self.reads.len() + on_the_way.sum::<usize>() + self.forwarding.reads_len();
+        self.pending.len() + reads + self.ahead.len()
     }
 
     /// What the requests that wait count for.
@@ -500,6 +504,7 @@ impl StateStoreService {
             for command in entry.commands {
                 self.apply_command(now, command, outputs);
             }
+            self.answer_ahead(now, outputs);
         }
         self.snapshot_if_due(index, term, outputs);
     }
@@ -544,55 +549,6 @@ impl StateStoreService {
         }
     }
 
-    fn answer_reads(&mut self, now: Now, read: ReadId, outputs: &mut Vec<Output>) {
-        let Some(position) = self.reads_on_the_way.iter().position(|(id, _)| *id == read) else {
-            return;
-        };
-        let (_, reads) = self.reads_on_the_way.swap_remove(position);
-        self.answer_all(now, reads, outputs);
-    }
-
-    fn answer_all(&self, now: Now, reads: Vec<Pending>, outputs: &mut Vec<Output>) {
-        for pending in reads {
-            let (reply, version) = self.read(now, &pending);
-            outputs.push(Output::Answer(pending.answer(now, &reply, version)));
-        }
-    }
-
-    fn read(&self, now: Now, pending: &Pending) -> (Reply, Option<store::Version>) {
-        match &pending.read {
-            Some(Request::Get { key }) => match self.store.get(key, now.wall) {
-                Some(found) => (Reply::Value(found.value), Some(found.version)),
-                None => (Reply::Missing, None),
-            },
-            Some(Request::Scan { pattern, token }) => {
-                let access = pending.readable.as_deref();
-                (self.scan(now, pattern, token.as_deref(), access), None)
-            }
-            _ => (Reply::Error(ErrorText::Syntax), None),
-        }
-    }
-
-    fn scan(&self, now: Now, pattern: &[u8], token: Option<&[u8]>, access: Option<&Access>) -> Reply {
-        let Ok(glob) = Glob::compile(pattern) else {
-            return Reply::Error(ErrorText::Syntax);
-        };
-        let mut limits = self.config.scan;
-        if access.is_some() {
-            limits.keys_walked_max /= DECIDED_KEY;
-        }
-        let mut may_read = |key: &[u8]| {
-            access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
-        };
-        match self.store.scan(&glob, token, now.wall, limits, &mut may_read) {
-            Ok(page) => Reply::Keys {
-                keys: page.keys,
-                token: scan_token::with_group(page.token, self.replica.group(), self.groups),
-            },
-            Err(_) => Reply::Error(ErrorText::Syntax),
-        }
-    }
-
     /// Nobody can decide: everything that waits is refused. Its fate is unknown, a retry is answered truthfully.
     fn refuse_all(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.proposing = false;
@@ -601,7 +557,8 @@ impl StateStoreService {
             .reads_on_the_way
             .drain(..)
             .flat_map(|(_, reads)| reads)
-            .chain(self.reads.drain(..));
+            .chain(self.reads.drain(..))
+            .chain(self.ahead.drain(..).map(AheadOfLog::into_pending));
         for pending in self.pending.drain().chain(reads) {
             outputs.push(Output::Answer(pending.answer(
                 now,
