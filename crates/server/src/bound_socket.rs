@@ -72,7 +72,7 @@ impl BoundSocket {
     }
 }
 
-fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = SystemSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restart does not wait for the connections of the run before.
     socket.set_reuse_address(true)?;

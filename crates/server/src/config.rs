@@ -9,6 +9,7 @@ mod admin;
 mod audit;
 mod authentication;
 pub(crate) mod authorization;
+mod cluster;
 mod custom;
 mod encryption;
 mod example;
@@ -34,6 +35,7 @@ pub use self::admin::{Admin, AdminTls};
 pub use self::audit::Audit;
 pub use self::authentication::{Authentication, AuthenticationMethod, Password, Redirect, Scram, X509};
 pub use self::authorization::Authorization;
+pub use self::cluster::{Cluster, PeerTls};
 pub use self::custom::Custom;
 pub use self::encryption::Encryption;
 pub use self::file::{ConfigError, Problem};
@@ -42,6 +44,7 @@ pub use self::k8s_sat::K8sSat;
 pub use self::limits::{Limits, MemoryMax};
 pub use self::listeners::{Listener, WebSocket};
 pub use self::tls::{Certificate, ClientCertificate, CrlDoubt, Tls, TlsVersion};
+pub use ::cluster::peers::PeerAddress;
 
 /// Settings of a Statehold server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,6 +59,11 @@ pub struct Config {
 
     /// Encryption of everything in the data directory (`docs/encryption.md`).
     pub encryption: Encryption,
+
+    /// The other nodes of a cluster (`docs/cluster.md`). Without this table the server is on its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Cluster")]
+    pub cluster: Option<Cluster>,
 
     /// Where MQTT clients connect; one table `[[listeners]]` for each address. A file without any has one listener at
     /// `127.0.0.1:1883`.
@@ -219,6 +227,20 @@ pub struct Overrides {
     pub data_dir: Option<PathBuf>,
     /// `--admin`
     pub admin: Option<SocketAddr>,
+    /// `--peer-listen`
+    pub peer_listen: Option<SocketAddr>,
+    /// `--peer-advertise`
+    pub peer_advertise: Option<PeerAddress>,
+    /// `--join`: replaces the addresses of the file.
+    pub join: Vec<PeerAddress>,
+    /// `--cluster-size`
+    pub cluster_size: Option<u16>,
+    /// `--groups`
+    pub groups: Option<u32>,
+    /// `--insecure-peers`
+    pub insecure_peers: bool,
+    /// `--peer-cert`, `--peer-key` and `--peer-ca`
+    pub peer_tls: PeerTls,
     /// `--durability`
     pub durability: Option<Durability>,
     /// `--log-format`
@@ -289,9 +311,45 @@ impl Config {
         }
         self.admin.address = overrides.admin.unwrap_or(self.admin.address);
         self.durability = overrides.durability.unwrap_or(self.durability);
+        self.apply_to_cluster(overrides);
         self.log.format = overrides.log_format.unwrap_or(self.log.format);
         if let Some(level) = &overrides.log_level {
             self.log.level.clone_from(level);
+        }
+    }
+
+    fn apply_to_cluster(&mut self, overrides: &Overrides) {
+        let tls = &overrides.peer_tls;
+        let is_said = overrides.peer_listen.is_some()
+            || overrides.peer_advertise.is_some()
+            || !overrides.join.is_empty()
+            || overrides.cluster_size.is_some()
+            || overrides.groups.is_some()
+            || overrides.insecure_peers
+            || *tls != PeerTls::default();
+        if !is_said {
+            return;
+        }
+        let cluster = self.cluster.get_or_insert_default();
+        cluster.peer_listen = overrides.peer_listen.or(cluster.peer_listen);
+        if overrides.peer_advertise.is_some() {
+            cluster.peer_advertise.clone_from(&overrides.peer_advertise);
+        }
+        if !overrides.join.is_empty() {
+            cluster.join.clone_from(&overrides.join);
+        }
+        cluster.size = overrides.cluster_size.or(cluster.size);
+        cluster.groups = overrides.groups.unwrap_or(cluster.groups);
+        cluster.insecure_peers |= overrides.insecure_peers;
+        let files = [
+            (&mut cluster.tls.cert, &tls.cert),
+            (&mut cluster.tls.key, &tls.key),
+            (&mut cluster.tls.ca, &tls.ca),
+        ];
+        for (file, overriding) in files {
+            if !overriding.as_os_str().is_empty() {
+                file.clone_from(overriding);
+            }
         }
     }
 
@@ -320,6 +378,9 @@ impl Config {
         }
         self.authentication.violations(&self.listeners, &mut problems);
         self.encryption.violations(&mut problems);
+        if let Some(cluster) = &self.cluster {
+            cluster.violations(&mut problems);
+        }
         authorization::violations(&self.authorization, &self.listeners, &mut problems);
         self.audit.violations(&mut problems);
         self.redirect.violations(&mut problems);
@@ -334,6 +395,7 @@ impl Default for Config {
             data_dir: PathBuf::from("data"),
             durability: Durability::default(),
             encryption: Encryption::default(),
+            cluster: None,
             listeners: vec![Listener::default()],
             authentication: Authentication::default(),
             authorization: authorization::Policies::default(),

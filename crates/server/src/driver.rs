@@ -25,6 +25,7 @@ use crate::encoding::Encoder;
 use crate::ends::Ends;
 use crate::listener::Origin;
 use crate::observed::Observed;
+use crate::peers::{PeerEvent, Peers};
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
 use crate::socket::{Socket, Written};
 use crate::sockets::Sockets;
@@ -49,11 +50,13 @@ pub(crate) struct Driver {
     snapshots: SnapshotThread,
     /// There is one if any listener asks who clients are.
     authentication: Option<AuthenticationThread>,
+    /// The other nodes, if it is one of a cluster.
+    peers: Option<Peers>,
     settings: DriverSettings,
     audit: Audit,
     /// Figures that only the edge can see.
     pub(crate) observed: RefCell<Observed>,
-    clock: Clock,
+    clock: Rc<Clock>,
     /// When the present turn's first event came: all its events are of the same moment.
     turn_began: Cell<Option<Now>>,
     turn_ends: Notify,
@@ -79,16 +82,26 @@ pub(crate) struct Inputs {
     pub(crate) admin: mpsc::Receiver<AdminRequest>,
     pub(crate) answers: mpsc::Receiver<Answered>,
     pub(crate) policies: watch::Receiver<Policies>,
+    pub(crate) peers: mpsc::Receiver<PeerEvent>,
+}
+
+/// What the driver works with besides the node and its disk.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    pub(crate) authentication: Option<AuthenticationThread>,
+    pub(crate) peers: Option<Peers>,
+    pub(crate) clock: Rc<Clock>,
+    pub(crate) settings: DriverSettings,
 }
 
 impl Driver {
-    pub(crate) fn new(
-        node: Node,
-        disk: DiskThread,
-        snapshots: SnapshotThread,
-        authentication: Option<AuthenticationThread>,
-        settings: DriverSettings,
-    ) -> Self {
+    pub(crate) fn new(node: Node, disk: DiskThread, snapshots: SnapshotThread, edge: Edge) -> Self {
+        let Edge {
+            authentication,
+            peers,
+            clock,
+            settings,
+        } = edge;
         Self {
             node: RefCell::new(node),
             sockets: RefCell::default(),
@@ -101,10 +114,11 @@ impl Driver {
             writes: RefCell::default(),
             snapshots,
             authentication,
+            peers,
             settings,
             audit: Audit::of_thread(),
             observed: RefCell::default(),
-            clock: Clock::new(),
+            clock,
             turn_began: Cell::default(),
             turn_ends: Notify::new(),
             ends: Ends::new(),
@@ -165,6 +179,7 @@ impl Driver {
                 let policies = inputs.policies.borrow_and_update().clone();
                 self.step_quietly(Event::Policies(policies));
             }
+            Some(event) = inputs.peers.recv() => self.peer_event(event, &mut inputs.peers),
             Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
             Some(request) = inputs.admin.recv() => self.admin_request(request),
             () = until(deadline) => {}
@@ -190,6 +205,9 @@ impl Driver {
         if let Some(batch) = self.writes.take() {
             // After a fault the thread takes nothing; its event stops the node.
             self.disk.persist(batch);
+        }
+        if let Some(peers) = &self.peers {
+            peers.flush();
         }
         loop {
             let mut dirty = self.dirty.take();
@@ -359,6 +377,29 @@ impl Driver {
         }
     }
 
+    /// Takes what came from other nodes, no more than is fair to clients.
+    fn peer_event(&self, first: PeerEvent, further: &mut mpsc::Receiver<PeerEvent>) {
+        self.came_from_peer(first);
+        for _ in 1..PEER_EVENTS_AT_ONCE {
+            let Ok(event) = further.try_recv() else {
+                return;
+            };
+            self.came_from_peer(event);
+        }
+    }
+
+    fn came_from_peer(&self, event: PeerEvent) {
+        match event {
+            PeerEvent::Messages(from, messages) => {
+                for message in messages {
+                    self.step_quietly(Event::Peer { from, message });
+                }
+            }
+            // It came before the cluster was formed.
+            PeerEvent::Statement(..) => {}
+        }
+    }
+
     fn snapshot_event(&self, event: SnapshotEvent) {
         match event {
             SnapshotEvent::Written { group, index, term } => {
@@ -381,7 +422,8 @@ impl Driver {
         // Whoever asked may have gone.
         match request {
             AdminRequest::Metrics(answer) => {
-                let figures = self.observed.borrow().figures(&self.node.borrow());
+                let mut figures = self.observed.borrow().figures(&self.node.borrow());
+                figures.peers = self.peers.as_ref().map(Peers::figures).unwrap_or_default();
                 let _ = answer.send(Box::new(figures));
             }
             AdminRequest::Health(answer) => {
@@ -434,8 +476,11 @@ impl Driver {
                 term,
                 image,
             } => self.snapshots.write(group, LogPoint { index, term }, image),
-            // A server has no peers yet.
-            Action::ToPeer { .. } => {}
+            Action::ToPeer { to, message } => {
+                if let Some(peers) = &self.peers {
+                    peers.send(to, message);
+                }
+            }
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
             Action::Report(report) => {
                 let sockets = self.sockets.borrow();
@@ -536,6 +581,9 @@ pub(crate) const REFUSED_AT_ONCE_MAX: usize = 256;
 
 /// Answers about clients that are taken before others have their turn.
 const ANSWERS_AT_ONCE: usize = 32;
+
+/// Batches of messages of other nodes that are taken before clients have their turn. One is as much as a socket gives at once.
+const PEER_EVENTS_AT_ONCE: usize = 4;
 
 /// The node is told how much waits to be written when it has changed by so many bytes.
 const WAITING_STEP: usize = 64 * 1024;

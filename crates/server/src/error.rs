@@ -53,6 +53,36 @@ pub enum RunError {
         /// Why.
         error: std::io::Error,
     },
+    /// The address where other nodes connect is in use, or not one of this machine.
+    #[error("cannot listen on {address} (cluster.peer_listen): {error}")]
+    BindPeers {
+        /// As in the settings.
+        address: std::net::SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A node of a cluster was started as if there were none.
+    #[error(
+        "the data directory {} belongs to node {node} of cluster {cluster}, and there are no settings of a cluster:          start it as before, with cluster.peer_listen, cluster.join and cluster.size (--peer-listen, --join, --cluster-size)",
+        .directory.display()
+    )]
+    NeedsCluster {
+        /// The data directory.
+        directory: std::path::PathBuf,
+        /// Whose it is.
+        node: cluster::NodeId,
+        /// Of which cluster.
+        cluster: cluster::ClusterId,
+    },
+    /// A server that was on its own was started as a node of a cluster.
+    #[error(
+        "the data directory {} was used by a server without a cluster, and a node of a cluster begins with nothing:          name an empty directory (data_dir, --data-dir), or leave out cluster.peer_listen (--peer-listen) to go on without a cluster",
+        .directory.display()
+    )]
+    NotEmpty {
+        /// The data directory.
+        directory: std::path::PathBuf,
+    },
     /// A file of a listener's TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -71,7 +71,7 @@ impl Layers {
         if let Some(tls) = self.tls {
             let config = Arc::clone(&tls.borrow());
             let accepted = TlsAcceptor::from(config).accept(stream).await;
-            stream = Stream::Tls(Box::new(accepted.map_err(HandshakeError::Tls)?));
+            stream = Stream::Tls(Box::new(accepted.map_err(HandshakeError::Tls)?.into()));
         }
         if let Some(endpoint) = self.websocket {
             let accepted = WebSocket::accept(stream, &endpoint).await;

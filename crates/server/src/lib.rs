@@ -26,6 +26,7 @@ mod machine_memory;
 pub mod metrics;
 mod observed;
 mod out_buffer;
+mod peers;
 mod proxy_protocol;
 mod reporting;
 mod revocation;

@@ -27,7 +27,9 @@ use crate::tls::{ClientVerifier, Tls};
 /// One address where clients connect, and what they speak below MQTT.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    socket: BoundSocket,
+    /// `None`: clients are turned away by the system.
+    socket: Option<BoundSocket>,
+    settings: config::Listener,
     layers: Layers,
     admission: Admission,
     origin: Arc<Origin>,
@@ -75,14 +77,12 @@ impl Listener {
         layers: Layers,
         authorization: Option<PolicyId>,
     ) -> Result<Self, RunError> {
-        let socket = BoundSocket::bind(settings).map_err(|error| RunError::Bind {
-            address: settings.address.clone(),
-            error,
-        })?;
+        let socket = bind(settings)?;
         let listener = socket.address().map_err(RunError::System)?;
         let policy = Policy::of(settings, &listener);
         Ok(Self {
-            socket,
+            socket: Some(socket),
+            settings: settings.clone(),
             layers,
             admission: Admission::new(settings),
             origin: Arc::new(Origin {
@@ -122,8 +122,24 @@ impl Listener {
     }
 
     /// Where it really is.
-    pub(crate) fn address(&self) -> std::io::Result<ListenAddress> {
-        self.socket.address()
+    pub(crate) fn address(&self) -> &ListenAddress {
+        &self.origin.listener
+    }
+
+    /// Turns clients away until [`Listener::open`].
+    pub(crate) fn close(&mut self) {
+        self.socket = None;
+    }
+
+    /// Binds it again after [`Listener::close`].
+    pub(crate) fn open(&mut self) -> Result<(), RunError> {
+        let address = self.origin.listener.clone();
+        let settings = config::Listener {
+            address,
+            ..self.settings.clone()
+        };
+        self.socket = Some(bind(&settings)?);
+        Ok(())
     }
 
     /// Accepts until it is dropped.
@@ -140,7 +156,10 @@ impl Listener {
                 // Whoever comes while all are under way waits in the system's backlog.
                 Arc::clone(&handshakes).acquire_owned().await.ok()
             };
-            match self.socket.accept().await {
+            let Some(socket) = &self.socket else {
+                return;
+            };
+            match socket.accept().await {
                 Ok((stream, peer)) => {
                     is_failing = false;
                     self.admit(&acceptor, stream, peer, permit);
@@ -209,6 +228,13 @@ impl Listener {
             }
         });
     }
+}
+
+fn bind(settings: &config::Listener) -> Result<BoundSocket, RunError> {
+    BoundSocket::bind(settings).map_err(|error| RunError::Bind {
+        address: settings.address.clone(),
+        error,
+    })
 }
 
 /// A connection on which MQTT begins.

@@ -30,6 +30,8 @@ pub struct Figures {
     pub log: LogFigures,
     /// The account of memory.
     pub memory: Memory,
+    /// The other nodes of its cluster.
+    pub peers: PeersFigures,
     /// Requests that the admin pages have refused, by cause.
     pub admin_refused: Counts,
     /// Certificates of TLS that are in use.
@@ -195,6 +197,37 @@ pub struct Memory {
     pub refused: u64,
     /// Pauses of publishers.
     pub held_back: u64,
+}
+
+/// The other nodes of a cluster.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PeersFigures {
+    /// Nodes to which there is a connection.
+    pub connected: u64,
+    /// Each of them.
+    pub peers: Vec<PeerFigures>,
+    /// Connections that were made to other nodes since the start.
+    pub connections: u64,
+    /// Messages and their bytes, to other nodes and from them.
+    pub messages_sent: u64,
+    pub bytes_sent: u64,
+    pub messages_received: u64,
+    pub bytes_received: u64,
+    /// Messages that were not sent, by cause.
+    pub dropped: Counts,
+    /// Connections that came to nothing, by cause.
+    pub refused: Counts,
+}
+
+/// One other node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PeerFigures {
+    /// Its id.
+    pub node: String,
+    /// How long it took to answer, last.
+    pub round_trip_seconds: Option<f64>,
+    /// By how much its clock is ahead.
+    pub clock_ahead_seconds: Option<f64>,
 }
 
 /// When something of TLS expires.

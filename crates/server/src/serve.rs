@@ -1,32 +1,37 @@
 //! The life of a server: recover, serve, stop.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use broker::{Event, Policies};
+use cluster::forming::{Founding, Stage, Step};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tokio::task::LocalSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
 use crate::audit::Audit;
-use crate::authentication::{Answered, AuthenticationThread, Methods};
+use crate::authentication::{AuthenticationThread, Methods};
 use crate::authorization::{AuthorizationThread, PolicyFiles};
-use crate::clock;
-use crate::config::{self, Config, Durability, ListenAddress};
+use crate::clock::{self, Clock};
+use crate::config::{self, Config, Durability, ListenAddress, PeerAddress};
 use crate::descriptors;
 use crate::disk_thread::{DiskThread, Sync};
-use crate::driver::{self, Driver, DriverSettings, Inputs};
+use crate::driver::{self, Driver, DriverSettings, Edge, Inputs};
 use crate::error::RunError;
 use crate::handshake::Layers;
 use crate::handshake_thread::HandshakeThread;
 use crate::listener::{Acceptor, Listener};
+use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation};
 use crate::snapshot_thread::SnapshotThread;
-use crate::startup::{self, Started};
+use crate::startup::{self, Opened, Started};
 use crate::tls::{Expiries, Tls};
 use crate::websocket::Endpoint;
 
@@ -35,6 +40,8 @@ use crate::websocket::Endpoint;
 pub struct Ready {
     /// MQTT listeners, in the order of the settings: what is spoken there, and where.
     pub listeners: Vec<(Scheme, ListenAddress)>,
+    /// Where other nodes of the cluster reach this one, if it is in one.
+    pub peers: Option<PeerAddress>,
     /// The admin pages.
     pub admin: SocketAddr,
 }
@@ -79,6 +86,9 @@ impl Scheme {
 /// How long clients may take to read their DISCONNECT when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// How long clients of a member wait for the others to elect a leader before they may come all the same.
+const AVAILABLE_WITHIN: Duration = Duration::from_secs(3);
+
 /// Serves until `shutdown` ends, then says goodbye to all clients, syncs, and returns.
 ///
 /// # Errors
@@ -103,7 +113,10 @@ pub fn run(
     // Tasks hold the driver: they go before it can stop its threads.
     drop(local);
     drop(runtime);
-    let result = served.and_then(|(driver, result)| {
+    let result = served.and_then(|served| {
+        let Some((driver, result)) = served else {
+            return Ok(());
+        };
         if let Some(driver) = Rc::into_inner(driver) {
             driver.stop();
         }
@@ -123,67 +136,186 @@ fn with_room(config: &Config, room: Option<usize>) -> Config {
     config
 }
 
+/// `None`: the server was stopped before there was a node.
 async fn serve(
     config: &Config,
     room: Option<usize>,
     shutdown: impl Future<Output = ()>,
     on_ready: impl FnOnce(&Ready),
-) -> Result<(Rc<Driver>, Result<(), RunError>), RunError> {
+) -> Result<Option<(Rc<Driver>, Result<(), RunError>)>, RunError> {
     // Addresses are bound first: one in use is told before a long recovery.
-    let (listeners, tls) = bind(config)?;
+    let (mut listeners, tls) = bind(config)?;
+    let peer_socket = peers::bind(config.cluster.as_ref())?;
+    let (peer_tls, tls) = load_peer_tls(config, tls)?;
     let methods = Methods::load(config)?;
     let policies = PolicyFiles::load(config)?;
     let (authorization, policies) = AuthorizationThread::start(policies).map_err(RunError::System)?;
     let mut expiries = Expiries::default();
     tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
-    let handshakes = start_handshakes(&listeners, tls)?;
-    // From here on: it never ends the process, and those who have files take them anew.
-    let mut hangup = signal(SignalKind::hangup()).map_err(RunError::System)?;
-    let told = tokio::task::spawn_local(async move {
-        while hangup.recv().await.is_some() {
-            tracing::info!("asked to take files anew");
-        }
-    });
-    let (admin, requests) = Admin::start(&config.admin, expiries)?;
-    let (driver, mut inputs) = start_driver(config, methods, policies, requests)?;
-    driver.run_until_available(&mut inputs).await?;
+    let handshakes = start_handshakes(&listeners, tls, peer_tls.is_some())?;
+    let told = hear_hangups()?;
+    let mut shutdown = pin!(shutdown);
+    let (admin, mut requests) = Admin::start(&config.admin, expiries)?;
+    let mut opened = startup::open(config)?;
+    let clock = Rc::new(Clock::new());
+    let handle = handshakes.as_ref().map(|thread| thread.handle().clone());
+    let joining = Joining {
+        socket: peer_socket,
+        tls: peer_tls,
+        handshakes: handle.clone(),
+        clock: Rc::clone(&clock),
+        listeners: &mut listeners,
+        admin: &admin,
+        requests: &mut requests,
+    };
+    let joined = tokio::select! {
+        joined = join(config.cluster.as_ref(), &mut opened, joining) => joined?,
+        () = &mut shutdown => return Ok(None),
+    };
+    let peer_address = joined.as_ref().map(|joined| joined.peers.address().clone());
+    let parts = Parts {
+        opened,
+        clock,
+        joined,
+        methods,
+        policies,
+        requests,
+    };
+    let (driver, mut inputs) = start_driver(config, parts)?;
+    recover(&driver, &mut inputs, peer_address.is_some()).await?;
     admin.recovered();
 
     let acceptor = Acceptor {
         driver: Rc::clone(&driver),
-        handshakes: handshakes.as_ref().map(|thread| thread.handle().clone()),
+        handshakes: handle,
         connect_timeout: config.limits.connect_timeout,
         handshakes_max: config.limits.handshakes_max as usize,
         descriptors: Places::new(room),
     };
-    let mut addresses = Vec::new();
-    let mut accepting = vec![told];
-    for (settings, listener) in config.listeners.iter().zip(listeners) {
-        let address = listener.address().map_err(RunError::System)?;
-        addresses.push((Scheme::of(settings), address));
-        if let Some(revocation) = listener.revocation(&acceptor) {
-            accepting.push(tokio::task::spawn_local(revocation.run()));
-        }
-        accepting.push(tokio::task::spawn_local(listener.accept(acceptor.clone())));
-    }
+    let (addresses, accepting) = accept(config, listeners, &acceptor);
     drop(acceptor);
     on_ready(&Ready {
         listeners: addresses,
+        peers: peer_address,
         admin: admin.address(),
     });
 
     let result = tokio::select! {
         fault = driver.run(&mut inputs) => Err(fault.into()),
-        () = shutdown => Ok(()),
+        () = &mut shutdown => Ok(()),
     };
-    for task in accepting {
-        task.abort();
-    }
+    accepting.iter().chain([&told]).for_each(JoinHandle::abort);
     if result.is_ok() {
         say_goodbye(&driver, &mut inputs).await;
     }
     drop(authorization);
-    Ok((driver, result))
+    Ok(Some((driver, result)))
+}
+
+/// Waits until the state store can serve.
+async fn recover(driver: &Rc<Driver>, inputs: &mut Inputs, is_member: bool) -> Result<(), storage::Fault> {
+    let available = driver.run_until_available(inputs);
+    if is_member {
+        // The others may be away for long: clients may come all the same, and /readyz says what does not work.
+        return timeout(AVAILABLE_WITHIN, available).await.unwrap_or(Ok(()));
+    }
+    available.await
+}
+
+/// From here on SIGHUP never ends the process, and those who have files take them anew.
+fn hear_hangups() -> Result<JoinHandle<()>, RunError> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(RunError::System)?;
+    Ok(tokio::task::spawn_local(async move {
+        while hangup.recv().await.is_some() {
+            tracing::info!("asked to take files anew");
+        }
+    }))
+}
+
+/// From here on clients may come.
+fn accept(
+    config: &Config,
+    listeners: Vec<Listener>,
+    acceptor: &Acceptor,
+) -> (Vec<(Scheme, ListenAddress)>, Vec<JoinHandle<()>>) {
+    let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
+    for (settings, listener) in config.listeners.iter().zip(listeners) {
+        addresses.push((Scheme::of(settings), listener.address().clone()));
+        if let Some(revocation) = listener.revocation(acceptor) {
+            accepting.push(tokio::task::spawn_local(revocation.run()));
+        }
+        accepting.push(tokio::task::spawn_local(listener.accept(acceptor.clone())));
+    }
+    (addresses, accepting)
+}
+
+/// What a node needs while it has no cluster yet.
+struct Joining<'a> {
+    /// `None`: it is to have none.
+    socket: Option<TcpListener>,
+    tls: Option<PeerTls>,
+    handshakes: Option<Handle>,
+    clock: Rc<Clock>,
+    /// Nobody is served meanwhile.
+    listeners: &'a mut [Listener],
+    admin: &'a Admin,
+    requests: &'a mut mpsc::Receiver<AdminRequest>,
+}
+
+/// Forms the cluster, or comes back to it. `None`: there is none.
+async fn join(
+    settings: Option<&config::Cluster>,
+    opened: &mut Opened,
+    joining: Joining<'_>,
+) -> Result<Option<Joined>, RunError> {
+    let (Some(settings), Some(socket)) = (settings, joining.socket) else {
+        return Ok(None);
+    };
+    let start = PeersStart {
+        settings,
+        identity: opened.identity,
+        clock: joining.clock,
+        tls: joining.tls,
+        handshakes: joining.handshakes,
+        seed: opened.random(),
+    };
+    let (peers, mut events) = Peers::start(start, socket).map_err(RunError::System)?;
+    let is_formed = matches!(opened.stage, Stage::Bound(Step::Formed, _));
+    if !is_formed {
+        joining.listeners.iter_mut().for_each(Listener::close);
+        joining.admin.recovered();
+    }
+    let stage = opened.stage.clone();
+    let engine = &mut opened.engine;
+    let founding = formation::form(&peers, &mut events, joining.requests, engine, stage).await?;
+    if !is_formed {
+        for listener in joining.listeners {
+            listener.open()?;
+        }
+    }
+    Ok(Some(Joined {
+        founding,
+        peers,
+        events,
+    }))
+}
+
+/// A node's place in its cluster.
+struct Joined {
+    founding: Founding,
+    peers: Peers,
+    events: mpsc::Receiver<PeerEvent>,
+}
+
+/// What nodes show each other, and all of which the files are looked at.
+fn load_peer_tls(config: &Config, mut tls: Vec<Tls>) -> Result<(Option<PeerTls>, Vec<Tls>), RunError> {
+    let settings = config.cluster.as_ref().map(|settings| &settings.tls);
+    let loaded = settings.map(PeerTls::load).transpose()?.flatten();
+    let peer_tls = loaded.map(|(peer_tls, its)| {
+        tls.push(its);
+        peer_tls
+    });
+    Ok((peer_tls, tls))
 }
 
 /// Binds the listeners, and reads the files of those with TLS.
@@ -215,25 +347,44 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
 }
 
 /// Plain listeners need no thread.
-fn start_handshakes(listeners: &[Listener], tls: Vec<Tls>) -> Result<Option<HandshakeThread>, RunError> {
-    if listeners.iter().all(Listener::is_plain) {
+fn start_handshakes(
+    listeners: &[Listener],
+    tls: Vec<Tls>,
+    is_among_peers: bool,
+) -> Result<Option<HandshakeThread>, RunError> {
+    if listeners.iter().all(Listener::is_plain) && !is_among_peers {
         return Ok(None);
     }
     HandshakeThread::start(tls).map(Some).map_err(RunError::System)
 }
 
-fn start_driver(
-    config: &Config,
+/// What a driver is made of.
+struct Parts {
+    opened: Opened,
+    clock: Rc<Clock>,
+    /// There is none without a cluster.
+    joined: Option<Joined>,
     methods: Option<Methods>,
-    mut policies: watch::Receiver<Policies>,
+    policies: watch::Receiver<Policies>,
     requests: mpsc::Receiver<AdminRequest>,
-) -> Result<(Rc<Driver>, Inputs), RunError> {
+}
+
+fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), RunError> {
+    let Parts {
+        opened,
+        clock,
+        joined,
+        methods,
+        mut policies,
+        requests,
+    } = parts;
+    let founding = joined.as_ref().map(|joined| &joined.founding);
     let Started {
         node,
         actions,
         engine,
         snapshots,
-    } = startup::start(config, policies.borrow_and_update().clone())?;
+    } = startup::start(opened, config, policies.borrow_and_update().clone(), founding)?;
     let sync = match config.durability {
         Durability::Disk => Sync::Always,
         Durability::Memory => Sync::AtStop,
@@ -252,7 +403,14 @@ fn start_driver(
         .transpose()
         .map_err(RunError::System)?;
     let (authentication, answers) = started.unzip();
-    let driver = Rc::new(Driver::new(node, disk, snapshots, authentication, settings));
+    let (peers, events) = joined.map(|joined| (joined.peers, joined.events)).unzip();
+    let edge = Edge {
+        authentication,
+        peers,
+        clock,
+        settings,
+    };
+    let driver = Rc::new(Driver::new(node, disk, snapshots, edge));
     driver.execute_all(actions);
     Ok((
         driver,
@@ -260,14 +418,15 @@ fn start_driver(
             disk: disk_events,
             snapshots: snapshot_events,
             admin: requests,
-            answers: answers.unwrap_or_else(no_answers),
+            answers: answers.unwrap_or_else(nothing),
             policies,
+            peers: events.unwrap_or_else(nothing),
         },
     ))
 }
 
-/// Where nobody asks there is nothing to wait for.
-fn no_answers() -> mpsc::Receiver<Answered> {
+/// Where nobody is asked, or nobody else there, there is nothing to wait for.
+fn nothing<T>() -> mpsc::Receiver<T> {
     mpsc::channel(1).1
 }
 

@@ -1,10 +1,13 @@
 //! From a data directory to a node that is ready to serve.
 
 use broker::{NodeConfig, RecoveredGroup, RecoveredStore, Recovery, StateStoreConfig};
+use cluster::forming::{Founding, Stage};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
 use std::ops::ControlFlow;
-use storage::{Engine, EngineConfig, Identity, SnapshotFiles, Storage, open_group};
+use storage::{
+    Engine, EngineConfig, Identity, SnapshotFiles, Storage, is_blank, open_group, read_membership,
+};
 use store::{Quota, ScanLimits, Store};
 
 use crate::clock;
@@ -21,23 +24,70 @@ pub(crate) struct Started {
     pub(crate) snapshots: SnapshotFiles,
 }
 
-/// Opens the data directory, reads everything in it and makes the node.
-pub(crate) fn start(config: &Config, policies: broker::Policies) -> Result<Started, RunError> {
+/// A data directory that is open, and whose it is.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) engine: Engine,
+    pub(crate) identity: Identity,
+    /// How far the node is on its way into a cluster.
+    pub(crate) stage: Stage,
+    random: Random,
+}
+
+impl Opened {
+    /// A number that nobody can guess.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random.next()
+    }
+}
+
+/// Opens the data directory. A node of a cluster and one without do not go on with each other's.
+pub(crate) fn open(config: &Config) -> Result<Opened, RunError> {
     let mut engine = open_engine(config)?;
+    let stage = read_membership(&engine)?;
+    let is_member = config.cluster.is_some();
+    if is_member && stage == Stage::Waiting && !is_blank(&engine)? {
+        return Err(RunError::NotEmpty {
+            directory: config.data_dir.clone(),
+        });
+    }
     let mut random = Random::new();
     let identity = Identity::take(&mut engine, NodeId(random.next().max(1)))?;
+    match &stage {
+        Stage::Bound(_, founding) if !is_member => Err(RunError::NeedsCluster {
+            directory: config.data_dir.clone(),
+            node: identity.node,
+            cluster: founding.cluster(),
+        }),
+        _ => Ok(Opened {
+            engine,
+            identity,
+            stage,
+            random,
+        }),
+    }
+}
+
+/// Reads everything in the data directory and makes the node. With the founding of its cluster, if it belongs to one.
+pub(crate) fn start(
+    opened: Opened,
+    config: &Config,
+    policies: broker::Policies,
+    founding: Option<&Founding>,
+) -> Result<Started, RunError> {
+    let Opened {
+        engine,
+        identity,
+        mut random,
+        ..
+    } = opened;
     let snapshots = engine.snapshot_files()?;
     let now = clock::now();
 
     let mut groups = Vec::new();
-    for group in (0..GROUPS).map(GroupId) {
-        groups.push(recover_group(
-            group,
-            identity,
-            &engine,
-            &snapshots,
-            random.next(),
-        )?);
+    for group in (0..founding.map_or(GROUPS, Founding::groups)).map(GroupId) {
+        let replica_config = replica_config(config, identity, founding, group, random.next());
+        groups.push(recover_group(replica_config, &engine, &snapshots)?);
     }
     let store = RecoveredStore {
         config: state_store_config(config, identity),
@@ -112,13 +162,33 @@ fn open_engine(config: &Config) -> Result<Engine, RunError> {
     Ok(engine)
 }
 
-fn recover_group(
-    group: GroupId,
+/// The founders vote, and a node without a cluster alone.
+fn replica_config(
+    config: &Config,
     identity: Identity,
+    founding: Option<&Founding>,
+    group: GroupId,
+    seed: u64,
+) -> ReplicaConfig {
+    let voters = founding.map_or_else(|| vec![identity.node], Founding::ids);
+    let replica_config = ReplicaConfig::new(group, identity.node, voters, seed);
+    match &config.cluster {
+        None => replica_config,
+        Some(settings) => ReplicaConfig {
+            heartbeat_interval: settings.heartbeat_interval,
+            election_timeout_min: settings.election_timeout,
+            election_timeout_max: 2 * settings.election_timeout,
+            ..replica_config
+        },
+    }
+}
+
+fn recover_group(
+    replica_config: ReplicaConfig,
     engine: &Engine,
     snapshots: &SnapshotFiles,
-    seed: u64,
 ) -> Result<RecoveredGroup, RunError> {
+    let group = replica_config.group;
     let (snapshot, recovered) = open_group(engine, snapshots, group)?;
     let store = match snapshot {
         None => Store::new(),
@@ -138,7 +208,6 @@ fn recover_group(
         }
     };
     let mut started = Vec::new();
-    let replica_config = ReplicaConfig::new(group, identity.node, vec![identity.node], seed);
     let replica = Replica::new(clock::instant(), replica_config, recovered, &mut started)?;
     Ok(RecoveredGroup {
         store,
@@ -177,6 +246,7 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 const PENDING_MAX: usize = 100_000;
 
 /// Seeds from the operating system: what is not to be guessed by clients starts here.
+#[derive(Debug)]
 struct Random(std::hash::RandomState);
 
 impl Random {

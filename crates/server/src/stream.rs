@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 use crate::websocket::WebSocket;
 

@@ -8,7 +8,7 @@ mod client_verifier;
 mod error;
 mod expiry;
 pub(crate) mod explanation;
-mod files;
+pub(crate) mod files;
 pub(crate) mod issuers;
 mod x509;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use server::config::{Config, Durability, ListenAddress, LogFormat, Overrides};
+use server::config::{Config, Durability, ListenAddress, LogFormat, Overrides, PeerAddress, PeerTls};
 use server::{Ready, Scheme, logging, shutdown};
 
 use crate::exit::{self, Exit};
@@ -13,8 +13,9 @@ use crate::output;
 
 /// Run a server.
 ///
+/// With --peer-listen it is a node of a cluster, and ready when the cluster is formed.
 /// It prints one line when it is ready: `statehold ready mqtt=ADDR admin=ADDR`, with `mqtts=`, `ws=` and `wss=` for
-/// listeners with TLS and WebSocket. SIGTERM and SIGINT stop it: clients are told, everything acknowledged is on disk, and the exit code is 0.
+/// listeners with TLS and WebSocket, and `peers=` for a node of a cluster. SIGTERM and SIGINT stop it: clients are told, everything acknowledged is on disk, and the exit code is 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -33,6 +34,33 @@ pub(crate) struct Serve {
     /// Where health and metrics are served [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
+    /// Be a node of a cluster: where other nodes connect, IP:PORT
+    #[arg(long, value_name = "ADDR", help_heading = "Cluster")]
+    peer_listen: Option<SocketAddr>,
+    /// Where other nodes reach this one, IP:PORT or NAME:PORT [default: --peer-listen]
+    #[arg(long, value_name = "ADDR", help_heading = "Cluster")]
+    peer_advertise: Option<PeerAddress>,
+    /// Where nodes of the cluster are, IP:PORT or NAME:PORT, separated by commas; this one's own address may be among them
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', help_heading = "Cluster")]
+    join: Vec<PeerAddress>,
+    /// How many nodes form the cluster, the same on all of them; only read while there is none
+    #[arg(long, value_name = "N", help_heading = "Cluster")]
+    cluster_size: Option<u16>,
+    /// How many groups the cluster has, the same on all nodes; only read while there is none [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Cluster")]
+    groups: Option<u32>,
+    /// This node's certificate for other nodes, PEM, good for servers and clients
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    peer_cert: Option<PathBuf>,
+    /// The private key of --peer-cert, PEM
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    peer_key: Option<PathBuf>,
+    /// The authority of the nodes' certificates, PEM; who has one of it is believed to be a node
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    peer_ca: Option<PathBuf>,
+    /// Talk to other nodes in clear and believe whoever connects; on loopback addresses only
+    #[arg(long, help_heading = "Cluster")]
+    insecure_peers: bool,
     /// When a write counts as done: synced to disk, or only written [default: disk]
     #[arg(long)]
     durability: Option<DurabilityArg>,
@@ -70,6 +98,17 @@ impl Serve {
             allow_anonymous: self.allow_anonymous,
             data_dir: self.data_dir.clone(),
             admin: self.admin,
+            peer_listen: self.peer_listen,
+            peer_advertise: self.peer_advertise.clone(),
+            join: self.join.clone(),
+            cluster_size: self.cluster_size,
+            groups: self.groups,
+            insecure_peers: self.insecure_peers,
+            peer_tls: PeerTls {
+                cert: self.peer_cert.clone().unwrap_or_default(),
+                key: self.peer_key.clone().unwrap_or_default(),
+                ca: self.peer_ca.clone().unwrap_or_default(),
+            },
             durability: self.durability.map(|durability| match durability {
                 DurabilityArg::Disk => Durability::Disk,
                 DurabilityArg::Memory => Durability::Memory,
@@ -93,6 +132,9 @@ fn say_ready(ready: &Ready) {
             let _ = write!(line, " {}={}", scheme.name(), addresses.join(","));
         }
     }
+    if let Some(address) = &ready.peers {
+        let _ = write!(line, " peers={address}");
+    }
     let said = output::line(format!("{line} admin={}", ready.admin));
     if let Err(error) = said {
         // Whoever started the server does not listen; clients may all the same.
@@ -104,4 +146,8 @@ const EXAMPLES: &str = "\
 Examples:
   statehold serve
   statehold serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --data-dir /var/lib/statehold
-  statehold serve --config statehold.toml --log-format json";
+  statehold serve --config statehold.toml --log-format json
+
+Three nodes on one machine; the same on each with its own addresses and directory, in any order, and again after a crash:
+  statehold serve --data-dir a --listen 127.0.0.1:1883 --admin 127.0.0.1:8081 --peer-listen 127.0.0.1:7001 \
+      --join 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 --cluster-size 3 --insecure-peers";

@@ -3,11 +3,14 @@
 //! Key `identity` in the meta keyspace; value: version u8, node u64, incarnation u32, CRC32C u32 over key and value, big
 //! endian.
 
+mod membership;
+
 use std::ops::ControlFlow;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use cluster::{Incarnation, Keyspace, NodeId, Write};
 
+pub use self::membership::{is_blank, read_membership, write_membership};
 use crate::{RecoveryError, Storage};
 
 /// A node and its current incarnation.
@@ -92,7 +95,12 @@ fn decode(record: &[u8]) -> Option<Identity> {
 }
 
 fn checksum(body: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(KEY), body)
+    checksum_of(KEY, body)
+}
+
+/// Of a record and its key.
+fn checksum_of(key: &[u8], body: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(key), body)
 }
 
 #[cfg(test)]

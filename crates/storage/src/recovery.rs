@@ -48,6 +48,9 @@ pub enum RecoveryError {
     /// The record of who this node is cannot be read.
     #[error("the node's identity record is damaged, or of a newer version")]
     IdentityDamaged,
+    /// The record of which cluster the node belongs to cannot be read.
+    #[error("the record of the node's cluster is damaged, or of a newer version")]
+    MembershipDamaged,
 }
 
 /// Where a record lies.

@@ -59,7 +59,13 @@ impl Setting {
     /// Whether every server has it, if only by its default. A listener has what its table says, and no table below it
     /// unless the file has one.
     pub(super) fn is_always_there(&self) -> bool {
-        !self.path.starts_with(LISTENER) && !self.is_named()
+        !self.path.starts_with(LISTENER) && !self.is_named() && !self.is_of_cluster()
+    }
+
+    /// Whether it is, or is in, the table that only nodes of a cluster have.
+    fn is_of_cluster(&self) -> bool {
+        let below = self.path.strip_prefix(CLUSTER);
+        below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
     }
 
     /// Whether it is, or is in, one of several tables with names of the file's own.
@@ -67,9 +73,9 @@ impl Setting {
         self.path.ends_with(NAME) || self.path.contains(&format!("{NAME}."))
     }
 
-    /// Whether it is a table that a listener has or has not, or is in one.
+    /// Whether it is a table that a server or a listener has or has not, or is in one.
     pub(super) fn is_of_optional_table(&self) -> bool {
-        if self.is_named() {
+        if self.is_named() || self.is_of_cluster() {
             return true;
         }
         let below = self.path.strip_prefix(LISTENER).unwrap_or_default();
@@ -82,6 +88,9 @@ pub(super) const NAME: &str = ".NAME";
 
 /// As the reference calls a table whose names are not settings.
 const TABLE_OF_TEXT: &str = "table of text";
+
+/// The table that only nodes of a cluster have.
+const CLUSTER: &str = "cluster";
 
 /// What the path of each setting of a listener begins with.
 const LISTENER: &str = "listeners[].";

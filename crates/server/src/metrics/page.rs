@@ -1,5 +1,7 @@
 //! Every metric by name.
 
+mod peers;
+
 use std::collections::BTreeMap;
 
 use super::text::Kind::{Counter, Gauge, Histogram};
@@ -18,6 +20,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     log(&figures.log, page);
     snapshots(&figures.log, page);
     memory(&figures.memory, page);
+    peers::write(&figures.peers, page);
     expiries(figures, page);
     page.family(
         Counter,

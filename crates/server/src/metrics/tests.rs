@@ -27,6 +27,16 @@ fn full() -> String {
     figures.admin_refused.insert("no_token", 1);
     figures.certificates.push(Expiry::default());
     figures.revocation_lists.push(Expiry::default());
+    figures.peers = PeersFigures {
+        peers: vec![PeerFigures {
+            node: "0000000000000002".to_owned(),
+            round_trip_seconds: Some(0.001),
+            clock_ahead_seconds: Some(-0.002),
+        }],
+        dropped: Counts::from([("queue_full", 1)]),
+        refused: Counts::from([("clock", 1)]),
+        ..PeersFigures::default()
+    };
     figures.render()
 }
 

@@ -86,7 +86,7 @@ pub enum TlsProblem {
 }
 
 impl TlsProblem {
-    pub(super) fn at(self, setting: &str) -> TlsError {
+    pub(crate) fn at(self, setting: &str) -> TlsError {
         TlsError {
             setting: setting.to_owned(),
             problem: self,

@@ -14,7 +14,7 @@ use super::error::{TlsError, TlsProblem};
 const LIST_BYTES_MAX: u64 = 128 << 20;
 
 /// All certificates of a PEM file, at least one.
-pub(super) fn certificates(setting: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(setting: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let unusable = |cause| {
         let file = file.to_owned();
         TlsProblem::File { file, cause }.at(setting)
@@ -29,7 +29,7 @@ pub(super) fn certificates(setting: &str, file: &Path) -> Result<Vec<Certificate
 }
 
 /// The private key of a PEM file.
-pub(super) fn private_key(setting: &str, file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+pub(crate) fn private_key(setting: &str, file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let key = PrivateKeyDer::from_pem_file(file).map_err(|cause| {
         let file = file.to_owned();
         TlsProblem::File { file, cause }.at(setting)

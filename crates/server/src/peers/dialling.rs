@@ -1,0 +1,310 @@
+//! Connections that this node makes: messages are written to them.
+//!
+//! Each address is dialled by a task of its own, again and again. Several addresses may lead to one node, or to this one: then one
+//! connection is kept, and the other tasks wait until it is lost.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use cluster::peers::{Frame, FrameDecoder, PeerAddress, Refusal, RefusalCode, clock_offset};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::meeting::{self, Meeting, MeetingError};
+use super::outgoing::{Measured, Outgoing};
+use super::{PING_EVERY, SILENCE_MAX, Shared, TARGETS_MAX, tls};
+use crate::clock::instant as now;
+use crate::stream::Stream;
+
+/// An address that is dialled.
+#[derive(Debug)]
+pub(super) struct Target {
+    address: PeerAddress,
+    /// There is reason to try again at once.
+    wake: Notify,
+    /// The last attempt found a formed cluster that this node does not belong to.
+    pub(super) is_foreign: Cell<bool>,
+    task: RefCell<Option<AbortHandle>>,
+}
+
+/// What became of an attempt.
+enum Outcome {
+    /// There was a connection, and it was lost.
+    Lost,
+    /// It leads to a node that is connected by another address, or to this one.
+    Known,
+    /// There was no connection.
+    Failed,
+}
+
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
+
+/// The wait after the first attempt that fails; it doubles with each further one.
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+
+/// The longest wait between attempts.
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// An address of a node that is connected by another one is tried again after so long, if that is not lost before.
+const KNOWN_FOR: Duration = Duration::from_secs(30);
+
+/// After so many answers in a row with a clock that is off by too much, a connection ends.
+const CLOCK_OFF_MAX: u32 = 3;
+
+/// Dials an address from here on, unless it is dialled already.
+pub(super) fn begin(shared: &Rc<Shared>, address: &PeerAddress) {
+    let mut targets = shared.targets.borrow_mut();
+    if targets.contains_key(address) || targets.len() >= TARGETS_MAX || *address == shared.settings.address {
+        return;
+    }
+    let target = Rc::new(Target {
+        address: address.clone(),
+        wake: Notify::new(),
+        is_foreign: Cell::default(),
+        task: RefCell::default(),
+    });
+    let task = spawn_local(keep(Rc::clone(shared), Rc::clone(&target)));
+    target.task.replace(Some(task.abort_handle()));
+    targets.insert(address.clone(), target);
+}
+
+impl Target {
+    /// Ends its task.
+    pub(super) fn stop(&self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Shared {
+    /// There is reason to try an address again at once.
+    pub(super) fn wake(&self, address: &PeerAddress) {
+        if let Some(target) = self.targets.borrow().get(address) {
+            target.wake.notify_one();
+        }
+    }
+}
+
+/// Keeps a connection to an address.
+async fn keep(shared: Rc<Shared>, target: Rc<Target>) {
+    let mut backoff = BACKOFF_MIN;
+    loop {
+        let wait = match attempt(&shared, &target).await {
+            Outcome::Known => KNOWN_FOR,
+            Outcome::Lost => {
+                backoff = BACKOFF_MIN;
+                // One that leads to the same node may be better.
+                let targets = shared.targets.borrow();
+                targets.values().for_each(|other| other.wake.notify_one());
+                BACKOFF_MIN
+            }
+            Outcome::Failed => {
+                backoff = (backoff * 2).min(BACKOFF_MAX);
+                backoff.mul_f64(0.5 + shared.fraction() / 2.0)
+            }
+        };
+        let _ = timeout(wait, target.wake.notified()).await;
+    }
+}
+
+async fn attempt(shared: &Rc<Shared>, target: &Target) -> Outcome {
+    let met = meet(shared, &target.address).await;
+    let is_foreign = met.as_ref().err().and_then(MeetingError::refusal);
+    let is_foreign = is_foreign.map(|(_, refusal)| refusal.code == RefusalCode::NotAMember);
+    let is_there = met.is_ok() || is_foreign.is_some();
+    if is_there && target.is_foreign.replace(is_foreign == Some(true)) != (is_foreign == Some(true)) {
+        shared.contacts_changed.notify_waiters();
+    }
+    match met {
+        Ok(meeting) => {
+            shared.dialling_succeeded(&target.address);
+            if shared.outgoing.borrow().contains_key(&meeting.theirs.node) {
+                return Outcome::Known;
+            }
+            talk(shared, meeting).await;
+            Outcome::Lost
+        }
+        Err(error) => {
+            if error
+                .refusal()
+                .is_some_and(|(_, refusal)| refusal.code == RefusalCode::Itself)
+            {
+                shared.dialling_succeeded(&target.address);
+                return Outcome::Known;
+            }
+            shared.dialling_failed(&target.address, &error);
+            Outcome::Failed
+        }
+    }
+}
+
+async fn meet(shared: &Shared, address: &PeerAddress) -> Result<Meeting, MeetingError> {
+    let stream = timeout(CONNECT_MAX, connect(shared, address))
+        .await
+        .unwrap_or(Err(MeetingError::Silent(CONNECT_MAX)))?;
+    // This fails on a connection that has ended, which reading will show.
+    let _ = stream.set_nodelay(true);
+    let stream = tls::connect(shared, Stream::Tcp(stream)).await?;
+    meeting::by_dialling(shared, stream).await
+}
+
+async fn connect(shared: &Shared, address: &PeerAddress) -> Result<TcpStream, MeetingError> {
+    let found: Vec<SocketAddr> = match address.ip() {
+        Some(address) => vec![address],
+        None => {
+            let found = tokio::net::lookup_host(address.as_str()).await;
+            found.map_err(MeetingError::Name)?.collect()
+        }
+    };
+    if shared.settings.is_insecure && !found.iter().all(|address| address.ip().is_loopback()) {
+        return Err(MeetingError::NotLoopback);
+    }
+    TcpStream::connect(&found[..])
+        .await
+        .map_err(MeetingError::Unreachable)
+}
+
+/// Sends to a node until the connection is lost.
+async fn talk(shared: &Rc<Shared>, meeting: Meeting) {
+    let Meeting {
+        theirs,
+        stream,
+        decoder,
+    } = meeting;
+    let outgoing = Rc::new(Outgoing::new(theirs.node, stream));
+    shared
+        .outgoing
+        .borrow_mut()
+        .insert(theirs.node, Rc::clone(&outgoing));
+    shared.counts.borrow_mut().connections += 1;
+    tracing::info!(node = %theirs.node, address = %theirs.address, incarnation = %theirs.incarnation, "connected to a node");
+    shared.contacts_changed.notify_waiters();
+
+    let why = keep_talking(shared, &outgoing, decoder).await;
+
+    shared.outgoing.borrow_mut().remove(&theirs.node);
+    shared.contacts_changed.notify_waiters();
+    tracing::info!(node = %theirs.node, address = %theirs.address, why, "lost the connection to a node");
+}
+
+async fn keep_talking(shared: &Shared, outgoing: &Outgoing, mut decoder: FrameDecoder) -> &'static str {
+    let mut asking = Asking::new();
+    let mut every = interval(PING_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        while let Some(frame) = match decoder.next() {
+            Ok(frame) => frame,
+            Err(_) => return "it does not keep to the protocol",
+        } {
+            match frame {
+                Frame::Pong { number, wall } => {
+                    if let Some(refusal) = asking.answered(shared, outgoing, number, wall) {
+                        tracing::warn!("refused a node: {refusal}");
+                        outgoing.say(&Frame::Refused(refusal));
+                        shared.write(outgoing);
+                        return "its clock is off";
+                    }
+                }
+                Frame::Refused(refusal) => {
+                    tracing::warn!(node = %outgoing.node, "a node refuses this one: {refusal}");
+                    return "it refuses this node";
+                }
+                _ => return "it does not keep to the protocol",
+            }
+        }
+        let mut came = BytesMut::new();
+        tokio::select! {
+            biased;
+            count = outgoing.read(&mut came) => {
+                if count == 0 {
+                    return "it was closed";
+                }
+                asking.heard = now();
+                decoder.bytes().extend_from_slice(&came);
+            }
+            is_writable = outgoing.writable(), if outgoing.is_blocked() => {
+                if !is_writable {
+                    return "it is broken";
+                }
+                shared.write(outgoing);
+            }
+            () = outgoing.changed.notified() => {
+                if outgoing.is_closing.get() {
+                    return "it is broken, or not wanted any more";
+                }
+            }
+            _ = every.tick() => {
+                if now() - asking.heard > SILENCE_MAX {
+                    return "nothing was heard of it";
+                }
+                outgoing.say(&asking.ask());
+                shared.write(outgoing);
+            }
+        }
+    }
+}
+
+/// Whether the other node is there, and what its clock says.
+struct Asking {
+    heard: Instant,
+    number: u64,
+    /// When the last question was asked.
+    asked: Instant,
+    /// How often in a row the clock was off by too much.
+    clock_off: u32,
+}
+
+impl Asking {
+    fn new() -> Self {
+        Self {
+            heard: now(),
+            number: 0,
+            asked: now(),
+            clock_off: 0,
+        }
+    }
+
+    fn ask(&mut self) -> Frame {
+        self.number += 1;
+        self.asked = now();
+        Frame::Ping { number: self.number }
+    }
+
+    /// Takes an answer. Why the connection has to end, if it has.
+    fn answered(&mut self, shared: &Shared, outgoing: &Outgoing, number: u64, wall: u64) -> Option<Refusal> {
+        if number != self.number {
+            return None;
+        }
+        let round_trip = now() - self.asked;
+        let trip = u64::try_from(round_trip.as_millis()).unwrap_or(u64::MAX);
+        let clock_ahead_ms = clock_offset(shared.clock.now().wall, trip, wall);
+        outgoing.measured.set(Some(Measured {
+            round_trip,
+            clock_ahead_ms,
+        }));
+        let skew_max = shared.settings.clock_skew_max_ms;
+        if clock_ahead_ms.unsigned_abs() <= skew_max + trip / 2 {
+            self.clock_off = 0;
+            return None;
+        }
+        self.clock_off += 1;
+        (self.clock_off >= CLOCK_OFF_MAX).then(|| {
+            let ahead = if clock_ahead_ms > 0 { "ahead of" } else { "behind" };
+            let text = format!(
+                "the clock of node {} is {} ms {ahead} that of node {}, more than cluster.clock_skew_max = {skew_max} ms: \
+                 set both by NTP or the like",
+                outgoing.node,
+                clock_ahead_ms.unsigned_abs(),
+                shared.identity.node,
+            );
+            Refusal::new(RefusalCode::Clock, text)
+        })
+    }
+}
