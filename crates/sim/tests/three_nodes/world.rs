@@ -1,4 +1,4 @@
-//! Three nodes under load: leaders are spread, and a clean stop of each of them in turn fails nobody.
+//! Three nodes in one process: every message takes as long, every disk syncs once in a step, and nothing is lost.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,88 +15,68 @@ use protocol::{Packet, Text};
 use sim::machine::{Machine, MachineConfig};
 use sim::transcript::request;
 
-const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 
-const GROUPS: u32 = 3;
+pub(crate) const GROUPS: u32 = 3;
 
-const CLIENTS: usize = 5;
+pub(crate) const CLIENTS: usize = 5;
 
 /// How long a message takes from one node to another.
-const DELAY: Duration = Duration::from_millis(1);
+pub(crate) const DELAY: Duration = Duration::from_millis(1);
 
 /// What time moves by. Each disk syncs once in it.
-const STEP: Duration = Duration::from_millis(1);
+pub(crate) const STEP: Duration = Duration::from_millis(1);
 
 /// How long a node that was stopped is away.
 const AWAY: Duration = Duration::from_secs(1);
 
-#[test]
-fn leaders_are_spread_over_the_nodes_and_stay_there() {
-    let mut world = World::new(1);
-    world.run(Duration::from_secs(10), World::is_spread);
-    let terms = world.terms();
-    world.run(Duration::from_secs(20), |_| false);
-    assert!(world.is_spread());
-    assert_eq!(world.terms(), terms, "nobody was elected again");
-}
-
-#[test]
-fn a_rolling_restart_under_load_fails_nobody() {
-    let mut world = World::new(1);
-    world.run(Duration::from_secs(10), World::is_spread);
-    world.clients = (0..CLIENTS).map(Client::new).collect();
-    for node in 0..NODES {
-        world.run(Duration::from_secs(1), |_| false);
-        world.restart(node);
-    }
-    world.run(Duration::from_secs(10), World::is_spread);
-    assert!(world.is_spread());
-    let mut latencies: Vec<_> = world
-        .clients
-        .iter()
-        .flat_map(|client| &client.latencies)
-        .collect();
-    latencies.sort();
-    assert!(latencies.len() > 10_000, "{} requests", latencies.len());
-    let worst = latencies[latencies.len() - 1];
-    assert!(*worst < Duration::from_millis(200), "{worst:?}");
-    let retries: usize = world.clients.iter().map(|client| client.retries).sum();
-    assert!(retries <= CLIENTS * NODES, "{retries} retries");
-}
-
-#[test]
-fn a_node_that_nobody_can_relieve_says_goodbye_all_the_same() {
-    let mut world = World::new(2);
-    world.run(Duration::from_secs(10), World::is_spread);
-    for other in [1, 2] {
-        world.nodes[other] = None;
-    }
-    let connection = world.connect(0, "patient");
-    world.machine(0).stop();
-    assert!(world.machine(0).is_open(connection));
-    world.run(Duration::from_millis(1_100), |_| false);
-    assert!(!world.machine(0).is_open(connection));
-}
-
-struct World {
-    now: Instant,
-    nodes: Vec<Option<Machine>>,
+/// Three nodes, the network between them, and those who ask them.
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) nodes: Vec<Option<Machine>>,
     wire: VecDeque<(Instant, usize, usize, Bytes)>,
-    clients: Vec<Client>,
+    pub(crate) clients: Vec<Client>,
+    /// Everything that nodes sent to each other.
+    pub(crate) sent: Vec<Sent>,
+}
+
+/// Where a client is connected.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) node: usize,
+    pub(crate) connection: ConnectionId,
+}
+
+/// A message from one node to another.
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) group: u32,
+    /// As in broker/src/state_store_service/peers.rs.
+    pub(crate) kind: u8,
+}
+
+/// What a request was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) number: u16,
+    pub(crate) payload: String,
+    pub(crate) version: Option<String>,
 }
 
 /// Asks one thing after the other, of the node that it is connected to, and sends again what was not answered.
-struct Client {
+pub(crate) struct Client {
     name: String,
     connection: Option<(usize, ConnectionId)>,
     asked: Option<(Instant, u16)>,
     next: u16,
-    latencies: Vec<Duration>,
-    retries: usize,
+    pub(crate) latencies: Vec<Duration>,
+    pub(crate) retries: usize,
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let now = epoch();
         let nodes = (1..=NODES as u64).map(|number| {
             let mut config = MachineConfig::new(seed * 100 + number);
@@ -110,15 +90,16 @@ impl World {
             nodes: nodes.collect(),
             wire: VecDeque::new(),
             clients: Vec::new(),
+            sent: Vec::new(),
         }
     }
 
-    fn machine(&mut self, node: usize) -> &mut Machine {
+    pub(crate) fn machine(&mut self, node: usize) -> &mut Machine {
         self.nodes[node].as_mut().expect("it is there")
     }
 
     /// Which node leads each group.
-    fn leaders(&self) -> Vec<Option<usize>> {
+    pub(crate) fn leaders(&self) -> Vec<Option<usize>> {
         let leads = |node: &Option<Machine>, group| {
             let machine = node.as_ref();
             machine.is_some_and(|machine| machine.node().leads(GroupId(group)).is_some())
@@ -127,24 +108,24 @@ impl World {
         (0..GROUPS).map(leader).collect()
     }
 
-    fn is_spread(&self) -> bool {
+    pub(crate) fn is_spread(&self) -> bool {
         self.leaders() == [Some(0), Some(1), Some(2)]
     }
 
-    fn terms(&self) -> Vec<u64> {
+    pub(crate) fn terms(&self) -> Vec<u64> {
         let machines = self.nodes.iter().flatten();
         machines.map(|machine| machine.node().gauges().log_term).collect()
     }
 
     /// Time passes, until this is so or it has been long enough.
-    fn run(&mut self, time: Duration, until: impl Fn(&Self) -> bool) {
+    pub(crate) fn run(&mut self, time: Duration, until: impl Fn(&Self) -> bool) {
         let end = self.now + time;
         while self.now < end && !until(self) {
             self.step();
         }
     }
 
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.now += STEP;
         for machine in self.nodes.iter_mut().flatten() {
             machine.tick(self.now);
@@ -166,13 +147,61 @@ impl World {
             machine.flush();
             for (to, message) in machine.take_to_peers() {
                 let to = usize::try_from(to.0 - 1).expect("few nodes");
+                self.sent.push(Sent {
+                    at: self.now,
+                    from,
+                    to,
+                    group: u32::from_be_bytes([message[1], message[2], message[3], message[4]]),
+                    kind: message[5],
+                });
                 self.wire.push_back((self.now + DELAY, from, to, message));
             }
         }
     }
 
+    /// Power fails, and does not come back.
+    pub(crate) fn kill(&mut self, node: usize) {
+        self.nodes[node] = None;
+    }
+
+    /// Asks a node something; the number is the name of the request.
+    pub(crate) fn ask(&mut self, at: Place, name: &str, number: u16, arguments: &[&str]) {
+        let machine = self.machine(at.node);
+        let packet = request(name, machine.now(), number, arguments);
+        machine.receive(at.connection, packet);
+    }
+
+    /// What came since the last call.
+    pub(crate) fn responses(&mut self, at: Place) -> Vec<Response> {
+        let sent = self.machine(at.node).take_sent(at.connection).into_iter();
+        let responses = sent.filter_map(|packet| match packet {
+            Packet::Publish(publish) => Some(publish),
+            _ => None,
+        });
+        let read = responses.map(|publish| {
+            let mut properties = publish.properties.user_properties.iter();
+            let version = properties.find(|(name, _)| *name == "__ts");
+            let number = publish.properties.correlation_data.as_deref();
+            let number = number.and_then(|bytes| bytes.try_into().ok());
+            Response {
+                number: u16::from_be_bytes(number.expect("as it was asked")),
+                payload: String::from_utf8_lossy(&publish.payload).into_owned(),
+                version: version.map(|(_, version)| version.to_owned()),
+            }
+        });
+        read.collect()
+    }
+
+    /// Connects to a node.
+    pub(crate) fn client(&mut self, node: usize, name: &str) -> Place {
+        let connection = self.connect(node, name);
+        self.run(Duration::from_millis(10), |_| false);
+        self.machine(node).take_sent(connection);
+        Place { node, connection }
+    }
+
     /// A clean stop, and a start.
-    fn restart(&mut self, node: usize) {
+    pub(crate) fn restart(&mut self, node: usize) {
         self.machine(node).stop();
         self.run(Duration::from_secs(2), |world| {
             let machine = world.nodes[node].as_ref();
@@ -187,7 +216,7 @@ impl World {
         self.nodes[node] = Some(machine.crash());
     }
 
-    fn connect(&mut self, node: usize, name: &str) -> ConnectionId {
+    pub(crate) fn connect(&mut self, node: usize, name: &str) -> ConnectionId {
         let machine = self.machine(node);
         let connection = machine.open();
         let connect = Connect {
@@ -219,7 +248,7 @@ impl World {
 }
 
 impl Client {
-    fn new(number: usize) -> Self {
+    pub(crate) fn new(number: usize) -> Self {
         Self {
             name: format!("client{number}"),
             connection: None,

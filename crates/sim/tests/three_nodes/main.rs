@@ -1,0 +1,5 @@
+//! A cluster of three nodes without faults but those that a test asks for.
+
+mod forwarding;
+mod handing_over;
+mod world;
