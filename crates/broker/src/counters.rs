@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cluster::replica::{MemberProgress, Replica};
+use cluster::{GroupId, Index, NodeId, Term};
 use protocol::ReasonCode;
 use protocol::packet::{DecodeError, QoS};
 use store::{Quota, Usage};
@@ -130,6 +132,39 @@ pub struct Gauges {
     pub memory_max: u64,
     /// How scarce memory is.
     pub memory_level: MemoryLevel,
+}
+
+/// This node's part in one group of the state store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaGauges {
+    /// Which.
+    pub group: GroupId,
+    /// Who leads it, as far as this node knows.
+    pub leader: Option<NodeId>,
+    /// Whether this node does.
+    pub is_leader: bool,
+    /// The latest term that was seen.
+    pub term: Term,
+    /// The log entry that was applied last.
+    pub applied: Index,
+    /// How many entries each other replica has still to confirm; known to the leader.
+    pub lags: Vec<(NodeId, u64)>,
+}
+
+impl ReplicaGauges {
+    /// Of this replica.
+    pub(crate) fn of(replica: &Replica) -> Self {
+        let last = replica.last().0;
+        let lag = |member: MemberProgress| (member.node, last.saturating_sub(member.matched.0));
+        Self {
+            group: replica.group(),
+            leader: replica.leader(),
+            is_leader: replica.is_leader(),
+            term: replica.term(),
+            applied: replica.applied().index,
+            lags: replica.progress().into_iter().map(lag).collect(),
+        }
+    }
 }
 
 impl Dropped {

@@ -52,7 +52,7 @@ mod withdrawal;
 pub use crate::authentication::{Answer, Credentials, Question};
 pub use crate::authorization::{Access, Decision, Policy, Subject};
 pub use crate::commits::DiskTicket;
-pub use crate::counters::{Counters, Dropped, Gauges};
+pub use crate::counters::{Counters, Dropped, Gauges, ReplicaGauges};
 pub use crate::delivery::OutgoingPublish;
 pub use crate::denial::{Denied, Right};
 pub use crate::groups::{GROUPS_MAX, group_of_key};

@@ -20,7 +20,7 @@ pub use self::event::{Action, Event};
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
-use crate::counters::{Counters, Gauges};
+use crate::counters::{Counters, Gauges, ReplicaGauges};
 use crate::delivery::StoredValue;
 use crate::groups::Groups;
 use crate::ids::{ConnectionId, SessionKey};
@@ -230,6 +230,12 @@ impl Node {
             memory_max: self.config.limits.memory_max,
             memory_level: self.memory.level,
         }
+    }
+
+    /// This node's part in each group of the state store.
+    pub fn replicas(&self) -> impl Iterator<Item = ReplicaGauges> + '_ {
+        let replicas = self.groups.iter().map(StateStoreService::replica);
+        replicas.map(ReplicaGauges::of)
     }
 
     /// A number that clients cannot guess, from the seed.

@@ -166,12 +166,8 @@ pub struct LogFigures {
     pub sync: Histogram,
     /// Batches that were synced; one sync serves all that wait.
     pub batches_synced: u64,
-    /// The index that was applied last.
-    pub applied: u64,
-    /// The term.
-    pub term: u64,
-    /// Whether this node leads.
-    pub is_leader: bool,
+    /// This node's replicas, by group.
+    pub replicas: BTreeMap<String, ReplicaFigures>,
     /// Bytes of the log since the last snapshot.
     pub bytes_since_snapshot: u64,
     /// Snapshots that were finished.
@@ -180,6 +176,21 @@ pub struct LogFigures {
     pub snapshots_failed: u64,
     /// Seconds since the last snapshot was finished, if there was one since the start.
     pub snapshot_age_seconds: Option<u64>,
+}
+
+/// One replica of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReplicaFigures {
+    /// The index that was applied last.
+    pub applied: u64,
+    /// The term.
+    pub term: u64,
+    /// Whether it leads.
+    pub is_leader: bool,
+    /// Whether it knows who leads.
+    pub has_leader: bool,
+    /// Entries that other nodes have not confirmed, by node.
+    pub lags: BTreeMap<String, u64>,
 }
 
 /// The account of memory.

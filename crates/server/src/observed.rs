@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use broker::{Node, Right, Verb};
+use broker::{Node, ReplicaGauges, Right, Verb};
 use protocol::packet::QoS;
 
 use crate::authentication::Cause;
 use crate::clock;
-use crate::metrics::{Counts, Figures, Histogram, InOut, Traffic};
+use crate::metrics::{Counts, Figures, Histogram, InOut, ReplicaFigures, Traffic};
 
 /// What the edge itself counts.
 #[derive(Debug)]
@@ -111,9 +111,7 @@ impl Observed {
         let gauges = node.gauges();
         log.sync = self.sync_latency.clone();
         log.batches_synced = self.batches_synced;
-        log.applied = gauges.log_applied;
-        log.term = gauges.log_term;
-        log.is_leader = node.is_available();
+        log.replicas = node.replicas().map(replica).collect();
         log.bytes_since_snapshot = gauges.log_bytes;
         log.snapshots = self.snapshots;
         log.snapshots_failed = self.snapshots_failed;
@@ -121,6 +119,18 @@ impl Observed {
             .snapshot_written_at
             .map(|at| (clock::instant() - at).as_secs());
     }
+}
+
+fn replica(gauges: ReplicaGauges) -> (String, ReplicaFigures) {
+    let lags = gauges.lags.into_iter();
+    let figures = ReplicaFigures {
+        applied: gauges.applied.0,
+        term: gauges.term.0,
+        is_leader: gauges.is_leader,
+        has_leader: gauges.leader.is_some(),
+        lags: lags.map(|(node, entries)| (node.to_string(), entries)).collect(),
+    };
+    (gauges.group.to_string(), figures)
 }
 
 fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use super::text::Kind::{Counter, Gauge, Histogram};
 use super::text::Page;
 use super::{
-    Connections, Counts, Expiry, Figures, LogFigures, Memory, Messages, Sessions, StateStoreFigures,
+    Connections, Counts, Expiry, Figures, LogFigures, Memory, Messages, ReplicaFigures, Sessions,
+    StateStoreFigures,
 };
 
 pub(super) fn write(figures: &Figures, page: &mut Page) {
@@ -341,20 +342,46 @@ fn log(log: &LogFigures, page: &mut Page) {
         "Batches of writes that were synced; over statehold_log_sync_seconds_count, how many one sync served.",
     )
     .sample(&[], log.batches_synced);
-    page.family(
-        Gauge,
+    replicas(&log.replicas, page);
+}
+
+fn replicas(replicas: &BTreeMap<String, ReplicaFigures>, page: &mut Page) {
+    let mut family = |name, help, figure: fn(&ReplicaFigures) -> u64| {
+        page.family(Gauge, name, help);
+        for (group, replica) in replicas {
+            page.sample(&[("group", group)], figure(replica));
+        }
+    };
+    family(
         "statehold_log_applied_index",
-        "Index of the log entry that was applied last.",
-    )
-    .sample(&[], log.applied);
-    page.family(Gauge, "statehold_log_term", "Term of the replica.")
-        .sample(&[], log.term);
-    page.family(
-        Gauge,
+        "Index of the log entry that was applied last, by group.",
+        |replica| replica.applied,
+    );
+    family(
+        "statehold_log_term",
+        "Term of the replica, by group.",
+        |replica| replica.term,
+    );
+    family(
         "statehold_log_leader",
         "1 while this node leads the group, else 0.",
-    )
-    .sample(&[], u64::from(log.is_leader));
+        |replica| u64::from(replica.is_leader),
+    );
+    family(
+        "statehold_log_has_leader",
+        "1 while this node knows who leads the group, else 0: its keys cannot be read or written here.",
+        |replica| u64::from(replica.has_leader),
+    );
+    page.family(
+        Gauge,
+        "statehold_log_lag_entries",
+        "Entries of the log that a node has not confirmed, by group and node; on the group's leader only.",
+    );
+    for (group, replica) in replicas {
+        for (node, entries) in &replica.lags {
+            page.sample(&[("group", group), ("node", node)], *entries);
+        }
+    }
 }
 
 fn snapshots(log: &LogFigures, page: &mut Page) {

@@ -24,6 +24,8 @@ fn full() -> String {
     figures.state_store.latency.entry("set").or_default().record(250);
     figures.state_store.refused.insert("expired", 1);
     figures.log.snapshot_age_seconds = Some(60);
+    let replica = figures.log.replicas.entry("0".to_owned()).or_default();
+    replica.lags.insert("00000000000000a1".to_owned(), 3);
     figures.admin_refused.insert("no_token", 1);
     figures.certificates.push(Expiry::default());
     figures.revocation_lists.push(Expiry::default());
@@ -97,6 +99,8 @@ fn figures_are_written_with_their_labels() {
         "statehold_store_request_seconds_count{verb=\"set\"} 1",
         "statehold_start_time_seconds 1700000000.5",
         "statehold_snapshot_age_seconds 60",
+        "statehold_log_leader{group=\"0\"} 0",
+        "statehold_log_lag_entries{group=\"0\",node=\"00000000000000a1\"} 3",
     ] {
         assert!(
             page.lines().any(|found| found == line),
