@@ -35,6 +35,8 @@ pub struct Forming {
     promised_by: BTreeSet<NodeId>,
     /// Formed clusters that this node is no member of, by the address that it was told at.
     foreign: BTreeSet<PeerAddress>,
+    /// The formed cluster that has taken it in, of whose founders it is none.
+    invitation: Option<Founding>,
     /// When it says again what it sees: something may have been lost.
     next_tell: Instant,
 }
@@ -43,6 +45,7 @@ pub struct Forming {
 ///
 /// ```text
 ///   Waiting --> Bound(Promised, these) --> Bound(Formed, these)
+///       \---- invited: a formed cluster has taken it in ----/
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stage {
@@ -128,6 +131,7 @@ impl Forming {
             others: BTreeMap::new(),
             promised_by,
             foreign: BTreeSet::new(),
+            invitation: None,
             next_tell: now,
         }
     }
@@ -208,6 +212,12 @@ impl Forming {
         let Some((_, said)) = self.others.get_mut(&node) else {
             return;
         };
+        // A node of a formed cluster talks to members alone.
+        if let Stage::Bound(Step::Formed, theirs) = &statement.stage
+            && !theirs.has(self.own.node)
+        {
+            self.invitation = Some(theirs.clone());
+        }
         if said.as_ref() != Some(&statement) {
             // What this node says may be news to it as well.
             self.next_tell = now;
@@ -257,9 +267,7 @@ impl Forming {
             return;
         }
         let next = match &self.stage {
-            Stage::Waiting => self
-                .agreed()
-                .map(|founding| Stage::Bound(Step::Promised, founding)),
+            Stage::Waiting => self.invited().or_else(|| self.agreed()),
             Stage::Bound(Step::Promised, founding) => self
                 .is_promised_by_all(founding)
                 .then(|| Stage::Bound(Step::Formed, founding.clone())),
@@ -271,8 +279,13 @@ impl Forming {
         }
     }
 
+    fn invited(&self) -> Option<Stage> {
+        let founding = self.invitation.clone()?;
+        Some(Stage::Bound(Step::Formed, founding))
+    }
+
     /// The cluster that all of a whole cluster see, if they do.
-    fn agreed(&self) -> Option<Founding> {
+    fn agreed(&self) -> Option<Stage> {
         let sees = self.sees();
         if sees.len() != self.size || self.others.len() + 1 != self.size || !self.foreign.is_empty() {
             return None;
@@ -288,7 +301,7 @@ impl Forming {
             };
             agrees.then_some(())?;
         }
-        Some(founding)
+        Some(Stage::Bound(Step::Promised, founding))
     }
 
     fn is_promised_by_all(&self, founding: &Founding) -> bool {

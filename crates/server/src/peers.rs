@@ -95,14 +95,39 @@ struct Shared {
 struct Membership {
     cluster: ClusterId,
     members: BTreeSet<NodeId>,
+    /// They were members.
+    removed: BTreeSet<NodeId>,
     /// What a founder that has missed the end is told.
     statement: Statement,
+}
+
+/// What a formed cluster thinks of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Member,
+    Removed,
+    Stranger,
+}
+
+impl Membership {
+    /// Who belongs to the cluster already may have been taken in while this node was away.
+    fn judge(&self, node: NodeId, cluster: Option<ClusterId>) -> Standing {
+        if self.removed.contains(&node) {
+            Standing::Removed
+        } else if self.members.contains(&node) || cluster == Some(self.cluster) {
+            Standing::Member
+        } else {
+            Standing::Stranger
+        }
+    }
 }
 
 /// A connection that another node has made.
 #[derive(Debug)]
 struct Incoming {
     founder: Founder,
+    /// As it said in its hello.
+    cluster: Option<ClusterId>,
     /// Of the process at the other end.
     nonce: u64,
     /// Ends it.
@@ -225,20 +250,29 @@ impl Peers {
         &self.shared.settings.address
     }
 
-    /// From here on only members are talked to.
+    /// From here on only nodes of the cluster are talked to: its founders, until [`Peers::replace_members`].
     pub(crate) fn join(&self, founding: &Founding) {
-        let members = founding.founders().iter().map(|founder| founder.node).collect();
         let statement = Statement {
             sees: founding.founders().to_vec(),
             stage: Stage::Bound(Step::Formed, founding.clone()),
         };
         self.shared.membership.replace(Some(Membership {
             cluster: founding.cluster(),
-            members,
+            members: BTreeSet::new(),
+            removed: BTreeSet::new(),
             statement,
         }));
-        for founder in founding.founders() {
-            self.shared.learn(founder);
+        self.replace_members(founding.founders(), &[]);
+    }
+
+    /// These are the members now, and those were. Members are dialled; who is none is hung up on.
+    pub(crate) fn replace_members(&self, members: &[Founder], removed: &[NodeId]) {
+        if let Some(membership) = self.shared.membership.borrow_mut().as_mut() {
+            membership.members = members.iter().map(|member| member.node).collect();
+            membership.removed = removed.iter().copied().collect();
+        }
+        for member in members {
+            self.shared.learn(member);
         }
         self.shared.part_with_strangers();
     }
@@ -294,15 +328,30 @@ impl Shared {
         let Some(membership) = membership.as_ref() else {
             return Ok(());
         };
-        if membership.members.contains(&theirs.node) {
-            return Ok(());
+        match membership.judge(theirs.node, theirs.cluster) {
+            Standing::Member => Ok(()),
+            Standing::Removed => {
+                let text = format!(
+                    "node {} at {} was removed from cluster {}: start it with an empty data directory",
+                    theirs.node, theirs.address, membership.cluster
+                );
+                Err(Refusal::new(RefusalCode::NotAMember, text))
+            }
+            Standing::Stranger => {
+                let text = format!(
+                    "node {} at {} is no member of cluster {}, which node {} at {} belongs to: if it is new, or has lost its data \
+                     directory, tell a member of it by `statehold cluster add {} {}`",
+                    theirs.node,
+                    theirs.address,
+                    membership.cluster,
+                    own.node,
+                    own.address,
+                    theirs.node,
+                    theirs.address,
+                );
+                Err(Refusal::new(RefusalCode::NotAMember, text))
+            }
         }
-        let text = format!(
-            "node {} at {} is no member of cluster {}, which node {} at {} belongs to: if it is new, or has lost its data directory, \
-             tell a member of it by `statehold cluster add {}`",
-            theirs.node, theirs.address, membership.cluster, own.node, own.address, theirs.node,
-        );
-        Err(Refusal::new(RefusalCode::NotAMember, text))
     }
 
     /// Whether another process with the same id is there, or a newer one was.
@@ -358,14 +407,14 @@ impl Shared {
         let Some(membership) = membership.as_ref() else {
             return;
         };
-        let is_stranger = |node: &NodeId| !membership.members.contains(node);
+        let is_stranger = |node: &NodeId, cluster| membership.judge(*node, cluster) != Standing::Member;
         for (node, outgoing) in self.outgoing.borrow().iter() {
-            if is_stranger(node) {
+            if is_stranger(node, outgoing.cluster) {
                 outgoing.close();
             }
         }
         for (node, incoming) in self.incoming.borrow().iter() {
-            if is_stranger(node) {
+            if is_stranger(node, incoming.cluster) {
                 incoming.end();
             }
         }

@@ -272,3 +272,26 @@ fn a_node_that_missed_the_end_hears_of_it_from_any_member() {
     forming.step(now, Event::Told(NodeId(2), said), &mut actions);
     assert!(actions.contains(&Action::Persist(formed)));
 }
+
+#[test]
+fn a_node_that_is_taken_in_belongs_to_the_cluster_and_one_that_is_bound_does_not_change() {
+    let now = origin();
+    let founding = Founding::new(vec![founder(2), founder(3)], 1).expect("possible");
+    let formed = Stage::Bound(Step::Formed, founding);
+    let said = Statement {
+        sees: vec![founder(2)],
+        stage: formed.clone(),
+    };
+    let other = Founding::new(vec![founder(1), founder(4)], 1).expect("possible");
+    let told = |stage: Stage, met: u64| {
+        let mut forming = Forming::new(now, founder(1), 2, 1, stage);
+        let mut actions = Vec::new();
+        forming.step(now, Event::Met(founder(met)), &mut actions);
+        forming.step(now, Event::Told(NodeId(2), said.clone()), &mut actions);
+        actions.contains(&Action::Persist(formed.clone()))
+    };
+    assert!(told(Stage::Waiting, 2));
+    // There is no connection to who says it.
+    assert!(!told(Stage::Waiting, 3));
+    assert!(!told(Stage::Bound(Step::Promised, other), 2));
+}

@@ -85,6 +85,7 @@ async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
     };
     let incoming = Rc::new(Incoming {
         founder: founder.clone(),
+        cluster: theirs.cluster,
         nonce: theirs.nonce,
         close: Notify::new(),
         is_closing: Cell::new(false),

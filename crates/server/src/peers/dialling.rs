@@ -178,7 +178,7 @@ async fn talk(shared: &Rc<Shared>, meeting: Meeting) {
         stream,
         decoder,
     } = meeting;
-    let outgoing = Rc::new(Outgoing::new(theirs.node, stream));
+    let outgoing = Rc::new(Outgoing::new(theirs.node, theirs.cluster, stream));
     shared
         .outgoing
         .borrow_mut()

@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
-use cluster::NodeId;
 use cluster::peers::{Frame, Kind};
+use cluster::{ClusterId, NodeId};
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
@@ -25,6 +25,8 @@ use crate::stream::Stream;
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) node: NodeId,
+    /// As the node said in its hello.
+    pub(super) cluster: Option<ClusterId>,
     /// Borrowed for one call at a time, never across a wait.
     stream: RefCell<Stream>,
     out: RefCell<OutBuffer>,
@@ -60,9 +62,10 @@ const QUEUE_MESSAGES_MAX: usize = 65_536;
 const BATCH_BYTES: usize = 256 << 10;
 
 impl Outgoing {
-    pub(super) fn new(node: NodeId, stream: Stream) -> Self {
+    pub(super) fn new(node: NodeId, cluster: Option<ClusterId>, stream: Stream) -> Self {
         Self {
             node,
+            cluster,
             stream: RefCell::new(stream),
             out: RefCell::default(),
             queue: RefCell::default(),
@@ -186,7 +189,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.expect("a runtime").block_on(async {
             let (here, there) = tokio::net::UnixStream::pair().expect("two ends");
-            test(Outgoing::new(NodeId(2), Stream::Unix(here)), there).await;
+            test(Outgoing::new(NodeId(2), None, Stream::Unix(here)), there).await;
         });
     }
 

@@ -12,6 +12,7 @@ mod bench;
 mod certificates;
 mod certs;
 mod client_library;
+mod cluster;
 mod config;
 mod configured;
 mod custom_authentication;
