@@ -31,8 +31,9 @@ use crate::server::ServerArgs;
 ///
 /// Clients ask anything of a few keys, which change every --round; others watch these keys, or take locks and write with
 /// their fencing tokens. Whoever loses its node sends what was not answered to another one, as the same request, for as long as
-/// --patience. In the end every key is read once more. The file has a line of JSON for each request, watch and lock, in which
-/// `sim check` looks for lost writes, stale reads, missing notifications and locks that were held twice.
+/// --patience; the outcomes of those who do not are unknown. In the end every key is read once more. The file has a line of JSON for
+/// each request, watch and lock, in which `sim check` looks for lost writes, stale reads, missing notifications and locks that were held
+/// twice.
 ///
 /// The keys begin with `history:`. What is reported are the requests that were answered, in whatever number of attempts.
 #[derive(Debug, Args)]
@@ -46,6 +47,9 @@ pub(super) struct History {
     /// Clients that ask for anything
     #[arg(long, short = 'c', default_value = "9")]
     clients: u32,
+    /// So many of these do not send again what was not answered
+    #[arg(long, default_value = "3")]
+    impatient: u32,
     /// Clients that watch keys
     #[arg(long, default_value = "3")]
     watchers: u32,
@@ -81,6 +85,7 @@ struct Shared {
     round: Duration,
     patience: Duration,
     attempt: Duration,
+    impatient: u32,
     /// How long a client waits between two requests.
     pause: Duration,
     /// Keys and client ids of this run begin with it.
@@ -205,6 +210,7 @@ impl History {
             round: self.round,
             patience: self.patience,
             attempt: self.server.timeout,
+            impatient: self.impatient,
             pause: Duration::from_secs_f64(f64::from(self.clients.max(1)) / f64::from(self.rate)),
             name: format!("history:{:x}", origin.wall_ms),
             is_over: Cell::new(false),

@@ -28,7 +28,12 @@ const TOKENS: u64 = 5;
 const READS_MAX: u32 = 6;
 
 pub(super) async fn run(number: u32, mut random: Random, shared: Rc<Shared>) -> anyhow::Result<()> {
-    let mut caller = Caller::new("asker", number, &shared)?;
+    let caller = Caller::new("asker", number, &shared)?;
+    let mut caller = if number < shared.impatient {
+        caller.impatient()
+    } else {
+        caller
+    };
     // Not all at once.
     tokio::time::sleep(shared.pause.mul_f64(f64::from(number % 16) / 16.0)).await;
     let mut asked = 0;

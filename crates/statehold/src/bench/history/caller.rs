@@ -25,6 +25,8 @@ use crate::bench::wire::{AckKind, SessionEnd, Target, Wire};
 pub(super) struct Caller {
     pub(super) shared: Rc<Shared>,
     client_id: String,
+    /// Sends again what was not answered. Whoever does not, never knows whether it was executed.
+    is_patient: bool,
     response_topic: TopicName,
     /// Place of the node that it uses.
     node: usize,
@@ -65,6 +67,7 @@ impl Caller {
         Ok(Self {
             shared: Rc::clone(shared),
             client_id,
+            is_patient: true,
             response_topic: topic,
             node: usize::try_from(number)? % shared.nodes.len(),
             wire: None,
@@ -72,6 +75,14 @@ impl Caller {
             correlation: 0,
             notified: Vec::new(),
         })
+    }
+
+    /// Takes no answer for an answer.
+    pub(super) fn impatient(self) -> Self {
+        Self {
+            is_patient: false,
+            ..self
+        }
     }
 
     /// What the client calls itself.
@@ -97,6 +108,9 @@ impl Caller {
             {
                 Ok(answer) if answer.reply != Reply::Error(ErrorText::Unavailable) => break Some(answer),
                 Ok(_) | Err(Lost) => self.go_elsewhere().await,
+            }
+            if !self.is_patient {
+                break None;
             }
         };
         let now = clock::now();
