@@ -21,7 +21,8 @@ os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 INSIDE = "STATEHOLD_FAULTS_INSIDE"
 HUB, NETWORK = "10.77.0.254", "10.77.0"
 MQTT_PORT, PEER_PORT, ADMIN_PORT = 1883, 7000, 8080
-DISK_BYTES = 2 << 30
+DISK_BYTES = 1 << 30
+FILLER = "filler"
 # A node that has lost much has to be told it; a machine that builds at the same time is slow.
 READY_SECONDS = 90
 STOP_SECONDS = 60
@@ -79,7 +80,7 @@ class Disk:
         with open(image, "wb") as file:
             file.truncate(DISK_BYTES)
         # Nothing is asked about it, and nothing of it has to survive this run.
-        self.can_freeze = (quietly("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1", str(image))
+        self.can_freeze = (quietly("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1", str(image))
                            and quietly("mount", "-o", "loop", str(image), str(directory)))
         if not self.can_freeze:
             image.unlink()
@@ -87,6 +88,15 @@ class Disk:
     def freeze(self, seconds):
         """Nothing is written for so long. The thaw does not depend on this process."""
         return subprocess.Popen(["sh", "-c", f"fsfreeze -f {self.directory}; sleep {seconds}; fsfreeze -u {self.directory}"])
+
+
+    def fill(self):
+        """Takes all space that is left."""
+        left = os.statvfs(self.directory)
+        quietly("fallocate", "-l", str(left.f_bavail * left.f_frsize), str(self.directory / FILLER))
+
+    def make_room(self):
+        (self.directory / FILLER).unlink(missing_ok=True)
 
 
 class Node:
@@ -122,7 +132,10 @@ class Node:
         return self.process is not None and self.process.poll() is None
 
     def command(self):
-        serve = [statehold(), "serve", "--listen", self.address(), "--allow-anonymous", "--admin", f"127.0.0.1:{ADMIN_PORT}",
+        # Snapshots all the time, so that who was away needs one.
+        settings = self.log.with_suffix(".toml")
+        settings.write_text('[snapshot]\nlog_bytes_min = "256 KiB"\n')
+        serve = [statehold(), "serve", "--config", str(settings), "--listen", self.address(), "--allow-anonymous", "--admin", f"127.0.0.1:{ADMIN_PORT}",
                  "--data-dir", str(self.disk.directory / "data")]
         if self.count > 1:
             all_nodes = ",".join(f"{NETWORK}.{number}:{PEER_PORT}" for number in range(1, self.count + 1))
