@@ -150,6 +150,9 @@ impl Node {
             }),
             Output::ToPeer { to, message } => actions.push(Action::ToPeer { to, message }),
             Output::Dropped { from, error } => drop_message(from, error, actions),
+            Output::Leader { leader, term } => {
+                actions.push(Action::Report(Report::Leader { group, leader, term }));
+            }
             Output::Answer(answer) => self.answer(now, answer, actions),
             Output::Effect(effect) => self.notify(now, effect, actions),
         }

@@ -1,6 +1,6 @@
 //! What an operator is told. The driver writes it to the log with the listener and the address.
 
-use cluster::NodeId;
+use cluster::{GroupId, NodeId, Term};
 use protocol::{ReasonCode, Text};
 
 use crate::denial::Denied;
@@ -88,6 +88,15 @@ pub enum Report {
     },
     /// A client may not do something. Every time: it is for the driver to say no more than somebody can read.
     Denied(Box<Denied>),
+    /// A group of the state store has another leader. Only in a cluster.
+    Leader {
+        /// Which group.
+        group: GroupId,
+        /// This node, or another one; `None`: nobody has led for longer than an election takes.
+        leader: Option<NodeId>,
+        /// The newest term that this node knows of.
+        term: Term,
+    },
     /// What another node sent is not understood.
     PeerMessageDropped {
         /// Which node.

@@ -75,6 +75,8 @@ pub(crate) enum Output {
     ToPeer { to: NodeId, message: Bytes },
     /// A peer's message to the replica was dropped.
     Dropped { from: NodeId, error: MessageError },
+    /// Somebody else leads: this node, or another one. `None`: nobody has led for longer than an election takes.
+    Leader { leader: Option<NodeId>, term: Term },
     /// Write this image of the store to disk as the snapshot of `index`.
     Snapshot { index: Index, term: Term, image: Image },
 }

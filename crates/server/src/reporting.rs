@@ -52,8 +52,14 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
             used,
             memory_max,
         } => memory_level(*before, *level, *used, *memory_max),
+        Report::Leader { group, leader, term } => match leader {
+            Some(leader) => tracing::info!(%group, %leader, %term, "a group has another leader"),
+            None => {
+                tracing::warn!(%group, %term, "a group has no leader: requests about its keys are refused");
+            }
+        },
         Report::PeerMessageDropped { from, why } => {
-            tracing::warn!(node = from.0, %why, "dropped what another node sent");
+            tracing::warn!(node = %from, %why, "dropped what another node sent");
         }
         Report::Refused { .. }
         | Report::PublishRefused { .. }
@@ -99,6 +105,7 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
         Report::Denied(denied) => Happened::Denied(denied.clone()),
         Report::Ended { .. }
         | Report::MemoryLevel { .. }
+        | Report::Leader { .. }
         | Report::PeerMessageDropped { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
@@ -215,7 +222,7 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::SubscriptionRefused { connection, .. }
         | Report::ClockAhead { connection, .. } => Some(*connection),
         Report::Denied(denied) => denied.connection,
-        Report::MemoryLevel { .. } | Report::PeerMessageDropped { .. } => None,
+        Report::MemoryLevel { .. } | Report::Leader { .. } | Report::PeerMessageDropped { .. } => None,
     }
 }
 

@@ -127,7 +127,7 @@ pub(crate) fn start(
     let took_ms = u64::try_from((clock::instant() - now.instant).as_millis()).unwrap_or(u64::MAX);
     let gauges = node.gauges();
     tracing::info!(
-        node = identity.node.0,
+        node = %identity.node,
         incarnation = identity.incarnation.0,
         keys = gauges.store.keys,
         sessions = gauges.sessions,

@@ -274,6 +274,8 @@ impl StateStoreService {
             self.forwarding.leaderless_since.get_or_insert(now.instant);
             return;
         }
+        let term = self.replica.term();
+        outputs.push(Output::Leader { leader, term });
         self.forwarding.leaderless_since = None;
         self.forwarding.has_given_up = false;
         self.send_again(now, outputs);
@@ -333,6 +335,8 @@ impl StateStoreService {
             forwarding
                 .waiting
                 .retain(|_, waiting| waiting.whose == Whose::Own);
+            let (leader, term) = (None, self.replica.term());
+            outputs.push(Output::Leader { leader, term });
             self.refuse_all(now, outputs);
         }
         if self.forwarding.again_at.is_some_and(|at| at <= now.instant) {

@@ -56,7 +56,9 @@ pub(crate) async fn form(
     let mut say_at = clock::instant() + SAY_FIRST;
     loop {
         if let Some(founding) = formation.go_on(storage)? {
-            tracing::info!(cluster = %founding.cluster(), founders = ?founding.ids(), "the cluster is formed");
+            let founders: Vec<_> = founding.ids().iter().map(ToString::to_string).collect();
+            let founders = founders.join(" ");
+            tracing::info!(cluster = %founding.cluster(), %founders, "the cluster is formed");
             peers.join(&founding);
             return Ok(founding);
         }

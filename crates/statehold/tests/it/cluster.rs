@@ -31,6 +31,7 @@ fn nodes_that_are_started_in_any_order_form_a_cluster_and_serve_the_same_keys() 
         for member in [&mut one, &mut two, &mut three] {
             member.wait_ready();
             member.logged(&["the cluster is formed"]);
+            member.logged(&["a group has another leader", "group=0"]);
         }
         one.set("door", "open");
         assert_eq!(two.get("door"), "open");
@@ -56,6 +57,26 @@ fn whoever_is_killed_the_others_go_on_and_the_same_command_brings_it_back() {
         assert_eq!(back.get(&key), "kept");
         members[usize::from(killed)] = Some(back);
     }
+}
+
+#[test]
+fn a_minority_refuses_says_so_and_goes_on_with_the_others() {
+    let place = Place::new();
+    let mut members = place.start_all(3);
+    members.pop().expect("three").kill();
+    members.pop().expect("two").kill();
+    members[0].logged(&["a group has no leader", "group=0"]);
+    assert_ne!(members[0].run(&["set", "k", "v"]).code, Some(0));
+    let (status, body) = page(members[0].at("admin"), "/readyz");
+    assert!(
+        status.contains("503") && body.contains("state store"),
+        "{status} {body}"
+    );
+    let mut back = place.start(1, 3);
+    back.wait_ready();
+    members[0].logged(&["a group has another leader"]);
+    back.set("k", "v");
+    assert_eq!(members[0].get("k"), "v");
 }
 
 #[test]
