@@ -20,8 +20,9 @@ mod spread;
 use std::time::Instant;
 
 use bytes::Bytes;
+use cluster::replica::record;
 use cluster::replica::{self, MessageError, ReadId, Refusal, Replica, Request as Asking};
-use cluster::{Index, NodeId, Term};
+use cluster::{Index, Keyspace, NodeId, Term, Write};
 use protocol::state_store::{ErrorText, Reply};
 use store::{
     Command, CommandAction, Effect, EntryBuilder, Image, Origin, Quota, ScanLimits, Store, WALL_MAX, Watcher,
@@ -66,7 +67,7 @@ pub struct StateStoreConfig {
 #[derive(Debug)]
 pub(crate) enum Output {
     /// The replica needs these writes on disk; the last: also where the server's durability is memory.
-    Persist(replica::Ticket, Vec<cluster::Write>, bool),
+    Persist(replica::Ticket, Vec<Write>, bool),
     /// A request was decided.
     Answer(Answer),
     /// A watched key changed. Comes before the answer of the request that changed it.
@@ -406,9 +407,16 @@ impl StateStoreService {
             // It is decided by the next leader, or here if nothing comes of that.
             return;
         }
-        let Some(entry) = self.entry.take() else { return };
+        let Some(mut entry) = self.entry.take() else {
+            return;
+        };
         self.proposing = true;
-        self.persist_needs_disk |= std::mem::take(&mut self.entry_needs_disk);
+        if std::mem::take(&mut self.entry_needs_disk) {
+            self.persist_needs_disk = true;
+            if !self.replica.is_alone() {
+                entry.ask_for_disk();
+            }
+        }
         // The clock only moves forward, whatever the machine's does. It is read now: the first command may have waited
         // for the disk for long, and the last one would be executed before it was sent.
         let data = entry.finish(now.wall.min(WALL_MAX).max(self.store.clock()));
@@ -431,7 +439,8 @@ impl StateStoreService {
             for action in actions.drain(..) {
                 match action {
                     replica::Action::Persist { ticket, writes } => {
-                        let needs_disk = std::mem::take(&mut self.persist_needs_disk);
+                        let needs_disk =
+                            std::mem::take(&mut self.persist_needs_disk) || writes.iter().any(asks_for_disk);
                         outputs.push(Output::Persist(ticket, writes, needs_disk));
                     }
                     replica::Action::Apply { index, term, data } => {
@@ -570,3 +579,18 @@ impl StateStoreService {
         }
     }
 }
+
+/// Whether a write of a log is of an entry that has to reach the disk on all replicas that take it.
+fn asks_for_disk(write: &Write) -> bool {
+    match write {
+        Write::Put {
+            keyspace: Keyspace::Log,
+            value,
+            ..
+        } => store::asks_for_disk(record::data_of_entry(value)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

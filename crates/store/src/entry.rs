@@ -1,9 +1,10 @@
 //! Log entries: one batch of commands, as it lies in the log and goes to other replicas.
 //!
-//! Version 1, with the numbers and byte strings of `codec.rs`:
+//! Versions 1 and 2, with the numbers and byte strings of `codec.rs`:
 //!
 //! ```text
-//! entry    = 0x01  clock (8 bytes, big endian)  command*
+//! entry    = version  clock (8 bytes, big endian)  command*
+//! version  = 0x01, or 0x02: every replica that takes the entry has it on disk before it says so, whatever its durability
 //! command  = kind  node incarnation request (numbers: the origin)  fields
 //! kind 1   SET               flags key value [condition value] [expires in] timestamp [fencing] [retry]
 //!                            flags: bits 0-1 condition (none, NX, NEX, NEX value), 2 expires, 3 fencing, 4 retry
@@ -72,6 +73,11 @@ impl EntryBuilder {
         put_command(&mut self.bytes, command);
     }
 
+    /// A command asks for the disk: that of every replica that takes the entry.
+    pub fn ask_for_disk(&mut self) {
+        self.bytes[0] = VERSION_FOR_DISK;
+    }
+
     /// How long the entry is so far.
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()
@@ -104,11 +110,16 @@ impl Default for EntryBuilder {
 pub fn decode_entry(entry: Bytes) -> Result<Entry, EntryError> {
     let mut source = entry;
     match source.byte() {
-        Ok(VERSION) => {}
+        Ok(VERSION | VERSION_FOR_DISK) => {}
         Ok(version) => return Err(EntryError::UnknownVersion { version }),
         Err(Damaged) => return Err(EntryError::Damaged),
     }
     decode_fields(&mut source).map_err(|Damaged| EntryError::Damaged)
+}
+
+/// Whether who takes an entry has to have it on disk.
+pub fn asks_for_disk(entry: &[u8]) -> bool {
+    entry.first() == Some(&VERSION_FOR_DISK)
 }
 
 fn decode_fields(source: &mut Bytes) -> Result<Entry, Damaged> {
@@ -343,6 +354,9 @@ fn optional<T>(
 
 /// The format that is written.
 const VERSION: u8 = 1;
+
+/// The same, of an entry that asks for the disk.
+const VERSION_FOR_DISK: u8 = 2;
 
 /// Version and clock.
 const HEADER_LENGTH: usize = 1 + 8;

@@ -29,7 +29,7 @@ mod version;
 mod watch;
 
 pub use command::{Change, Command, CommandAction, Effect, Origin, Outcome, Quota, Refusal, Watcher};
-pub use entry::{Entry, EntryBuilder, EntryError, decode_entry};
+pub use entry::{Entry, EntryBuilder, EntryError, asks_for_disk, decode_entry};
 pub use protocol::state_store::{Condition, Dialect, Glob};
 pub use retry::{REPLIES_REMEMBERED_MAX, RequestIdentity, RetryKey};
 pub use scan::{ScanError, ScanLimits, ScanPage};

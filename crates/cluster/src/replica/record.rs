@@ -156,6 +156,13 @@ pub(super) fn encode_entry_of_kind(
     (record, data)
 }
 
+/// What the owner has put into an entry, of a record that this program has just made.
+pub fn data_of_entry(record: &[u8]) -> &[u8] {
+    let data = record.get(ENTRY_OVERHEAD - CRC_LEN..record.len() - CRC_LEN);
+    let is_data = record.get(1) == Some(&EntryKind::Data.code());
+    data.filter(|_| is_data).unwrap_or_default()
+}
+
 /// The entry that a record holds. Its data is a slice of the record.
 pub fn decode_entry(key: &[u8], record: &Bytes) -> Result<(GroupId, Entry), RecordError> {
     let (group, index) = parse_entry_key(key)?;

@@ -135,8 +135,8 @@ fn keys_and_values_share_the_memory_of_the_entry() {
 #[test]
 fn an_entry_of_an_unknown_version_is_refused_as_such() {
     assert_eq!(
-        decode_entry(Bytes::from_static(&[2])),
-        Err(EntryError::UnknownVersion { version: 2 })
+        decode_entry(Bytes::from_static(&[3])),
+        Err(EntryError::UnknownVersion { version: 3 })
     );
     assert_eq!(decode_entry(Bytes::new()), Err(EntryError::Damaged));
 }

@@ -5,10 +5,11 @@ use bytes::Bytes;
 use protocol::Hlc;
 use store::{
     Command, CommandAction, Condition, Dialect, Entry, EntryBuilder, Origin, Quota, RetryKey, Store, Version,
-    Watcher, decode_entry,
+    Watcher, asks_for_disk, decode_entry,
 };
 
 const ENTRY: &[u8] = include_bytes!("../golden/v1/entry.bin");
+const ENTRY_FOR_DISK: &[u8] = include_bytes!("../golden/v2/entry.bin");
 const SNAPSHOT: &[u8] = include_bytes!("../golden/v1/snapshot.bin");
 
 fn hlc(text: &str) -> Hlc {
@@ -155,6 +156,17 @@ fn the_entry_of_version_1_is_read_and_written() {
         })
     );
     assert_eq!(entry.finish(CLOCK), ENTRY);
+}
+
+#[test]
+fn the_entry_of_version_2_is_read_and_written_and_asks_for_the_disk() {
+    let mut entry = EntryBuilder::new();
+    commands().iter().for_each(|command| entry.push(command));
+    entry.ask_for_disk();
+    let read = decode_entry(Bytes::from_static(ENTRY_FOR_DISK)).map(|entry| entry.commands);
+    assert_eq!(read, Ok(commands()));
+    assert_eq!(entry.finish(CLOCK), ENTRY_FOR_DISK);
+    assert!(asks_for_disk(ENTRY_FOR_DISK) && !asks_for_disk(ENTRY));
 }
 
 #[test]
