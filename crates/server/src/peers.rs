@@ -382,7 +382,18 @@ impl Shared {
         Ok(())
     }
 
-    /// The same, with time for the connection of a process that has died to end.
+    /// Whether this node sends to it already, on a connection to another address.
+    fn check_not_connected(&self, theirs: &Hello) -> Result<(), Refusal> {
+        if self.outgoing.borrow().contains_key(&theirs.node) {
+            return Err(Refusal::new(
+                RefusalCode::Connected,
+                "there is a connection already",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same as [`Shared::check_alone`], with time for the connection of a process that has died to end.
     async fn check_alone_patiently(&self, theirs: &Hello) -> Result<(), Refusal> {
         let patience = async {
             while self.check_alone(theirs).is_err() {
@@ -401,20 +412,23 @@ impl Shared {
         }
     }
 
+    /// Whether a node belongs here. It may have been removed while hello was said.
+    fn is_welcome(&self, node: NodeId, cluster: Option<ClusterId>) -> bool {
+        let membership = self.membership.borrow();
+        membership
+            .as_ref()
+            .is_none_or(|membership| membership.judge(node, cluster) == Standing::Member)
+    }
+
     /// Ends the connections of those who do not belong to the cluster.
     fn part_with_strangers(&self) {
-        let membership = self.membership.borrow();
-        let Some(membership) = membership.as_ref() else {
-            return;
-        };
-        let is_stranger = |node: &NodeId, cluster| membership.judge(*node, cluster) != Standing::Member;
         for (node, outgoing) in self.outgoing.borrow().iter() {
-            if is_stranger(node, outgoing.cluster) {
+            if !self.is_welcome(*node, outgoing.cluster) {
                 outgoing.close();
             }
         }
         for (node, incoming) in self.incoming.borrow().iter() {
-            if is_stranger(node, incoming.cluster) {
+            if !self.is_welcome(*node, incoming.cluster) {
                 incoming.end();
             }
         }
@@ -520,3 +534,6 @@ impl Incoming {
         self.close.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,8 +34,17 @@ pub enum RefusalCode {
     Groups,
     /// It dialled itself.
     Itself,
+    /// There is a connection already, by another address.
+    Connected,
     /// One that this version does not know.
     Other(u8),
+}
+
+impl RefusalCode {
+    /// Whether nothing is wrong: an address leads to this node, or to one that is connected by another address.
+    pub fn is_harmless(self) -> bool {
+        matches!(self, Self::Itself | Self::Connected)
+    }
 }
 
 impl Refusal {
@@ -71,7 +80,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-const CODES: [(RefusalCode, u8); 9] = [
+const CODES: [(RefusalCode, u8); 10] = [
     (RefusalCode::Version, 1),
     (RefusalCode::Cluster, 2),
     (RefusalCode::NotAMember, 3),
@@ -81,6 +90,7 @@ const CODES: [(RefusalCode, u8); 9] = [
     (RefusalCode::Size, 7),
     (RefusalCode::Groups, 8),
     (RefusalCode::Itself, 9),
+    (RefusalCode::Connected, 10),
 ];
 
 impl RefusalCode {

@@ -79,6 +79,9 @@ async fn meet(shared: &Shared, stream: Stream) -> Result<Meeting, MeetingError> 
 /// Reads from a node until the connection ends.
 async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
     let theirs = &meeting.theirs;
+    if !shared.is_welcome(theirs.node, theirs.cluster) {
+        return;
+    }
     let founder = Founder {
         node: theirs.node,
         address: theirs.address.clone(),

@@ -27,18 +27,21 @@ pub(super) struct Target {
     address: PeerAddress,
     /// There is reason to try again at once.
     wake: Notify,
+    /// There is a connection to it, or no need of one.
+    is_settled: Cell<bool>,
     /// The last attempt found a formed cluster that this node does not belong to.
     pub(super) is_foreign: Cell<bool>,
     task: RefCell<Option<AbortHandle>>,
 }
 
 /// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// There was a connection, and it was lost.
+    /// There was a connection for a while, and it was lost.
     Lost,
     /// It leads to a node that is connected by another address, or to this one.
     Known,
-    /// There was no connection.
+    /// There was no connection, or a short one.
     Failed,
 }
 
@@ -66,6 +69,7 @@ pub(super) fn begin(shared: &Rc<Shared>, address: &PeerAddress) {
     let target = Rc::new(Target {
         address: address.clone(),
         wake: Notify::new(),
+        is_settled: Cell::default(),
         is_foreign: Cell::default(),
         task: RefCell::default(),
     });
@@ -75,6 +79,12 @@ pub(super) fn begin(shared: &Rc<Shared>, address: &PeerAddress) {
 }
 
 impl Target {
+    /// Whether there is a connection to it, or no need of one.
+    #[cfg(test)]
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled.get()
+    }
+
     /// Ends its task.
     pub(super) fn stop(&self) {
         if let Some(task) = self.task.take() {
@@ -90,19 +100,25 @@ impl Shared {
             target.wake.notify_one();
         }
     }
+
+    /// A connection was lost: another address may lead to the same node.
+    fn wake_known(&self) {
+        let targets = self.targets.borrow();
+        let known = targets.values().filter(|target| target.is_settled.get());
+        known.for_each(|target| target.wake.notify_one());
+    }
 }
 
 /// Keeps a connection to an address.
 async fn keep(shared: Rc<Shared>, target: Rc<Target>) {
     let mut backoff = BACKOFF_MIN;
     loop {
-        let wait = match attempt(&shared, &target).await {
+        let outcome = attempt(&shared, &target).await;
+        target.is_settled.set(outcome == Outcome::Known);
+        let wait = match outcome {
             Outcome::Known => KNOWN_FOR,
             Outcome::Lost => {
                 backoff = BACKOFF_MIN;
-                // One that leads to the same node may be better.
-                let targets = shared.targets.borrow();
-                targets.values().for_each(|other| other.wake.notify_one());
                 BACKOFF_MIN
             }
             Outcome::Failed => {
@@ -116,32 +132,50 @@ async fn keep(shared: Rc<Shared>, target: Rc<Target>) {
 
 async fn attempt(shared: &Rc<Shared>, target: &Target) -> Outcome {
     let met = meet(shared, &target.address).await;
-    let is_foreign = met.as_ref().err().and_then(MeetingError::refusal);
-    let is_foreign = is_foreign.map(|(_, refusal)| refusal.code == RefusalCode::NotAMember);
-    let is_there = met.is_ok() || is_foreign.is_some();
-    if is_there && target.is_foreign.replace(is_foreign == Some(true)) != (is_foreign == Some(true)) {
-        shared.contacts_changed.notify_waiters();
-    }
+    note_foreign(shared, target, &met);
     match met {
         Ok(meeting) => {
             shared.dialling_succeeded(&target.address);
-            if shared.outgoing.borrow().contains_key(&meeting.theirs.node) {
+            let theirs = &meeting.theirs;
+            if shared.outgoing.borrow().contains_key(&theirs.node) {
                 return Outcome::Known;
             }
+            if !shared.is_welcome(theirs.node, theirs.cluster) {
+                return Outcome::Failed;
+            }
+            target.is_settled.set(true);
+            let began = now();
             talk(shared, meeting).await;
-            Outcome::Lost
+            target.is_settled.set(false);
+            shared.wake_known();
+            // One that ends at once would be made again and again.
+            if now() - began < BACKOFF_MAX {
+                Outcome::Failed
+            } else {
+                Outcome::Lost
+            }
+        }
+        Err(error) if error.is_harmless() => {
+            shared.dialling_succeeded(&target.address);
+            Outcome::Known
         }
         Err(error) => {
-            if error
-                .refusal()
-                .is_some_and(|(_, refusal)| refusal.code == RefusalCode::Itself)
-            {
-                shared.dialling_succeeded(&target.address);
-                return Outcome::Known;
-            }
             shared.dialling_failed(&target.address, &error);
             Outcome::Failed
         }
+    }
+}
+
+/// Remembers whether a formed cluster is there that this node does not belong to.
+fn note_foreign(shared: &Shared, target: &Target, met: &Result<Meeting, MeetingError>) {
+    let refusal = met.as_ref().err().and_then(MeetingError::refusal);
+    // Nobody who is away is another cluster, nor is it none any more.
+    if met.is_err() && refusal.is_none() {
+        return;
+    }
+    let is_foreign = refusal.is_some_and(|(_, refusal)| refusal.code == RefusalCode::NotAMember);
+    if target.is_foreign.replace(is_foreign) != is_foreign {
+        shared.contacts_changed.notify_waiters();
     }
 }
 

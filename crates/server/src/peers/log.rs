@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use cluster::peers::PeerAddress;
+use cluster::peers::{PeerAddress, RefusalCode};
 
 use super::Shared;
 use super::meeting::MeetingError;
@@ -14,11 +14,40 @@ use crate::log_limit::LogLimit;
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     /// Of addresses that are dialled.
-    dialled: BTreeMap<PeerAddress, String>,
+    dialled: BTreeMap<PeerAddress, Problem>,
     /// Of nodes that connect, by what they call their own address.
-    accepted: BTreeMap<PeerAddress, String>,
+    accepted: BTreeMap<PeerAddress, Problem>,
     /// For who connects and does not say who it is.
     strangers: LogLimit,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+struct Problem {
+    cause: Cause,
+    text: String,
+}
+
+/// What makes one problem another one: the words of a refusal have figures in them that change.
+#[derive(Debug, PartialEq, Eq)]
+enum Cause {
+    Refusal(RefusalCode),
+    Failure(String),
+}
+
+impl Problem {
+    fn of(error: &MeetingError) -> Self {
+        let text = error.to_string();
+        let cause = match error.refusal() {
+            Some((_, refusal)) => Cause::Refusal(refusal.code),
+            None => Cause::Failure(text.clone()),
+        };
+        Self { cause, text }
+    }
+
+    fn is_same(&self, before: Option<&Self>) -> bool {
+        before.is_some_and(|before| before.cause == self.cause)
+    }
 }
 
 /// More nodes that are refused are not remembered: their lines are limited as those of strangers.
@@ -28,13 +57,13 @@ impl Shared {
     /// An address that is dialled came to nothing.
     pub(super) fn dialling_failed(&self, address: &PeerAddress, error: &MeetingError) {
         self.count_refused(error);
-        let text = error.to_string();
-        let before = self
-            .problems
-            .borrow_mut()
-            .dialled
-            .insert(address.clone(), text.clone());
-        if before.as_ref() == Some(&text) {
+        let problem = Problem::of(error);
+        let mut problems = self.problems.borrow_mut();
+        let is_known = problem.is_same(problems.dialled.get(address))
+            // It was said when the node connected.
+            || matches!(problem.cause, Cause::Refusal(_)) && problem.is_same(problems.accepted.get(address));
+        problems.dialled.insert(address.clone(), problem);
+        if is_known {
             return tracing::debug!(%address, %error, "no connection to a node");
         }
         match error {
@@ -54,15 +83,19 @@ impl Shared {
 
     /// A connection that was accepted came to nothing.
     pub(super) fn accepting_failed(&self, from: impl Display, error: &MeetingError) {
+        if error.is_harmless() {
+            return;
+        }
         self.count_refused(error);
-        let text = error.to_string();
         let mut problems = self.problems.borrow_mut();
         let known = error.refusal().map(|(hello, _)| hello.address.clone());
         if let Some(address) = known
             && (problems.accepted.contains_key(&address) || problems.accepted.len() < ACCEPTED_MAX)
         {
-            let before = problems.accepted.insert(address.clone(), text.clone());
-            let is_known = before.as_ref() == Some(&text) || problems.dialled.get(&address) == Some(&text);
+            let problem = Problem::of(error);
+            let is_known = problem.is_same(problems.accepted.get(&address))
+                || problem.is_same(problems.dialled.get(&address));
+            problems.accepted.insert(address.clone(), problem);
             if is_known {
                 return;
             }
@@ -87,7 +120,10 @@ impl Shared {
 
     /// What is wrong with each address that is dialled.
     pub(super) fn unreachable(&self) -> BTreeMap<PeerAddress, String> {
-        self.problems.borrow().dialled.clone()
+        let problems = self.problems.borrow();
+        let each = problems.dialled.iter();
+        each.map(|(address, problem)| (address.clone(), problem.text.clone()))
+            .collect()
     }
 
     fn count_refused(&self, error: &MeetingError) {

@@ -73,6 +73,12 @@ impl MeetingError {
         }
     }
 
+    /// Whether nothing is wrong: an address leads to this node, or to one that is connected by another address.
+    pub(super) fn is_harmless(&self) -> bool {
+        self.refusal()
+            .is_some_and(|(_, refusal)| refusal.code.is_harmless())
+    }
+
     /// For figures.
     pub(super) fn cause(&self) -> &'static str {
         match (self, self.refusal()) {
@@ -84,8 +90,7 @@ impl MeetingError {
                 RefusalCode::SameNode | RefusalCode::NodeTwice => "same_node",
                 RefusalCode::Clock => "clock",
                 RefusalCode::Size | RefusalCode::Groups => "settings",
-                RefusalCode::Itself => "itself",
-                RefusalCode::Other(_) => "other",
+                RefusalCode::Itself | RefusalCode::Connected | RefusalCode::Other(_) => "other",
             },
             _ => "protocol",
         }
@@ -116,7 +121,8 @@ pub(super) async fn by_dialling(shared: &Shared, stream: Stream) -> Result<Meeti
         let checked = checked
             .and_then(|()| own.check_clock(&theirs, received, shared.settings.clock_skew_max_ms))
             .and_then(|()| shared.check(&own, &theirs))
-            .and_then(|()| shared.check_alone(&theirs));
+            .and_then(|()| shared.check_alone(&theirs))
+            .and_then(|()| shared.check_not_connected(&theirs));
         meeting.answer(theirs, checked).await
     })
     .await
