@@ -102,8 +102,8 @@ class Disk:
 class Node:
     """One `statehold serve`. It is started with the same command each time."""
 
-    def __init__(self, number, count, directory):
-        self.number, self.count = number, count
+    def __init__(self, number, count, groups, directory):
+        self.number, self.count, self.groups = number, count, groups
         self.name, self.host = f"node{number}", f"{NETWORK}.{number}"
         self.disk = Disk(directory / self.name)
         self.clock = directory / f"{self.name}.clock"
@@ -134,7 +134,8 @@ class Node:
     def command(self):
         # Snapshots all the time, so that who was away needs one.
         settings = self.log.with_suffix(".toml")
-        settings.write_text('[snapshot]\nlog_bytes_min = "256 KiB"\n')
+        groups = f"[cluster]\ngroups = {self.groups}\n" if self.count > 1 else ""
+        settings.write_text(f'[snapshot]\nlog_bytes_min = "256 KiB"\n{groups}')
         serve = [statehold(), "serve", "--config", str(settings), "--listen", self.address(), "--allow-anonymous", "--admin", f"127.0.0.1:{ADMIN_PORT}",
                  "--data-dir", str(self.disk.directory / "data")]
         if self.count > 1:
@@ -219,7 +220,7 @@ class Node:
 class Nodes:
     """All of them, and what can happen to them."""
 
-    def __init__(self, count, directory):
+    def __init__(self, count, groups, directory):
         must("ip", "link", "add", "hub", "type", "bridge")
         must("ip", "addr", "add", f"{HUB}/24", "dev", "hub")
         must("ip", "link", "set", "hub", "up")
@@ -229,7 +230,7 @@ class Nodes:
         directory = pathlib.Path(directory)
         if count > 1:
             make_certificates(directory / "certs", count)
-        self.all = [Node(number, count, directory) for number in range(1, count + 1)]
+        self.all = [Node(number, count, groups, directory) for number in range(1, count + 1)]
 
     def start_all(self, order=None):
         for node in order or self.all:
