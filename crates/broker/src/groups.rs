@@ -35,7 +35,7 @@ pub(crate) struct Groups {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct GroupSet(u32);
 
-/// How many groups there may be: a [`GroupSet`] has a bit for each.
+/// How many groups there may be: a `GroupSet` has a bit for each.
 pub const GROUPS_MAX: u32 = u32::BITS;
 
 /// The group that a key belongs to. The same on all nodes and in all versions: the keys of a data directory depend on it.
