@@ -66,6 +66,10 @@ pub struct Counters {
     pub store_clock_ahead: u64,
     /// Key notifications sent.
     pub store_notifications: u64,
+    /// Groups of which this node's store was another than the leader's.
+    pub store_differences: u64,
+    /// Groups of which this node took over the store of another node.
+    pub store_replaced: u64,
 }
 
 /// Messages that some session did not get, by cause.

@@ -272,6 +272,8 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Keys and the groups they have lain in since there are groups. Another answer would lose them.
@@ -300,6 +302,8 @@ mod tests {
             entry_bytes_max: 1,
             pending_max: 100,
             snapshot_log_bytes: 1,
+            snapshot_chunk_bytes: 1,
+            digest_interval: Duration::from_secs(1),
             scan: store::ScanLimits::default(),
         };
         let part = config.part(3);

@@ -19,7 +19,7 @@ use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::policies::{ConnectionAccess, is_below_sys};
-use crate::report::Report;
+use crate::report::{CopyNews, Report};
 use crate::responding::Asking;
 use crate::state_store_service::{
     Answer, Asker, Checked, Output, Refused, Remark, StateStoreService, check, check_envelope, properties,
@@ -155,6 +155,20 @@ impl Node {
             }
             Output::Answer(answer) => self.answer(now, answer, actions),
             Output::Effect(effect) => self.notify(now, effect, actions),
+            Output::Differs { index } => {
+                self.counters.store_differences += 1;
+                let news = CopyNews::Differs { index };
+                actions.push(Action::Report(Report::Copy { group, news }));
+            }
+            Output::SnapshotUnreadable => {
+                let news = CopyNews::SnapshotUnreadable;
+                actions.push(Action::Report(Report::Copy { group, news }));
+            }
+            Output::StoreReplaced => {
+                self.counters.store_replaced += 1;
+                let news = CopyNews::Replaced;
+                actions.push(Action::Report(Report::Copy { group, news }));
+            }
         }
     }
 

@@ -64,6 +64,6 @@ pub use crate::policies::{NamedPolicy, Policies, PolicyId};
 pub use crate::principal::{Attributes, Principal};
 pub use crate::recovery::{RecoveredGroup, RecoveredStore, Recovery};
 pub use crate::redirect::Redirect;
-pub use crate::report::Report;
+pub use crate::report::{CopyNews, Report};
 pub use crate::sharing::ShareStrategy;
 pub use crate::state_store_service::{DialectChoice, StateStoreConfig, Verb};

@@ -136,7 +136,9 @@ impl Node {
                 });
             }
             Event::SnapshotFailed { group } => {
-                self.with_group(now, group, actions, |service, _| service.snapshot_failed());
+                self.with_group(now, group, actions, |service, outputs| {
+                    service.snapshot_failed(outputs);
+                });
             }
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Waiting { bytes } => self.memory.outbound = bytes,

@@ -1,6 +1,6 @@
 //! What an operator is told. The driver writes it to the log with the listener and the address.
 
-use cluster::{GroupId, NodeId, Term};
+use cluster::{GroupId, Index, NodeId, Term};
 use protocol::{ReasonCode, Text};
 
 use crate::denial::Denied;
@@ -104,6 +104,13 @@ pub enum Report {
         /// Why.
         why: String,
     },
+    /// This node's copy of a group is not as it should be, or is again.
+    Copy {
+        /// Which group.
+        group: GroupId,
+        /// What happened.
+        news: CopyNews,
+    },
     /// A state store request had a timestamp too far ahead.
     ClockAhead {
         /// Which connection.
@@ -113,4 +120,18 @@ pub enum Report {
         /// By how many milliseconds.
         ahead_ms: u64,
     },
+}
+
+/// What happened to a node's copy of a group of the state store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyNews {
+    /// It is another than the leader's behind this entry. It serves nothing any more, and is fetched anew.
+    Differs {
+        /// The entry.
+        index: Index,
+    },
+    /// What another node sent as a snapshot cannot be read. It is fetched again.
+    SnapshotUnreadable,
+    /// The store of another node has taken its place.
+    Replaced,
 }

@@ -8,6 +8,7 @@
 //! node delivers.
 
 mod call;
+mod divergence;
 mod forwarding;
 mod peers;
 mod pending;
@@ -15,12 +16,13 @@ pub(crate) mod properties;
 mod reads;
 mod reply;
 pub(crate) mod scan_token;
+mod snapshots;
 mod spread;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cluster::replica::record;
+use cluster::replica::record::{self, LogPoint};
 use cluster::replica::{self, MessageError, ReadId, Refusal, Replica, Request as Asking};
 use cluster::{Index, Keyspace, NodeId, Term, Write};
 use protocol::state_store::{ErrorText, Reply};
@@ -30,6 +32,7 @@ use store::{
 
 pub use self::call::DialectChoice;
 pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
+use self::divergence::Divergence;
 use self::forwarding::Forwarding;
 use self::peers::PeerMessage;
 pub(crate) use self::peers::{PeerError, group_of_message};
@@ -37,6 +40,7 @@ pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
 use self::reads::AheadOfLog;
+use self::snapshots::Snapshots;
 use self::spread::Spread;
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
@@ -59,6 +63,10 @@ pub struct StateStoreConfig {
     pub pending_max: usize,
     /// Bytes of log after which a snapshot is taken.
     pub snapshot_log_bytes: u64,
+    /// Bytes of one chunk of a snapshot that goes to another node.
+    pub snapshot_chunk_bytes: usize,
+    /// How often replicas compare their stores while something changes.
+    pub digest_interval: Duration,
     /// Keys looked at and bytes returned by one page of a SCAN.
     pub scan: ScanLimits,
 }
@@ -80,6 +88,12 @@ pub(crate) enum Output {
     Leader { leader: Option<NodeId>, term: Term },
     /// Write this image of the store to disk as the snapshot of `index`.
     Snapshot { index: Index, term: Term, image: Image },
+    /// The store is another than the leader's behind this entry.
+    Differs { index: Index },
+    /// What another node sent is no snapshot.
+    SnapshotUnreadable,
+    /// Another node's store has taken the place of this one's.
+    StoreReplaced,
 }
 
 /// One group of the state store on one node: a replica of the log, the store it feeds, and the requests that wait.
@@ -110,6 +124,8 @@ pub(crate) struct StateStoreService {
     /// Nothing that needs more memory is taken.
     is_memory_full: bool,
     applied: Option<(Index, Term)>,
+    snapshots: Snapshots,
+    divergence: Divergence,
     replica_actions: Vec<replica::Action>,
     is_draining: bool,
     effects: Vec<Effect>,
@@ -168,6 +184,8 @@ impl StateStoreService {
             snapshotting: false,
             is_memory_full: false,
             applied: None,
+            snapshots: Snapshots::default(),
+            divergence: Divergence::default(),
             replica_actions: started,
             is_draining: false,
             effects: Vec::new(),
@@ -274,12 +292,15 @@ impl StateStoreService {
     /// The snapshot of `index` is on disk.
     pub(crate) fn snapshot_written(&mut self, now: Now, index: Index, term: Term, outputs: &mut Vec<Output>) {
         self.snapshotting = false;
-        self.replica_step(now, replica::Event::SnapshotTaken { index, term }, outputs);
+        if !self.received_written(now, LogPoint { index, term }, outputs) {
+            self.replica_step(now, replica::Event::SnapshotTaken { index, term }, outputs);
+        }
     }
 
     /// The snapshot could not be written; the next one may.
-    pub(crate) fn snapshot_failed(&mut self) {
+    pub(crate) fn snapshot_failed(&mut self, outputs: &mut Vec<Output>) {
         self.snapshotting = false;
+        self.received_failed(outputs);
     }
 
     /// Does what is due: elections, and keys whose time is over.
@@ -293,6 +314,8 @@ impl StateStoreService {
             self.spread_leaders(now, outputs);
         }
         self.forwarding_timeout(now, outputs);
+        self.snapshots_timeout(now, outputs);
+        self.divergence_timeout(now, outputs);
         let is_due = self.store.next_expiry().is_some_and(|due| due <= now.wall);
         if is_due && !self.expiring && self.replica.is_leader() {
             let keys = self.store.expired(now.wall, EXPIRED_KEYS_MAX);
@@ -311,7 +334,13 @@ impl StateStoreService {
             .next_expiry()
             .filter(|_| !self.expiring && self.replica.is_leader())
             .map(|due| now.instant_of(due));
-        let deadlines = [self.replica.deadline(), self.forwarding.deadline(), expiry];
+        let deadlines = [
+            self.replica.deadline(),
+            self.forwarding.deadline(),
+            self.snapshots_deadline(),
+            self.divergence_deadline(now),
+            expiry,
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -332,7 +361,7 @@ impl StateStoreService {
 
     /// Whether requests are served.
     pub(crate) fn is_available(&self) -> bool {
-        self.replica.is_leader() || self.forwarding.leader.is_some()
+        !self.is_stateless() && (self.replica.is_leader() || self.forwarding.leader.is_some())
     }
 
     /// How many requests wait for their decision.
@@ -460,10 +489,10 @@ impl StateStoreService {
                     }
                     // Who takes part must not be forgotten, even where votes may be.
                     replica::Action::Members { .. } => self.persist_needs_disk = true,
-                    replica::Action::OfferSnapshot { .. }
-                    | replica::Action::KeepSnapshot { .. }
-                    | replica::Action::Restored { .. }
-                    | replica::Action::SnapshotUnneeded { .. } => {}
+                    replica::Action::OfferSnapshot { to } => self.is_behind(to),
+                    replica::Action::KeepSnapshot { .. } => self.keep_snapshot(outputs),
+                    replica::Action::Restored { index, term } => self.restored(now, index, term, outputs),
+                    replica::Action::SnapshotUnneeded { index } => self.unneeded(index, outputs),
                     replica::Action::Dropped { from, error } => outputs.push(Output::Dropped { from, error }),
                 }
             }
@@ -472,7 +501,10 @@ impl StateStoreService {
             }
         }
         self.is_draining = false;
+        self.compare(now, None, outputs);
         self.answer_asked(now, outputs);
+        self.offer_snapshots(now, outputs);
+        self.take_place(now, outputs);
     }
 
     /// The replica did not take something. What is decided elsewhere will be; a group of one has no elsewhere.
@@ -504,10 +536,14 @@ impl StateStoreService {
     }
 
     fn apply(&mut self, now: Now, index: Index, term: Term, data: Bytes, outputs: &mut Vec<Output>) {
+        self.compare(now, Some(index), outputs);
         self.applied = Some((index, term));
         if !data.is_empty() {
             // What is in the log was written by this code and passed its checksum.
             let entry = store::decode_entry(data).expect("a committed entry can be read");
+            if self.is_stateless() {
+                return self.pass_over(&entry.commands);
+            }
             self.store.begin(entry.clock);
             // The next entry goes to the disk while this one is applied.
             self.proposing = false;
@@ -518,6 +554,20 @@ impl StateStoreService {
             self.answer_ahead(now, outputs);
         }
         self.snapshot_if_due(index, term, outputs);
+        if self.replica.is_leader() && !self.replica.is_alone() {
+            self.announce_soon(now);
+        }
+    }
+
+    /// There is no store to apply this to. What this node itself wanted is done all the same.
+    fn pass_over(&mut self, commands: &[Command]) {
+        let (node, incarnation) = (self.config.node, self.config.incarnation);
+        let is_own =
+            |command: &&Command| (command.origin.node, command.origin.incarnation) == (node, incarnation);
+        for command in commands.iter().filter(is_own) {
+            self.forwarding.applied(command.origin.request);
+            drop(self.pending.take(command.origin.request));
+        }
     }
 
     fn apply_command(&mut self, now: Now, command: Command, outputs: &mut Vec<Output>) {
@@ -552,6 +602,7 @@ impl StateStoreService {
         let due = self.config.snapshot_log_bytes.max(self.store.usage().bytes);
         if !self.snapshotting && self.replica.log_bytes() >= due {
             self.snapshotting = true;
+            self.own_snapshot(index);
             outputs.push(Output::Snapshot {
                 index,
                 term,

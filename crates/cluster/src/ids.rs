@@ -23,7 +23,7 @@ pub struct GroupId(pub u32);
 pub struct Term(pub u64);
 
 /// A position in a replicated log. The first entry has index 1; 0 is the place before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Index(pub u64);
 
 impl Index {

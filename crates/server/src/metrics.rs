@@ -143,6 +143,10 @@ pub struct StateStoreFigures {
     pub refused: Counts,
     /// Notifications of watched keys.
     pub notifications: u64,
+    /// Groups of which the copy was another than the leader's.
+    pub differences: u64,
+    /// Groups of which the copy was taken over from another node.
+    pub copies_fetched: u64,
     /// Keys at the moment.
     pub keys: u64,
     /// Their bytes, with values.

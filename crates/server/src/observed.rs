@@ -97,6 +97,8 @@ impl Observed {
             ("clock_ahead", counters.store_clock_ahead),
         ]);
         store.notifications = counters.store_notifications;
+        store.differences = counters.store_differences;
+        store.copies_fetched = counters.store_replaced;
         store.keys = gauges.store.keys;
         store.bytes = gauges.store.bytes;
         store.keys_max = gauges.store_quota.keys_max;

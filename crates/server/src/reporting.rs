@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use broker::{ConnectionId, Denied, MemoryLevel, Report, Right};
+use broker::{ConnectionId, CopyNews, Denied, MemoryLevel, Report, Right};
+use cluster::GroupId;
 use protocol::ReasonCode;
 use tracing::field::display;
 
@@ -61,6 +62,7 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
         Report::PeerMessageDropped { from, why } => {
             tracing::warn!(node = %from, %why, "dropped what another node sent");
         }
+        Report::Copy { group, news } => copy(*group, *news),
         Report::Refused { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
@@ -107,6 +109,7 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
         | Report::MemoryLevel { .. }
         | Report::Leader { .. }
         | Report::PeerMessageDropped { .. }
+        | Report::Copy { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
         | Report::ClockAhead { .. } => return,
@@ -222,7 +225,30 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::SubscriptionRefused { connection, .. }
         | Report::ClockAhead { connection, .. } => Some(*connection),
         Report::Denied(denied) => denied.connection,
-        Report::MemoryLevel { .. } | Report::Leader { .. } | Report::PeerMessageDropped { .. } => None,
+        Report::MemoryLevel { .. }
+        | Report::Leader { .. }
+        | Report::PeerMessageDropped { .. }
+        | Report::Copy { .. } => None,
+    }
+}
+
+fn copy(group: GroupId, news: CopyNews) {
+    let group = group.0;
+    match news {
+        CopyNews::Differs { index } => tracing::error!(
+            group,
+            entry = index.0,
+            "this node's copy of the state store differs from the leader's: it serves nothing, and is fetched anew"
+        ),
+        CopyNews::SnapshotUnreadable => {
+            tracing::warn!(
+                group,
+                "the snapshot that another node sent cannot be read; it is fetched again"
+            );
+        }
+        CopyNews::Replaced => {
+            tracing::info!(group, "the state store was taken over from another node");
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use cluster::forming::{Founding, Stage};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
 use std::ops::ControlFlow;
+use std::time::Duration;
 use storage::{
     Engine, EngineConfig, Identity, SnapshotFiles, Storage, is_blank, open_group, read_membership,
 };
@@ -232,6 +233,8 @@ fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
         entry_bytes_max: ENTRY_BYTES_MAX,
         pending_max: PENDING_MAX,
         snapshot_log_bytes: config.snapshot.log_bytes_min,
+        snapshot_chunk_bytes: SNAPSHOT_CHUNK_BYTES,
+        digest_interval: DIGEST_INTERVAL,
         scan: ScanLimits::default(),
     }
 }
@@ -241,6 +244,12 @@ const GROUPS: u32 = 1;
 
 /// A log entry is closed at this size, so that one slow write does not hold up too many requests.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// A chunk of a snapshot on its way to another node: encoded in a tenth of a millisecond, read in one.
+const SNAPSHOT_CHUNK_BYTES: usize = 128 << 10;
+
+/// How often replicas compare their stores while something changes.
+const DIGEST_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Requests of all clients that may wait for their decision; beyond it they are refused as unavailable.
 const PENDING_MAX: usize = 100_000;

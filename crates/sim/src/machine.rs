@@ -47,6 +47,8 @@ pub struct MachineConfig {
     pub share_strategy: ShareStrategy,
     /// Bytes of log after which a snapshot is taken.
     pub snapshot_log_bytes: u64,
+    /// Entries that are kept before a snapshot.
+    pub log_tail_entries: u64,
     /// Keys and bytes of the state store.
     pub quota: Quota,
     /// Requests of the state store that may wait for their decision.
@@ -121,6 +123,7 @@ impl MachineConfig {
             redirect: None,
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
+            log_tail_entries: 100_000,
             quota,
             store_requests_max: 100_000,
             acknowledges_before_sync: false,
@@ -585,6 +588,8 @@ fn recovered_node(
         entry_bytes_max: 1 << 20,
         pending_max: config.store_requests_max,
         snapshot_log_bytes: config.snapshot_log_bytes,
+        snapshot_chunk_bytes: SNAPSHOT_CHUNK_BYTES,
+        digest_interval: DIGEST_INTERVAL,
         scan: ScanLimits::default(),
     };
     let mut actions = Vec::new();
@@ -613,7 +618,8 @@ fn recovered_group(
         Some((_, chunks)) => Store::restore(chunks.iter().cloned()).expect("the snapshot is whole"),
         None => Store::new(),
     };
-    let replica_config = ReplicaConfig::new(group, identity.node, config.voters.clone(), config.seed);
+    let mut replica_config = ReplicaConfig::new(group, identity.node, config.voters.clone(), config.seed);
+    replica_config.log_tail_entries = config.log_tail_entries;
     let replica =
         Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
     RecoveredGroup {
@@ -622,6 +628,12 @@ fn recovered_group(
         started,
     }
 }
+
+/// Small, so that a snapshot of a few keys has several.
+const SNAPSHOT_CHUNK_BYTES: usize = 256;
+
+/// Often, compared with how long a simulation takes.
+const DIGEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.
 const WALL_AT_ORIGIN: u64 = 1_696_374_425_000;

@@ -15,6 +15,7 @@
 
 mod codec;
 mod command;
+mod difference;
 mod digest;
 mod entry;
 mod expiry;

@@ -115,6 +115,11 @@ impl Watches {
             .flat_map(|watched| watched.keys.iter().map(|key| key.as_slice()))
     }
 
+    /// The connections from one to another that watch anything.
+    pub(crate) fn watchers_between(&self, from: Watcher, to: Watcher) -> impl Iterator<Item = Watcher> {
+        self.by_watcher.range(from..=to).map(|(watcher, _)| *watcher)
+    }
+
     /// How many registrations there are.
     pub(crate) fn len(&self) -> usize {
         self.count

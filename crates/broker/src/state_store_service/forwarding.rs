@@ -99,6 +99,14 @@ impl Forwarding {
         self.again_at.get_or_insert(now.instant + AGAIN_AFTER);
     }
 
+    /// Forgets the commands of clients of which this is true, and says which they were.
+    pub(super) fn take_clients(&mut self, is_taken: impl Fn(&CommandAction) -> bool) -> Vec<u64> {
+        let is_taken =
+            |waiting: &mut Waiting| waiting.whose != Whose::Own && is_taken(&waiting.command.action);
+        let taken = self.waiting.extract_if(.., |_, waiting| is_taken(waiting));
+        taken.map(|(request, _)| request).collect()
+    }
+
     /// What the leader was not sent yet, in entries of about so many bytes.
     fn take_unsent(&mut self, entry_bytes_max: usize) -> Vec<PeerMessage> {
         let after = self.sent.map_or(Bound::Unbounded, Bound::Excluded);
@@ -134,7 +142,8 @@ impl Forwarding {
 impl StateStoreService {
     /// Whether requests are served, or will be soon.
     pub(crate) fn takes_calls(&self) -> bool {
-        self.is_available() || !self.replica.is_alone() && !self.forwarding.has_given_up
+        !self.is_stateless()
+            && (self.is_available() || !self.replica.is_alone() && !self.forwarding.has_given_up)
     }
 
     /// A peer sent these bytes.
@@ -173,8 +182,35 @@ impl StateStoreService {
                     self.send_again(now, outputs);
                 }
             }
+            PeerMessage::Offer(offer) => self.offered(now, from, offer, outputs),
+            PeerMessage::Pull { number, position } => self.pulled(now, from, number, position, outputs),
+            PeerMessage::Chunk(chunk) => self.chunk_came(now, from, chunk, outputs),
+            PeerMessage::End {
+                number,
+                chunks,
+                digest,
+            } => self.chunks_ended(now, from, (number, chunks, digest), outputs),
+            PeerMessage::Gone { number } => self.snapshot_gone(from, number),
+            PeerMessage::State { index, digest } => self.announced(now, from, index, digest, outputs),
+            PeerMessage::Wanted => self.wanted_by(now, from, outputs),
         }
         Ok(())
+    }
+
+    /// Whatever is not applied goes to the leader again, and soon.
+    pub(super) fn ask_again_at_once(&mut self, now: Now) {
+        let forwarding = &mut self.forwarding;
+        if !forwarding.waiting.is_empty() || !forwarding.reads.is_empty() {
+            forwarding.again_at = Some(now.instant);
+        }
+    }
+
+    /// Whoever waits is told that nobody knows. What this node itself wants is kept.
+    pub(super) fn refuse_clients(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        drop(self.forwarding.take_clients(|_| true));
+        let asked = self.forwarding.reads.drain(..).flat_map(|read| read.pending);
+        self.reads.extend(asked);
+        self.refuse_all(now, outputs);
     }
 
     /// Commands of another node. Whoever does not lead drops them: they are sent again.
@@ -332,12 +368,9 @@ impl StateStoreService {
         if forwarding.leaderless_since.is_some_and(is_over) {
             forwarding.leaderless_since = None;
             forwarding.has_given_up = true;
-            forwarding
-                .waiting
-                .retain(|_, waiting| waiting.whose == Whose::Own);
             let (leader, term) = (None, self.replica.term());
             outputs.push(Output::Leader { leader, term });
-            self.refuse_all(now, outputs);
+            self.refuse_clients(now, outputs);
         }
         if self.forwarding.again_at.is_some_and(|at| at <= now.instant) {
             self.send_again(now, outputs);

@@ -9,15 +9,28 @@
 //!   3 read      | number u64                 from which index on does a read see everything?
 //!   4 read at   | number u64 | index u64     from this one on
 //!   5 office    |                            the sender leads, and takes commands and reads
+//!   6 offer     | number u64 | index u64 | term u64 | log start u64 | a record of members (cluster/src/replica/record.rs)
+//!   7 pull      | number u64 | position u64  give me this chunk of the snapshot that you offered
+//!   8 chunk     | number u64 | position u64 | digest u64 | data      xxh3 of the data, with the position as its seed
+//!   9 end       | number u64 | chunks u64 | digest u64               of all chunks: each one's xxh3 with the one before as its seed
+//!  10 gone      | number u64                 this snapshot is not here any more
+//!  11 state     | index u64 | digest u64     of the leader's store behind this entry (store/src/digest.rs)
+//!  12 wanted    |                            the sender has no state that it can trust, and needs a snapshot
 //! ```
 //!
-//! Commands and reads may come twice, and what is not answered is asked again; so nothing here is confirmed.
+//! Everything may come twice, and what is not answered is asked again; so nothing here is confirmed.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use cluster::{GroupId, Index};
+use cluster::replica::Members;
+use cluster::replica::record::{self, LogPoint};
+use cluster::{GroupId, Index, Term};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Version of the messages in this file.
 const VERSION: u8 = 1;
+
+/// Places above this are refused, so that others can be reckoned from them.
+const NUMBER_MAX: u64 = 1 << 62;
 
 /// What comes before the body.
 const HEADER_LENGTH: usize = 1 + 4 + 1;
@@ -30,6 +43,32 @@ pub(super) enum PeerMessage {
     Read { number: u64 },
     ReadAt { number: u64, index: Index },
     Office,
+    Offer(Offer),
+    Pull { number: u64, position: u64 },
+    Chunk(Chunk),
+    End { number: u64, chunks: u64, digest: u64 },
+    Gone { number: u64 },
+    State { index: Index, digest: u64 },
+    Wanted,
+}
+
+/// A snapshot that can be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Which of the sender's.
+    pub(super) number: u64,
+    pub(super) point: LogPoint,
+    /// Where the sender's log begins: a snapshot that ends before is of no use to it.
+    pub(super) log_start: Index,
+    pub(super) members: Members,
+}
+
+/// A piece of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chunk {
+    pub(super) number: u64,
+    pub(super) position: u64,
+    pub(super) data: Bytes,
 }
 
 /// Why a message was dropped.
@@ -50,7 +89,12 @@ impl PeerMessage {
             Self::Commands { entry, .. } => 1 + entry.len(),
             Self::Read { .. } => 8,
             Self::ReadAt { .. } => 16,
-            Self::Office => 0,
+            Self::Office | Self::Wanted => 0,
+            Self::Offer(_) => 256,
+            Self::Pull { .. } | Self::State { .. } => 16,
+            Self::Chunk(chunk) => 24 + chunk.data.len(),
+            Self::End { .. } => 24,
+            Self::Gone { .. } => 8,
         };
         let mut bytes = BytesMut::with_capacity(HEADER_LENGTH + body);
         bytes.put_u8(VERSION);
@@ -75,8 +119,45 @@ impl PeerMessage {
                 bytes.put_u64(index.0);
             }
             Self::Office => bytes.put_u8(5),
+            _ => self.encode_snapshot(group, &mut bytes),
         }
         bytes.freeze()
+    }
+
+    /// What has to do with snapshots.
+    fn encode_snapshot(&self, group: GroupId, bytes: &mut BytesMut) {
+        let (kind, numbers, rest) = match self {
+            Self::Offer(offer) => {
+                let LogPoint { index, term } = offer.point;
+                let numbers = vec![offer.number, index.0, term.0, offer.log_start.0];
+                (6, numbers, record::encode_members(group, &offer.members))
+            }
+            Self::Pull { number, position } => (7, vec![*number, *position], Bytes::new()),
+            Self::Chunk(chunk) => {
+                let numbers = vec![chunk.number, chunk.position, chunk.digest()];
+                (8, numbers, chunk.data.clone())
+            }
+            Self::End {
+                number,
+                chunks,
+                digest,
+            } => (9, vec![*number, *chunks, *digest], Bytes::new()),
+            Self::Gone { number } => (10, vec![*number], Bytes::new()),
+            Self::State { index, digest } => (11, vec![index.0, *digest], Bytes::new()),
+            Self::Wanted => (12, Vec::new(), Bytes::new()),
+            Self::Raft(_)
+            | Self::Commands { .. }
+            | Self::Read { .. }
+            | Self::ReadAt { .. }
+            | Self::Office => {
+                return;
+            }
+        };
+        bytes.put_u8(kind);
+        for number in numbers {
+            bytes.put_u64(number);
+        }
+        bytes.put_slice(&rest);
     }
 
     pub(super) fn decode(bytes: &Bytes, expected: GroupId) -> Result<Self, PeerError> {
@@ -99,9 +180,69 @@ impl PeerMessage {
                 index: Index(number(&body[8..])?),
             }),
             (5, []) => Ok(Self::Office),
+            (kind, _) => Self::decode_snapshot(kind, group, &bytes.slice(HEADER_LENGTH..)),
+        }
+    }
+
+    fn decode_snapshot(kind: u8, group: GroupId, body: &Bytes) -> Result<Self, PeerError> {
+        let (numbers, rest) = body.as_chunks::<8>();
+        let is_whole = rest.is_empty();
+        let is_possible = |number: &&u64| **number <= NUMBER_MAX;
+        let numbers: Vec<u64> = numbers
+            .iter()
+            .take(4)
+            .map(|bytes| u64::from_be_bytes(*bytes))
+            .collect();
+        match (kind, &numbers[..]) {
+            (6, [number, index, term, log_start]) if [index, term, log_start].iter().all(is_possible) => {
+                let members =
+                    record::decode_members(group, &body[4 * 8..]).map_err(|_| PeerError::Damaged)?;
+                let (index, term) = (Index(*index), Term(*term));
+                Ok(Self::Offer(Offer {
+                    number: *number,
+                    point: LogPoint { index, term },
+                    log_start: Index(*log_start),
+                    members,
+                }))
+            }
+            (7, [number, position]) if is_whole && is_possible(&position) => Ok(Self::Pull {
+                number: *number,
+                position: *position,
+            }),
+            (8, [number, position, digest, ..]) if is_possible(&position) => {
+                let chunk = Chunk {
+                    number: *number,
+                    position: *position,
+                    data: body.slice(3 * 8..),
+                };
+                let is_intact = chunk.digest() == *digest;
+                is_intact.then_some(Self::Chunk(chunk)).ok_or(PeerError::Damaged)
+            }
+            (9, [number, chunks, digest]) if is_whole => Ok(Self::End {
+                number: *number,
+                chunks: *chunks,
+                digest: *digest,
+            }),
+            (10, [number]) if is_whole => Ok(Self::Gone { number: *number }),
+            (11, [index, digest]) if is_whole => Ok(Self::State {
+                index: Index(*index),
+                digest: *digest,
+            }),
+            (12, []) if is_whole => Ok(Self::Wanted),
             _ => Err(PeerError::Damaged),
         }
     }
+}
+
+impl Chunk {
+    fn digest(&self) -> u64 {
+        xxh3_64_with_seed(&self.data, self.position)
+    }
+}
+
+/// The digest of all chunks up to this one.
+pub(super) fn digest_after(before: u64, chunk: &[u8]) -> u64 {
+    xxh3_64_with_seed(chunk, before)
 }
 
 /// For which group a message is.
@@ -123,6 +264,8 @@ fn number(bytes: &[u8]) -> Result<u64, PeerError> {
 
 #[cfg(test)]
 mod tests {
+    use cluster::NodeId;
+
     use super::*;
 
     const GROUP: GroupId = GroupId(7);
@@ -137,7 +280,7 @@ mod tests {
             number: 3,
             index: Index(0x0102),
         };
-        vec![
+        let others: [(PeerMessage, &'static [u8]); 5] = [
             (raft, b"\x01\0\0\0\x07\x01raft"),
             (commands, b"\x01\0\0\0\x07\x02\x01entry"),
             (
@@ -149,6 +292,52 @@ mod tests {
                 b"\x01\0\0\0\x07\x04\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x01\x02",
             ),
             (PeerMessage::Office, b"\x01\0\0\0\x07\x05"),
+        ];
+        others.into_iter().chain(of_snapshots()).collect()
+    }
+
+    fn of_snapshots() -> [(PeerMessage, &'static [u8]); 7] {
+        let offer = Offer {
+            number: 3,
+            point: LogPoint {
+                index: Index(0x0102),
+                term: Term(4),
+            },
+            log_start: Index(5),
+            members: Members::founders([NodeId(1), NodeId(2)]),
+        };
+        let chunk = Chunk {
+            number: 3,
+            position: 1,
+            data: Bytes::from_static(b"some data"),
+        };
+        let end = PeerMessage::End {
+            number: 3,
+            chunks: 2,
+            digest: 9,
+        };
+        let pull = PeerMessage::Pull {
+            number: 3,
+            position: 1,
+        };
+        let state = PeerMessage::State {
+            index: Index(3),
+            digest: 9,
+        };
+        [
+            (PeerMessage::Offer(offer), b"\x01\0\0\0\x07\x06\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x01\x02\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x17\x8e\xe9\xf1"),
+            (pull, b"\x01\0\0\0\x07\x07\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x01"),
+            (PeerMessage::Chunk(chunk), b"\x01\0\0\0\x07\x08\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x013zDrlt\x8dNsome data"),
+            (
+                end,
+                b"\x01\0\0\0\x07\x09\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x09",
+            ),
+            (
+                PeerMessage::Gone { number: 3 },
+                b"\x01\0\0\0\x07\x0a\0\0\0\0\0\0\0\x03",
+            ),
+            (state, b"\x01\0\0\0\x07\x0b\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x09"),
+            (PeerMessage::Wanted, b"\x01\0\0\0\x07\x0c"),
         ]
     }
 
@@ -185,6 +374,8 @@ mod tests {
             &b"\x01\0\0\0\x07\x06"[..],
             b"\x01\0\0\0\x07\x02\x02",
             b"\x01\0\0\0\x07\x05\0",
+            b"\x01\0\0\0\x07\x0d",
+            b"\x01\0\0\0\x07\x07\0\0\0\0\0\0\0\x03\xff\0\0\0\0\0\0\x01",
         ] {
             let decoded = PeerMessage::decode(&Bytes::copy_from_slice(bytes), GROUP);
             assert_eq!(decoded, Err(PeerError::Damaged));

@@ -34,6 +34,8 @@ impl Three {
                 entry_bytes_max: 1 << 20,
                 pending_max: 100,
                 snapshot_log_bytes: 1 << 20,
+                snapshot_chunk_bytes: 1_024,
+                digest_interval: Duration::from_secs(5),
                 scan: ScanLimits::default(),
             };
             let mut started = Vec::new();

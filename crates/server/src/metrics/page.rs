@@ -290,6 +290,18 @@ fn requests(store: &StateStoreFigures, page: &mut Page) {
         "Notifications of changes of watched keys.",
     )
     .sample(&[], store.notifications);
+    page.family(
+        Counter,
+        "statehold_store_differences_total",
+        "Groups of the state store of which this node's copy was another than the leader's. It is fetched anew each time.",
+    )
+    .sample(&[], store.differences);
+    page.family(
+        Counter,
+        "statehold_store_copies_fetched_total",
+        "Groups of the state store whose copy this node took over from another node, since its log did not reach back far enough or its copy was lost or another.",
+    )
+    .sample(&[], store.copies_fetched);
 }
 
 fn store(store: &StateStoreFigures, page: &mut Page) {

@@ -45,6 +45,8 @@ pub struct ClusterSummary {
     pub terms: u64,
     /// States of one log position that were compared.
     pub compared: u64,
+    /// Stores that were taken over from another node.
+    pub copies: u64,
 }
 
 impl ClusterSummary {
@@ -57,6 +59,7 @@ impl ClusterSummary {
             splits: self.splits + other.splits,
             terms: self.terms + other.terms,
             compared: self.compared + other.compared,
+            copies: self.copies + other.copies,
         }
     }
 }
@@ -89,6 +92,15 @@ struct Member {
 const GROUPS: [u32; 3] = [1, 2, 3];
 
 const KEEPERS_PER_NODE: usize = 2;
+
+/// Bytes of log after which a snapshot is taken.
+const SNAPSHOT_LOG_BYTES: u64 = 512;
+
+/// A snapshot takes about as long as so many writes to the log.
+const SNAPSHOT_WRITES: usize = 8;
+
+/// Entries that are kept before it.
+const LOG_TAIL_ENTRIES: u64 = 2;
 
 /// By how many milliseconds clocks differ at most.
 const CLOCK_AHEAD_MAX: usize = 40;
@@ -131,7 +143,9 @@ impl World {
             config.voters.clone_from(&voters);
             config.groups = groups;
             config.clock_ahead = random.between(0, CLOCK_AHEAD_MAX) as u64;
-            config.snapshot_log_bytes = super::SNAPSHOT_LOG_BYTES;
+            config.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
+            // Who was away for a while lacks what the others' logs have no more.
+            config.log_tail_entries = LOG_TAIL_ENTRIES;
             config.acknowledges_before_sync = run.defect == Some(super::Defect::AcknowledgeBeforeSync);
             nodes.push(Member {
                 machine: Some(Machine::new(config, origin)),
@@ -168,14 +182,16 @@ impl World {
             250..650 => self.deliver(),
             650..770 if is_there => {
                 self.machine(index).write_one();
+                if self.random.between(0, SNAPSHOT_WRITES) == 0 {
+                    self.machine(index).finish_snapshot();
+                }
             }
             770..890 if is_there => self.machine(index).flush(),
             890..970 => {
                 let millis = self.random.between(1, 16) as u64;
                 self.pass(Duration::from_millis(millis));
             }
-            970..975 => self.machine(index).finish_snapshot(),
-            975..982 => self.break_link(),
+            970..982 => self.break_link(),
             982..986 => self.split(),
             986..991 => self.cut.clear(),
             991..994 => self.crash(index),
@@ -197,6 +213,7 @@ impl World {
             self.pass(Duration::from_millis(5));
             for index in 0..self.nodes.len() {
                 self.machine(index).write_all();
+                self.machine(index).finish_snapshot();
             }
             self.collect();
             while self.links.values().any(|link| !link.is_empty()) {
@@ -253,6 +270,8 @@ impl World {
 
     fn check(&mut self) -> Result<(), String> {
         self.summary.terms = self.agreement.terms();
+        let copies = machines(&self.nodes).map(|machine| machine.node().counters().store_replaced);
+        self.summary.copies += copies.sum::<u64>();
         self.agreement.compare_all(machines(&self.nodes))?;
         self.summary.compared = self.agreement.compared();
         self.oracle.check_keys(CLOCK_AHEAD_MAX as u64 * MILLISECOND)
@@ -362,6 +381,7 @@ impl World {
             }
         }
         self.links.retain(|(from, to), _| *from != index && *to != index);
+        self.summary.copies += self.machine(index).node().counters().store_replaced;
         let now = self.now;
         let member = &mut self.nodes[index];
         member.away = self.random.between(0, AWAY_MAX) as u64;
