@@ -121,6 +121,8 @@ pub(crate) struct StateStoreService {
     proposing: bool,
     expiring: bool,
     snapshotting: bool,
+    /// After one that could not be written, the next one is tried when the log is this long.
+    snapshot_again_at: u64,
     /// Nothing that needs more memory is taken.
     is_memory_full: bool,
     applied: Option<(Index, Term)>,
@@ -182,6 +184,7 @@ impl StateStoreService {
             proposing: false,
             expiring: false,
             snapshotting: false,
+            snapshot_again_at: 0,
             is_memory_full: false,
             applied: None,
             snapshots: Snapshots::default(),
@@ -292,6 +295,7 @@ impl StateStoreService {
     /// The snapshot of `index` is on disk.
     pub(crate) fn snapshot_written(&mut self, now: Now, index: Index, term: Term, outputs: &mut Vec<Output>) {
         self.snapshotting = false;
+        self.snapshot_again_at = 0;
         if !self.received_written(now, LogPoint { index, term }, outputs) {
             self.replica_step(now, replica::Event::SnapshotTaken { index, term }, outputs);
         }
@@ -300,6 +304,8 @@ impl StateStoreService {
     /// The snapshot could not be written; the next one may.
     pub(crate) fn snapshot_failed(&mut self, outputs: &mut Vec<Output>) {
         self.snapshotting = false;
+        // A disk that is full now is full with the next entry, too.
+        self.snapshot_again_at = self.replica.log_bytes() + self.config.snapshot_log_bytes / 4;
         self.received_failed(outputs);
     }
 
@@ -600,6 +606,7 @@ impl StateStoreService {
     fn snapshot_if_due(&mut self, index: Index, term: Term, outputs: &mut Vec<Output>) {
         // A snapshot as large as the store pays off only after as many bytes of log.
         let due = self.config.snapshot_log_bytes.max(self.store.usage().bytes);
+        let due = due.max(self.snapshot_again_at);
         if !self.snapshotting && self.replica.log_bytes() >= due {
             self.snapshotting = true;
             self.own_snapshot(index);

@@ -18,7 +18,7 @@ use cluster::{GroupId, NodeId, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
 use storage::{Identity, SimulatedDisk, Storage, recover_group};
-use store::{Image, Quota, ScanLimits, Store};
+use store::{Command, CommandAction, Image, Origin, Quota, ScanLimits, Store};
 
 /// Settings of a simulated server.
 #[derive(Debug, Clone)]
@@ -367,11 +367,41 @@ impl Machine {
         }
     }
 
-    /// A snapshot that is being written cannot be, if there is one.
-    pub fn fail_snapshot(&mut self) {
-        if let Some((group, _)) = self.snapshotting.pop_first() {
-            self.step(Event::SnapshotFailed { group });
-        }
+    /// A snapshot that is being written cannot be. False if there is none.
+    pub fn fail_snapshot(&mut self) -> bool {
+        let Some((group, _)) = self.snapshotting.pop_first() else {
+            return false;
+        };
+        self.step(Event::SnapshotFailed { group });
+        true
+    }
+
+    /// The snapshot of a group cannot be read any more.
+    pub fn lose_snapshot(&mut self, group: GroupId) {
+        self.snapshots.remove(&group);
+    }
+
+    /// The snapshot of a group is another than it was, and nobody can see that. False if there is none.
+    pub fn alter_snapshot(&mut self, group: GroupId) -> bool {
+        let Some((_, chunks)) = self.snapshots.get_mut(&group) else {
+            return false;
+        };
+        let mut store = Store::restore(chunks.drain(..)).expect("the snapshot is whole");
+        let (node, incarnation, request) = (0, 0, 0);
+        let origin = Origin {
+            node,
+            incarnation,
+            request,
+        };
+        let keys_max = store.quota().keys_max - 1;
+        let quota = Quota {
+            keys_max,
+            ..store.quota()
+        };
+        let action = CommandAction::Configure { quota };
+        store.apply(Command { origin, action }, &mut Vec::new());
+        *chunks = store.image().into_chunks().collect();
+        true
     }
 
     /// Another node's message arrives.

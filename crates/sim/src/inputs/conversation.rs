@@ -96,7 +96,9 @@ impl Stage {
             }
             12 => machine.write_all(),
             13 if input.byte() & 1 == 0 => machine.finish_snapshot(),
-            13 => machine.fail_snapshot(),
+            13 => {
+                machine.fail_snapshot();
+            }
             14 => machine.flush(),
             _ => return self.end_of_server(input),
         }

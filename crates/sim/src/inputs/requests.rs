@@ -92,7 +92,9 @@ impl Stage {
                 self.connect();
             }
             13 => self.machine.finish_snapshot(),
-            14 => self.machine.fail_snapshot(),
+            14 => {
+                self.machine.fail_snapshot();
+            }
             _ => return self.crash(),
         }
         self

@@ -77,12 +77,17 @@ pub(crate) struct Client {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::with_config(seed, |_| {})
+    }
+
+    pub(crate) fn with_config(seed: u64, change: fn(&mut MachineConfig)) -> Self {
         let now = epoch();
         let nodes = (1..=NODES as u64).map(|number| {
             let mut config = MachineConfig::new(seed * 100 + number);
             config.node = NodeId(number);
             config.voters = (1..=NODES as u64).map(NodeId).collect();
             config.groups = GROUPS;
+            change(&mut config);
             Some(Machine::new(config, now))
         });
         Self {
