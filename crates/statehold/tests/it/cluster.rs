@@ -358,3 +358,31 @@ fn nodes_show_each_other_certificates_and_a_stranger_stays_outside() {
     }
     assert!(one.figure("statehold_peer_connections_refused_total{cause=\"tls\"}") > 0.0);
 }
+
+#[test]
+fn groups_are_led_by_all_nodes_and_a_clean_stop_is_noticed_by_nobody() {
+    let mut place = Place::new();
+    place.options.extend(["--groups".to_owned(), "3".to_owned()]);
+    let mut members = place.start_all(3);
+    let keys: Vec<String> = (0..12).map(|number| format!("key{number:02}")).collect();
+    for (key, member) in keys.iter().zip(members.iter().cycle()) {
+        member.set(key, "v");
+    }
+    for member in &members {
+        let ran = member.run(&["scan", "key*"]);
+        let mut listed: Vec<&str> = ran.text().lines().collect();
+        listed.sort_unstable();
+        assert_eq!(listed, keys);
+    }
+    let led = |member: &Member| -> f64 {
+        let leads = |group| member.figure(&format!("statehold_log_leader{{group=\"{group}\"}}"));
+        (0..3).map(leads).sum()
+    };
+    while members.iter().any(|member| led(member) != 1.0) {
+        // Each look is a request; the harness ends what takes too long.
+    }
+    assert_eq!(members.remove(0).terminate(), Some(0));
+    for (key, member) in keys.iter().zip(members.iter().cycle()) {
+        member.run(&["set", key, "w"]).expect(0);
+    }
+}
