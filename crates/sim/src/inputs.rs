@@ -1,7 +1,7 @@
 //! What must hold for any bytes.
 //!
 //! Each function here reads an input as something that happens to one server: connections and disks and clocks, what a
-//! disk holds, requests to the state store. No input may make the server panic or pass its limits; what else is checked
+//! disk holds, requests to the state store, what another node says. No input may make the server panic or pass its limits; what else is checked
 //! is said at each. The fuzz targets in `fuzz/` call them with what libFuzzer thinks of, and `tests/corpus.rs` with what
 //! is stored in `fuzz/corpus/`. Every input means something: choices are taken modulo what there is to choose from, and
 //! what is missing at the end is zero.
@@ -9,6 +9,7 @@
 mod client;
 mod conversation;
 mod cursor;
+mod peers;
 mod records;
 mod requests;
 
@@ -18,6 +19,7 @@ use broker::limits::{Limits, QueueFull};
 use store::Quota;
 
 pub use self::conversation::{conversation, disk_after};
+pub use self::peers::peers;
 pub use self::records::records;
 pub use self::requests::requests;
 use crate::machine::MachineConfig;

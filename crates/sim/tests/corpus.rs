@@ -64,6 +64,32 @@ const REQUESTS: [(&str, &[u8]); 8] = [
     ("seed-bytes", b"\0\x08\x11*2\r\n$3\r\nGET\r\n$1\r\n\0a\r\n\xff\x09\x05*1\r\n$\xff\x08\x02:1\x01\x05a:b:c"),
 ];
 
+/// Connections of another node: a hello, then frames; see `sim/src/inputs/peers.rs`.
+const PEERS: [(&str, &[u8]); 3] = [
+    (
+        "seed-hello-and-welcome",
+        b"sthdpeer\0\x31\x01\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x03\xe8\0\0\0\0\0\0\0\0\0\x02\0\0\0\x01\0\x03b:1\
+          \0\0\0\x01\x06\0\0\0\x04\x01abc\0\0\0\x09\x02\0\0\0\0\0\0\0\x01\0\0\0\x11\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x03\xe8\0\0\0\x04\x04\x06no",
+    ),
+    (
+        "seed-statement-of-who-waits",
+        b"sthdpeer\0\x31\x01\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x03\xe8\0\0\0\0\0\0\0\0\0\x02\0\0\0\x01\0\x03b:1\
+          \0\0\0\x1e\x05\x01\0\x02\0\0\0\0\0\0\0\x01\0\x03a:1\0\0\0\0\0\0\0\x02\0\x03b:1",
+    ),
+    (
+        "seed-statement-of-who-is-formed",
+        b"sthdpeer\0\x31\x01\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x03\xe8\0\0\0\0\0\0\0\x09\0\x02\0\0\0\x01\0\x03b:1\
+          \0\0\0\x16\x05\x01\x02\0\0\0\0\x01\x01\0\0\0\0\0\0\0\x02\0\x03b:1",
+    ),
+];
+
+#[test]
+fn stored_connections_of_nodes_are_understood_or_refused() {
+    let mut understood = 0;
+    replay("peers", 3, |input| understood += inputs::peers(input, epoch()));
+    assert!(understood >= 7, "only {understood} frames");
+}
+
 #[test]
 fn stored_conversations_stay_within_the_limits() {
     replay("conversation", 10, |input| inputs::conversation(input, epoch()));
@@ -90,6 +116,9 @@ fn seeds_are_these() {
     }
     for (name, input) in REQUESTS {
         compare(&folder("requests").join(name), input);
+    }
+    for (name, input) in PEERS {
+        compare(&folder("peers").join(name), input);
     }
     for (name, disk) in disks() {
         compare(&folder("records").join(name), &disk);
