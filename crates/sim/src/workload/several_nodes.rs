@@ -270,8 +270,13 @@ impl World {
 
     fn check(&mut self) -> Result<(), String> {
         self.summary.terms = self.agreement.terms();
-        let copies = machines(&self.nodes).map(|machine| machine.node().counters().store_replaced);
-        self.summary.copies += copies.sum::<u64>();
+        for machine in machines(&self.nodes) {
+            let counters = machine.node().counters();
+            self.summary.copies += counters.store_replaced;
+            if counters.store_differences > 0 {
+                return Err("equal state machines: a node says that it differs".to_owned());
+            }
+        }
         self.agreement.compare_all(machines(&self.nodes))?;
         self.summary.compared = self.agreement.compared();
         self.oracle.check_keys(CLOCK_AHEAD_MAX as u64 * MILLISECOND)
