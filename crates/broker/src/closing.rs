@@ -339,6 +339,9 @@ impl Node {
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.stops_by = Some(now.instant + STOPPING_MAX);
         self.with_each_group(now, actions, |service, outputs| service.stop(now, outputs));
+        self.with_control(now, actions, |control, _, outputs, actions| {
+            control.stop(now, outputs, actions);
+        });
     }
 
     /// Says goodbye when nothing is waited for any more.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
+use cluster::control::CONTROL;
 use cluster::{GroupId, NodeId};
 use protocol::state_store::Request;
 use store::{Quota, Usage, Watcher};
@@ -261,6 +262,7 @@ impl Node {
                     dropped = service.message(now, from, message, outputs).err();
                 });
             }
+            Ok(CONTROL) if self.control.is_some() => self.control_message(now, from, message, actions),
             Ok(group) => dropped = Some(PeerError::Group { group }),
             Err(error) => dropped = Some(error),
         }

@@ -10,6 +10,7 @@ pub mod authorization;
 mod closing;
 mod commits;
 mod connection;
+mod control_group;
 mod counters;
 mod delivery;
 mod denial;
@@ -18,6 +19,7 @@ mod handshake;
 pub mod ids;
 mod invoking;
 pub mod limits;
+mod membership;
 pub mod memory;
 pub mod message;
 mod node;
@@ -52,6 +54,10 @@ mod withdrawal;
 pub use crate::authentication::{Answer, Credentials, Question};
 pub use crate::authorization::{Access, Decision, Policy, Subject};
 pub use crate::commits::DiskTicket;
+pub use crate::control_group::{
+    ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupReport, GroupStatus, MemberReport,
+    NodeStatus, RecoveredControl,
+};
 pub use crate::counters::{Counters, Dropped, Gauges, ReplicaGauges};
 pub use crate::delivery::OutgoingPublish;
 pub use crate::denial::{Denied, Right};

@@ -20,6 +20,7 @@ pub use self::event::{Action, Event};
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
+use crate::control_group::ControlGroup;
 use crate::counters::{Counters, Gauges, ReplicaGauges};
 use crate::delivery::StoredValue;
 use crate::groups::Groups;
@@ -88,6 +89,8 @@ pub struct Node {
     pub(crate) timers: Timers<TimerKey>,
     pub(crate) commits: Commits<Waiter>,
     pub(crate) groups: Groups,
+    /// Where the node is a member of a cluster.
+    pub(crate) control: Option<Box<ControlGroup>>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
@@ -140,6 +143,10 @@ impl Node {
                     service.snapshot_failed(outputs);
                 });
             }
+            Event::Cluster { question, asks } => self.cluster_question(now, question, asks, actions),
+            Event::Called { caller } => {
+                self.with_control(now, actions, |control, _, _, _| control.called(now, caller));
+            }
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Waiting { bytes } => self.memory.outbound = bytes,
             Event::Flush => self.flush(now, actions),
@@ -157,6 +164,7 @@ impl Node {
             self.wills.deadline(),
             self.retained.next_expiry(),
             self.groups.deadline(now),
+            self.control.as_ref().map(|control| control.deadline()),
             self.sys_topics.deadline(),
             self.stops_by,
         ];
@@ -372,5 +380,6 @@ impl Node {
         self.drop_expired_retained(now);
         self.publish_sys_topics(now, actions);
         self.with_each_group(now, actions, |service, outputs| service.timeout(now, outputs));
+        self.control_timeout(now, actions);
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::Write;
 use cluster::replica::{self, Replica};
 use cluster::write::Keyspace;
+use cluster::{NodeId, Write};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use protocol::topic::SubscriptionFilter;
@@ -18,6 +18,7 @@ use store::Store;
 
 use crate::commits::Commits;
 use crate::connection::Connections;
+use crate::control_group::{ControlGroup, RecoveredControl};
 use crate::counters::Counters;
 use crate::groups::Groups;
 use crate::ids::{SessionKey, SessionNumber};
@@ -46,6 +47,8 @@ pub struct RecoveredStore {
     pub config: StateStoreConfig,
     /// Its groups, in the order of their numbers.
     pub groups: Vec<RecoveredGroup>,
+    /// The control group, where the node is a member of a cluster.
+    pub control: Option<RecoveredControl>,
 }
 
 /// One of its groups.
@@ -125,6 +128,10 @@ impl Recovery {
     pub fn start(self, store: RecoveredStore, actions: &mut Vec<Action>) -> Node {
         let now = self.now;
         let incarnation = store.config.incarnation;
+        let node_id = NodeId(store.config.node);
+        let control = store
+            .control
+            .map(|control| Box::new(ControlGroup::new(now, node_id, control)));
         let groups = Groups::new(&store.config, store.groups);
         let commits = Commits::default();
         let mut node = Node {
@@ -138,6 +145,7 @@ impl Recovery {
             step_began: commits.mark(),
             commits,
             groups,
+            control,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
             stored: None,
@@ -150,6 +158,9 @@ impl Recovery {
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };
+        node.with_control(now, actions, |control, _, outputs, actions| {
+            control.start(now, outputs, actions);
+        });
         for (key, filter, subscription, place) in self.due {
             let search = node.retained.search_from(&filter.filter, place);
             if let Some(entry) = node.sessions.get_mut(key) {

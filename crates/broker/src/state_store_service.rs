@@ -238,6 +238,27 @@ impl StateStoreService {
         self.append_own(now, CommandAction::EndWatches { watcher }, outputs);
     }
 
+    /// Changes who takes part in the group.
+    pub(crate) fn change_members(
+        &mut self,
+        now: Now,
+        changes: Vec<replica::MemberChange>,
+        outputs: &mut Vec<Output>,
+    ) {
+        self.replica_step(now, replica::Event::ChangeMembers { changes }, outputs);
+    }
+
+    /// A node is gone for good: if this one leads, it ends what is watched there.
+    pub(crate) fn end_watches_of(&mut self, now: Now, node: NodeId, outputs: &mut Vec<Output>) {
+        if self.replica.is_leader() && self.store.has_watches_of(node.0) {
+            let action = CommandAction::EndIncarnations {
+                node: node.0,
+                below: u32::MAX,
+            };
+            self.append_own(now, action, outputs);
+        }
+    }
+
     /// Which keys a connection watches.
     pub(crate) fn watched_keys(&self, connection: u64) -> Vec<Bytes> {
         self.store.watched_by(self.watcher(connection))

@@ -2,6 +2,8 @@
 //!
 //! The batches themselves are in `commits.rs`; here is who waits for them.
 
+use cluster::control::CONTROL;
+use cluster::replica::record::LogPoint;
 use protocol::Packet;
 
 use crate::acks::{AckSequence, Acknowledgement};
@@ -31,6 +33,10 @@ pub(crate) enum Waiter {
         number: SessionNumber,
         written: Written,
     },
+    /// The record of the control group's state, as of this point of its log.
+    ControlRecorded(LogPoint),
+    /// The record of a state of the control group that another node sent.
+    ControlKept(LogPoint),
     /// Anything else for one connection.
     Act {
         connection: ConnectionId,
@@ -47,6 +53,11 @@ impl Node {
                     for waiter in waiters {
                         self.release(now, waiter, actions);
                     }
+                }
+                Committed::Log(CONTROL, ticket) => {
+                    self.with_control(now, actions, |control, _, outputs, actions| {
+                        control.persisted(now, ticket, outputs, actions);
+                    });
                 }
                 Committed::Log(group, ticket) => {
                     self.with_group(now, group, actions, |service, outputs| {
@@ -94,6 +105,8 @@ impl Node {
                     self.pump(now, session, actions);
                 }
             }
+            Waiter::ControlKept(point) => self.control_kept(now, point, actions),
+            Waiter::ControlRecorded(point) => self.control_recorded(now, point, actions),
             Waiter::Act { connection, action } => {
                 if self.connections.get(connection).is_some() {
                     actions.push(action);

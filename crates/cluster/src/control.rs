@@ -42,6 +42,8 @@ pub struct Control {
     nodes: BTreeMap<NodeId, ClusterNode>,
     /// In the order in which they were removed.
     removed: VecDeque<NodeId>,
+    /// Who is to lead a group, where an operator said so.
+    leads: BTreeMap<GroupId, NodeId>,
 }
 
 /// One of them.
@@ -77,6 +79,13 @@ pub enum Command {
     Joined(NodeId),
     /// It takes part in no group.
     Left(NodeId),
+    /// A node is to lead a group as long as it can.
+    Lead {
+        /// Which group.
+        group: GroupId,
+        /// Which node.
+        node: NodeId,
+    },
 }
 
 impl Control {
@@ -96,6 +105,7 @@ impl Control {
             voters_wanted: founding.founders().len().max(VOTERS_MIN),
             nodes: founding.founders().iter().map(member).collect(),
             removed: VecDeque::new(),
+            leads: BTreeMap::new(),
         }
     }
 
@@ -123,12 +133,19 @@ impl Control {
             Command::Joined(_) => {}
             Command::Left(node) if self.stage(*node) == Some(NodeStage::Leaving) => {
                 self.nodes.remove(node);
+                self.leads.retain(|_, leader| leader != node);
                 self.removed.push_back(*node);
                 if self.removed.len() > REMOVED_MAX {
                     self.removed.pop_front();
                 }
             }
             Command::Left(_) => {}
+            Command::Lead { group, node } => {
+                let is_group = *group == CONTROL || group.0 < self.groups;
+                if is_group && self.nodes.contains_key(node) {
+                    self.leads.insert(*group, *node);
+                }
+            }
         }
     }
 
@@ -174,6 +191,11 @@ impl Control {
     /// The nodes that were removed, in that order.
     pub fn removed(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.removed.iter().copied()
+    }
+
+    /// Who is to lead a group, if an operator said so.
+    pub fn leads(&self, group: GroupId) -> Option<NodeId> {
+        self.leads.get(&group).copied()
     }
 
     /// Its nodes, and where they are.

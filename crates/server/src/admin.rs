@@ -1,4 +1,4 @@
-//! The pages `/healthz`, `/readyz` and `/metrics`, and `/reload`, on a thread of their own.
+//! The pages `/healthz`, `/readyz`, `/metrics` and `/cluster`, and `/reload`, on a thread of their own.
 //!
 //! The pages know nothing themselves: they ask the node's thread through a bounded channel and wait for a bounded time, so a
 //! node that hangs shows as 503 and a flood of requests does not reach it. On an address that other machines reach there are TLS and
@@ -6,18 +6,22 @@
 //! origin is answered: a browser shall not be a way around.
 
 mod access;
+mod cluster;
 mod connections;
 mod host;
 mod origin;
 mod pages;
 mod tokens;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ::cluster::NodeId;
 use axum::Router;
+use broker::{ClusterAnswer, ClusterQuestion};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -39,6 +43,17 @@ pub enum AdminRequest {
     Metrics(oneshot::Sender<Box<Figures>>),
     /// For `/healthz` and `/readyz`.
     Health(oneshot::Sender<Health>),
+    /// For `/cluster`.
+    Cluster(ClusterQuestion, oneshot::Sender<ClusterAnswered>),
+}
+
+/// The answer to a question about the cluster.
+#[derive(Debug)]
+pub struct ClusterAnswered {
+    /// What the node says.
+    pub answer: ClusterAnswer,
+    /// By how many milliseconds the clocks of connected nodes are ahead of this one's.
+    pub clocks_ahead_ms: BTreeMap<NodeId, i64>,
 }
 
 /// Whether the node does its work.

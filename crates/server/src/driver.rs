@@ -5,21 +5,25 @@
 //! came in the turn), and each socket that got something is written to once.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::{Action, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question};
+use broker::{Action, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question};
 use bytes::BytesMut;
+use cluster::NodeId;
+use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
 use protocol::Packet;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::admin::AdminRequest;
+use crate::admin::{AdminRequest, ClusterAnswered};
 use crate::audit::Audit;
 use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
+use crate::cluster_questions::ClusterQuestions;
 use crate::disk_thread::{Batch, DiskEvent, DiskThread};
 use crate::encoding::Encoder;
 use crate::ends::Ends;
@@ -56,6 +60,7 @@ pub(crate) struct Driver {
     audit: Audit,
     /// Figures that only the edge can see.
     pub(crate) observed: RefCell<Observed>,
+    cluster_questions: RefCell<ClusterQuestions>,
     clock: Rc<Clock>,
     /// When the present turn's first event came: all its events are of the same moment.
     turn_began: Cell<Option<Now>>,
@@ -118,6 +123,7 @@ impl Driver {
             settings,
             audit: Audit::of_thread(),
             observed: RefCell::default(),
+            cluster_questions: RefCell::default(),
             clock,
             turn_began: Cell::default(),
             turn_ends: Notify::new(),
@@ -395,6 +401,7 @@ impl Driver {
                     self.step_quietly(Event::Peer { from, message });
                 }
             }
+            PeerEvent::Called(caller) => self.step_quietly(Event::Called { caller }),
             // It came before the cluster was formed.
             PeerEvent::Statement(..) => {}
         }
@@ -429,7 +436,27 @@ impl Driver {
             AdminRequest::Health(answer) => {
                 let _ = answer.send(crate::serve::health(self));
             }
+            AdminRequest::Cluster(asks, answer) => {
+                let question = self.cluster_questions.borrow_mut().ask(answer);
+                self.step_quietly(Event::Cluster { question, asks });
+            }
         }
+    }
+
+    fn replace_peers(&self, members: BTreeSet<Founder>, removed: &[NodeId]) {
+        if let Some(peers) = &self.peers {
+            let members: Vec<_> = members.into_iter().collect();
+            peers.replace_members(&members, removed);
+        }
+    }
+
+    fn answer_cluster(&self, question: u64, answer: ClusterAnswer) {
+        let clocks = self.peers.as_ref().map(Peers::clocks_ahead_ms);
+        let answered = ClusterAnswered {
+            answer,
+            clocks_ahead_ms: clocks.unwrap_or_default(),
+        };
+        self.cluster_questions.borrow_mut().answer(question, answered);
     }
 
     fn execute(&self, action: Action) {
@@ -480,6 +507,10 @@ impl Driver {
                 if let Some(peers) = &self.peers {
                     peers.send(to, message);
                 }
+            }
+            Action::Peers { members, removed } => self.replace_peers(members, &removed),
+            Action::ClusterAnswer { question, answer } => {
+                self.answer_cluster(question, answer);
             }
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
             Action::Report(report) => {

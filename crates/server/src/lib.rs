@@ -1,6 +1,7 @@
 //! The edge: sockets, clock, disk, configuration, metrics, admin pages.
 
 pub mod admin;
+mod admin_client;
 mod admission;
 mod audit;
 pub mod authentication;
@@ -9,6 +10,7 @@ mod bound_socket;
 mod bucket;
 mod client_address;
 pub mod clock;
+mod cluster_questions;
 pub mod config;
 mod descriptors;
 mod disk_thread;
@@ -43,6 +45,7 @@ mod tls;
 mod watched_file;
 mod websocket;
 
+pub use crate::admin_client::{AdminClient, AdminClientError};
 pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;

@@ -58,6 +58,8 @@ pub(crate) enum PeerEvent {
     Messages(NodeId, Vec<Bytes>),
     /// What it knows of the cluster that is to be formed. Only while this node is not formed.
     Statement(NodeId, Statement),
+    /// A node called that is no member, and was refused.
+    Called(Founder),
 }
 
 /// What is the same for all connections.
@@ -287,6 +289,15 @@ impl Peers {
         self.shared.flush();
     }
 
+    /// By how many milliseconds the clocks of connected nodes are ahead of this one's.
+    pub(crate) fn clocks_ahead_ms(&self) -> BTreeMap<NodeId, i64> {
+        let outgoing = self.shared.outgoing.borrow();
+        let measured = |(node, outgoing): (&NodeId, &Rc<Outgoing>)| {
+            Some((*node, outgoing.measured.get()?.clock_ahead_ms))
+        };
+        outgoing.iter().filter_map(measured).collect()
+    }
+
     /// For `/metrics`.
     pub(crate) fn figures(&self) -> PeersFigures {
         self.shared.figures()
@@ -340,15 +351,14 @@ impl Shared {
             Standing::Stranger => {
                 let text = format!(
                     "node {} at {} is no member of cluster {}, which node {} at {} belongs to: if it is new, or has lost its data \
-                     directory, tell a member of it by `statehold cluster add {} {}`",
-                    theirs.node,
-                    theirs.address,
-                    membership.cluster,
-                    own.node,
-                    own.address,
-                    theirs.node,
-                    theirs.address,
+                     directory, tell a member of it by `statehold cluster add {}`",
+                    theirs.node, theirs.address, membership.cluster, own.node, own.address, theirs.address,
                 );
+                // Somebody may want to add it. If too much is going on, it will call again.
+                let _ = self.events.try_send(PeerEvent::Called(Founder {
+                    node: theirs.node,
+                    address: theirs.address.clone(),
+                }));
                 Err(Refusal::new(RefusalCode::NotAMember, text))
             }
         }

@@ -1,6 +1,7 @@
 //! From a data directory to a node that is ready to serve.
 
-use broker::{NodeConfig, RecoveredGroup, RecoveredStore, Recovery, StateStoreConfig};
+use broker::{NodeConfig, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, StateStoreConfig};
+use cluster::control::{CONTROL, Control};
 use cluster::forming::{Founding, Stage};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
@@ -8,6 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use storage::{
     Engine, EngineConfig, Identity, SnapshotFiles, Storage, is_blank, open_group, read_membership,
+    recover_control,
 };
 use store::{Quota, ScanLimits, Store};
 
@@ -90,9 +92,12 @@ pub(crate) fn start(
         let replica_config = replica_config(config, identity, founding, group, random.next());
         groups.push(recover_group(replica_config, &engine, &snapshots)?);
     }
+    let control_config = replica_config(config, identity, founding, CONTROL, random.next());
+    let control = recover_control_group(control_config, &engine, founding)?;
     let store = RecoveredStore {
         config: state_store_config(config, identity),
         groups,
+        control,
     };
     let node_config = NodeConfig {
         limits: config.limits.for_broker(machine_memory::bytes()),
@@ -238,6 +243,29 @@ fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
         scan: ScanLimits::default(),
     }
 }
+
+fn recover_control_group(
+    replica_config: ReplicaConfig,
+    engine: &Engine,
+    founding: Option<&Founding>,
+) -> Result<Option<RecoveredControl>, RunError> {
+    let Some(founding) = founding else {
+        return Ok(None);
+    };
+    let (control, recovered) = recover_control(engine)?;
+    let mut started = Vec::new();
+    let replica = Replica::new(clock::instant(), replica_config, recovered, &mut started)?;
+    Ok(Some(RecoveredControl {
+        control: control.unwrap_or_else(|| Control::new(founding)),
+        replica,
+        started,
+        entries_kept: CONTROL_ENTRIES_KEPT,
+    }))
+}
+
+/// Entries of the control group's log after which its state is written as one record. They are some 50 bytes long, and there is one
+/// for each change of the cluster, and each change of the group's leader.
+const CONTROL_ENTRIES_KEPT: u64 = 4_096;
 
 /// The groups of the state store of a node without a cluster.
 const GROUPS: u32 = 1;

@@ -1,23 +1,25 @@
 //! One simulated server: a node, its disk, its clock, and what it sent to each connection.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use broker::limits::Limits;
 use broker::records::RecordError;
 use broker::{
-    Action, Answer, ConnectionId, DialectChoice, DiskTicket, Event, Node, NodeConfig, Now, Policies,
-    PolicyId, Question, RecoveredGroup, RecoveredStore, Recovery, Redirect, Report, ShareStrategy,
-    StateStoreConfig,
+    Action, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DialectChoice, DiskTicket, Event, Node,
+    NodeConfig, Now, Policies, PolicyId, Question, RecoveredControl, RecoveredGroup, RecoveredStore,
+    Recovery, Redirect, Report, ShareStrategy, StateStoreConfig,
 };
 use bytes::{Bytes, BytesMut};
+use cluster::control::{CONTROL, Control};
+use cluster::forming::{Founder, Founding};
 use cluster::replica::record::LogPoint;
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
-use storage::{Identity, SimulatedDisk, Storage, recover_group};
+use storage::{Identity, SimulatedDisk, Storage, recover_control, recover_group};
 use store::{Command, CommandAction, Image, Origin, Quota, ScanLimits, Store};
 
 /// Settings of a simulated server.
@@ -29,6 +31,8 @@ pub struct MachineConfig {
     pub node: NodeId,
     /// All nodes of its cluster; itself alone, if it has none.
     pub voters: Vec<NodeId>,
+    /// Whether there is a control group: then nodes may come and go, and `voters` are the founders.
+    pub has_control: bool,
     /// How many groups its state store has.
     pub groups: u32,
     /// By how many milliseconds its wall clock is ahead of the simulation's.
@@ -82,6 +86,10 @@ pub struct Machine {
     to_peers: VecDeque<(NodeId, Bytes)>,
     /// What operators were told.
     pub reports: Vec<Report>,
+    /// Who is in the cluster, as the node told its edge last.
+    pub peers: BTreeSet<Founder>,
+    /// What operators asked about the cluster, and were answered.
+    cluster_answers: VecDeque<ClusterAnswer>,
 }
 
 /// The latest snapshot of each group.
@@ -114,6 +122,7 @@ impl MachineConfig {
             seed,
             node: NodeId(1),
             voters: vec![NodeId(1)],
+            has_control: false,
             groups: 1,
             clock_ahead: 0,
             limits: Limits::default(),
@@ -180,6 +189,8 @@ impl Machine {
             questions: VecDeque::new(),
             to_peers: VecDeque::new(),
             reports: Vec::new(),
+            peers: BTreeSet::new(),
+            cluster_answers: VecDeque::new(),
         };
         machine.carry_out(actions);
         let is_alone = machine.config.voters.len() == 1;
@@ -404,6 +415,21 @@ impl Machine {
         true
     }
 
+    /// An operator asks about the cluster.
+    pub fn ask_cluster(&mut self, asks: ClusterQuestion) {
+        self.step(Event::Cluster { question: 0, asks });
+    }
+
+    /// What operators were answered, since the last call.
+    pub fn take_cluster_answers(&mut self) -> Vec<ClusterAnswer> {
+        self.cluster_answers.drain(..).collect()
+    }
+
+    /// A node calls that is in no cluster.
+    pub fn hear_caller(&mut self, caller: Founder) {
+        self.step(Event::Called { caller });
+    }
+
     /// Another node's message arrives.
     pub fn hear(&mut self, from: NodeId, message: Bytes) {
         self.step(Event::Peer { from, message });
@@ -552,6 +578,8 @@ impl Machine {
                 Action::Report(report) => self.reports.push(report),
                 Action::Resume { connection } => self.resumed.push_back(connection),
                 Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
+                Action::Peers { members, .. } => self.peers = members,
+                Action::ClusterAnswer { answer, .. } => self.cluster_answers.push_back(answer),
                 Action::Decided { .. } => {}
             }
         }
@@ -627,6 +655,9 @@ fn recovered_node(
         RecoveredStore {
             config: state_store,
             groups,
+            control: config
+                .has_control
+                .then(|| recovered_control(config, identity, disk, now)),
         },
         &mut actions,
     );
@@ -664,6 +695,41 @@ const SNAPSHOT_CHUNK_BYTES: usize = 256;
 
 /// Often, compared with how long a simulation takes.
 const DIGEST_INTERVAL: Duration = Duration::from_millis(100);
+
+fn recovered_control(
+    config: &MachineConfig,
+    identity: Identity,
+    disk: &SimulatedDisk,
+    now: Now,
+) -> RecoveredControl {
+    let founders = config.voters.iter().map(|node| founder(*node)).collect();
+    let founding = Founding::new(founders, config.groups).expect("nodes can form a cluster");
+    let (control, recovered) = recover_control(disk).expect("the log is whole");
+    let mut started = Vec::new();
+    let mut replica_config = ReplicaConfig::new(CONTROL, identity.node, config.voters.clone(), config.seed);
+    replica_config.log_tail_entries = CONTROL_LOG_TAIL;
+    let replica =
+        Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
+    RecoveredControl {
+        control: control.unwrap_or_else(|| Control::new(&founding)),
+        replica,
+        started,
+        entries_kept: CONTROL_ENTRIES_KEPT,
+    }
+}
+
+/// So few that nodes which come late need the state instead.
+const CONTROL_ENTRIES_KEPT: u64 = 6;
+const CONTROL_LOG_TAIL: u64 = 1;
+
+/// A node of a simulated cluster.
+pub fn founder(node: NodeId) -> Founder {
+    let address = format!("node{node}:7000");
+    Founder {
+        node,
+        address: address.parse().expect("a name and a port"),
+    }
+}
 
 /// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.
 const WALL_AT_ORIGIN: u64 = 1_696_374_425_000;

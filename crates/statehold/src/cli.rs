@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::admin_token::AdminToken;
 use crate::bench::Bench;
 use crate::certs::Certs;
+use crate::cluster::ClusterCommand;
 use crate::config::ConfigCommand;
 use crate::del::Del;
 use crate::encryption_key::EncryptionKey;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Policy(PolicyCommand),
     AdminToken(AdminToken),
     Certs(Certs),
+    Cluster(ClusterCommand),
     EncryptionKey(EncryptionKey),
     Set(Set),
     Get(Get),
@@ -94,6 +96,7 @@ Examples:
   statehold sub 'plant/#' -v
   statehold pub plant/1/temperature 21.5
   statehold bench kv --connections 50 --operation set
+  statehold cluster status
 
 Another server:
   statehold get greeting --host broker.example --tls --cafile ca.pem --username me --password-file secret
@@ -179,6 +182,10 @@ mod tests {
             "statehold certs server",
             "statehold certs ca --valid 200000d",
             "statehold admin-token ops",
+            "statehold cluster",
+            "statehold cluster add",
+            "statehold cluster remove",
+            "statehold cluster transfer 0",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use client::{ConnectError, LockError, OperationError, PublishError, StoreError, SubscribeError, TopicError};
+use server::AdminClientError;
 
 /// How the process ends; the list in `statehold --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,16 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         || error.is::<server::logging::LoggingError>()
     {
         return Some(Exit::Usage);
+    }
+    if let Some(error) = error.downcast_ref::<AdminClientError>() {
+        return Some(match error {
+            AdminClientError::Refused { status: 503, .. } | AdminClientError::NoAnswer { .. } => {
+                Exit::NoAnswer
+            }
+            AdminClientError::Refused { .. } => Exit::Refused,
+            AdminClientError::Url(_) | AdminClientError::Token => Exit::Usage,
+            AdminClientError::Tls(_) | AdminClientError::Foreign => Exit::Failed,
+        });
     }
     if let Some(error) = error.downcast_ref::<ConnectError>() {
         return Some(of_connect(error));

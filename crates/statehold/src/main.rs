@@ -4,6 +4,7 @@ mod admin_token;
 mod bench;
 mod certs;
 mod cli;
+mod cluster;
 mod config;
 mod del;
 mod duration;
@@ -60,6 +61,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Policy(policy) => policy.run(),
         Command::AdminToken(token) => token.run(),
         Command::Certs(certs) => certs.run(),
+        Command::Cluster(cluster) => cluster.run(),
         Command::EncryptionKey(encryption_key) => encryption_key.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),

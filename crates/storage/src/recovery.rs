@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 
+use cluster::control::{self, CONTROL, Control, ControlRecordError};
 use cluster::replica::record::{self, Entry, HardState, Incoming, LogPoint, RecordError};
 use cluster::replica::{Members, Recovered};
 use cluster::{GroupId, Index, Keyspace, Term};
@@ -42,6 +43,9 @@ pub enum RecoveryError {
         "group {group}: the log begins after entry {log_start}, and no readable snapshot reaches that far"
     )]
     SnapshotMissing { group: GroupId, log_start: Index },
+    /// The record of the cluster's nodes is damaged, or of a newer version.
+    #[error(transparent)]
+    Control(#[from] ControlRecordError),
     /// There is data but no record of who this node is.
     #[error("the node's identity is missing although it has data")]
     IdentityMissing,
@@ -144,6 +148,14 @@ pub fn recover_group(
     }
     fit_snapshot(group, is_incoming, &mut recovered)?;
     Ok(recovered)
+}
+
+/// What the control group starts from: its replica's part, and the state of the cluster that its record holds, if there is one.
+pub fn recover_control(storage: &impl Storage) -> Result<(Option<Control>, Recovered), RecoveryError> {
+    let found = storage.get(Keyspace::Meta, &control::control_key())?;
+    let state = found.map(|record| control::decode_state(&record)).transpose()?;
+    let recovered = recover_group(storage, CONTROL, state.as_ref().map(|(point, _)| *point))?;
+    Ok((state.map(|(_, control)| control), recovered))
 }
 
 fn hard_state(storage: &impl Storage, group: GroupId) -> Result<HardState, RecoveryError> {

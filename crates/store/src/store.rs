@@ -251,6 +251,11 @@ impl Store {
         digest::of_store(self)
     }
 
+    /// Whether a connection of this node watches a key.
+    pub fn has_watches_of(&self, node: u64) -> bool {
+        self.watches.has_any_of(node)
+    }
+
     /// Which keys a connection watches.
     pub fn watched_by(&self, watcher: Watcher) -> Vec<Bytes> {
         self.watches.by(watcher).map(Bytes::copy_from_slice).collect()

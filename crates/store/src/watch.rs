@@ -93,6 +93,17 @@ impl Watches {
         }
     }
 
+    /// Whether a connection of this node watches a key.
+    pub(crate) fn has_any_of(&self, node: u64) -> bool {
+        let first = Watcher {
+            node,
+            incarnation: 0,
+            connection: 0,
+        };
+        let mut watchers = self.by_watcher.range(first..);
+        watchers.next().is_some_and(|(watcher, _)| watcher.node == node)
+    }
+
     /// Who watches a key.
     pub(crate) fn of(&self, key: &[u8]) -> impl Iterator<Item = (Watcher, Dialect)> {
         // Most stores have no watches: spare them the search.

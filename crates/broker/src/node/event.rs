@@ -3,9 +3,11 @@
 //! There is one event for each thing that can happen to a node, and one action for each that it can want. What follows from an
 //! event is said where the node takes it, what becomes of an action by the driver.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::forming::Founder;
 use cluster::{GroupId, Index, NodeId, Term, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, ProtocolVersion};
@@ -13,6 +15,7 @@ use store::Image;
 
 use crate::authentication::{Answer, Question};
 use crate::commits::DiskTicket;
+use crate::control_group::{ClusterAnswer, ClusterQuestion};
 use crate::delivery::OutgoingPublish;
 use crate::ids::ConnectionId;
 use crate::policies::{Policies, PolicyId};
@@ -92,6 +95,18 @@ pub enum Event {
         index: Index,
         /// And its term.
         term: Term,
+    },
+    /// An operator asks about the cluster, or wants it changed. The answer comes as an [`Action::ClusterAnswer`].
+    Cluster {
+        /// For the answer.
+        question: u64,
+        /// What.
+        asks: ClusterQuestion,
+    },
+    /// A node called that belongs to no cluster, and would be refused.
+    Called {
+        /// Which, and where it can be reached.
+        caller: Founder,
     },
     /// Another node sent these bytes.
     Peer {
@@ -187,6 +202,21 @@ pub enum Action {
         to: NodeId,
         /// What.
         message: Bytes,
+    },
+    /// These nodes are in the cluster: call them, and answer them. Those that were removed are hung up on. Told at the start and
+    /// whenever it changes.
+    Peers {
+        /// All nodes, also this one.
+        members: BTreeSet<Founder>,
+        /// Those that were removed, as far as they are remembered.
+        removed: Vec<NodeId>,
+    },
+    /// The answer to [`Event::Cluster`].
+    ClusterAnswer {
+        /// As asked.
+        question: u64,
+        /// The answer.
+        answer: ClusterAnswer,
     },
     /// A state store request was answered, for figures.
     Decided {

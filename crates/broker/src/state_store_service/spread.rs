@@ -19,6 +19,10 @@ use crate::now::Now;
 pub(super) struct Spread {
     /// Since when the voter that is to lead could.
     ready_since: Option<Instant>,
+    /// An operator wants this node to lead, if it votes.
+    wanted: Option<NodeId>,
+    /// That was not so a moment ago: there is nothing to wait for.
+    is_wanted_now: bool,
     /// This node is to lead nothing any more.
     is_stopping: bool,
 }
@@ -47,10 +51,24 @@ impl StateStoreService {
             return;
         };
         let since = *self.spread.ready_since.get_or_insert(now.instant);
-        if since + READY_FOR <= now.instant {
+        if since + READY_FOR <= now.instant || self.spread.is_wanted_now {
             self.spread.ready_since = None;
+            self.spread.is_wanted_now = false;
             self.replica_step(now, Event::Transfer { to }, outputs);
         }
+    }
+
+    /// An operator wants a node to lead.
+    pub(crate) fn want_leader(&mut self, wanted: Option<NodeId>) {
+        if self.spread.wanted != wanted {
+            self.spread.wanted = wanted;
+            self.spread.is_wanted_now = true;
+        }
+    }
+
+    /// Lets another node lead, if it can.
+    pub(crate) fn transfer(&mut self, now: Now, to: NodeId, outputs: &mut Vec<Output>) {
+        self.replica_step(now, Event::Transfer { to }, outputs);
     }
 
     /// The node stops: another one shall lead.
@@ -81,6 +99,10 @@ impl StateStoreService {
         if !voters.is_empty() {
             let place = self.replica.group().0 as usize % voters.len();
             voters.rotate_left(place);
+        }
+        let wanted = voters.iter().position(|voter| Some(*voter) == self.spread.wanted);
+        if let Some(place) = wanted {
+            voters[..=place].rotate_right(1);
         }
         voters
     }

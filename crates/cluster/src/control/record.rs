@@ -1,10 +1,10 @@
 //! Commands of the control group and its state, as bytes. All numbers big endian.
 //!
 //! ```text
-//! entry   | version u8 (1) | wall clock u64 | kind u8 | node u64 | of kind 1: length of the address u16, address
-//!             kinds: 1 add, 2 remove, 3 joined, 4 left
+//! entry   | version u8 (1) | wall clock u64 | kind u8 | node u64 | of 1: length of the address u16, address;
+//!           of 5: group u32. Kinds: 1 add, 2 remove, 3 joined, 4 left, 5 lead
 //! state   | version u8 (1) | index u64 | term u64 | cluster u64 | groups u32 | voters wanted u8 | count u16, nodes ... |
-//!           count u16, removed node u64 ... | crc u32
+//!           count u16, removed node u64 ... | count u16, for each group that somebody is to lead: group u32, node u64 | crc u32
 //! node    | node u64 | stage u8 (1 joining, 2 member, 3 leaving) | since u64 | length of the address u16, address
 //! ```
 //!
@@ -16,7 +16,7 @@ use super::{ClusterNode, Command, Control, NodeStage};
 use crate::forming::Founder;
 use crate::peers::PeerAddress;
 use crate::replica::record::LogPoint;
-use crate::{ClusterId, Index, NodeId, Term};
+use crate::{ClusterId, GroupId, Index, NodeId, Term};
 
 const KEY: &[u8] = b"control";
 const VERSION: u8 = 1;
@@ -26,6 +26,7 @@ const ADD: u8 = 1;
 const REMOVE: u8 = 2;
 const JOINED: u8 = 3;
 const LEFT: u8 = 4;
+const LEAD: u8 = 5;
 
 /// Bytes that are no command or state of the control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -56,11 +57,14 @@ pub fn encode_command(at: u64, command: &Command) -> Bytes {
         Command::Remove(node) => (REMOVE, *node),
         Command::Joined(node) => (JOINED, *node),
         Command::Left(node) => (LEFT, *node),
+        Command::Lead { node, .. } => (LEAD, *node),
     };
     bytes.put_u8(kind);
     bytes.put_u64(node.0);
-    if let Command::Add(founder) = command {
-        put_address(&founder.address, &mut bytes);
+    match command {
+        Command::Add(founder) => put_address(&founder.address, &mut bytes),
+        Command::Lead { group, .. } => bytes.put_u32(group.0),
+        Command::Remove(_) | Command::Joined(_) | Command::Left(_) => {}
     }
     bytes.freeze()
 }
@@ -94,6 +98,11 @@ pub fn encode_state(point: LogPoint, control: &Control) -> Bytes {
     }
     bytes.put_u16(u16::try_from(control.removed.len()).expect("removed nodes are bounded"));
     control.removed.iter().for_each(|node| bytes.put_u64(node.0));
+    bytes.put_u16(u16::try_from(control.leads.len()).expect("few groups"));
+    for (group, node) in &control.leads {
+        bytes.put_u32(group.0);
+        bytes.put_u64(node.0);
+    }
     bytes.put_u32(checksum(&bytes));
     bytes.freeze()
 }
@@ -125,6 +134,10 @@ fn command(bytes: &mut &[u8]) -> Option<(u64, Command)> {
         REMOVE => Command::Remove(node),
         JOINED => Command::Joined(node),
         LEFT => Command::Left(node),
+        LEAD => Command::Lead {
+            node,
+            group: GroupId(bytes.try_get_u32().ok()?),
+        },
         _ => return None,
     };
     Some((at, command))
@@ -157,12 +170,16 @@ fn state(mut bytes: &[u8]) -> Option<(LogPoint, Control)> {
     let nodes = nodes.collect::<Option<_>>()?;
     let count = bytes.try_get_u16().ok()?;
     let removed = (0..count).map(|_| node(bytes)).collect::<Option<_>>()?;
+    let count = bytes.try_get_u16().ok()?;
+    let leads = (0..count).map(|_| Some((GroupId(bytes.try_get_u32().ok()?), node(bytes)?)));
+    let leads = leads.collect::<Option<_>>()?;
     let control = Control {
         cluster,
         groups,
         voters_wanted,
         nodes,
         removed,
+        leads,
     };
     (bytes.is_empty() && groups > 0 && voters_wanted > 0).then_some((point, control))
 }

@@ -241,6 +241,13 @@ fn commands_and_states_of_version_1_are_written_as_ever_and_read() {
         ("remove", Command::Remove(NodeId(2))),
         ("joined", Command::Joined(NodeId(4))),
         ("left", Command::Left(NodeId(2))),
+        (
+            "lead",
+            Command::Lead {
+                group: GroupId(1),
+                node: NodeId(4),
+            },
+        ),
     ];
     for (at, (name, command)) in (0x0102_0304_0506_0708..).zip(commands) {
         let bytes = encode_command(at, &command);

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::access::{Access, Refusal};
 use super::connections::Peer;
 use super::tokens::Scope;
-use super::{AdminRequest, host, origin};
+use super::{AdminRequest, cluster, host, origin};
 use crate::audit::{Audit, Happened, Source};
 use crate::tls::Expiries;
 
@@ -39,7 +39,7 @@ pub(super) struct NodeThread {
 }
 
 /// Why the node's thread was not heard.
-enum Silence {
+pub(super) enum Silence {
     Starting,
     Busy,
     Late(Duration),
@@ -53,6 +53,10 @@ impl Pages {
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
             .route("/reload", post(reload))
+            .route("/cluster", get(cluster::show))
+            .route("/cluster/add", post(cluster::add))
+            .route("/cluster/remove", post(cluster::remove))
+            .route("/cluster/transfer", post(cluster::transfer))
             .with_state(self.clone())
             .layer(middleware::from_fn_with_state(self, guard))
     }
@@ -206,7 +210,10 @@ async fn reload() -> Response {
 }
 
 impl NodeThread {
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> AdminRequest) -> Result<T, Silence> {
+    pub(super) async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> AdminRequest,
+    ) -> Result<T, Silence> {
         if !self.recovered.load(Ordering::Acquire) {
             return Err(Silence::Starting);
         }

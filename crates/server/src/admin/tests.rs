@@ -22,6 +22,12 @@ fn start_with(settings: &config::Admin, health: Health) -> Admin {
                 AdminRequest::Health(answer) => {
                     let _ = answer.send(health.clone());
                 }
+                AdminRequest::Cluster(asks, answer) => {
+                    let _ = answer.send(ClusterAnswered {
+                        answer: cluster_answer(&asks),
+                        clocks_ahead_ms: BTreeMap::new(),
+                    });
+                }
             }
         }
     });
@@ -297,5 +303,59 @@ fn an_address_in_use_is_named_with_its_setting() {
     assert!(
         message.starts_with(&format!("cannot listen on {} (admin.address): ", first.address())),
         "{message}"
+    );
+}
+
+fn cluster_answer(asks: &ClusterQuestion) -> ClusterAnswer {
+    match asks {
+        ClusterQuestion::Status => ClusterAnswer::NoCluster,
+        ClusterQuestion::Add { who } => ClusterAnswer::Taken(format!("add {who}")),
+        ClusterQuestion::Change(change) => ClusterAnswer::Refused(format!("{change:?}")),
+    }
+}
+
+#[test]
+fn a_cluster_is_changed_by_what_is_asked_and_told_what_came_of_it() {
+    let (_directory, settings, [read, write]) = with_tokens();
+    let admin = start_with(&settings, Health::default());
+    let bearer = |token: &str| format!("Authorization: Bearer {token}");
+    let json = "Content-Type: application/json";
+    let shown = status(&admin, "GET /cluster", &[&bearer(&read)]);
+    assert_eq!(shown, 404, "there is none");
+    assert_eq!(status(&admin, "POST /cluster/add", &[json, &bearer(&read)]), 403);
+    let post = |path: &str, body: &str| {
+        ask(
+            &admin,
+            &format!(
+                "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{json}\r\n{}\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                admin.address(),
+                bearer(&write),
+                body.len()
+            ),
+        )
+    };
+    let added = post("/cluster/add", r#"{"node": "10.0.0.4:7000"}"#);
+    assert_eq!(added, (200, r#"{"taken":"add 10.0.0.4:7000"}"#.to_owned()));
+    let (status, said) = post("/cluster/remove", r#"{"node": "2a"}"#);
+    assert_eq!(status, 409);
+    assert!(
+        said.contains("Remove { node: NodeId(42), is_forced: false }"),
+        "{said}"
+    );
+    let (status, said) = post("/cluster/transfer", r#"{"group": "control", "to": "2a"}"#);
+    assert_eq!(status, 409);
+    assert!(said.contains("GroupId(4294967295)"), "{said}");
+    for body in [
+        r#"{"node": "0"}"#,
+        r#"{"node": "no"}"#,
+        r#"{"node": "11112222333344445"}"#,
+    ] {
+        assert_eq!(post("/cluster/remove", body).0, 400, "{body}");
+    }
+    assert_eq!(post("/cluster/remove", r#"{"nodes": "2a"}"#).0, 400);
+    assert_eq!(
+        post("/cluster/transfer", r#"{"group": 5000000000, "to": "2a"}"#).0,
+        400
     );
 }

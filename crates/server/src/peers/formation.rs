@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use broker::ClusterAnswer;
 use cluster::NodeId;
 use cluster::forming::{Action, Event, Forming, Founder, Founding, Stage, Step, Waiting};
 use cluster::peers::{Frame, PeerAddress};
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::{PeerEvent, Peers};
-use crate::admin::{AdminRequest, Health};
+use crate::admin::{AdminRequest, ClusterAnswered, Health};
 use crate::clock;
 use crate::error::RunError;
 use crate::metrics::Figures;
@@ -123,6 +124,8 @@ impl Formation<'_> {
         match event {
             // There is nobody for it yet; it will be sent again.
             PeerEvent::Messages(..) => Ok(()),
+            // Only where a cluster is formed is anybody no member.
+            PeerEvent::Called(_) => Ok(()),
             PeerEvent::Statement(node, statement) => {
                 for founder in &statement.sees {
                     self.peers.shared.learn(founder);
@@ -222,6 +225,13 @@ impl Formation<'_> {
             AdminRequest::Health(answer) => {
                 let not_ready = vec![format!("the cluster is not formed: {}", self.waiting())];
                 let _ = answer.send(Health { not_ready });
+            }
+            AdminRequest::Cluster(_, answer) => {
+                let why = format!("the cluster is not formed: {}", self.waiting());
+                let _ = answer.send(ClusterAnswered {
+                    answer: ClusterAnswer::Refused(why),
+                    clocks_ahead_ms: BTreeMap::new(),
+                });
             }
         }
     }

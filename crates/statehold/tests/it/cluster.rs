@@ -1,5 +1,6 @@
 //! Three processes that are a cluster.
 
+mod growing;
 mod member;
 mod stranger;
 

@@ -1,0 +1,530 @@
+//! The control group on one node: which nodes there are, and what operators want of them.
+//!
+//! Every node applies the control group's log. A change is decided by the group's leader, which looks first whether the cluster can do
+//! without whoever is to go; another node gives it on and waits for the answer. How the groups get where they are to be is in
+//! `membership.rs`.
+//!
+//! The log has an entry for each change of the cluster. After some thousand of them the state is written as one record,
+//! and a node that lacks earlier ones is sent that.
+
+mod messages;
+mod questions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::control::plan::group_name;
+use cluster::control::{Command, Control, decode_command, encode_command};
+use cluster::forming::Founder;
+use cluster::replica::record::LogPoint;
+use cluster::replica::{self, MemberChange, Replica, Request as Asking, Ticket};
+use cluster::{GroupId, NodeId};
+
+use self::messages::ControlMessage;
+pub use self::questions::{
+    ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupReport, GroupStatus, MemberReport,
+    NodeStatus,
+};
+use crate::node::Action;
+use crate::now::Now;
+use crate::state_store_service::{Output, PeerError};
+
+/// The control group as it was recovered.
+#[derive(Debug)]
+pub struct RecoveredControl {
+    /// As of its record, or as the cluster was formed.
+    pub control: Control,
+    /// With the log behind it.
+    pub replica: Replica,
+    /// What [`Replica::new`] wanted done.
+    pub started: Vec<replica::Action>,
+    /// Entries of the log after which the state is written as one record.
+    pub entries_kept: u64,
+}
+
+/// The control group on one node.
+#[derive(Debug)]
+pub(crate) struct ControlGroup {
+    node: NodeId,
+    replica: Replica,
+    control: Control,
+    replica_actions: Vec<replica::Action>,
+    /// Commands of this leader that are not applied, and who wants to know.
+    deciding: Vec<(Command, Option<Asker>)>,
+    /// Questions that another node was asked.
+    asked: BTreeMap<u64, (u64, Instant)>,
+    next_number: u64,
+    /// What the others said last of the groups that they lead.
+    reports: BTreeMap<NodeId, (Instant, Vec<GroupReport>)>,
+    /// Nodes that called and are not in the cluster.
+    callers: BTreeMap<NodeId, (Founder, Instant)>,
+    next_look: Instant,
+    next_report: Instant,
+    /// The edge was told these.
+    told: Option<(BTreeSet<Founder>, Vec<NodeId>)>,
+    /// Up to which entry the state is in its record.
+    recorded: LogPoint,
+    entries_kept: u64,
+    is_recording: bool,
+    /// It is to be written as a record.
+    to_keep: Option<LogPoint>,
+    /// A state that another node sent, until the log has begun anew after it.
+    received: Option<(LogPoint, Control)>,
+}
+
+/// Who wants to know what became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// An operator at this node.
+    Here(u64),
+    /// One at another node.
+    There(NodeId, u64),
+}
+
+/// How often a node looks whether something is to be done.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How often a node tells the others of the groups that it leads.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// What was said longer ago does not count.
+const REPORT_HOLDS: Duration = Duration::from_secs(3);
+
+/// An operator who has waited for so long is told that nobody knows.
+const ANSWER_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// A node that has not called for so long is not waiting any more.
+const CALL_HOLDS: Duration = Duration::from_secs(30);
+
+/// As many callers are remembered; of more, those that called last.
+const CALLERS_MAX: usize = 32;
+
+/// Questions of operators that may wait at the same time; one more is refused.
+const QUESTIONS_MAX: usize = 64;
+
+impl ControlGroup {
+    pub(crate) fn new(now: Now, node: NodeId, recovered: RecoveredControl) -> Self {
+        let recorded = recovered.replica.applied();
+        Self {
+            node,
+            replica: recovered.replica,
+            control: recovered.control,
+            replica_actions: recovered.started,
+            deciding: Vec::new(),
+            asked: BTreeMap::new(),
+            next_number: 0,
+            reports: BTreeMap::new(),
+            callers: BTreeMap::new(),
+            next_look: now.instant,
+            next_report: now.instant,
+            told: None,
+            recorded,
+            entries_kept: recovered.entries_kept,
+            is_recording: false,
+            to_keep: None,
+            received: None,
+        }
+    }
+
+    /// This node.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.replica
+            .deadline()
+            .map_or(self.next_look, |due| due.min(self.next_look))
+    }
+
+    /// Does what is due. True: it is time to look whether a group has to change.
+    pub(crate) fn timeout(&mut self, now: Now, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) -> bool {
+        if self.replica.deadline().is_some_and(|due| due <= now.instant) {
+            self.step(replica::Event::Timeout, now, outputs, actions);
+        }
+        if self.next_look > now.instant {
+            return false;
+        }
+        self.next_look = now.instant + LOOK_EVERY;
+        self.give_up(now, actions);
+        self.callers
+            .retain(|_, (_, called)| *called + CALL_HOLDS > now.instant);
+        true
+    }
+
+    pub(crate) fn persisted(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.step(replica::Event::Persisted { ticket }, now, outputs, actions);
+    }
+
+    /// The state of this point is to be written as a record, if it is time.
+    pub(crate) fn record_due(&mut self) -> Option<LogPoint> {
+        let applied = self.replica.applied();
+        let is_due = applied.index.0 - self.recorded.index.0 >= self.entries_kept;
+        (is_due && !std::mem::replace(&mut self.is_recording, is_due)).then_some(applied)
+    }
+
+    /// The state that another node sent, if it is to be written as a record.
+    pub(crate) fn take_to_keep(&mut self) -> Option<(LogPoint, Control)> {
+        let point = self.to_keep.take()?;
+        self.received.clone().filter(|(of, _)| *of == point)
+    }
+
+    /// The record of a state that another node sent is durable.
+    pub(crate) fn kept(
+        &mut self,
+        now: Now,
+        LogPoint { index, term }: LogPoint,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.step(
+            replica::Event::SnapshotKept { index, term },
+            now,
+            outputs,
+            actions,
+        );
+    }
+
+    /// The record of this point is durable.
+    pub(crate) fn recorded(
+        &mut self,
+        now: Now,
+        point: LogPoint,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.is_recording = false;
+        self.recorded = point;
+        let event = replica::Event::SnapshotTaken {
+            index: point.index,
+            term: point.term,
+        };
+        self.step(event, now, outputs, actions);
+    }
+
+    /// A node called that is not in the cluster.
+    pub(crate) fn called(&mut self, now: Now, caller: Founder) {
+        if self.callers.len() >= CALLERS_MAX && !self.callers.contains_key(&caller.node) {
+            let oldest = self.callers.iter().min_by_key(|(_, (_, called))| *called);
+            if let Some(oldest) = oldest.map(|(node, _)| *node) {
+                self.callers.remove(&oldest);
+            }
+        }
+        self.callers.insert(caller.node, (caller, now.instant));
+    }
+
+    /// Another node's control group has something to say. What it wants to be changed is for the caller to decide.
+    pub(crate) fn message(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        message: &Bytes,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) -> Result<Option<(Asker, ClusterChange)>, PeerError> {
+        match ControlMessage::decode(message).ok_or(PeerError::Damaged)? {
+            ControlMessage::Raft(bytes) => {
+                self.step(replica::Event::Message { from, bytes }, now, outputs, actions);
+            }
+            ControlMessage::Report(report) => {
+                if self.control.nodes().contains_key(&from) {
+                    self.reports.insert(from, (now.instant, report));
+                }
+            }
+            ControlMessage::State {
+                point: LogPoint { index, term },
+                control,
+                members,
+            } => {
+                if self.replica.lacks(index, term) {
+                    self.received = Some((LogPoint { index, term }, control));
+                    let event = replica::Event::SnapshotReceived { index, term, members };
+                    self.step(event, now, outputs, actions);
+                } else {
+                    self.step(replica::Event::SnapshotOffered, now, outputs, actions);
+                }
+            }
+            ControlMessage::Ask { number, change } => return Ok(Some((Asker::There(from, number), change))),
+            ControlMessage::Answer { number, answer } => {
+                if let Some((question, _)) = self.asked.remove(&number) {
+                    answer_here(question, answer, actions);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether it is time to tell the other nodes of the groups that this one leads.
+    pub(crate) fn is_report_due(&self, now: Now) -> bool {
+        self.next_report <= now.instant
+    }
+
+    /// Tells the other nodes of the groups that this one leads.
+    pub(crate) fn report(&mut self, now: Now, led: Vec<GroupReport>, outputs: &mut Vec<Output>) {
+        self.next_report = now.instant + REPORT_EVERY;
+        let message = ControlMessage::Report(led);
+        let others = self.control.nodes().keys().filter(|node| **node != self.node);
+        outputs.extend(others.map(|node| to_peer(*node, &message)));
+    }
+
+    /// Changes the members of the group itself.
+    pub(crate) fn change_members(
+        &mut self,
+        now: Now,
+        changes: Vec<MemberChange>,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.step(replica::Event::ChangeMembers { changes }, now, outputs, actions);
+    }
+
+    /// Lets another node lead the group, if it can.
+    pub(crate) fn transfer(
+        &mut self,
+        now: Now,
+        to: NodeId,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.step(replica::Event::Transfer { to }, now, outputs, actions);
+    }
+
+    /// The node stops: another one shall lead.
+    pub(crate) fn stop(&mut self, now: Now, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+        let mut voters = self.replica.members().voters.iter().copied();
+        if let Some(to) = voters.find(|to| self.replica.may_hand_over(*to)) {
+            self.transfer(now, to, outputs, actions);
+        }
+    }
+
+    /// Gives a command to the log; `asker` is told when it is applied.
+    pub(crate) fn propose(
+        &mut self,
+        now: Now,
+        command: Command,
+        asker: Option<Asker>,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.deciding.iter().any(|(other, _)| *other == command) && asker.is_none() {
+            return;
+        }
+        let data = encode_command(now.wall, &command);
+        self.deciding.push((command, asker));
+        self.step(replica::Event::Propose { data }, now, outputs, actions);
+    }
+
+    /// Lets another node decide what an operator wants.
+    pub(crate) fn ask(
+        &mut self,
+        now: Now,
+        to: NodeId,
+        question: u64,
+        change: ClusterChange,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.asked.len() >= QUESTIONS_MAX {
+            let refused = Err("too many changes are waiting for an answer".to_owned());
+            return answer_here(question, refused, actions);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        self.asked.insert(number, (question, now.instant + ANSWER_WITHIN));
+        outputs.push(to_peer(to, &ControlMessage::Ask { number, change }));
+    }
+
+    /// A node that called, by its id or its address.
+    pub(crate) fn caller(&self, who: &str) -> Option<Founder> {
+        let mut callers = self.callers.values().map(|(caller, _)| caller);
+        callers
+            .find(|caller| caller.address.as_str() == who || caller.node.to_string() == who)
+            .cloned()
+    }
+
+    /// Nodes that called and are not in the cluster.
+    pub(crate) fn callers(&self) -> BTreeSet<Founder> {
+        let callers = self.callers.values().map(|(caller, _)| caller);
+        let is_known = |caller: &&Founder| self.control.nodes().contains_key(&caller.node);
+        callers.filter(|caller| !is_known(caller)).cloned().collect()
+    }
+
+    /// Whether a node can be reached, as far as this node knows.
+    pub(crate) fn is_heard(&self, now: Now, node: NodeId) -> bool {
+        let heard = self.reports.get(&node);
+        node == self.node || heard.is_some_and(|(at, _)| *at + REPORT_HOLDS > now.instant)
+    }
+
+    /// What a node said of a group that it leads.
+    pub(crate) fn report_of(&self, now: Now, node: NodeId, group: GroupId) -> Option<GroupReport> {
+        let (at, reports) = self.reports.get(&node)?;
+        let mut reports = reports.iter().filter(|_| *at + REPORT_HOLDS > now.instant);
+        reports.find(|report| report.group == group).cloned()
+    }
+
+    /// Who takes part, if the edge was not told yet.
+    pub(crate) fn peers_to_tell(&mut self) -> Option<Action> {
+        let members = self.control.peers();
+        let removed: Vec<_> = self.control.removed().collect();
+        let current = Some((members, removed));
+        if self.told == current {
+            return None;
+        }
+        self.told.clone_from(&current);
+        current.map(|(members, removed)| Action::Peers { members, removed })
+    }
+
+    /// Lets the replica work off what it wanted at its start.
+    pub(crate) fn start(&mut self, now: Now, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+        self.drain(now, outputs, actions);
+    }
+
+    fn step(
+        &mut self,
+        event: replica::Event,
+        now: Now,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.replica.step(now.instant, event, &mut self.replica_actions);
+        self.drain(now, outputs, actions);
+    }
+
+    fn drain(&mut self, now: Now, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+        for action in std::mem::take(&mut self.replica_actions) {
+            match action {
+                replica::Action::Persist { ticket, writes } => {
+                    outputs.push(Output::Persist(ticket, writes, true));
+                }
+                replica::Action::Apply { data, .. } => self.apply(&data, outputs, actions),
+                replica::Action::Refused { request, refusal } => {
+                    if let Asking::Propose { data } = request {
+                        self.refused(&data, &refusal.to_string(), outputs, actions);
+                    }
+                }
+                replica::Action::Leadership { leader, .. } => {
+                    if leader != Some(self.node) {
+                        self.lose_leadership(outputs, actions);
+                    }
+                    self.next_look = now.instant;
+                }
+                replica::Action::Send { to, message } => {
+                    outputs.push(to_peer(to, &ControlMessage::Raft(message)));
+                }
+                replica::Action::Dropped { from, error } => outputs.push(Output::Dropped { from, error }),
+                replica::Action::OfferSnapshot { to } => {
+                    let state = ControlMessage::State {
+                        point: self.replica.applied(),
+                        control: self.control.clone(),
+                        members: self.replica.members().clone(),
+                    };
+                    outputs.push(to_peer(to, &state));
+                }
+                replica::Action::KeepSnapshot { index, term } => {
+                    self.to_keep = Some(LogPoint { index, term });
+                }
+                replica::Action::Restored { index, term } => self.restored(LogPoint { index, term }),
+                replica::Action::SnapshotUnneeded { .. } => self.received = None,
+                replica::Action::Members { .. } | replica::Action::ReadReady { .. } => {}
+            }
+        }
+    }
+
+    fn apply(&mut self, data: &[u8], outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+        // What is in the log was written by this code and passed its checksum.
+        let (at, command) = decode_command(data).expect("a committed entry can be read");
+        self.control.apply(at, &command);
+        for asker in self.take_deciding(&command) {
+            let said = match &command {
+                Command::Add(founder) => format!("node {} joins", founder.node),
+                Command::Remove(node) => format!("node {node} leaves"),
+                Command::Lead { group, node } => format!("node {node} is to lead {}", group_name(*group)),
+                Command::Joined(_) | Command::Left(_) => continue,
+            };
+            answer(asker, Ok(said), outputs, actions);
+        }
+    }
+
+    /// The log has begun anew after the state that another node sent.
+    fn restored(&mut self, point: LogPoint) {
+        let (of, control) = self.received.take().expect("it was received before it was kept");
+        assert!(of == point, "one state is received at a time");
+        self.control = control;
+        self.recorded = point;
+    }
+
+    fn refused(&mut self, data: &[u8], why: &str, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+        let (_, command) = decode_command(data).expect("this node wrote it");
+        for asker in self.take_deciding(&command) {
+            answer(asker, Err(why.to_owned()), outputs, actions);
+        }
+    }
+
+    /// What this leader has proposed may still be committed, or not.
+    fn lose_leadership(&mut self, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+        for (_, asker) in std::mem::take(&mut self.deciding) {
+            if let Some(asker) = asker {
+                answer(asker, Err(UNKNOWN.to_owned()), outputs, actions);
+            }
+        }
+    }
+
+    fn take_deciding(&mut self, command: &Command) -> Vec<Asker> {
+        let taken = self.deciding.extract_if(.., |(other, _)| other == command);
+        taken.filter_map(|(_, asker)| asker).collect()
+    }
+
+    fn give_up(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let is_over = |_: &u64, (_, until): &mut (u64, Instant)| *until <= now.instant;
+        for (_, (question, _)) in self.asked.extract_if(.., is_over) {
+            answer_here(question, Err(UNKNOWN.to_owned()), actions);
+        }
+    }
+}
+
+const UNKNOWN: &str =
+    "nobody who could decide has answered in time; `statehold cluster status` shows whether it was done";
+
+pub(crate) fn answer(
+    asker: Asker,
+    said: Result<String, String>,
+    outputs: &mut Vec<Output>,
+    actions: &mut Vec<Action>,
+) {
+    match asker {
+        Asker::Here(question) => answer_here(question, said, actions),
+        Asker::There(node, number) => {
+            outputs.push(to_peer(node, &ControlMessage::Answer { number, answer: said }));
+        }
+    }
+}
+
+fn answer_here(question: u64, said: Result<String, String>, actions: &mut Vec<Action>) {
+    let answer = match said {
+        Ok(text) => ClusterAnswer::Taken(text),
+        Err(text) => ClusterAnswer::Refused(text),
+    };
+    actions.push(Action::ClusterAnswer { question, answer });
+}
+
+fn to_peer(to: NodeId, message: &ControlMessage) -> Output {
+    Output::ToPeer {
+        to,
+        message: message.encode(),
+    }
+}

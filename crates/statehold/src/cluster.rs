@@ -1,0 +1,282 @@
+//! `statehold cluster`: how a cluster stands, and what changes it, over the admin pages of any of its nodes.
+
+mod show;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use server::{AdminClient, AdminClientError, clock};
+
+use self::show::{Cluster, short};
+use crate::duration;
+use crate::exit::{self, Exit, UsageError};
+use crate::output;
+use crate::runtime;
+
+/// Show how a cluster stands; let nodes come and go.
+///
+/// The command asks the admin pages of one node, whichever: each knows all of them, and gives a change to who decides it. A change goes
+/// on by itself once it is decided, also without this command; `statehold cluster status` shows how far it is.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ClusterCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Show the nodes, who leads which group, and how far replicas are behind
+    Status(Status),
+    /// Let a node take part that was started with --join and waits
+    ///
+    /// It receives a copy of everything while the others go on, and gets a vote where one is missing as soon as it has caught up.
+    Add(Add),
+    /// Take a node out of the cluster, for ever
+    ///
+    /// Its votes go to others first, then its copies end. It is refused if the others could decide nothing without it. A node that
+    /// was removed never comes back: empty its data directory, and it is a new node.
+    Remove(Remove),
+    /// Let another node lead a group
+    Transfer(Transfer),
+}
+
+#[derive(Debug, Args)]
+struct Status {
+    /// Print what the admin page says, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    /// Its id, or the address that it listens on for other nodes
+    node: String,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+struct Remove {
+    /// Its id, the beginning of its id, or its address
+    node: String,
+    /// It cannot be reached, and never will be
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+struct Transfer {
+    /// Number of the group, or `control`
+    group: String,
+    /// Who is to lead it: its id, the beginning of its id, or its address
+    node: String,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// How long a command stays.
+#[derive(Debug, Args)]
+struct WaitArgs {
+    /// Wait at most so long until it is done; after it, it goes on without this command (0s: do not wait)
+    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = duration::parse)]
+    wait: Duration,
+}
+
+/// Where the admin pages are.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Admin pages")]
+struct AdminArgs {
+    /// Of which node
+    #[arg(
+        long,
+        env = "STATEHOLD_ADMIN",
+        default_value = "http://127.0.0.1:8080",
+        value_name = "URL"
+    )]
+    admin: String,
+    /// Read the token for them from this file (`statehold admin-token`)
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE")]
+    admin_cafile: Option<PathBuf>,
+    /// How long to wait for each answer
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration::parse_positive)]
+    timeout: Duration,
+}
+
+/// How often a command that waits looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+impl ClusterCommand {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        runtime::block_on(async {
+            match self.what {
+                What::Status(status) => status.run().await,
+                What::Add(add) => add.run().await,
+                What::Remove(remove) => remove.run().await,
+                What::Transfer(transfer) => transfer.run().await,
+            }
+        })
+    }
+}
+
+impl Status {
+    async fn run(self) -> anyhow::Result<Exit> {
+        let said = self.admin.client()?.get("/cluster").await?;
+        if self.json {
+            output::line(serde_json::to_string_pretty(&said)?)?;
+        } else {
+            output::line(Cluster(&said).table())?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Add {
+    async fn run(self) -> anyhow::Result<Exit> {
+        let client = self.admin.client()?;
+        let before = client.get("/cluster").await?;
+        // It is among the nodes under its id afterwards, whatever it was called.
+        let node = Cluster(&before)
+            .waiting(&self.node)
+            .unwrap_or_else(|| self.node.clone());
+        say(&client.post("/cluster/add", &json!({ "node": self.node })).await?);
+        self.wait
+            .until(&client, |cluster| match cluster.stage(&node) {
+                Some("member") => Look::Done(format!("node {} is a member", short(&node))),
+                Some(_) => Look::Waits(cluster.joining(&node)),
+                None => Look::Waits(format!("node {} is to join", short(&node))),
+            })
+            .await
+    }
+}
+
+impl Remove {
+    async fn run(self) -> anyhow::Result<Exit> {
+        let client = self.admin.client()?;
+        let before = client.get("/cluster").await?;
+        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
+        let asked = json!({ "node": node, "force": self.force });
+        say(&client.post("/cluster/remove", &asked).await?);
+        self.wait
+            .until(&client, |cluster| match cluster.stage(&node) {
+                None => Look::Done(format!("node {} is removed", short(&node))),
+                Some(_) => Look::Waits(cluster.leaving(&node)),
+            })
+            .await
+    }
+}
+
+impl Transfer {
+    async fn run(self) -> anyhow::Result<Exit> {
+        let group = match self.group.as_str() {
+            "control" => json!("control"),
+            number => json!(number.parse::<u32>().map_err(|_| {
+                UsageError(
+                    "a group is a number, or `control`; `statehold cluster status` shows them".to_owned(),
+                )
+            })?),
+        };
+        let client = self.admin.client()?;
+        let before = client.get("/cluster").await?;
+        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
+        let asked = json!({ "group": group, "to": node });
+        say(&client.post("/cluster/transfer", &asked).await?);
+        self.wait
+            .until(&client, |cluster| {
+                if cluster.leader(&group) == Some(&node) {
+                    Look::Done(format!("node {} leads group {}", short(&node), self.group))
+                } else {
+                    Look::Waits(format!("group {} is being handed over", self.group))
+                }
+            })
+            .await
+    }
+}
+
+/// What a look at a cluster showed.
+enum Look {
+    Done(String),
+    Waits(String),
+}
+
+impl WaitArgs {
+    /// Looks until it is done, and says what has changed meanwhile.
+    async fn until(&self, client: &AdminClient, look: impl Fn(Cluster<'_>) -> Look) -> anyhow::Result<Exit> {
+        if self.wait.is_zero() {
+            return Ok(Exit::Done);
+        }
+        let until = clock::instant() + self.wait;
+        let mut said = String::new();
+        loop {
+            match client.get("/cluster").await {
+                Ok(cluster) => match look(Cluster(&cluster)) {
+                    Look::Done(text) => {
+                        exit::note(&text);
+                        return Ok(Exit::Done);
+                    }
+                    Look::Waits(text) if text != said => {
+                        exit::note(&text);
+                        said = text;
+                    }
+                    Look::Waits(_) => {}
+                },
+                // A node may be busy for a moment.
+                Err(AdminClientError::NoAnswer { .. } | AdminClientError::Refused { status: 503, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if clock::instant() >= until {
+                exit::note("it is not done yet, and goes on without this command");
+                return Ok(Exit::NoAnswer);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl AdminArgs {
+    fn client(&self) -> anyhow::Result<AdminClient> {
+        let token = match &self.token_file {
+            Some(file) => Some(
+                std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?,
+            ),
+            None => std::env::var("STATEHOLD_ADMIN_TOKEN").ok(),
+        };
+        let token = token.as_deref().map(str::trim);
+        let client = AdminClient::new(&self.admin, self.admin_cafile.as_deref(), token, self.timeout)?;
+        Ok(client)
+    }
+}
+
+/// What the server has decided.
+fn say(answer: &Value) {
+    if let Some(text) = answer["taken"].as_str() {
+        exit::note(text);
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  statehold cluster status
+  statehold cluster status --json --admin https://10.0.0.2:8080 --admin-cafile ca.pem --token-file token
+  statehold cluster add 10.0.0.4:7000
+  statehold cluster remove 10.0.0.2:7000
+  statehold cluster remove 3f0c --force           a machine that is gone for good
+  statehold cluster transfer 0 10.0.0.3:7000
+
+The variables STATEHOLD_ADMIN and STATEHOLD_ADMIN_TOKEN stand for the options.";
