@@ -39,7 +39,6 @@ pub(crate) use self::peers::{PeerError, group_of_message};
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
-use self::reads::AheadOfLog;
 use self::snapshots::Snapshots;
 use self::spread::Spread;
 use crate::now::Now;
@@ -113,7 +112,6 @@ pub(crate) struct StateStoreService {
     pending: PendingCalls,
     reads: Vec<Pending>,
     reads_on_the_way: Vec<(ReadId, Vec<Pending>)>,
-    ahead: Vec<AheadOfLog>,
     next_read: u64,
     forwarding: Forwarding,
     spread: Spread,
@@ -177,7 +175,6 @@ impl StateStoreService {
             pending: PendingCalls::default(),
             reads: Vec::new(),
             reads_on_the_way: Vec::new(),
-            ahead: Vec::new(),
             next_read: 0,
             forwarding: Forwarding::default(),
             spread: Spread::default(),
@@ -395,7 +392,7 @@ impl StateStoreService {
     pub(crate) fn pending_len(&self) -> usize {
         let on_the_way = self.reads_on_the_way.iter().map(|(_, reads)| reads.len());
         let reads = self.reads.len() + on_the_way.sum::<usize>() + self.forwarding.reads_len();
-        self.pending.len() + reads + self.ahead.len()
+        self.pending.len() + reads
     }
 
     /// What the requests that wait count for.
@@ -578,7 +575,6 @@ impl StateStoreService {
             for command in entry.commands {
                 self.apply_command(now, command, outputs);
             }
-            self.answer_ahead(now, outputs);
         }
         self.snapshot_if_due(index, term, outputs);
         if self.replica.is_leader() && !self.replica.is_alone() {
@@ -619,6 +615,9 @@ impl StateStoreService {
         }
         self.forwarding.applied(request);
         if let Some(pending) = self.pending.take(request) {
+            if pending.read.is_some() {
+                return self.answer_read(now, pending, outputs);
+            }
             let (reply, version) = reply_to(outcome);
             outputs.push(Output::Answer(pending.answer(now, &reply, version)));
         }
@@ -647,8 +646,7 @@ impl StateStoreService {
             .reads_on_the_way
             .drain(..)
             .flat_map(|(_, reads)| reads)
-            .chain(self.reads.drain(..))
-            .chain(self.ahead.drain(..).map(AheadOfLog::into_pending));
+            .chain(self.reads.drain(..));
         for pending in self.pending.drain().chain(reads) {
             outputs.push(Output::Answer(pending.answer(
                 now,

@@ -2,30 +2,18 @@
 //!
 //! Time is where nodes differ. By the clock of one node a key is past its deadline while by that of another it is not, and whoever was told that
 //! it is gone must never see it again. So where there are several nodes the log decides, whose time only moves forward: a read that finds a key past its
-//! deadline by the clock of its node, but not yet by the log, waits for the log. The leader gets it there (`timeout` in the parent), as soon as the
-//! deadline has passed by the leader's clock.
+//! deadline by the clock of its node, but not yet by the log, asks the log to delete it, and is answered when that is decided, by the clock
+//! of the leader. So it waits for one entry, however far the clocks are apart.
 
+use bytes::Bytes;
 use cluster::replica::ReadId;
 use protocol::state_store::{ErrorText, Glob, Reply, Request};
+use store::CommandAction;
 
 use super::pending::Pending;
-use super::{DECIDED_KEY, Output, StateStoreService, scan_token};
+use super::{DECIDED_KEY, EXPIRED_KEYS_MAX, Output, StateStoreService, Whose, scan_token};
 use crate::authorization::{self, Access};
 use crate::now::Now;
-
-/// A read that would answer from a time which the log has not come to.
-#[derive(Debug)]
-pub(super) struct AheadOfLog {
-    /// In milliseconds since the Unix epoch.
-    time: u64,
-    pending: Pending,
-}
-
-impl AheadOfLog {
-    pub(super) fn into_pending(self) -> Pending {
-        self.pending
-    }
-}
 
 impl StateStoreService {
     /// Enough is applied for these.
@@ -39,40 +27,35 @@ impl StateStoreService {
 
     pub(super) fn answer_all(&mut self, now: Now, reads: Vec<Pending>, outputs: &mut Vec<Output>) {
         for pending in reads {
-            let time = now.wall;
-            if self.is_ahead_of_log(&pending, time) {
-                self.ahead.push(AheadOfLog { time, pending });
-            } else {
+            let keys = self.undecided(now, &pending);
+            if keys.is_empty() {
                 self.answer_read(now, pending, outputs);
+                continue;
             }
+            let request = self.pending.push(pending);
+            let (action, needs_disk) = (CommandAction::Expire { keys }, false);
+            self.append(now, request, action, Whose::Client { needs_disk }, outputs);
         }
     }
 
-    /// The log has moved on: answers the reads that it has reached.
-    pub(super) fn answer_ahead(&mut self, now: Now, outputs: &mut Vec<Output>) {
-        for read in std::mem::take(&mut self.ahead) {
-            if self.is_ahead_of_log(&read.pending, read.time) {
-                self.ahead.push(read);
-            } else {
-                self.answer_read(now, read.pending, outputs);
-            }
-        }
-    }
-
-    fn is_ahead_of_log(&self, pending: &Pending, time: u64) -> bool {
-        if self.replica.is_alone() || time <= self.store.clock() {
-            return false;
+    /// The keys of a read that are past their deadline by this node's clock, and not by the log.
+    fn undecided(&self, now: Now, pending: &Pending) -> Vec<Bytes> {
+        if self.replica.is_alone() || now.wall <= self.store.clock() {
+            return Vec::new();
         }
         match &pending.read {
             Some(Request::Get { key }) => {
-                self.store.get(key, LOG_TIME).is_some() && self.store.get(key, time).is_none()
+                let is_there = self.store.get(key, LOG_TIME).is_some();
+                let is_over = self.store.get(key, now.wall).is_none();
+                let key = (is_there && is_over).then(|| Bytes::copy_from_slice(key));
+                key.into_iter().collect()
             }
-            Some(Request::Scan { .. }) => self.store.next_expiry().is_some_and(|due| due <= time),
-            _ => false,
+            Some(Request::Scan { .. }) => self.store.expired(now.wall, EXPIRED_KEYS_MAX),
+            _ => Vec::new(),
         }
     }
 
-    fn answer_read(&self, now: Now, pending: Pending, outputs: &mut Vec<Output>) {
+    pub(super) fn answer_read(&self, now: Now, pending: Pending, outputs: &mut Vec<Output>) {
         let (reply, version) = self.read(now, &pending);
         outputs.push(Output::Answer(pending.answer(now, &reply, version)));
     }
