@@ -25,7 +25,7 @@ use std::fmt;
 pub use self::held::Held;
 pub use self::model::Model;
 pub use self::recorded::{Checked, Recorded};
-pub use self::search::{Explained, check, explain};
+pub use self::search::{Explained, check, explain, explain_within};
 pub use self::watched::{Change, End, Watched};
 
 /// Wall, in Unix milliseconds, and counter of a version or a fencing token.

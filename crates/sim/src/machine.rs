@@ -1,26 +1,27 @@
 //! One simulated server: a node, its disk, its clock, and what it sent to each connection.
 
+mod unpowered;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use broker::limits::Limits;
-use broker::records::RecordError;
 use broker::{
-    Action, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DialectChoice, DiskTicket, Event, Node,
-    NodeConfig, Now, Policies, PolicyId, Question, RecoveredControl, RecoveredGroup, RecoveredStore,
-    Recovery, Redirect, Report, ShareStrategy, StateStoreConfig,
+    Action, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DiskTicket, Event, Node, Now, Policies,
+    PolicyId, Question, Redirect, Report, ShareStrategy,
 };
 use bytes::{Bytes, BytesMut};
-use cluster::control::{CONTROL, Control};
-use cluster::forming::{Founder, Founding};
+use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
-use cluster::replica::{Replica, ReplicaConfig};
-use cluster::{GroupId, NodeId, Write};
+use cluster::{GroupId, Keyspace, NodeId, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
-use storage::{Identity, SimulatedDisk, Storage, recover_control, recover_group};
-use store::{Command, CommandAction, Image, Origin, Quota, ScanLimits, Store};
+use storage::{SimulatedDisk, Storage};
+use store::{Command, CommandAction, Image, Origin, Quota, Store};
+
+use self::unpowered::{Snapshots, now_at};
+pub use self::unpowered::{StartError, Torn, Unpowered, founder};
 
 /// Settings of a simulated server.
 #[derive(Debug, Clone)]
@@ -35,8 +36,8 @@ pub struct MachineConfig {
     pub has_control: bool,
     /// How many groups its state store has.
     pub groups: u32,
-    /// By how many milliseconds its wall clock is ahead of the simulation's.
-    pub clock_ahead: u64,
+    /// By how many milliseconds its wall clock is ahead of its monotonic one, which begins with the simulation.
+    pub clock_ahead: i64,
     /// Limits of the node.
     pub limits: Limits,
     /// How often `$SYS` is published.
@@ -51,7 +52,7 @@ pub struct MachineConfig {
     pub share_strategy: ShareStrategy,
     /// Bytes of log after which a snapshot is taken.
     pub snapshot_log_bytes: u64,
-    /// Entries that are kept before a snapshot.
+    /// Entries that are kept before a snapshot, for nodes that lag a little.
     pub log_tail_entries: u64,
     /// Keys and bytes of the state store.
     pub quota: Quota,
@@ -59,6 +60,10 @@ pub struct MachineConfig {
     pub store_requests_max: usize,
     /// A defect to put in: the disk confirms before it syncs.
     pub acknowledges_before_sync: bool,
+    /// A defect to put in: it does not know for whom it voted before it lost its power.
+    pub forgets_votes: bool,
+    /// What it appends to its log is kept for [`Machine::take_logged`].
+    pub tells_log: bool,
 }
 
 /// A simulated server.
@@ -84,6 +89,10 @@ pub struct Machine {
     questions: VecDeque<(ConnectionId, Question)>,
     /// What other nodes are to be given.
     to_peers: VecDeque<(NodeId, Bytes)>,
+    /// A write has failed.
+    has_failed: bool,
+    /// What was appended to the log, and removed from it.
+    logged: Vec<Write>,
     /// What operators were told.
     pub reports: Vec<Report>,
     /// Who is in the cluster, as the node told its edge last.
@@ -91,9 +100,6 @@ pub struct Machine {
     /// What operators asked about the cluster, and were answered.
     cluster_answers: VecDeque<ClusterAnswer>,
 }
-
-/// The latest snapshot of each group.
-type Snapshots = BTreeMap<GroupId, (LogPoint, Vec<Bytes>)>;
 
 /// The wire between the server and one client.
 #[derive(Debug)]
@@ -136,6 +142,8 @@ impl MachineConfig {
             quota,
             store_requests_max: 100_000,
             acknowledges_before_sync: false,
+            forgets_votes: false,
+            tells_log: false,
         }
     }
 }
@@ -143,62 +151,16 @@ impl MachineConfig {
 impl Machine {
     /// A server with an empty disk, ready to serve. `origin` is any instant; only differences matter.
     pub fn new(config: MachineConfig, origin: Instant) -> Self {
-        let disk = SimulatedDisk::new(config.seed);
-        let now = Now {
-            instant: origin,
-            wall: WALL_AT_ORIGIN + config.clock_ahead,
-        };
-        Self::recover(config, disk, Snapshots::new(), origin, now).expect("there is nothing to read")
+        let started = Unpowered::new(config, origin).start(origin);
+        started.expect("there is nothing to read")
     }
 
     /// A server that finds this on its disk.
     ///
     /// # Errors
     /// If it cannot be understood: the server does not start.
-    pub fn on_disk(config: MachineConfig, disk: SimulatedDisk, origin: Instant) -> Result<Self, RecordError> {
-        let now = Now {
-            instant: origin,
-            wall: WALL_AT_ORIGIN,
-        };
-        Self::recover(config, disk, Snapshots::new(), origin, now)
-    }
-
-    fn recover(
-        config: MachineConfig,
-        mut disk: SimulatedDisk,
-        snapshots: Snapshots,
-        origin: Instant,
-        now: Now,
-    ) -> Result<Self, RecordError> {
-        let identity =
-            Identity::take(&mut disk, config.node).expect("a simulated disk is well after a crash");
-        let (node, actions) = recovered_node(&config, identity, &disk, &snapshots, now)?;
-        let mut machine = Self {
-            config,
-            node,
-            disk,
-            writing: VecDeque::new(),
-            snapshotting: BTreeMap::new(),
-            snapshots,
-            origin,
-            now,
-            connections: BTreeMap::new(),
-            resumed: VecDeque::new(),
-            free_slots: Vec::new(),
-            generation: identity.incarnation.0 << 16,
-            questions: VecDeque::new(),
-            to_peers: VecDeque::new(),
-            reports: Vec::new(),
-            peers: BTreeSet::new(),
-            cluster_answers: VecDeque::new(),
-        };
-        machine.carry_out(actions);
-        let is_alone = machine.config.voters.len() == 1;
-        while is_alone && !machine.node.is_available() {
-            machine.step(Event::Flush);
-            machine.write_all();
-        }
-        Ok(machine)
+    pub fn on_disk(config: MachineConfig, disk: SimulatedDisk, origin: Instant) -> Result<Self, StartError> {
+        Unpowered::with_disk(config, disk, origin).start(origin)
     }
 
     /// The power fails and comes back: connections, memory and what was not synced are gone.
@@ -209,15 +171,56 @@ impl Machine {
 
     /// The power fails, and comes back after a while.
     #[must_use]
-    pub fn crash_for(mut self, down: Duration) -> Self {
-        // Batches on their way may or may not have reached the disk; the disk's seed decides.
+    pub fn crash_for(self, down: Duration) -> Self {
+        let at = self.now.instant + down;
+        let started = self.switch_off(Torn::Somewhere).start(at);
+        started.expect("the node reads what it wrote")
+    }
+
+    /// The power fails. `torn`: what becomes of what was written and not synced.
+    #[must_use]
+    pub fn switch_off(mut self, torn: Torn) -> Unpowered {
+        // Batches on their way may or may not have reached the disk.
         while let Some((_, writes)) = self.writing.pop_front() {
-            self.disk.write(&writes).expect("the disk works until the crash");
+            if self.disk.write(&writes).is_err() {
+                break;
+            }
         }
-        self.disk.crash();
-        self.move_clock(self.now.instant + down);
-        Self::recover(self.config, self.disk, self.snapshots, self.origin, self.now)
-            .expect("the node reads what it wrote")
+        match torn {
+            Torn::Somewhere => self.disk.crash(),
+            Torn::AtTheSync => self.disk.crash_losing_all(),
+        }
+        Unpowered {
+            config: self.config,
+            disk: self.disk,
+            snapshots: self.snapshots,
+            origin: self.origin,
+        }
+    }
+
+    /// A server whose node was just made of what its disk holds.
+    fn starting(unpowered: Unpowered, node: Node, now: Now, generation: u32) -> Self {
+        Self {
+            config: unpowered.config,
+            node,
+            disk: unpowered.disk,
+            writing: VecDeque::new(),
+            snapshotting: BTreeMap::new(),
+            snapshots: unpowered.snapshots,
+            origin: unpowered.origin,
+            now,
+            connections: BTreeMap::new(),
+            resumed: VecDeque::new(),
+            free_slots: Vec::new(),
+            generation,
+            questions: VecDeque::new(),
+            to_peers: VecDeque::new(),
+            has_failed: false,
+            logged: Vec::new(),
+            reports: Vec::new(),
+            peers: BTreeSet::new(),
+            cluster_answers: VecDeque::new(),
+        }
     }
 
     /// Settings of the node.
@@ -352,12 +355,24 @@ impl Machine {
         let Some((ticket, writes)) = self.writing.pop_front() else {
             return false;
         };
-        self.disk.write(&writes).expect("the simulated disk works");
-        if !self.config.acknowledges_before_sync {
-            self.disk.sync().expect("the simulated disk works");
+        let is_durable = self.disk.write(&writes).is_ok()
+            && (self.config.acknowledges_before_sync || self.disk.sync().is_ok());
+        if is_durable {
+            self.step(Event::Durable { ticket });
+        } else {
+            self.has_failed = true;
         }
-        self.step(Event::Durable { ticket });
-        true
+        is_durable
+    }
+
+    /// The disk takes so many more bytes.
+    pub fn fill_disk(&mut self, bytes: u64) {
+        self.disk.full_after(bytes);
+    }
+
+    /// Whether the disk has failed: the server has to be switched off, and says nothing more.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Flushes and writes until nothing is left to do.
@@ -440,6 +455,34 @@ impl Machine {
         self.to_peers.drain(..)
     }
 
+    /// What it has given to the disk of its log, since the last call.
+    pub fn take_logged(&mut self) -> Vec<Write> {
+        std::mem::take(&mut self.logged)
+    }
+
+    /// The records of its log that are on its disk.
+    pub fn log_on_disk(&self) -> Vec<(Bytes, Bytes)> {
+        let mut records = Vec::new();
+        let mut note = |key: &[u8], value: Bytes| {
+            records.push((Bytes::copy_from_slice(key), value));
+            ControlFlow::Continue(())
+        };
+        let scanned = self.disk.scan(Keyspace::Log, &[], &mut note);
+        scanned.expect("the simulated disk can be read");
+        records
+    }
+
+    /// How many batches wait for the disk.
+    pub fn writing_len(&self) -> usize {
+        self.writing.len()
+    }
+
+    /// Its wall clock is set: by so many milliseconds ahead of its monotonic one.
+    pub fn set_clock(&mut self, ahead: i64) {
+        self.config.clock_ahead = ahead;
+        self.move_clock(self.now.instant);
+    }
+
     /// Time passes up to this moment, at which what is due happens; nothing is written to disk.
     pub fn tick(&mut self, to: Instant) {
         self.move_clock(to);
@@ -511,11 +554,7 @@ impl Machine {
     }
 
     fn move_clock(&mut self, to: Instant) {
-        let passed = u64::try_from((to - self.origin).as_millis()).expect("simulations are short");
-        self.now = Now {
-            instant: to,
-            wall: WALL_AT_ORIGIN + passed + self.config.clock_ahead,
-        };
+        self.now = now_at(&self.config, self.origin, to);
     }
 
     fn step(&mut self, event: Event) {
@@ -566,7 +605,13 @@ impl Machine {
                     }
                 }
                 Action::ReportDrained { connection } => drained.push(connection),
-                Action::Persist { ticket, writes, .. } => self.writing.push_back((ticket, writes)),
+                Action::Persist { ticket, writes, .. } => {
+                    if self.config.tells_log {
+                        self.logged
+                            .extend(writes.iter().filter(|write| is_of_log(write)).cloned());
+                    }
+                    self.writing.push_back((ticket, writes));
+                }
                 Action::Snapshot {
                     group,
                     index,
@@ -605,131 +650,14 @@ impl Machine {
     }
 }
 
-fn recovered_node(
-    config: &MachineConfig,
-    identity: Identity,
-    disk: &SimulatedDisk,
-    snapshots: &Snapshots,
-    now: Now,
-) -> Result<(Node, Vec<Action>), RecordError> {
-    let node_config = NodeConfig {
-        limits: config.limits.clone(),
-        sys_interval: config.sys_interval,
-        share_strategy: config.share_strategy,
-        policies: config.policies.clone(),
-        redirect: config.redirect.clone(),
-        seed: config.seed,
-    };
-    let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);
-    for keyspace in Recovery::KEYSPACES {
-        let mut read_all = Ok(());
-        let mut read = |key: &[u8], value: Bytes| {
-            read_all = recovery.record(keyspace, key, value);
-            if read_all.is_ok() {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        };
-        disk.scan(keyspace, &[], &mut read)
-            .expect("the simulated disk works");
-        read_all?;
-    }
-    let groups = (0..config.groups)
-        .map(|group| recovered_group(config, GroupId(group), identity, disk, snapshots, now))
-        .collect();
-    let state_store = StateStoreConfig {
-        node: identity.node.0,
-        incarnation: identity.incarnation.0,
-        dialect: DialectChoice::Auto,
-        quota: config.quota,
-        entry_bytes_max: 1 << 20,
-        pending_max: config.store_requests_max,
-        snapshot_log_bytes: config.snapshot_log_bytes,
-        snapshot_chunk_bytes: SNAPSHOT_CHUNK_BYTES,
-        digest_interval: DIGEST_INTERVAL,
-        scan: ScanLimits::default(),
-    };
-    let mut actions = Vec::new();
-    let node = recovery.start(
-        RecoveredStore {
-            config: state_store,
-            groups,
-            control: config
-                .has_control
-                .then(|| recovered_control(config, identity, disk, now)),
-        },
-        &mut actions,
-    );
-    Ok((node, actions))
-}
-
-fn recovered_group(
-    config: &MachineConfig,
-    group: GroupId,
-    identity: Identity,
-    disk: &SimulatedDisk,
-    snapshots: &Snapshots,
-    now: Now,
-) -> RecoveredGroup {
-    let mut started = Vec::new();
-    let snapshot = snapshots.get(&group);
-    let recovered = recover_group(disk, group, snapshot.map(|(point, _)| *point)).expect("the log is whole");
-    let store = match snapshot {
-        Some((_, chunks)) => Store::restore(chunks.iter().cloned()).expect("the snapshot is whole"),
-        None => Store::new(),
-    };
-    let mut replica_config = ReplicaConfig::new(group, identity.node, config.voters.clone(), config.seed);
-    replica_config.log_tail_entries = config.log_tail_entries;
-    let replica =
-        Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
-    RecoveredGroup {
-        store,
-        replica,
-        started,
-    }
-}
-
-/// Small, so that a snapshot of a few keys has several.
-const SNAPSHOT_CHUNK_BYTES: usize = 256;
-
-/// Often, compared with how long a simulation takes.
-const DIGEST_INTERVAL: Duration = Duration::from_millis(100);
-
-fn recovered_control(
-    config: &MachineConfig,
-    identity: Identity,
-    disk: &SimulatedDisk,
-    now: Now,
-) -> RecoveredControl {
-    let founders = config.voters.iter().map(|node| founder(*node)).collect();
-    let founding = Founding::new(founders, config.groups).expect("nodes can form a cluster");
-    let (control, recovered) = recover_control(disk).expect("the log is whole");
-    let mut started = Vec::new();
-    let mut replica_config = ReplicaConfig::new(CONTROL, identity.node, config.voters.clone(), config.seed);
-    replica_config.log_tail_entries = CONTROL_LOG_TAIL;
-    let replica =
-        Replica::new(now.instant, replica_config, recovered, &mut started).expect("the replica fits its log");
-    RecoveredControl {
-        control: control.unwrap_or_else(|| Control::new(&founding)),
-        replica,
-        started,
-        entries_kept: CONTROL_ENTRIES_KEPT,
-    }
-}
-
-/// So few that nodes which come late need the state instead.
-const CONTROL_ENTRIES_KEPT: u64 = 6;
-const CONTROL_LOG_TAIL: u64 = 1;
-
-/// A node of a simulated cluster.
-pub fn founder(node: NodeId) -> Founder {
-    let address = format!("node{node}:7000");
-    Founder {
-        node,
-        address: address.parse().expect("a name and a port"),
-    }
+fn is_of_log(write: &Write) -> bool {
+    let (Write::Put { keyspace, .. }
+    | Write::Remove { keyspace, .. }
+    | Write::RemoveOnce { keyspace, .. }
+    | Write::RemoveRange { keyspace, .. }
+    | Write::RemoveRangeOnce { keyspace, .. }) = write;
+    *keyspace == Keyspace::Log
 }
 
 /// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.
-const WALL_AT_ORIGIN: u64 = 1_696_374_425_000;
+pub(crate) const WALL_AT_ORIGIN: u64 = 1_696_374_425_000;

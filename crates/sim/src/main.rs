@@ -1,29 +1,42 @@
-//! `cargo run --release -p sim -- --seeds 1000`: random runs of one server, each decided by its seed.
+//! `cargo run --release -p sim -- --seeds 1000`: random runs of one server and of clusters, each decided by its seed.
 
-use std::ops::Range;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sim::history::Recorded;
+use sim::workload::several_nodes::faults::{Fault, Faults};
 use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Run, Summary};
 
-const USAGE: &str = "sim: random conversations with a simulated server, over crashes
+const USAGE: &str = "sim: random conversations with simulated servers, over faults
 
-  sim [--seeds N]     runs N seeds (default 200), beginning with --first
-  sim --first S       the first seed (default 1)
-  sim --seed S        one seed
-  sim --steps N       steps of each run (default 3000)
-  sim --nodes N       a cluster of so many nodes, and its state store (default 1)
+  sim [--seeds N]       runs N seeds (default 200), beginning with --first: each with one server, and with a cluster
+  sim --first S         the first seed (default 1)
+  sim --seed S          one seed
+  sim --nodes N         only this: 1, or a cluster of so many nodes
+  sim --steps N         steps of each run (default 3000 with one server, 6000 with several)
+  sim --without FAULTS  a cluster without some of its faults, to find out what a failure needs
+  sim --trace           what happened in a cluster, if it fails
 
-  sim check FILE...   whether L1, L2 and L3 hold in what real clients were told (bench/faults)
-      --skew MILLIS   by how much servers' clocks may differ (default 0)";
+  sim check FILE...     whether L1, L2 and L3 hold in what real clients were told (bench/faults)
+      --skew MILLIS     by how much servers' clocks may differ (default 0)
+
+Faults, separated by commas: ";
 
 struct Options {
     first: u64,
     seeds: u64,
-    steps: u64,
-    nodes: u64,
+    steps: Option<u64>,
+    nodes: Option<u64>,
+    without: Faults,
+    is_traced: bool,
+}
+
+/// What all runs did together.
+#[derive(Default)]
+struct Sum {
+    one: Option<Summary>,
+    several: Option<ClusterSummary>,
 }
 
 fn main() -> ExitCode {
@@ -34,31 +47,23 @@ fn main() -> ExitCode {
     let options = match options(words.into_iter()) {
         Ok(options) => options,
         Err(why) => {
-            say(&format!("{why}\n{USAGE}"));
+            let faults = Fault::ALL.map(Fault::name).join(", ");
+            say(&format!("{why}\n{USAGE}{faults}"));
             return ExitCode::from(2);
         }
     };
-    let seeds = options.first..options.first + options.seeds;
-    let played = if options.nodes == 1 {
-        play(&options, seeds, Summary::default(), Summary::plus, |seed| {
-            let (steps, defect) = (options.steps, None);
-            Run { seed, steps, defect }.play(origin())
-        })
-    } else {
-        let none = ClusterSummary::default();
-        play(&options, seeds, none, ClusterSummary::plus, |seed| {
-            let run = ClusterRun {
-                seed,
-                steps: options.steps,
-                nodes: options.nodes,
-                defect: None,
-            };
-            run.play(origin())
-        })
-    };
-    match played {
+    match play(&options) {
         Ok(sum) => {
-            say(&format!("{} seeds passed: {sum}", options.seeds));
+            say(&format!("{} seeds passed", options.seeds));
+            for text in [
+                sum.one.map(|sum| format!("one server: {sum:?}")),
+                sum.several.map(|sum| format!("clusters: {sum:?}")),
+            ]
+            .into_iter()
+            .flatten()
+            {
+                say(&text);
+            }
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -109,44 +114,107 @@ fn check(words: &[String]) -> ExitCode {
     }
 }
 
-/// Plays one seed after the other, and sums up what was done.
-fn play<S: std::fmt::Debug>(
-    options: &Options,
-    seeds: Range<u64>,
-    none: S,
-    plus: impl Fn(S, S) -> S,
-    one: impl Fn(u64) -> Result<S, String>,
-) -> Result<String, String> {
-    let (steps, nodes) = (options.steps, options.nodes);
-    let mut sum = none;
-    for seed in seeds {
-        let again = format!("cargo run --release -p sim -- --seed {seed} --steps {steps} --nodes {nodes}");
-        let played = one(seed).map_err(|why| format!("FAILED {why}\nreplay: {again}"))?;
-        sum = plus(sum, played);
+/// Plays one seed after the other, and says from time to time how far it is.
+fn play(options: &Options) -> Result<Sum, String> {
+    let mut sum = Sum::default();
+    let (began, mut told) = (now(), now());
+    for seed in options.first..options.first + options.seeds {
+        if options.nodes.is_none_or(|nodes| nodes == 1) {
+            let played = play_one(options, seed)?;
+            sum.one = Some(sum.one.unwrap_or_default().plus(played));
+        }
+        let nodes = options.nodes.unwrap_or_else(|| nodes_of(seed));
+        if nodes > 1 {
+            let played = play_several(options, seed, nodes)?;
+            sum.several = Some(sum.several.unwrap_or_default().plus(played));
+        }
+        if told.elapsed() >= TOLD_EVERY {
+            told = now();
+            let done = seed - options.first + 1;
+            progress(&format!(
+                "{done} of {} seeds, {} s",
+                options.seeds,
+                began.elapsed().as_secs()
+            ));
+        }
     }
-    Ok(format!("{sum:?}"))
+    Ok(sum)
+}
+
+/// How often it is said how far it is.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// Clusters of five nodes are slower, and find less that those of three do not.
+fn nodes_of(seed: u64) -> u64 {
+    if seed.is_multiple_of(4) { 5 } else { 3 }
+}
+
+fn play_one(options: &Options, seed: u64) -> Result<Summary, String> {
+    let steps = options.steps.unwrap_or(3_000);
+    let run = Run {
+        seed,
+        steps,
+        defect: None,
+    };
+    run.play(now())
+        .map_err(|why| failed(&why, &format!("--seed {seed} --steps {steps} --nodes 1")))
+}
+
+fn play_several(options: &Options, seed: u64, nodes: u64) -> Result<ClusterSummary, String> {
+    let steps = options.steps.unwrap_or(6_000);
+    let run = ClusterRun {
+        seed,
+        steps,
+        nodes,
+        without: options.without,
+        defect: None,
+        is_traced: options.is_traced,
+    };
+    run.play(now()).map_err(|why| {
+        let faults = Faults::of_seed(seed).without(options.without);
+        let mut arguments = format!("--seed {seed} --steps {steps} --nodes {nodes}");
+        if options.without != Faults::NONE {
+            arguments += &format!(" --without {:?}", options.without);
+        }
+        failed(&format!("{why}\nfaults: {faults:?}"), &arguments)
+    })
+}
+
+fn failed(why: &str, arguments: &str) -> String {
+    format!("FAILED {why}\nreplay: cargo run --release -p sim -- {arguments}")
 }
 
 fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options {
         first: 1,
         seeds: 200,
-        steps: 3_000,
-        nodes: 1,
+        steps: None,
+        nodes: None,
+        without: Faults::NONE,
+        is_traced: false,
     };
     while let Some(word) = words.next() {
-        if matches!(word.as_str(), "--help" | "-h") {
-            return Err(String::new());
+        match word.as_str() {
+            "--help" | "-h" => return Err(String::new()),
+            "--trace" => {
+                options.is_traced = true;
+                continue;
+            }
+            _ => {}
         }
-        let value = words.next().ok_or_else(|| format!("{word} needs a number"))?;
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        if word == "--without" {
+            options.without = Faults::parse(&value)?;
+            continue;
+        }
         let number = value
             .parse()
             .map_err(|_| format!("{word} {value} is no number"))?;
         match word.as_str() {
             "--first" => options.first = number,
             "--seeds" => options.seeds = number,
-            "--steps" => options.steps = number,
-            "--nodes" => options.nodes = number,
+            "--steps" => options.steps = Some(number),
+            "--nodes" => options.nodes = Some(number),
             "--seed" => (options.first, options.seeds) = (number, 1),
             other => return Err(format!("{other} is not known")),
         }
@@ -159,10 +227,15 @@ fn say(text: &str) {
     println!("{text}");
 }
 
+#[expect(clippy::print_stderr, reason = "a command for developers")]
+fn progress(text: &str) {
+    eprintln!("{text}");
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "an `Instant` cannot be made in another way; only differences matter"
 )]
-fn origin() -> Instant {
+fn now() -> Instant {
     Instant::now()
 }

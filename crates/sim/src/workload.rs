@@ -26,6 +26,7 @@ use self::guests::Guests;
 use self::keeper::Keeper;
 use self::oracle::Oracle;
 use self::wanderer::Wanderer;
+use crate::history::MILLISECOND;
 use crate::machine::{Machine, MachineConfig};
 
 /// One run.
@@ -44,8 +45,18 @@ pub struct Run {
 pub enum Defect {
     /// The disk confirms batches before they are synced.
     AcknowledgeBeforeSync,
-    /// Nodes that do not lead read what they have, whatever the leader says.
+    /// Nodes that do not lead read what they have, whatever the leader says, and before it is applied.
     StaleReads,
+    /// Nodes forget for whom they voted when they lose their power.
+    ForgottenVotes,
+    /// What was executed is not remembered for requests that come again by way of another node.
+    ForgottenOutcomes,
+    /// Fencing tokens of requests by way of another node are always new enough.
+    NoFencing,
+    /// Some entries arrive at followers with another content.
+    ChangedEntries,
+    /// Some notifications do not arrive.
+    LostNotifications,
 }
 
 /// What a run did, to see that it was worth it.
@@ -394,7 +405,8 @@ impl World {
     fn keep(&mut self) {
         let index = self.random.between(0, KEEPERS);
         let machine = self.machine.as_mut().expect("it is only away while it crashes");
-        self.keepers[index].ask(machine, &mut self.random, &mut self.oracle);
+        let (at, histories) = (machine.now().wall * MILLISECOND, &mut self.oracle.histories);
+        self.keepers[index].ask(machine, at, &mut self.random, histories);
     }
 
     fn listen(&mut self) -> Result<(), String> {
@@ -439,8 +451,9 @@ impl World {
             self.summary.answered += heard.others.len() as u64;
             let keeper = &mut self.keepers[index - PUBLISHERS - SUBSCRIBERS];
             let machine = self.machine.as_ref().expect("it is only away while it crashes");
+            let at = machine.now().wall * MILLISECOND;
             for response in heard.others {
-                keeper.answered(machine, &response, &mut self.oracle)?;
+                keeper.answered(at, &response, &mut self.oracle.histories)?;
             }
         }
         Ok(heard.is_anything)

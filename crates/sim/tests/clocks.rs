@@ -16,7 +16,7 @@ use sim::transcript::request;
 const LEADER: usize = 0;
 const AHEAD: usize = 1;
 /// By how many milliseconds the one node is ahead.
-const BY: u64 = 200;
+const BY: i64 = 200;
 
 #[test]
 fn a_key_that_a_node_said_is_gone_does_not_come_back_at_another_one() {
@@ -35,19 +35,21 @@ fn a_key_that_a_node_said_is_gone_does_not_come_back_at_another_one() {
         ["+OK\r\n"]
     );
     // By the clock of the one node its time is over, by that of the leader it is not.
-    assert_eq!(ask(&mut nodes, AHEAD, &["GET", "k"]), [""; 0]);
-    assert_eq!(ask(&mut nodes, AHEAD, &["SCAN", "*"]), [""; 0]);
+    assert_eq!(ask(&mut nodes, AHEAD, &["GET", "k"]), ["$1\r\nv\r\n"]);
+    assert_eq!(
+        ask(&mut nodes, AHEAD, &["SCAN", "*"]),
+        ["*1\r\n*1\r\n$1\r\nk\r\n"]
+    );
     assert_eq!(ask(&mut nodes, LEADER, &["GET", "k"]), ["$1\r\nv\r\n"]);
     assert_eq!(ask(&mut nodes, LEADER, &["SET", "k", "w", "NX"]), [":-1\r\n"]);
-    // What has no deadline does not wait.
     assert_eq!(ask(&mut nodes, AHEAD, &["GET", "other"]), ["$-1\r\n"]);
 
     for machine in &mut nodes {
         machine.advance(Duration::from_millis(101));
     }
     talk(&mut nodes);
-    let late = responses(&mut nodes[AHEAD], clients[AHEAD]);
-    assert_eq!(late, ["$-1\r\n", "*1\r\n*0\r\n"]);
+    assert_eq!(ask(&mut nodes, AHEAD, &["GET", "k"]), ["$-1\r\n"]);
+    assert_eq!(ask(&mut nodes, AHEAD, &["SCAN", "*"]), ["*1\r\n*0\r\n"]);
     assert_eq!(ask(&mut nodes, LEADER, &["GET", "k"]), ["$-1\r\n"]);
 }
 

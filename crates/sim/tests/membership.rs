@@ -65,7 +65,7 @@ impl World {
         config.voters = [1, 2, 3].map(NodeId).into();
         config.has_control = true;
         config.groups = GROUPS;
-        config.clock_ahead = self.random.between(0, 40) as u64;
+        config.clock_ahead = self.random.between(0, 40) as i64;
         let mut machine = Machine::new(config, self.now);
         machine.tick(self.now);
         self.machines.insert(NodeId(node), Some(machine));

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use sim::workload::several_nodes::faults::Faults;
 use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Defect, Run, Summary};
 
@@ -20,19 +21,21 @@ fn seeds_that_once_failed_pass() {
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
     {
-        let seed = line
-            .split_whitespace()
-            .next()
-            .and_then(|word| word.parse().ok())
-            .expect("a seed is a number");
-        let played = Run {
-            seed,
-            steps: 3_000,
-            defect: None,
-        }
-        .play(epoch());
-        assert!(played.is_ok(), "seed {seed}: {played:?}");
+        let word = line.split_whitespace().next().unwrap_or_default();
+        let (nodes, seed) = word.split_once(':').unwrap_or(("1", word));
+        let (nodes, seed) = (number(nodes), number(seed));
+        let played = if nodes == 1 {
+            let (steps, defect) = (3_000, None);
+            Run { seed, steps, defect }.play(epoch()).map(|_| ())
+        } else {
+            cluster(seed, nodes).play(epoch()).map(|_| ())
+        };
+        assert!(played.is_ok(), "seed {word}: {played:?}");
     }
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().expect("a seed is a number")
 }
 
 #[test]
@@ -76,46 +79,65 @@ fn acknowledging_before_the_sync_is_found() {
 }
 
 /// Fresh seeds of clusters in every run of the tests.
-const FRESH_CLUSTERS: u64 = 20;
+const FRESH_CLUSTERS: u64 = 200;
 
 /// Steps of a cluster's run.
-const CLUSTER_STEPS: u64 = 3_000;
+const CLUSTER_STEPS: u64 = 6_000;
+
+fn cluster(seed: u64, nodes: u64) -> ClusterRun {
+    ClusterRun {
+        seed,
+        steps: CLUSTER_STEPS,
+        nodes,
+        without: Faults::NONE,
+        defect: None,
+        is_traced: false,
+    }
+}
 
 #[test]
 fn fresh_seeds_of_clusters_pass_and_do_something() {
     let first = u64::from(std::process::id()) * 1_000_003;
     let mut sum = ClusterSummary::default();
     for seed in first..first + FRESH_CLUSTERS {
-        let nodes = if seed.is_multiple_of(4) { 5 } else { 3 };
-        let run = ClusterRun {
-            seed,
-            steps: CLUSTER_STEPS,
-            nodes,
-            defect: None,
-        };
-        let again =
-            format!("cargo run --release -p sim -- --seed {seed} --steps {CLUSTER_STEPS} --nodes {nodes}");
-        match run.play(epoch()) {
+        let nodes = if seed.is_multiple_of(8) { 5 } else { 3 };
+        match cluster(seed, nodes).play(epoch()) {
             Ok(summary) => sum = sum.plus(summary),
-            Err(why) => panic!("{why}\nreplay: {again}"),
+            Err(why) => panic!(
+                "{why}\nreplay: cargo run --release -p sim -- --seed {seed} --steps {CLUSTER_STEPS} --nodes {nodes}"
+            ),
         }
     }
-    assert!(sum.answered > 500, "{sum:?}");
-    assert!(sum.crashes > 20, "{sum:?}");
-    assert!(sum.splits > 20, "{sum:?}");
-    assert!(sum.terms > FRESH_CLUSTERS, "{sum:?}");
-    assert!(sum.compared > 500, "{sum:?}");
+    assert!(sum.answered > 10_000, "{sum:?}");
+    assert!(sum.retried > 1_000, "{sum:?}");
+    assert!(sum.notified > 500, "{sum:?}");
+    assert!(sum.crashes > 500, "{sum:?}");
+    assert!(sum.stops > 50, "{sum:?}");
+    assert!(sum.damaged > 5, "{sum:?}");
+    assert!(sum.filled > 30, "{sum:?}");
+    assert!(sum.pauses > 500, "{sum:?}");
+    assert!(sum.splits > 500, "{sum:?}");
+    assert!(sum.jumps > 300, "{sum:?}");
+    assert!(sum.terms > 2 * FRESH_CLUSTERS, "{sum:?}");
+    assert!(sum.compared > 10_000, "{sum:?}");
 }
 
 #[test]
 fn clusters_with_defects_are_found() {
-    for defect in [Defect::StaleReads, Defect::AcknowledgeBeforeSync] {
+    for defect in [
+        Defect::StaleReads,
+        Defect::AcknowledgeBeforeSync,
+        Defect::ForgottenVotes,
+        Defect::ForgottenOutcomes,
+        Defect::NoFencing,
+        Defect::ChangedEntries,
+        Defect::LostNotifications,
+    ] {
         let found = (1..1_000).find(|seed| {
+            let defect = Some(defect);
             let run = ClusterRun {
-                seed: *seed,
-                steps: CLUSTER_STEPS,
-                nodes: 3,
-                defect: Some(defect),
+                defect,
+                ..cluster(*seed, 3)
             };
             run.play(epoch()).is_err()
         });

@@ -314,7 +314,6 @@ impl StateStoreService {
                 outputs.push(Output::Answer(pending.answer(now, &reply, None)));
             }
         }
-        self.answer_ahead(now, outputs);
         self.ask_again_at_once(now);
         outputs.push(Output::StoreReplaced);
     }

@@ -59,7 +59,15 @@ pub enum Explained {
 /// # Errors
 /// As [`check`].
 pub fn explain(history: &[Operation], skew: u64) -> Result<Explained, Violation> {
-    let search = Search::new(history, skew);
+    explain_within(history, skew, TRIED_MAX)
+}
+
+/// As [`explain`], up to so many states of the key.
+///
+/// # Errors
+/// As [`check`].
+pub fn explain_within(history: &[Operation], skew: u64, tried_max: usize) -> Result<Explained, Violation> {
+    let search = Search::new(history, skew, tried_max);
     if search.find(Search::sparing).is_ok() {
         return Ok(Explained::Fully);
     }
@@ -80,6 +88,7 @@ struct Search<'a> {
     history: &'a [Operation],
     by_start: Vec<usize>,
     skew: u64,
+    tried_max: usize,
 }
 
 enum NotFound {
@@ -93,13 +102,14 @@ enum NotFound {
 type Way = (Vec<usize>, Place);
 
 impl<'a> Search<'a> {
-    fn new(history: &'a [Operation], skew: u64) -> Self {
+    fn new(history: &'a [Operation], skew: u64, tried_max: usize) -> Self {
         let mut by_start: Vec<usize> = (0..history.len()).collect();
         by_start.sort_by_key(|place| history[*place].invoked);
         Self {
             history,
             by_start,
             skew,
+            tried_max,
         }
     }
 
@@ -122,7 +132,7 @@ impl<'a> Search<'a> {
             if len > longest.0 {
                 longest = (len, last);
             }
-            if seen.len() > TRIED_MAX {
+            if seen.len() > self.tried_max {
                 return Err(NotFound::SoFar);
             }
             for (added, to) in ways(self, &at, &candidates) {

@@ -48,6 +48,9 @@ struct Outgoing {
 /// What sharers share: all messages.
 const SHARED: &str = "$share/crew/t/#";
 
+/// Responses of the state store to a client.
+const RESPONSES: &str = "clients/+/response";
+
 /// Messages without acknowledgement that a client has at most.
 const OUTGOING_MAX: usize = 50;
 
@@ -107,9 +110,31 @@ impl Client {
     /// Subscribes to the responses of the state store.
     pub(super) fn keeper(name: String) -> Self {
         Self {
-            subscription: Some("clients/+/response"),
+            subscription: Some(RESPONSES),
             ..Self::new(name)
         }
+    }
+
+    /// Subscribes to the responses of the state store, and begins anew with every connection.
+    pub(super) fn watcher(name: String) -> Self {
+        Self {
+            is_guest: true,
+            ..Self::keeper(name)
+        }
+    }
+
+    /// It will connect to another server, which knows nothing of its session, and send there what it has sent here.
+    pub(super) fn turn_away(&mut self) {
+        self.cut();
+        self.had_connack = false;
+        self.subscription = Some(RESPONSES);
+    }
+
+    /// It does not wait for anything any more, and knows of no session.
+    pub(super) fn give_up(&mut self) {
+        self.had_connack = false;
+        self.outgoing.clear();
+        self.subscription = Some(RESPONSES);
     }
 
     pub(super) fn is_connected(&self) -> bool {

@@ -10,9 +10,9 @@ use protocol::properties::UserProperties;
 use protocol::{Hlc, Packet};
 
 use super::client::Client;
-use super::oracle::Oracle;
-use crate::history::{Call, Condition, Outcome, Version};
+use crate::history::{Call, Condition, MILLISECOND, Outcome, Version};
 use crate::machine::Machine;
+use crate::promises::l1::Histories;
 use crate::transcript;
 
 /// A client of the state store, and what it asked.
@@ -21,6 +21,8 @@ pub(super) struct Keeper {
     pub(super) client: Client,
     next_request: u64,
     asked: BTreeMap<Bytes, Asked>,
+    /// Requests without an answer that it has at most.
+    asked_max: usize,
 }
 
 /// A request, and its place in the history of its key.
@@ -28,6 +30,7 @@ pub(super) struct Keeper {
 struct Asked {
     key: String,
     place: usize,
+    publish: Publish,
 }
 
 /// Requests without an answer that a keeper has at most.
@@ -48,18 +51,67 @@ impl Keeper {
             client: Client::keeper(name),
             next_request: 0,
             asked: BTreeMap::new(),
+            asked_max: ASKED_MAX,
         }
     }
 
-    /// Sends a random request.
-    pub(super) fn ask(&mut self, machine: &mut Machine, random: &mut Random, oracle: &mut Oracle) {
-        if !self.client.is_connected() || self.asked.len() >= ASKED_MAX {
+    /// With so many requests without an answer at most: each makes it harder to find out in which order they were executed.
+    pub(super) fn with_asked_max(self, asked_max: usize) -> Self {
+        Self { asked_max, ..self }
+    }
+
+    /// Sends a random request, at this moment of the clock that all clients share.
+    pub(super) fn ask(
+        &mut self,
+        machine: &mut Machine,
+        at: u64,
+        random: &mut Random,
+        histories: &mut Histories,
+    ) {
+        if !self.client.is_connected() || self.asked.len() >= self.asked_max {
             return;
         }
         self.next_request += 1;
         let (key, call) = choose(random, &self.client.name, self.next_request);
-        let now = machine.now();
-        let place = oracle.asked(now, &key, call.clone());
+        self.send(machine, at, histories, (key, call));
+    }
+
+    /// Reads a key.
+    pub(super) fn get(&mut self, machine: &mut Machine, at: u64, histories: &mut Histories, key: String) {
+        self.next_request += 1;
+        self.send(machine, at, histories, (key, Call::Get));
+    }
+
+    /// Sends one of its requests a second time, without waiting for the answer to the first.
+    pub(super) fn ask_again(&mut self, machine: &mut Machine, random: &mut Random) -> bool {
+        if !self.client.is_connected() || self.asked.is_empty() {
+            return false;
+        }
+        let nth = random.between(0, self.asked.len());
+        let publish = self.asked.values().nth(nth).map(|asked| asked.publish.clone());
+        if let Some(publish) = publish {
+            self.client.request(machine, publish);
+        }
+        true
+    }
+
+    /// How many requests it waits for.
+    pub(super) fn asked_len(&self) -> usize {
+        self.asked.len()
+    }
+
+    fn send(
+        &mut self,
+        machine: &mut Machine,
+        at: u64,
+        histories: &mut Histories,
+        (key, call): (String, Call),
+    ) {
+        let now = Now {
+            wall: at / MILLISECOND,
+            ..machine.now()
+        };
+        let place = histories.asked(at, &key, call.clone());
         let arguments = arguments(&key, &call);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let Packet::Publish(mut publish) = transcript::request(&self.client.name, now, 1, &arguments) else {
@@ -68,7 +120,12 @@ impl Keeper {
         publish.properties.user_properties = self.properties(now, &call);
         let correlation = Bytes::copy_from_slice(&self.next_request.to_be_bytes());
         publish.properties.correlation_data = Some(correlation.clone());
-        self.asked.insert(correlation, Asked { key, place });
+        let asked = Asked {
+            key,
+            place,
+            publish: (*publish).clone(),
+        };
+        self.asked.insert(correlation, asked);
         self.client.request(machine, *publish);
     }
 
@@ -86,20 +143,20 @@ impl Keeper {
     /// Looks at a response; one that was seen before says the same again.
     pub(super) fn answered(
         &mut self,
-        machine: &Machine,
+        at: u64,
         response: &Publish,
-        oracle: &mut Oracle,
+        histories: &mut Histories,
     ) -> Result<(), String> {
         let correlation = response.properties.correlation_data.clone().unwrap_or_default();
-        let Some(Asked { key, place }) = self.asked.remove(&correlation) else {
+        let Some(Asked { key, place, .. }) = self.asked.remove(&correlation) else {
             return Ok(());
         };
-        if response.payload.starts_with(UNAVAILABLE) {
-            // It may have been executed, or be executed yet.
+        if response.payload.starts_with(UNAVAILABLE) || response.payload.starts_with(AHEAD) {
+            // It may have been executed, or be executed yet; by way of a node with another clock, too.
         } else if response.payload.starts_with(QUOTA) {
-            oracle.refused(&key, place);
+            histories.refused(&key, place);
         } else {
-            oracle.answered(machine.now(), &key, place, outcome(response)?);
+            histories.answered(at, &key, place, outcome(response)?);
         }
         Ok(())
     }
@@ -201,6 +258,9 @@ fn outcome(response: &Publish) -> Result<Outcome, String> {
 /// How the answer to a request begins that memory has no room for.
 const QUOTA: &[u8] = b"-ERR the quota has been exceeded";
 
+/// How the answer to a request begins whose client's clock is too far ahead of the server's.
+const AHEAD: &[u8] = b"-ERR the request timestamp is too far in the future";
+
 /// How the answer to a request begins that nobody could decide in time.
 const UNAVAILABLE: &[u8] = b"-ERR the state store is unavailable";
 
@@ -210,7 +270,7 @@ const FENCED: [&str; 2] = [
     "-ERR the request fencing token is a lower version",
 ];
 
-fn version(text: &str) -> Result<Version, String> {
+pub(super) fn version(text: &str) -> Result<Version, String> {
     let hlc = Hlc::parse(text).map_err(|error| format!("__ts {text}: {error}"))?;
     Ok((hlc.wall, hlc.counter))
 }

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker::Now;
-
 use super::message::{Numbered, Retaining};
-use crate::history::{self, Call, MILLISECOND, Operation, Outcome};
+use crate::promises::l1::Histories;
+use crate::promises::l2;
 
 /// What all clients together know.
 #[derive(Debug, Default)]
@@ -19,10 +18,8 @@ pub(super) struct Oracle {
     shared: BTreeMap<Numbered, (u64, u64)>,
     /// Messages that were sent again, and may have been refused before: while memory is scarce these come late.
     resent: BTreeSet<Numbered>,
-    /// What was asked of each key, and not refused.
-    keys: BTreeMap<String, Vec<Option<Operation>>>,
-    /// The last moment of these.
-    latest: u64,
+    /// What was asked of the state store.
+    pub(super) histories: Histories,
     /// Topics whose retained message was acknowledged, and what became of it.
     retained: BTreeMap<String, Clearing>,
 }
@@ -79,49 +76,6 @@ impl Oracle {
         Ok(())
     }
 
-    /// Somebody asks something of a key. The answer belongs to the place that comes back.
-    pub(super) fn asked(&mut self, now: Now, key: &str, call: Call) -> usize {
-        let moment = self.moment(now);
-        let history = self.keys.entry(key.to_owned()).or_default();
-        history.push(Some(Operation::unknown(call, moment)));
-        history.len() - 1
-    }
-
-    /// It was answered.
-    pub(super) fn answered(&mut self, now: Now, key: &str, place: usize, outcome: Outcome) {
-        let moment = self.moment(now);
-        if let Some(Some(operation)) = self.keys.get_mut(key).and_then(|history| history.get_mut(place)) {
-            operation.answered = Some((moment, outcome));
-        }
-    }
-
-    /// It was refused, and not executed.
-    pub(super) fn refused(&mut self, key: &str, place: usize) {
-        if let Some(operation) = self.keys.get_mut(key).and_then(|history| history.get_mut(place)) {
-            *operation = None;
-        }
-    }
-
-    /// No two moments are the same, while simulated time stands still.
-    fn moment(&mut self, now: Now) -> u64 {
-        self.latest = (self.latest + 1).max(now.wall * MILLISECOND);
-        self.latest
-    }
-
-    /// L1 and L2: one copy of each key explains what clients were told. `skew`: by how many nanoseconds clocks differ.
-    pub(super) fn check_keys(&self, skew: u64) -> Result<(), String> {
-        for (key, history) in &self.keys {
-            let executed: Vec<Operation> = history.iter().flatten().cloned().collect();
-            history::check(&executed, skew).map_err(|violation| {
-                format!(
-                    "L1: what clients were told of {key} does not fit: {}",
-                    violation.explain(&executed)
-                )
-            })?;
-        }
-        Ok(())
-    }
-
     /// A retained message was set, or cleared, and the publisher knows it.
     pub(super) fn retained(&mut self, retaining: Retaining) {
         match retaining {
@@ -161,7 +115,8 @@ impl Oracle {
 
     /// When everything is quiet: Q1, everything acknowledged has arrived.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.check_keys(0)?;
+        l2::check(&self.histories)?;
+        self.histories.check(0)?;
         for message in &self.acknowledged {
             if !self.shared.contains_key(message) {
                 return Err(format!(

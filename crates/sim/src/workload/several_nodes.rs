@@ -1,23 +1,38 @@
-//! Random requests to the state store of several nodes, over crashes, pauses, splits and lost messages, from one seed.
+//! Random requests to the state store of several nodes, over faults of every kind, from one seed.
 //!
-//! Each keeper has a node to which it keeps. Between two nodes messages arrive in their order, until the connection breaks and what was
-//! on its way is lost. In the end everything is repaired and must come to rest (liveness). Promises that are checked on the way have
-//! their files in `several_nodes/`; L1 and L2 are checked by the histories of all keys.
+//! Keepers write and read keys, watchers are notified of their changes, each through some node. Faults are drawn from the seed (`faults.rs`),
+//! and happen as it says (`weather.rs`) to the network (`network.rs`) and to the nodes (`member.rs`); a majority of the nodes survives.
+//! Promises are looked at after every step (`look.rs`, `crates/sim/src/promises`). In the end all faults are over and everything has to come
+//! to rest; then a minority is lost for ever, and everything has to be there (`calm.rs`).
 
-mod agreement;
+mod calm;
+mod defects;
+pub mod faults;
+mod look;
+mod member;
+mod network;
+mod trace;
+mod watcher;
+mod weather;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
 
-use self::agreement::Agreement;
+use self::faults::Faults;
+use self::look::Look;
+use self::member::Member;
+use self::network::{Link, Network};
+use self::trace::Trace;
+use self::watcher::Watcher;
+use super::Defect;
 use super::keeper::Keeper;
-use super::oracle::Oracle;
 use crate::history::MILLISECOND;
-use crate::machine::{Machine, MachineConfig};
+use crate::machine::{Machine, MachineConfig, WALL_AT_ORIGIN};
+use crate::promises::bounded_memory::Maxima;
+use crate::promises::l1::Histories;
+use crate::promises::l3::Notifications;
 
 /// One run.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +43,12 @@ pub struct ClusterRun {
     pub steps: u64,
     /// How many nodes there are.
     pub nodes: u64,
+    /// Faults that do not happen, although the seed has them.
+    pub without: Faults,
     /// A defect to put in, to see that it is found.
-    pub defect: Option<super::Defect>,
+    pub defect: Option<Defect>,
+    /// What happened is told if the run fails.
+    pub is_traced: bool,
 }
 
 /// What a run did, to see that it was worth it.
@@ -37,16 +56,41 @@ pub struct ClusterRun {
 pub struct ClusterSummary {
     /// Requests that were answered.
     pub answered: u64,
+    /// Requests that were sent again, to the same node or another one.
+    pub retried: u64,
+    /// Changes of which watchers were notified.
+    pub notified: u64,
     /// Nodes that lost their power.
     pub crashes: u64,
+    /// Nodes that were stopped.
+    pub stops: u64,
+    /// Nodes that stood still.
+    pub pauses: u64,
     /// Splits of the network.
     pub splits: u64,
+    /// Clocks that were set.
+    pub jumps: u64,
+    /// Nodes that refused to start on a damaged disk.
+    pub damaged: u64,
+    /// Disks that were full.
+    pub filled: u64,
     /// Terms in which somebody led.
     pub terms: u64,
+    /// Messages between nodes.
+    pub messages: u64,
+    /// Entries in logs that were compared.
+    pub entries: u64,
     /// States of one log position that were compared.
     pub compared: u64,
     /// Stores that were taken over from another node.
     pub copies: u64,
+    /// Keys of which it would take too long to find out whether their histories are linearizable.
+    pub not_known: u64,
+    /// Simulated time, in milliseconds.
+    pub millis: u64,
+    /// The longest time without a leader after one was lost and nothing else happened, in milliseconds.
+    pub leaderless_max: u64,
+    maxima: Maxima,
 }
 
 impl ClusterSummary {
@@ -55,43 +99,61 @@ impl ClusterSummary {
     pub fn plus(self, other: Self) -> Self {
         Self {
             answered: self.answered + other.answered,
+            retried: self.retried + other.retried,
+            notified: self.notified + other.notified,
             crashes: self.crashes + other.crashes,
+            stops: self.stops + other.stops,
+            pauses: self.pauses + other.pauses,
             splits: self.splits + other.splits,
+            jumps: self.jumps + other.jumps,
+            damaged: self.damaged + other.damaged,
+            filled: self.filled + other.filled,
             terms: self.terms + other.terms,
+            messages: self.messages + other.messages,
+            entries: self.entries + other.entries,
             compared: self.compared + other.compared,
             copies: self.copies + other.copies,
+            not_known: self.not_known + other.not_known,
+            millis: self.millis + other.millis,
+            leaderless_max: self.leaderless_max.max(other.leaderless_max),
+            maxima: self.maxima.or(other.maxima),
         }
     }
 }
 
 /// All nodes, the network between them, and those who ask them.
 struct World {
+    run: ClusterRun,
+    faults: Faults,
+    /// Decides what everybody does.
     random: Random,
+    /// Decides what goes wrong, so that a fault that is left out changes little else.
+    weather: Random,
+    origin: Instant,
     now: Instant,
     nodes: Vec<Member>,
-    /// What is on its way from one node to another.
-    links: BTreeMap<(usize, usize), VecDeque<Bytes>>,
-    /// Links that carry nothing.
-    cut: BTreeSet<(usize, usize)>,
+    network: Network,
+    /// With the node to which each keeps.
     keepers: Vec<(usize, Keeper)>,
-    oracle: Oracle,
-    agreement: Agreement,
+    watchers: Vec<Watcher>,
+    histories: Histories,
+    notifications: Notifications,
+    look: Look,
+    /// By how many nanoseconds a wall clock was ever wrong.
+    skew: u64,
     summary: ClusterSummary,
-    has_stale_reads: bool,
+    trace: Trace,
 }
 
-/// A node.
-struct Member {
-    /// It is only away while it crashes.
-    machine: Option<Machine>,
-    /// It does nothing for so many steps: without power, or paused.
-    away: u64,
-}
-
-/// How many groups the state store of a cluster may have.
+/// How many groups the state store of a cluster has, in one run or another.
 const GROUPS: [u32; 3] = [1, 2, 3];
 
 const KEEPERS_PER_NODE: usize = 2;
+
+/// Requests without an answer that a keeper has at most.
+const ASKED_MAX: usize = 4;
+
+const WATCHERS: usize = 2;
 
 /// Bytes of log after which a snapshot is taken.
 const SNAPSHOT_LOG_BYTES: u64 = 512;
@@ -102,38 +164,27 @@ const SNAPSHOT_WRITES: usize = 8;
 /// Entries that are kept before it.
 const LOG_TAIL_ENTRIES: u64 = 2;
 
-/// By how many milliseconds clocks differ at most.
+/// By how many milliseconds clocks differ when nobody sets them.
 const CLOCK_AHEAD_MAX: usize = 40;
-
-/// Messages on one link; more of them are lost, as when a connection breaks.
-const LINK_MAX: usize = 256;
-
-/// Steps for which a node is away at most.
-const AWAY_MAX: usize = 1_500;
-
-/// Rounds after which a cluster without faults has to be quiet.
-const CALM_ROUNDS_MAX: usize = 5_000;
 
 impl ClusterRun {
     /// Plays the run.
     ///
     /// # Errors
-    /// The promise that was broken.
+    /// The promise that was broken, after what happened if that is wanted.
     pub fn play(self, origin: Instant) -> Result<ClusterSummary, String> {
         let mut world = World::new(self, origin);
-        world.calm()?;
-        for _ in 0..self.steps {
-            world.step()?;
+        match world.play() {
+            Ok(()) => Ok(world.summary()),
+            Err(why) => Err(world.trace.explain(why)),
         }
-        world.calm()?;
-        world.check()?;
-        Ok(world.summary)
     }
 }
 
 impl World {
     fn new(run: ClusterRun, origin: Instant) -> Self {
         let mut random = Random::new(run.seed);
+        let faults = Faults::of_seed(run.seed).without(run.without);
         let voters: Vec<NodeId> = (1..=run.nodes).map(NodeId).collect();
         let groups = GROUPS[random.between(0, GROUPS.len())];
         let mut nodes = Vec::new();
@@ -142,305 +193,226 @@ impl World {
             config.node = *node;
             config.voters.clone_from(&voters);
             config.groups = groups;
-            config.clock_ahead = random.between(0, CLOCK_AHEAD_MAX) as u64;
             config.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
             // Who was away for a while lacks what the others' logs have no more.
             config.log_tail_entries = LOG_TAIL_ENTRIES;
-            config.acknowledges_before_sync = run.defect == Some(super::Defect::AcknowledgeBeforeSync);
-            nodes.push(Member {
-                machine: Some(Machine::new(config, origin)),
-                away: 0,
-            });
+            config.acknowledges_before_sync = run.defect == Some(Defect::AcknowledgeBeforeSync);
+            config.forgets_votes = run.defect == Some(Defect::ForgottenVotes);
+            config.tells_log = true;
+            let mut member = Member::new(Machine::new(config, origin), origin);
+            member.set_clock(random.between(0, CLOCK_AHEAD_MAX) as i64);
+            nodes.push(member);
         }
+        let is_deaf = run.defect == Some(Defect::LostNotifications);
         let keepers = (0..nodes.len() * KEEPERS_PER_NODE)
-            .map(|number| (number % nodes.len(), Keeper::new(format!("keeper{number}"))))
+            .map(|number| {
+                let keeper = Keeper::new(format!("keeper{number}")).with_asked_max(ASKED_MAX);
+                (number % nodes.len(), keeper)
+            })
+            .collect();
+        let watchers = (0..WATCHERS)
+            .map(|number| Watcher::new(format!("watcher{number}"), number % nodes.len(), is_deaf))
             .collect();
         Self {
-            random,
+            faults,
+            weather: Random::new(run.seed ^ 0x7765_6174_6865_7200),
+            origin,
             now: origin,
-            nodes,
-            links: BTreeMap::new(),
-            cut: BTreeSet::new(),
+            network: Network::new(run.seed, faults),
             keepers,
-            oracle: Oracle::default(),
-            agreement: Agreement::default(),
+            watchers,
+            histories: Histories::default(),
+            notifications: Notifications::default(),
+            look: Look::new(nodes.len()),
+            skew: 0,
             summary: ClusterSummary::default(),
-            has_stale_reads: run.defect == Some(super::Defect::StaleReads),
+            trace: Trace::new(run.is_traced, origin),
+            nodes,
+            random,
+            run,
         }
     }
 
-    fn step(&mut self) -> Result<(), String> {
-        for member in &mut self.nodes {
-            member.away = member.away.saturating_sub(1);
+    fn play(&mut self) -> Result<(), String> {
+        self.calm()?;
+        self.network = Network::new(self.run.seed, self.faults);
+        self.begin_drift();
+        for _ in 0..self.run.steps {
+            self.step()?;
         }
+        self.calm()?;
+        self.check()?;
+        self.lose_minority()?;
+        self.calm()?;
+        self.check()?;
+        self.check_histories()
+    }
+
+    fn summary(&self) -> ClusterSummary {
+        ClusterSummary {
+            notified: self.notifications.count(),
+            terms: self.look.terms(),
+            messages: self.network.sent() + self.summary.messages,
+            entries: self.look.entries(),
+            compared: self.look.compared(),
+            millis: u64::try_from((self.now - self.origin).as_millis()).unwrap_or(u64::MAX),
+            maxima: self.look.maxima(),
+            ..self.summary
+        }
+    }
+
+    /// The moment on the clock that all clients share, in nanoseconds since the Unix epoch.
+    fn at(&self) -> u64 {
+        let passed = u64::try_from((self.now - self.origin).as_nanos()).expect("simulations are short");
+        WALL_AT_ORIGIN * MILLISECOND + passed
+    }
+
+    fn step(&mut self) -> Result<(), String> {
         self.pass(Duration::from_micros(50));
         let index = self.random.between(0, self.nodes.len());
-        let is_there = self.nodes[index].away == 0;
         match self.random.between(0, 1_000) {
             0..100 => self.ask(),
             100..250 => self.listen()?,
             250..650 => self.deliver(),
-            650..770 if is_there => {
-                self.machine(index).write_one();
-                if self.random.between(0, SNAPSHOT_WRITES) == 0 {
-                    self.machine(index).finish_snapshot();
+            650..770 => {
+                let is_slow = self.random.between(0, SNAPSHOT_WRITES) > 0;
+                if let Some(machine) = self.nodes[index].running() {
+                    machine.write_one();
+                    if !is_slow {
+                        machine.finish_snapshot();
+                    }
                 }
             }
-            770..890 if is_there => self.machine(index).flush(),
+            770..890 => {
+                if let Some(machine) = self.nodes[index].running() {
+                    machine.flush();
+                }
+            }
             890..970 => {
                 let millis = self.random.between(1, 16) as u64;
                 self.pass(Duration::from_millis(millis));
             }
-            970..982 => self.break_link(),
-            982..986 => self.split(),
-            986..991 => self.cut.clear(),
-            991..994 => self.crash(index),
-            994..997 => self.nodes[index].away = self.random.between(0, AWAY_MAX) as u64,
-            _ => {}
+            970..980 => self.watch(),
+            _ => self.listen_to_watcher().map(|_| ())?,
         }
-        self.collect();
-        self.agreement.look(machines(&self.nodes))?;
-        Ok(())
+        self.worsen()?;
+        self.collect()?;
+        self.network.step();
+        self.look()
     }
 
-    /// No more faults: everybody is there, and everything that waits is decided.
-    fn calm(&mut self) -> Result<(), String> {
-        self.cut.clear();
-        for member in &mut self.nodes {
-            member.away = 0;
-        }
-        for _ in 0..CALM_ROUNDS_MAX {
-            self.pass(Duration::from_millis(5));
-            for index in 0..self.nodes.len() {
-                self.machine(index).write_all();
-                self.machine(index).finish_snapshot();
-            }
-            self.collect();
-            while self.links.values().any(|link| !link.is_empty()) {
-                let links: Vec<_> = self.links.keys().copied().collect();
-                for link in links {
-                    self.deliver_on(link);
-                }
-                for index in 0..self.nodes.len() {
-                    self.machine(index).write_all();
-                }
-                self.collect();
-            }
-            for index in 0..self.keepers.len() {
-                self.listen_one(index)?;
-            }
-            self.agreement.look(machines(&self.nodes))?;
-            if self.is_quiet() {
-                return Ok(());
-            }
-        }
-        Err(format!(
-            "liveness: the cluster does not come to rest: {}",
-            self.unrest()
-        ))
-    }
-
-    fn unrest(&self) -> String {
-        let mut text = String::new();
-        for (machine, node) in machines(&self.nodes).zip(1..) {
-            let gauges = machine.node().gauges();
-            let leads: Vec<_> = machine
-                .node()
-                .groups()
-                .map(|group| machine.node().leads(group))
-                .collect();
-            let (applied, waiting) = (gauges.log_applied, gauges.store_requests_waiting);
-            text += &format!("\nnode {node}: applied {applied}, {waiting} requests wait, leads {leads:?}");
-        }
-        for (node, keeper) in self.keepers.iter().filter(|(_, keeper)| !keeper.client.is_done()) {
-            text += &format!("\nof node {}: {:?}", node + 1, keeper.client);
-        }
-        text
-    }
-
-    fn is_quiet(&self) -> bool {
-        // A response that was on its way when its node lost its power is gone, like what else is in memory.
-        let waits = |(_, keeper): &(usize, Keeper)| !keeper.client.is_done();
-        let applied = |machine: &Machine| machine.node().gauges().log_applied;
-        let first = machines(&self.nodes).next().map(applied);
-        !self.keepers.iter().any(waits)
-            && machines(&self.nodes).all(|machine| machine.node().is_available())
-            && machines(&self.nodes).all(|machine| Some(applied(machine)) == first)
-    }
-
-    fn check(&mut self) -> Result<(), String> {
-        self.summary.terms = self.agreement.terms();
-        for machine in machines(&self.nodes) {
-            let counters = machine.node().counters();
-            self.summary.copies += counters.store_replaced;
-            if counters.store_differences > 0 {
-                return Err("equal state machines: a node says that it differs".to_owned());
-            }
-        }
-        self.agreement.compare_all(machines(&self.nodes))?;
-        self.summary.compared = self.agreement.compared();
-        self.oracle.check_keys(CLOCK_AHEAD_MAX as u64 * MILLISECOND)
-    }
-
-    fn machine(&mut self, index: usize) -> &mut Machine {
-        let machine = self.nodes[index].machine.as_mut();
-        machine.expect("it is only away while it crashes")
-    }
-
-    /// Time passes for everybody; who is paused finds out later.
+    /// Time passes for everybody.
     fn pass(&mut self, by: Duration) {
         self.now += by;
         for member in &mut self.nodes {
-            if let Some(machine) = member.machine.as_mut().filter(|_| member.away == 0) {
-                machine.tick(self.now);
-            }
+            member.pass(by);
+            self.skew = self.skew.max(member.skew(self.now));
         }
     }
 
-    /// What nodes want to send is on its way.
-    fn collect(&mut self) {
+    /// What nodes want to send is on its way, and what they wrote is looked at.
+    fn collect(&mut self) -> Result<(), String> {
         for (from, member) in self.nodes.iter_mut().enumerate() {
-            let Some(machine) = member.machine.as_mut() else {
+            let copies = member.take_copies();
+            self.summary.copies += copies;
+            let of_node = |watcher: &&Watcher| watcher.node == from && copies > 0;
+            for watcher in self.watchers.iter().filter(of_node) {
+                self.notifications.skipped(&watcher.client.name);
+            }
+            let Some(machine) = member.machine_mut() else {
                 continue;
             };
+            self.look.wrote(from, &machine.take_logged())?;
             for (to, message) in machine.take_to_peers() {
                 let to = usize::try_from(to.0 - 1).expect("few nodes");
-                if self.cut.contains(&(from, to)) {
-                    continue;
-                }
-                let link = self.links.entry((from, to)).or_default();
-                if link.len() >= LINK_MAX {
-                    link.clear();
-                }
-                link.push_back(message);
+                self.network.send(self.now, (from, to), message);
             }
         }
+        Ok(())
     }
 
     fn deliver(&mut self) {
-        let busy: Vec<_> = self.links.iter().filter(|(_, link)| !link.is_empty()).collect();
+        let busy: Vec<Link> = self.network.busy(self.now).collect();
         if busy.is_empty() {
             return;
         }
-        let link = *busy[self.random.between(0, busy.len())].0;
+        let link = busy[self.random.between(0, busy.len())];
         if self.nodes[link.1].away == 0 {
             self.deliver_on(link);
         }
     }
 
-    fn deliver_on(&mut self, (from, to): (usize, usize)) {
-        let message = self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front);
-        let Some(mut message) = message.filter(|_| !self.cut.contains(&(from, to))) else {
+    fn deliver_on(&mut self, link: Link) {
+        let Some((message, is_doubled)) = self.network.take(link) else {
             return;
         };
-        if self.has_stale_reads {
-            message = without_index(message);
-        }
-        let is_doubled = self.random.between(0, 50) == 0;
+        let message = defects::changed(self.run.defect, message, self.network.sent());
+        let (from, to) = link;
+        let Some(machine) = self.nodes[to].running() else {
+            return;
+        };
+        self.trace.note(self.now, || {
+            format!("{} -> {}: {}", from + 1, to + 1, trace::message(&message))
+        });
         let from = NodeId(from as u64 + 1);
         if is_doubled {
-            self.machine(to).hear(from, message.clone());
+            machine.hear(from, message.clone());
         }
-        self.machine(to).hear(from, message);
-    }
-
-    /// A connection between two nodes breaks.
-    fn break_link(&mut self) {
-        let (from, to) = self.pair();
-        self.links.remove(&(from, to));
-        self.links.remove(&(to, from));
-    }
-
-    /// Some nodes do not hear some others: in both directions, or in one.
-    fn split(&mut self) {
-        self.summary.splits += 1;
-        let (alone, other) = self.pair();
-        match self.random.between(0, 3) {
-            0 => {
-                self.cut.insert((alone, other));
-            }
-            1 => {
-                for other in 0..self.nodes.len() {
-                    self.cut.insert((alone, other));
-                }
-            }
-            _ => {
-                for other in 0..self.nodes.len() {
-                    self.cut.extend([(alone, other), (other, alone)]);
-                }
-            }
-        }
-    }
-
-    fn pair(&mut self) -> (usize, usize) {
-        let from = self.random.between(0, self.nodes.len());
-        let to = (from + self.random.between(1, self.nodes.len())) % self.nodes.len();
-        (from, to)
-    }
-
-    fn crash(&mut self, index: usize) {
-        self.summary.crashes += 1;
-        for (node, keeper) in &mut self.keepers {
-            if *node == index {
-                keeper.client.cut();
-            }
-        }
-        self.links.retain(|(from, to), _| *from != index && *to != index);
-        self.summary.copies += self.machine(index).node().counters().store_replaced;
-        let now = self.now;
-        let member = &mut self.nodes[index];
-        member.away = self.random.between(0, AWAY_MAX) as u64;
-        member.machine = member.machine.take().map(|mut machine| {
-            machine.tick(now);
-            machine.take_to_peers().for_each(drop);
-            machine.crash()
-        });
+        machine.hear(from, message);
     }
 
     fn ask(&mut self) {
-        let index = self.random.between(0, self.keepers.len());
+        let (at, index) = (self.at(), self.random.between(0, self.keepers.len()));
         let (node, keeper) = &mut self.keepers[index];
-        let member = &mut self.nodes[*node];
-        if let Some(machine) = member.machine.as_mut().filter(|_| member.away == 0) {
-            keeper.ask(machine, &mut self.random, &mut self.oracle);
+        if let Some(machine) = self.nodes[*node].running() {
+            keeper.ask(machine, at, &mut self.random, &mut self.histories);
+        }
+    }
+
+    fn watch(&mut self) {
+        let (at, index) = (self.at(), self.random.between(0, self.watchers.len()));
+        let watcher = &mut self.watchers[index];
+        if let Some(machine) = self.nodes[watcher.node].running() {
+            watcher.act(machine, at, &mut self.random, &mut self.notifications);
         }
     }
 
     fn listen(&mut self) -> Result<(), String> {
         let index = self.random.between(0, self.keepers.len());
-        self.listen_one(index)
+        self.listen_one(index).map(|_| ())
     }
 
-    fn listen_one(&mut self, index: usize) -> Result<(), String> {
+    /// One keeper reads what it was sent. True if there was something.
+    fn listen_one(&mut self, index: usize) -> Result<bool, String> {
+        let at = self.at();
         let (node, keeper) = &mut self.keepers[index];
-        let member = &mut self.nodes[*node];
-        let Some(machine) = member.machine.as_mut().filter(|_| member.away == 0) else {
-            return Ok(());
+        let Some(machine) = self.nodes[*node].running() else {
+            return Ok(false);
         };
         keeper.client.connect(machine);
         let heard = keeper.client.listen(machine)?;
         self.summary.answered += heard.others.len() as u64;
         for response in heard.others {
-            keeper.answered(machine, &response, &mut self.oracle)?;
+            self.trace.note(self.now, || {
+                let text = String::from_utf8_lossy(&response.payload).replace("\r\n", "|");
+                format!("{} of {} is told {text}", keeper.client.name, *node + 1)
+            });
+            keeper.answered(at, &response, &mut self.histories)?;
         }
-        Ok(())
+        Ok(heard.is_anything)
     }
-}
 
-fn machines(nodes: &[Member]) -> impl Iterator<Item = &Machine> {
-    nodes.iter().filter_map(|member| member.machine.as_ref())
-}
-
-/// "From this index on a read sees everything" becomes "from the first one on". (broker/src/state_store_service/peers.rs)
-fn without_index(message: Bytes) -> Bytes {
-    const KIND: usize = 5;
-    const READ_AT: u8 = 4;
-    const INDEX_LENGTH: usize = 8;
-    if message.get(KIND) != Some(&READ_AT) {
-        return message;
+    fn listen_to_watcher(&mut self) -> Result<bool, String> {
+        let index = self.random.between(0, self.watchers.len());
+        self.listen_to(index)
     }
-    let mut changed = message.to_vec();
-    let end = changed.len();
-    changed[end - INDEX_LENGTH..].fill(0);
-    changed.into()
+
+    fn listen_to(&mut self, index: usize) -> Result<bool, String> {
+        let at = self.at();
+        let watcher = &mut self.watchers[index];
+        match self.nodes[watcher.node].running() {
+            Some(machine) => watcher.listen(machine, at, &mut self.notifications),
+            None => Ok(false),
+        }
+    }
 }

@@ -1,0 +1,233 @@
+//! The end of faults. Liveness: when they are over and a majority is there, within a bounded simulated time somebody leads, everything that
+//! was asked is answered, all nodes have the same state, and nothing waits anywhere. Then F1: a minority is lost for ever.
+
+use std::time::Duration;
+
+use broker::group_of_key;
+use cluster::GroupId;
+
+use super::World;
+use super::member::Power;
+use crate::history::{MILLISECOND, Version};
+use crate::machine::Machine;
+use crate::promises::bounded_memory::Maxima;
+use crate::promises::{f1, l2};
+
+/// How long rounds without faults are.
+const ROUND: Duration = Duration::from_millis(5);
+
+/// After so many rounds a cluster without faults has to be at rest: 10 s. Longer than all waits of the product together, of which the
+/// longest is for a leader, 1.5 s, and than leases of keys, 0.3 s.
+const CALM_ROUNDS_MAX: usize = 2_000;
+
+/// In so many rounds nothing may happen: as long as a lease lasts.
+const QUIET_ROUNDS: usize = 70;
+
+impl World {
+    /// No more faults: everybody is there, and everything that waits is decided.
+    pub(super) fn calm(&mut self) -> Result<(), String> {
+        self.trace.note(self.now, || "faults are over".to_owned());
+        self.network.repair();
+        for index in 0..self.nodes.len() {
+            let member = &mut self.nodes[index];
+            member.away = 0;
+            member.drift = 0;
+            let has_failed = member.machine().is_some_and(Machine::has_failed);
+            if has_failed || member.is_stopping {
+                self.switch_off(index);
+            } else if let Some(machine) = member.machine_mut() {
+                machine.fill_disk(u64::MAX);
+            }
+            self.switch_on(index)?;
+        }
+        let mut quiet = 0;
+        for _ in 0..CALM_ROUNDS_MAX {
+            let was_anything = self.round()?;
+            let is_quiet = !was_anything && self.is_quiet();
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if quiet == QUIET_ROUNDS {
+                return Ok(());
+            }
+        }
+        Err(format!(
+            "liveness: the cluster does not come to rest: {}",
+            self.unrest()
+        ))
+    }
+
+    /// Time passes, and everything that can be done in no time is done. True if a client heard something.
+    fn round(&mut self) -> Result<bool, String> {
+        self.pass(ROUND);
+        self.write_all()?;
+        while !self.network.is_idle() {
+            let links: Vec<_> = self.network.busy(self.now + Duration::from_secs(1)).collect();
+            for link in links {
+                self.deliver_on(link);
+            }
+            self.write_all()?;
+        }
+        let mut is_anything = false;
+        for index in 0..self.keepers.len() {
+            is_anything |= self.listen_one(index)?;
+        }
+        for index in 0..self.watchers.len() {
+            is_anything |= self.listen_to(index)?;
+        }
+        self.look()?;
+        Ok(is_anything)
+    }
+
+    fn write_all(&mut self) -> Result<(), String> {
+        for member in &mut self.nodes {
+            if let Some(machine) = member.machine_mut() {
+                machine.write_all();
+                machine.finish_snapshot();
+            }
+        }
+        self.collect()
+    }
+
+    fn machines(&self) -> impl Iterator<Item = (&Machine, u64)> {
+        let machines = self.nodes.iter().zip(1..);
+        machines.filter_map(|(member, node)| Some((member.machine()?, node)))
+    }
+
+    fn is_quiet(&self) -> bool {
+        let applied = |machine: &Machine| -> Vec<_> {
+            let node = machine.node();
+            node.groups().map(|group| node.applied(group)).collect()
+        };
+        let first = self.machines().next().map(|(machine, _)| applied(machine));
+        // A response that was on its way when its node lost its power is gone, like what else is in memory.
+        self.keepers.iter().all(|(_, keeper)| keeper.client.is_done())
+            && self.watchers.iter().all(|watcher| watcher.client.is_done())
+            && self.is_led()
+            && self.is_idle()
+            && self
+                .machines()
+                .all(|(machine, _)| Some(applied(machine)) == first)
+    }
+
+    /// Whether nothing waits on any node: also what clients have asked that went to other nodes since.
+    fn is_idle(&self) -> bool {
+        let mut at_rest = self.machines().map(|(machine, node)| {
+            let (gauges, batches) = (machine.node().gauges(), machine.writing_len());
+            Maxima::at_rest(node, &gauges, batches)
+        });
+        at_rest.all(|at_rest| at_rest.is_ok())
+    }
+
+    /// Whether each group has a leader that says so.
+    fn is_led(&self) -> bool {
+        let leads = |group| {
+            self.machines()
+                .any(|(machine, _)| machine.node().leads(group).is_some())
+        };
+        let first = self.machines().next();
+        first.is_some_and(|(machine, _)| machine.node().groups().all(leads))
+    }
+
+    fn unrest(&self) -> String {
+        let mut text = String::new();
+        for (machine, node) in self.machines() {
+            let gauges = machine.node().gauges();
+            let leads: Vec<_> = machine
+                .node()
+                .groups()
+                .map(|group| machine.node().leads(group))
+                .collect();
+            let (applied, term, waiting) =
+                (gauges.log_applied, gauges.log_term, gauges.store_requests_waiting);
+            text += &format!(
+                "\nnode {node}: term {term}, applied {applied}, {waiting} requests wait, leads {leads:?}"
+            );
+        }
+        for (node, keeper) in self.keepers.iter().filter(|(_, keeper)| !keeper.client.is_done()) {
+            text += &format!("\nof node {}: {:?}", node + 1, keeper.client);
+        }
+        text
+    }
+
+    /// Everything is at rest: what was promised is there.
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        for (member, node) in self.nodes.iter().zip(1..) {
+            if let Some(machine) = member.machine() {
+                self.look.compare(machine, node)?;
+                Maxima::at_rest(node, &machine.node().gauges(), machine.writing_len())?;
+                f1::check(&self.histories, |key| stored(machine, key))?;
+            }
+        }
+        // A leader whose clock was set back lets leases last longer: they may be over and still be there.
+        let has_ended = |machine: &&Machine| machine.node().gauges().store.expiring == 0;
+        let machine = self
+            .machines()
+            .next()
+            .map(|(machine, _)| machine)
+            .filter(has_ended);
+        self.notifications
+            .check(&self.histories, |key| machine.map(|machine| stored(machine, key)))?;
+        l2::check(&self.histories)
+    }
+
+    /// The run is over: what clients were told all the time fits.
+    pub(super) fn check_histories(&mut self) -> Result<(), String> {
+        self.summary.not_known = self.histories.check(self.skew + MILLISECOND)?;
+        Ok(())
+    }
+
+    /// As many nodes as may be lost are lost for ever, the leader first; and all keys that clients share are read again.
+    pub(super) fn lose_minority(&mut self) -> Result<(), String> {
+        let minority = (self.nodes.len() - 1) / 2;
+        while self.nodes.iter().filter(|member| member.is_lost()).count() < minority {
+            let leader = self.nodes.iter().position(|member| {
+                member
+                    .machine()
+                    .is_some_and(|machine| machine.node().leads(GroupId(0)).is_some())
+            });
+            let index = leader.ok_or("liveness: nobody leads")?;
+            self.trace.note(self.now, || format!("{} is lost", index + 1));
+            self.switch_off(index);
+            self.nodes[index].power = Power::Lost;
+            self.leave(index);
+            self.wait_for_leader()?;
+        }
+        self.calm()?;
+        let keys: Vec<String> = self
+            .histories
+            .keys()
+            .map(|(key, _)| key.to_owned())
+            .filter(|key| !key.starts_with("own-"))
+            .collect();
+        for number in 0..self.keepers.len() {
+            let at = self.at();
+            let (node, keeper) = &mut self.keepers[number];
+            for key in &keys {
+                if let Some(machine) = self.nodes[*node].running() {
+                    keeper.get(machine, at, &mut self.histories, key.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_leader(&mut self) -> Result<(), String> {
+        let since = self.now;
+        while !self.is_led() {
+            if self.now - since > f1::LEADERLESS_MAX {
+                return Err(format!("F1: nobody leads {:?} after the loss", self.now - since));
+            }
+            self.round()?;
+        }
+        let millis = u64::try_from((self.now - since).as_millis()).unwrap_or(u64::MAX);
+        self.summary.leaderless_max = self.summary.leaderless_max.max(millis);
+        Ok(())
+    }
+}
+
+/// The version of a key on a node.
+fn stored(machine: &Machine, key: &str) -> Option<Version> {
+    let groups = u32::try_from(machine.node().groups().count()).expect("few groups");
+    let store = machine.node().state_store(group_of_key(key.as_bytes(), groups))?;
+    let found = store.get(key.as_bytes(), 0)?;
+    Some((found.version.wall, u64::from(found.version.counter)))
+}
