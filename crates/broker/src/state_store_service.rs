@@ -566,7 +566,7 @@ impl StateStoreService {
             // What is in the log was written by this code and passed its checksum.
             let entry = store::decode_entry(data).expect("a committed entry can be read");
             if self.is_stateless() {
-                return self.pass_over(&entry.commands);
+                return self.pass_over(now, &entry.commands, outputs);
             }
             self.store.begin(entry.clock);
             // The next entry goes to the disk while this one is applied.
@@ -582,14 +582,18 @@ impl StateStoreService {
         }
     }
 
-    /// There is no store to apply this to. What this node itself wanted is done all the same.
-    fn pass_over(&mut self, commands: &[Command]) {
+    /// There is no store to apply this to. What this node itself wanted is done all the same; what became of a client's request
+    /// is not known here, and a retry of it is answered truthfully.
+    fn pass_over(&mut self, now: Now, commands: &[Command], outputs: &mut Vec<Output>) {
         let (node, incarnation) = (self.config.node, self.config.incarnation);
         let is_own =
             |command: &&Command| (command.origin.node, command.origin.incarnation) == (node, incarnation);
         for command in commands.iter().filter(is_own) {
             self.forwarding.applied(command.origin.request);
-            drop(self.pending.take(command.origin.request));
+            if let Some(pending) = self.pending.take(command.origin.request) {
+                let reply = Reply::Error(ErrorText::Unavailable);
+                outputs.push(Output::Answer(pending.answer(now, &reply, None)));
+            }
         }
     }
 

@@ -67,10 +67,10 @@ impl Notifications {
         }
     }
 
-    /// The node of a client takes over the store of another one.
-    pub(crate) fn skipped(&mut self, client: &str) {
-        for ((name, _, _), watched) in &mut self.watches {
-            if name == client && watched.until.is_none() {
+    /// The node of a client takes over the store of another one. Also where the client has asked for a STOP: it may not be executed yet.
+    pub(crate) fn skipped(&mut self, client: &str, connection: u64) {
+        for ((name, number, _), watched) in &mut self.watches {
+            if name == client && *number == connection {
                 watched.has_skipped = true;
             }
         }

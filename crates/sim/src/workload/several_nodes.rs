@@ -317,7 +317,7 @@ impl World {
             self.summary.copies += copies;
             let of_node = |watcher: &&Watcher| watcher.node == from && copies > 0;
             for watcher in self.watchers.iter().filter(of_node) {
-                self.notifications.skipped(&watcher.client.name);
+                watcher.skip(&mut self.notifications);
             }
             let Some(machine) = member.machine_mut() else {
                 continue;

@@ -102,6 +102,11 @@ impl Watcher {
         Ok(heard.is_anything)
     }
 
+    /// Its node takes over the store of another one.
+    pub(super) fn skip(&self, notifications: &mut Notifications) {
+        notifications.skipped(&self.client.name, self.connection);
+    }
+
     /// Its connection is gone, or its node.
     pub(super) fn cut(&mut self, at: u64, notifications: &mut Notifications) {
         self.client.cut();
