@@ -280,7 +280,7 @@ impl Watchdog {
 }
 
 /// Far longer than any command of these tests takes on a machine that has much else to do.
-pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(120);
+const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("kill")
