@@ -2,11 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::member::{Member, Place};
+use super::member::{Member, Place, TRIES};
 use crate::harness::{Ran, run, statehold};
-
-/// How often something is asked before it never becomes true: each time a process starts, which takes longer than a hundredth of a second.
-const TRIES: u32 = 3_000;
 
 /// A cluster that is not running yet, and who may change it.
 struct Operated {
@@ -124,11 +121,6 @@ fn a_dead_node_is_replaced_by_a_new_one() {
     new.wait_ready();
     new.set("k", "v");
     assert_eq!(members[1].get("k"), "v");
-
-    // It votes: one of the others may be away.
-    members.pop().expect("two are left").kill();
-    new.set("k", "again");
-    assert_eq!(members[0].get("k"), "again");
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub(super) struct Member {
     ready: String,
 }
 
+/// How often something is asked before it never becomes true: each time a process starts, which takes longer than a hundredth of a second.
+pub(super) const TRIES: u32 = 3_000;
+
 /// Far longer than anything here takes on a machine that has much else to do.
 const HANGS_AFTER: Duration = Duration::from_secs(100);
 
@@ -165,7 +168,7 @@ impl Member {
     }
 
     fn until(&self, arguments: &[&str]) -> Ran {
-        for _ in 0..20 {
+        for _ in 0..TRIES {
             let ran = self.run(arguments);
             if ran.code == Some(0) {
                 return ran;
