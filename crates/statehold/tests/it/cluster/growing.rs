@@ -96,6 +96,7 @@ fn a_cluster_grows_and_shrinks_while_clients_go_on() {
 }
 
 #[test]
+#[ignore = "where a node dies while the cluster is formed, the control group is not always told of its nodes: a defect that is open"]
 fn a_dead_node_is_replaced_by_a_new_one() {
     let operated = Operated::new();
     let place = &operated.place;
