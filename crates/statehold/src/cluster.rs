@@ -166,20 +166,11 @@ impl Add {
     }
 }
 
-/// The id of a node in the cluster.
-fn find(cluster: Cluster<'_>, who: &str) -> anyhow::Result<String> {
-    anyhow::ensure!(
-        cluster.is_known(),
-        "this node has not been told yet who is in the cluster: it was formed a moment ago, or nobody leads it; try again"
-    );
-    Ok(cluster.find(who).map_err(UsageError)?)
-}
-
 impl Remove {
     async fn run(self) -> anyhow::Result<Exit> {
         let client = self.admin.client()?;
         let before = client.get("/cluster").await?;
-        let node = find(Cluster(&before), &self.node)?;
+        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
         let asked = json!({ "node": node, "force": self.force });
         say(&client.post("/cluster/remove", &asked).await?);
         self.wait
@@ -203,7 +194,7 @@ impl Transfer {
         };
         let client = self.admin.client()?;
         let before = client.get("/cluster").await?;
-        let node = find(Cluster(&before), &self.node)?;
+        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
         let asked = json!({ "group": group, "to": node });
         say(&client.post("/cluster/transfer", &asked).await?);
         self.wait

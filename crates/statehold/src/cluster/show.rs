@@ -27,11 +27,6 @@ impl<'a> Cluster<'a> {
         Some(text(&found["node"]).to_owned())
     }
 
-    /// Whether the node that was asked knows who is in the cluster: itself, at least.
-    pub(super) fn is_known(self) -> bool {
-        list(&self.0["nodes"]).next().is_some()
-    }
-
     /// The id of a node in the cluster, by its id, the beginning of it, or its address.
     pub(super) fn find(self, who: &str) -> Result<String, String> {
         let is_meant = |node: &&Value| text(&node["node"]).starts_with(who) || node["address"] == who;
