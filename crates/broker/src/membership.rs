@@ -5,7 +5,9 @@
 //! the control group notes there that a node has arrived everywhere, or is gone from everywhere.
 
 use bytes::Bytes;
-use cluster::control::plan::{GroupView, Step, check_removal, group_name, is_settled, next_step};
+use cluster::control::plan::{
+    GroupView, Step, check_removal, group_name, has_arrived, is_settled, next_step,
+};
 use cluster::control::{CONTROL, Command, NodeStage, control_key, encode_state};
 use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
@@ -247,8 +249,10 @@ impl Node {
             let members = all_members(control, groups);
             let mut commands = Vec::new();
             for (node, found) in control.control().nodes() {
+                let has_arrived =
+                    |(_, members): &(_, &Members)| has_arrived(control.control(), members, *node);
                 match found.stage {
-                    NodeStage::Joining if members.iter().all(|(_, members)| members.contains(*node)) => {
+                    NodeStage::Joining if members.iter().all(has_arrived) => {
                         commands.push(Command::Joined(*node));
                     }
                     NodeStage::Leaving if !members.iter().any(|(_, members)| members.contains(*node)) => {

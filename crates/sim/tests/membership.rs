@@ -376,6 +376,43 @@ fn an_operator_says_who_leads() {
     world.check_progress();
 }
 
+/// Who is a member may be counted on: another node may be away.
+#[test]
+fn a_node_is_a_member_when_no_vote_is_missing_that_it_could_have() {
+    let mut world = World::new(5);
+    world.destroy(3);
+    world.pass(Duration::from_secs(2));
+    let remove = ClusterQuestion::Change(ClusterChange::Remove {
+        node: NodeId(3),
+        is_forced: true,
+    });
+    world.change(1, &remove).expect("two are there");
+    world.pass_until("the node is gone", |world| world.stage(1, 3).is_none());
+
+    // It has called, and is away since.
+    world.machine(1).hear_caller(founder(NodeId(4)));
+    let who = NodeId(4).to_string();
+    world
+        .change(1, &ClusterQuestion::Add { who })
+        .expect("it is added");
+    world.pass_until("it learns everywhere", |world| {
+        let status = world.status(NodeId(1));
+        let mut groups = status.groups.iter();
+        groups.all(|group| group.members.learners.contains(&NodeId(4)))
+    });
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.stage(1, 4), Some(NodeStage::Joining), "it has no vote");
+
+    world.start(4);
+    world.pass_until("it is a member", |world| {
+        world.stage(1, 4) == Some(NodeStage::Member)
+    });
+    assert!(world.voters(1).iter().all(|(_, voters)| voters == &[1, 2, 4]));
+    world.destroy(2);
+    world.check_progress();
+    world.check();
+}
+
 /// A dead node's clients watch nothing.
 #[test]
 fn watches_end_with_the_node() {

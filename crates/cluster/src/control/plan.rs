@@ -67,6 +67,12 @@ pub fn is_settled(control: &Control, members: &Members) -> bool {
     !members.is_joint() && control.staying().all(is_there) && leavers(control, members).next().is_none()
 }
 
+/// Whether a node has in a group what it is to have: a copy, and a vote if one is missing.
+pub fn has_arrived(control: &Control, members: &Members, node: NodeId) -> bool {
+    let has_vote = members.voters.contains(&node) || !is_vote_missing(control, members);
+    !members.is_joint() && members.contains(node) && has_vote
+}
+
 /// What the leader of a group is to do next, if anything.
 pub fn next_step(control: &Control, view: GroupView<'_>) -> Option<Step> {
     if view.members.is_joint() {
@@ -76,9 +82,7 @@ pub fn next_step(control: &Control, view: GroupView<'_>) -> Option<Step> {
         return Some(Step::Change(vec![MemberChange::Learn(node)]));
     }
     let leaving = leavers(control, view.members).find(|node| view.members.voters.contains(node));
-    let staying: BTreeSet<_> = control.staying().collect();
-    let voters = staying.intersection(&view.members.voters).count();
-    let is_vote_missing = voters < control.voters_wanted().min(staying.len());
+    let is_vote_missing = is_vote_missing(control, view.members);
     let candidate = is_vote_missing.then(|| candidate(control, view)).flatten();
     match (leaving, candidate) {
         (Some(node), _) if node == view.leader => hand_over(control, view, candidate),
@@ -150,6 +154,13 @@ pub fn group_name(group: GroupId) -> String {
     } else {
         format!("group {group}")
     }
+}
+
+/// Whether a node that stays is to have a vote, and has none.
+fn is_vote_missing(control: &Control, members: &Members) -> bool {
+    let staying: BTreeSet<_> = control.staying().collect();
+    let voters = staying.intersection(&members.voters).count();
+    voters < control.voters_wanted().min(staying.len())
 }
 
 /// Members that are to go.

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use super::plan::{GroupView, RemovalRefused, Step, check_removal, is_settled, next_step};
+use super::plan::{GroupView, RemovalRefused, Step, check_removal, has_arrived, is_settled, next_step};
 use super::{
     CONTROL, Command, Control, ControlRecordError, NodeStage, decode_command, decode_state, encode_command,
     encode_state,
@@ -132,6 +132,22 @@ fn a_leader_that_goes_hands_over_first() {
     group.dead.insert(NodeId(2));
     control.apply(8, &Command::Remove(NodeId(1)));
     assert_eq!(group.next(&control), Some(Step::HandOver(NodeId(3))));
+}
+
+#[test]
+fn a_node_has_arrived_when_no_vote_is_missing() {
+    let (mut control, mut group) = (control(2), Group::of(2));
+    control.apply(7, &add(3));
+    control.apply(7, &add(4));
+    let has_arrived = |group: &Group, node| has_arrived(&control, &group.members, NodeId(node));
+    assert!(!has_arrived(&group, 3));
+    group.dead.insert(NodeId(3));
+    group.settle(&control);
+    assert!(!group.members.voters.contains(&NodeId(3)));
+    assert!(has_arrived(&group, 3) && has_arrived(&group, 4), "three vote");
+    group.members.voters.remove(&NodeId(4));
+    group.members.learners.insert(NodeId(4));
+    assert!(!has_arrived(&group, 3) && !has_arrived(&group, 4));
 }
 
 #[test]
