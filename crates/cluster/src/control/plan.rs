@@ -81,21 +81,20 @@ pub fn next_step(control: &Control, view: GroupView<'_>) -> Option<Step> {
     if let Some(node) = control.staying().find(|node| !view.members.contains(*node)) {
         return Some(Step::Change(vec![MemberChange::Learn(node)]));
     }
-    let leaving = leavers(control, view.members).find(|node| view.members.voters.contains(node));
     let is_vote_missing = is_vote_missing(control, view.members);
     let candidate = is_vote_missing.then(|| candidate(control, view)).flatten();
+    let mut voting = leavers(control, view.members).filter(|node| view.members.voters.contains(node));
+    // Who may go has changed if a node has died since the removal was decided.
+    let leaving =
+        voting.find(|node| *node == view.leader || keeps_majority(view, &without(*node, candidate)));
     match (leaving, candidate) {
         (Some(node), _) if node == view.leader => hand_over(control, view, candidate),
-        (Some(node), Some(ready)) => Some(Step::Change(vec![
-            MemberChange::Vote(ready),
-            MemberChange::Learn(node),
-        ])),
         // Somebody will have caught up soon.
         (Some(_), None) if is_vote_missing && is_anyone_catching_up(control, view) => None,
-        (Some(node), None) => Some(Step::Change(vec![MemberChange::Learn(node)])),
+        (Some(node), _) => Some(Step::Change(without(node, candidate))),
         (None, Some(ready)) => Some(Step::Change(vec![MemberChange::Vote(ready)])),
         (None, None) => {
-            let mut learners = leavers(control, view.members);
+            let mut learners = leavers(control, view.members).filter(|node| !view.members.is_voter(*node));
             learners
                 .next()
                 .map(|node| Step::Change(vec![MemberChange::Leave(node)]))
@@ -171,6 +170,22 @@ fn leavers<'a>(control: &'a Control, members: &'a Members) -> impl Iterator<Item
             .is_none_or(|stage| stage == NodeStage::Leaving)
     };
     members.all().into_iter().filter(is_leaving)
+}
+
+/// What takes a node's vote, and gives it to who is ready for one.
+fn without(node: NodeId, candidate: Option<NodeId>) -> Vec<MemberChange> {
+    let vote = candidate.map(MemberChange::Vote);
+    vote.into_iter().chain([MemberChange::Learn(node)]).collect()
+}
+
+/// Whether those who are there can decide after these changes.
+fn keeps_majority(view: GroupView<'_>, changes: &[MemberChange]) -> bool {
+    let is_there = |node| {
+        let mut others = view.progress.iter();
+        node == view.leader || others.any(|other| other.node == node && other.is_active)
+    };
+    let after = view.members.after(changes);
+    after.is_some_and(|after| after.has_majority(is_there))
 }
 
 /// A node that learns, stays, and has caught up.

@@ -135,6 +135,17 @@ fn a_leader_that_goes_hands_over_first() {
 }
 
 #[test]
+fn a_step_that_would_leave_no_majority_waits() {
+    let (mut control, mut group) = (control(3), Group::of(3));
+    control.apply(8, &Command::Remove(NodeId(2)));
+    group.dead.insert(NodeId(3));
+    assert_eq!(group.settle(&control), [], "the vote of 2 is needed");
+    control.apply(9, &Command::Remove(NodeId(3)));
+    group.settle(&control);
+    assert_eq!(group.members.all(), [NodeId(1)].into(), "3 goes first");
+}
+
+#[test]
 fn a_node_has_arrived_when_no_vote_is_missing() {
     let (mut control, mut group) = (control(2), Group::of(2));
     control.apply(7, &add(3));
