@@ -11,6 +11,7 @@ pub mod ids;
 pub mod peers;
 pub mod random;
 pub mod replica;
+pub mod session_plane;
 pub mod write;
 
 pub use ids::{ClusterId, GroupId, Incarnation, Index, NodeId, Term};
