@@ -426,17 +426,20 @@ impl StateStoreService {
         &mut self,
         now: Now,
         request: u64,
-        action: CommandAction,
+        mut action: CommandAction,
         whose: Whose,
         outputs: &mut Vec<Output>,
     ) {
+        let is_alone = self.replica.is_alone();
+        if !is_alone {
+            Self::remember_for_long(now, &mut action);
+        }
         let origin = Origin {
             node: self.config.node,
             incarnation: self.config.incarnation,
             request,
         };
         let command = Command { origin, action };
-        let is_alone = self.replica.is_alone();
         if self.replica.is_leader() || is_alone {
             self.push(now, &command, whose, outputs);
         }

@@ -121,6 +121,18 @@ impl CommandAction {
             | Self::Configure { .. } => None,
         }
     }
+
+    /// Lets the outcome be remembered at least until then (milliseconds since the Unix epoch), if it is to be remembered.
+    pub fn remember_until(&mut self, until: u64) {
+        if let Self::Set { retry, .. }
+        | Self::Delete { retry, .. }
+        | Self::Watch { retry, .. }
+        | Self::Unwatch { retry, .. } = self
+            && let Some(retry) = retry
+        {
+            retry.until = retry.until.max(until);
+        }
+    }
 }
 
 /// A connection that watches keys.

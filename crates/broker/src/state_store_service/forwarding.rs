@@ -5,7 +5,7 @@
 //! too, as soon as that much is applied.
 //!
 //! Nothing is confirmed. Commands wait until they are applied, and are sent again when there is another leader, or after
-//! [`AGAIN_AFTER`]; the log remembers outcomes, so none of them is executed twice.
+//! [`AGAIN_AFTER`], for [`SENT_AGAIN_FOR`]. The log remembers outcomes for longer ([`REMEMBERED_MIN`]), so none of them is executed twice.
 //!
 //! While nobody leads, requests wait for [`LEADERLESS_MAX`]; after it all are refused at once until somebody does.
 
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::replica::{self, ReadId};
 use cluster::{Index, NodeId};
+use protocol::state_store::{ErrorText, Reply};
 use store::{Command, CommandAction, EntryBuilder};
 
 use super::peers::{PeerError, PeerMessage};
@@ -48,6 +49,8 @@ pub(super) struct Forwarding {
 struct Waiting {
     command: Command,
     whose: Whose,
+    /// If it is a client's: from here on it is not sent again.
+    until: Instant,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,14 @@ const LEADERLESS_MAX: Duration = Duration::from_millis(1_500);
 
 /// What was not applied by then may have been lost on its way.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A client's command that is not applied by then is given up: nobody knows what becomes of it. Longer than any leader is looked for
+/// ([`LEADERLESS_MAX`]) and than clients wait; this node does not hear what is decided, as it lags or its disk is slow.
+const SENT_AGAIN_FOR: Duration = Duration::from_secs(10);
+
+/// How long the outcome of a command is remembered that may be sent again, however short the time for which its client wants that: three
+/// times as long, since clocks differ, and what is sent last is on its way for a while.
+const REMEMBERED_MIN: Duration = Duration::from_secs(30);
 
 /// Reads that the leader is asked about at the same time; more of them wait, and are asked about together.
 const READS_AT_ONCE_MAX: usize = 4;
@@ -95,14 +106,28 @@ impl Forwarding {
 
     /// Keeps a command until it is applied: it may be lost on its way.
     pub(super) fn keep(&mut self, now: Now, request: u64, command: Command, whose: Whose) {
-        self.waiting.insert(request, Waiting { command, whose });
+        let until = now.instant + SENT_AGAIN_FOR;
+        let waiting = Waiting {
+            command,
+            whose,
+            until,
+        };
+        self.waiting.insert(request, waiting);
         self.again_at.get_or_insert(now.instant + AGAIN_AFTER);
     }
 
     /// Forgets the commands of clients of which this is true, and says which they were.
     pub(super) fn take_clients(&mut self, is_taken: impl Fn(&CommandAction) -> bool) -> Vec<u64> {
-        let is_taken =
-            |waiting: &mut Waiting| waiting.whose != Whose::Own && is_taken(&waiting.command.action);
+        self.take_waiting(|waiting| is_taken(&waiting.command.action))
+    }
+
+    /// Forgets the commands of clients that may not be sent again any more, and says which they were.
+    fn take_given_up(&mut self, now: Instant) -> Vec<u64> {
+        self.take_waiting(|waiting| waiting.until <= now)
+    }
+
+    fn take_waiting(&mut self, is_taken: impl Fn(&Waiting) -> bool) -> Vec<u64> {
+        let is_taken = |waiting: &mut Waiting| waiting.whose != Whose::Own && is_taken(waiting);
         let taken = self.waiting.extract_if(.., |_, waiting| is_taken(waiting));
         taken.map(|(request, _)| request).collect()
     }
@@ -197,6 +222,12 @@ impl StateStoreService {
         Ok(())
     }
 
+    /// The log is to remember the outcome of a client's command for as long as it may be sent again.
+    pub(super) fn remember_for_long(now: Now, action: &mut CommandAction) {
+        let min = u64::try_from(REMEMBERED_MIN.as_millis()).expect("not that long");
+        action.remember_until(now.wall.saturating_add(min));
+    }
+
     /// Whatever is not applied goes to the leader again, and soon.
     pub(super) fn ask_again_at_once(&mut self, now: Now) {
         let forwarding = &mut self.forwarding;
@@ -211,6 +242,16 @@ impl StateStoreService {
         let asked = self.forwarding.reads.drain(..).flat_map(|read| read.pending);
         self.reads.extend(asked);
         self.refuse_all(now, outputs);
+    }
+
+    /// Whoever waits for these is told that nobody knows.
+    pub(super) fn leave_in_doubt(&mut self, now: Now, requests: Vec<u64>, outputs: &mut Vec<Output>) {
+        for request in requests {
+            if let Some(pending) = self.pending.take(request) {
+                let reply = Reply::Error(ErrorText::Unavailable);
+                outputs.push(Output::Answer(pending.answer(now, &reply, None)));
+            }
+        }
     }
 
     /// Commands of another node. Whoever does not lead drops them: they are sent again.
@@ -337,6 +378,8 @@ impl StateStoreService {
 
     /// Gives the leader everything that is not applied, and asks about all reads that are not answered.
     fn send_again(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        let given_up = self.forwarding.take_given_up(now.instant);
+        self.leave_in_doubt(now, given_up, outputs);
         let forwarding = &mut self.forwarding;
         let is_any = !forwarding.waiting.is_empty() || !forwarding.reads.is_empty();
         forwarding.again_at = is_any.then(|| now.instant + AGAIN_AFTER);

@@ -24,7 +24,6 @@ use std::time::Instant;
 
 use cluster::replica::{self, record::LogPoint};
 use cluster::{Index, NodeId, Term};
-use protocol::state_store::{ErrorText, Reply};
 use store::Store;
 
 use self::receiving::{Progress, Received, Receiving};
@@ -308,12 +307,7 @@ impl StateStoreService {
         let in_doubt = self
             .forwarding
             .take_clients(|action| self.store.may_have_forgotten(&before, action));
-        for request in in_doubt {
-            if let Some(pending) = self.pending.take(request) {
-                let reply = Reply::Error(ErrorText::Unavailable);
-                outputs.push(Output::Answer(pending.answer(now, &reply, None)));
-            }
-        }
+        self.leave_in_doubt(now, in_doubt, outputs);
         self.ask_again_at_once(now);
         outputs.push(Output::StoreReplaced);
     }

@@ -3,4 +3,5 @@
 mod copies;
 mod forwarding;
 mod handing_over;
+mod sent_again;
 mod world;

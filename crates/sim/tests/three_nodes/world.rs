@@ -38,6 +38,15 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     /// Everything that nodes sent to each other.
     pub(crate) sent: Vec<Sent>,
+    disks: [Disk; NODES],
+}
+
+/// How long the disk of a node takes for a sync; zero: a step.
+#[derive(Clone, Copy, Default)]
+struct Disk {
+    sync_takes: Duration,
+    /// The sync that goes on: when it ends, and how many batches it is for.
+    syncing: Option<(Instant, usize)>,
 }
 
 /// Where a client is connected.
@@ -96,7 +105,13 @@ impl World {
             wire: VecDeque::new(),
             clients: Vec::new(),
             sent: Vec::new(),
+            disks: [Disk::default(); NODES],
         }
+    }
+
+    /// From now on each sync of a node's disk takes so long.
+    pub(crate) fn slow_disk(&mut self, node: usize, sync_takes: Duration) {
+        self.disks[node].sync_takes = sync_takes;
     }
 
     pub(crate) fn machine(&mut self, node: usize) -> &mut Machine {
@@ -148,7 +163,7 @@ impl World {
         for (from, node) in self.nodes.iter_mut().enumerate() {
             let Some(machine) = node else { continue };
             // What was handed over before is on disk; what this flush hands over is not yet.
-            while machine.write_one() {}
+            self.disks[from].step(self.now, machine);
             machine.flush();
             for (to, message) in machine.take_to_peers() {
                 let to = usize::try_from(to.0 - 1).expect("few nodes");
@@ -249,6 +264,25 @@ impl World {
         machine.receive(connection, Packet::Connect(Box::new(connect)));
         machine.receive(connection, Packet::Subscribe(subscribe));
         connection
+    }
+}
+
+impl Disk {
+    /// Writes what is waiting. A sync is for everything that waits when it begins.
+    fn step(&mut self, now: Instant, machine: &mut Machine) {
+        if self.syncing.is_none() && !self.sync_takes.is_zero() && machine.writing_len() > 0 {
+            self.syncing = Some((now + self.sync_takes, machine.writing_len()));
+        }
+        match self.syncing {
+            Some((ends_at, _)) if now < ends_at => {}
+            Some((_, batches)) => {
+                self.syncing = None;
+                for _ in 0..batches {
+                    machine.write_one();
+                }
+            }
+            None => while machine.write_one() {},
+        }
     }
 }
 
