@@ -15,6 +15,7 @@
 mod changes;
 mod clock;
 mod config;
+mod disk;
 mod event;
 mod log;
 mod members;
@@ -42,6 +43,7 @@ use record::{EntryKind, HardState, LogPoint};
 use crate::random::Random;
 use crate::{GroupId, Index, Keyspace, NodeId, Term, Write};
 use clock::{Clock, TICK};
+use disk::Disk;
 use log::Log;
 use reads::Reads;
 use snapshots::Snapshots;
@@ -75,6 +77,7 @@ pub struct Replica {
     /// Slices of a larger removal wait until the slice before is durable.
     removing: Option<Ticket>,
     snapshots: Snapshots,
+    disk: Disk,
 }
 
 /// A persist that is on its way.
@@ -85,6 +88,7 @@ struct InFlight {
     number: u64,
     /// What may be said when it is durable.
     messages: Vec<Message>,
+    given_at: Instant,
 }
 
 impl std::fmt::Debug for Replica {
@@ -156,6 +160,7 @@ impl Replica {
             removable_from: recovered.removable_from,
             removing: None,
             snapshots: Snapshots::new(recovered.is_stateless),
+            disk: Disk::default(),
             config,
             raft,
             members,
@@ -183,6 +188,7 @@ impl Replica {
     /// Takes one event.
     pub fn step(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
         self.catch_up(now);
+        self.look_at_disk(now);
         match event {
             Event::Propose { data } => self.propose(data, actions),
             Event::Read { read } => self.read(read, actions),
@@ -314,6 +320,7 @@ impl Replica {
         {
             let persist = self.in_flight.pop_front().expect("just seen");
             number = number.max(persist.number);
+            self.disk.wrote(self.clock.now(), persist.given_at);
             self.send(persist.messages, actions);
         }
         if number > 0 {

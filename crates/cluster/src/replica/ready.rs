@@ -4,7 +4,7 @@
 use std::mem;
 
 use raft::StateRole;
-use raft::eraftpb::{Entry as RaftEntry, Message};
+use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
 
 use super::log::content;
 use super::record::{self, EntryKind, HardState, LogPoint};
@@ -82,7 +82,7 @@ impl Replica {
             self.reads.round_ended(&state.request_ctx, Index(state.index));
         }
         let number = ready.number();
-        let messages = ready.take_persisted_messages();
+        let messages = self.send_promising_nothing(ready.take_persisted_messages(), actions);
         let committed = ready.take_committed_entries();
         let mut writes = mem::take(&mut self.waiting_writes);
         if let Some(state) = ready.hs() {
@@ -108,6 +108,15 @@ impl Replica {
         self.raft.advance_append_async(ready);
         self.persist(writes, number, messages, actions);
         self.apply(committed, actions);
+    }
+
+    /// Answers to heartbeats say only which term this replica is in, and need no disk: a follower whose disk is slow is there all the same. Gives
+    /// back the other messages.
+    fn send_promising_nothing(&self, mut messages: Vec<Message>, actions: &mut Vec<Action>) -> Vec<Message> {
+        let is_answer = |message: &mut Message| message.msg_type() == MessageType::MsgHeartbeatResponse;
+        let answers: Vec<Message> = messages.extract_if(.., is_answer).collect();
+        self.send(answers, actions);
+        messages
     }
 
     /// Takes entries into the log; what they replace is removed on disk.
@@ -162,6 +171,7 @@ impl Replica {
                 ticket,
                 number,
                 messages,
+                given_at: self.clock.now(),
             });
             actions.push(Action::Persist { ticket, writes });
         } else if let Some(before) = self.in_flight.back_mut() {

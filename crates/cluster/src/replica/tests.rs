@@ -67,7 +67,7 @@ impl Alone {
     clippy::disallowed_methods,
     reason = "a test needs some instant as its origin"
 )]
-fn origin() -> Instant {
+pub(super) fn origin() -> Instant {
     Instant::now()
 }
 
