@@ -86,11 +86,11 @@ class Probe(Client):
         # (key, when it was sent, when answered), in nanoseconds since the Unix epoch.
         self.answers = []
 
-    def run(self, seconds):
+    def run(self, seconds, is_over=lambda: False):
         sent, number = {}, 0
         begun = time.monotonic()
         with contextlib.suppress(OSError):
-            while (now := time.monotonic()) < begun + seconds:
+            while (now := time.monotonic()) < begun + seconds and not is_over():
                 while begun + number * self.every <= now:
                     key = number % self.keys
                     number += 1
