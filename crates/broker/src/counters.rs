@@ -66,8 +66,12 @@ pub struct Counters {
     pub store_clock_ahead: u64,
     /// Key notifications sent.
     pub store_notifications: u64,
-    /// Groups of which this node's store was another than the leader's.
+    /// Groups of which this node's store was another than that of the majority.
     pub store_differences: u64,
+    /// Reports that stores of a group that this node leads differ, and no majority agrees.
+    pub store_undecided: u64,
+    /// Groups that this node let another one lead, since its own disk took too long for what others had on theirs.
+    pub leaders_held_up: u64,
     /// Groups of which this node took over the store of another node.
     pub store_replaced: u64,
 }

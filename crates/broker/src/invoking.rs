@@ -160,6 +160,15 @@ impl Node {
                 let news = CopyNews::Differs { index };
                 actions.push(Action::Report(Report::Copy { group, news }));
             }
+            Output::Undecided { index } => {
+                self.counters.store_undecided += 1;
+                let news = CopyNews::Undecided { index };
+                actions.push(Action::Report(Report::Copy { group, news }));
+            }
+            Output::DiskHeldUp { to } => {
+                self.counters.leaders_held_up += 1;
+                actions.push(Action::Report(Report::DiskHeldUp { group, to }));
+            }
             Output::SnapshotUnreadable => {
                 let news = CopyNews::SnapshotUnreadable;
                 actions.push(Action::Report(Report::Copy { group, news }));

@@ -172,10 +172,11 @@ impl Node {
     /// Lets those lead whom an operator wants to.
     fn want_leaders(&mut self, now: Now, actions: &mut Vec<Action>) {
         let Some(control) = &self.control else { return };
+        let leaving = control.control().leaving().collect();
         for group in self.groups.ids() {
             let wanted = control.control().leads(group);
             if let Some(service) = self.groups.get_mut(group) {
-                service.want_leader(wanted);
+                service.want_leader(wanted, &leaving);
             }
         }
         self.with_control(now, actions, |control, _, outputs, actions| {

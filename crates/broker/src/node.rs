@@ -202,6 +202,11 @@ impl Node {
         self.groups.get(group).map(StateStoreService::store)
     }
 
+    /// The same, for a simulator to damage it.
+    pub fn state_store_mut(&mut self, group: GroupId) -> Option<&mut Store> {
+        self.groups.get_mut(group).map(StateStoreService::store_mut)
+    }
+
     /// Up to which entry of its log that is.
     pub fn applied(&self, group: GroupId) -> Option<Index> {
         let service = self.groups.get(group)?;

@@ -111,6 +111,13 @@ pub enum Report {
         /// What happened.
         news: CopyNews,
     },
+    /// This node's disk takes too long for what other nodes have on theirs, and lets another one lead.
+    DiskHeldUp {
+        /// Which group.
+        group: GroupId,
+        /// Who is to lead it.
+        to: NodeId,
+    },
     /// A state store request had a timestamp too far ahead.
     ClockAhead {
         /// Which connection.
@@ -125,8 +132,13 @@ pub enum Report {
 /// What happened to a node's copy of a group of the state store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyNews {
-    /// It is another than the leader's behind this entry. It serves nothing any more, and is fetched anew.
+    /// It is another than that of the majority behind this entry. It serves nothing any more, and is fetched anew.
     Differs {
+        /// The entry.
+        index: Index,
+    },
+    /// Copies differ behind this entry, of a group that this node leads, and no majority agrees.
+    Undecided {
         /// The entry.
         index: Index,
     },

@@ -9,6 +9,7 @@
 
 mod call;
 mod divergence;
+mod fitness;
 mod forwarding;
 mod peers;
 mod pending;
@@ -33,6 +34,7 @@ use store::{
 pub use self::call::DialectChoice;
 pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
 use self::divergence::Divergence;
+use self::fitness::Fitness;
 use self::forwarding::Forwarding;
 use self::peers::PeerMessage;
 pub(crate) use self::peers::{PeerError, group_of_message};
@@ -87,8 +89,12 @@ pub(crate) enum Output {
     Leader { leader: Option<NodeId>, term: Term },
     /// Write this image of the store to disk as the snapshot of `index`.
     Snapshot { index: Index, term: Term, image: Image },
-    /// The store is another than the leader's behind this entry.
+    /// The store is another than that of the majority behind this entry.
     Differs { index: Index },
+    /// Stores differ behind this entry, and no majority agrees.
+    Undecided { index: Index },
+    /// That node is to lead: it has on its disk what this node's own takes too long for.
+    DiskHeldUp { to: NodeId },
     /// What another node sent is no snapshot.
     SnapshotUnreadable,
     /// Another node's store has taken the place of this one's.
@@ -115,6 +121,7 @@ pub(crate) struct StateStoreService {
     next_read: u64,
     forwarding: Forwarding,
     spread: Spread,
+    fitness: Fitness,
     /// An entry was proposed and is not applied yet.
     proposing: bool,
     expiring: bool,
@@ -178,6 +185,7 @@ impl StateStoreService {
             next_read: 0,
             forwarding: Forwarding::default(),
             spread: Spread::default(),
+            fitness: Fitness::default(),
             proposing: false,
             expiring: false,
             snapshotting: false,
@@ -335,8 +343,9 @@ impl StateStoreService {
             .is_some_and(|deadline| deadline <= now.instant)
         {
             self.replica_step(now, replica::Event::Timeout, outputs);
-            self.spread_leaders(now, outputs);
         }
+        self.spread_timeout(now, outputs);
+        self.fitness_timeout(now, outputs);
         self.forwarding_timeout(now, outputs);
         self.snapshots_timeout(now, outputs);
         self.divergence_timeout(now, outputs);
@@ -363,6 +372,8 @@ impl StateStoreService {
             self.forwarding.deadline(),
             self.snapshots_deadline(),
             self.divergence_deadline(now),
+            self.spread_deadline(),
+            self.fitness_deadline(now),
             expiry,
         ];
         deadlines.into_iter().flatten().min()
@@ -381,6 +392,11 @@ impl StateStoreService {
     /// The store, for figures.
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The store, to be damaged.
+    pub(crate) fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
     }
 
     /// Whether requests are served.
@@ -568,13 +584,14 @@ impl StateStoreService {
         if !data.is_empty() {
             // What is in the log was written by this code and passed its checksum.
             let entry = store::decode_entry(data).expect("a committed entry can be read");
-            if self.is_stateless() {
-                return self.pass_over(now, &entry.commands, outputs);
-            }
+            // Also of a store that is not served from: while its replica leads on, entries are stamped with its clock.
             self.store.begin(entry.clock);
             // The next entry goes to the disk while this one is applied.
             self.proposing = false;
             self.propose(now, outputs);
+            if self.is_stateless() {
+                return self.pass_over(now, &entry.commands, outputs);
+            }
             for command in entry.commands {
                 self.apply_command(now, command, outputs);
             }

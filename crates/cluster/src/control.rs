@@ -183,6 +183,15 @@ impl Control {
         staying.map(|(node, _)| *node)
     }
 
+    /// Nodes that are leaving.
+    pub fn leaving(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let leaving = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.stage == NodeStage::Leaving);
+        leaving.map(|(node, _)| *node)
+    }
+
     /// Whether a node was in the cluster and never will be again.
     pub fn is_removed(&self, node: NodeId) -> bool {
         self.removed.contains(&node)

@@ -143,8 +143,12 @@ pub struct StateStoreFigures {
     pub refused: Counts,
     /// Notifications of watched keys.
     pub notifications: u64,
-    /// Groups of which the copy was another than the leader's.
+    /// Groups of which the copy was another than that of the majority.
     pub differences: u64,
+    /// How often copies differed and no majority agreed.
+    pub undecided: u64,
+    /// Groups that another node was let lead, since the disk was too slow.
+    pub held_up: u64,
     /// Groups of which the copy was taken over from another node.
     pub copies_fetched: u64,
     /// Keys at the moment.

@@ -98,6 +98,8 @@ impl Observed {
         ]);
         store.notifications = counters.store_notifications;
         store.differences = counters.store_differences;
+        store.undecided = counters.store_undecided;
+        store.held_up = counters.leaders_held_up;
         store.copies_fetched = counters.store_replaced;
         store.keys = gauges.store.keys;
         store.bytes = gauges.store.bytes;

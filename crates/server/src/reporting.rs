@@ -63,6 +63,11 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
             tracing::warn!(node = %from, %why, "dropped what another node sent");
         }
         Report::Copy { group, news } => copy(*group, *news),
+        Report::DiskHeldUp { group, to } => tracing::warn!(
+            %group,
+            node = %to,
+            "this node's disk takes too long for what other nodes have on theirs: another one is to lead"
+        ),
         Report::Refused { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
@@ -110,6 +115,7 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
         | Report::Leader { .. }
         | Report::PeerMessageDropped { .. }
         | Report::Copy { .. }
+        | Report::DiskHeldUp { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
         | Report::ClockAhead { .. } => return,
@@ -228,7 +234,8 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         Report::MemoryLevel { .. }
         | Report::Leader { .. }
         | Report::PeerMessageDropped { .. }
-        | Report::Copy { .. } => None,
+        | Report::Copy { .. }
+        | Report::DiskHeldUp { .. } => None,
     }
 }
 
@@ -238,7 +245,12 @@ fn copy(group: GroupId, news: CopyNews) {
         CopyNews::Differs { index } => tracing::error!(
             group,
             entry = index.0,
-            "this node's copy of the state store differs from the leader's: it serves nothing, and is fetched anew"
+            "this node's copy of the state store differs from that of the majority: it serves nothing, and is fetched anew"
+        ),
+        CopyNews::Undecided { index } => tracing::error!(
+            group,
+            entry = index.0,
+            "copies of the state store differ, and no majority of the nodes has the same: which one is right is not known, and nothing is done about it"
         ),
         CopyNews::SnapshotUnreadable => {
             tracing::warn!(

@@ -15,8 +15,9 @@ use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
 use cluster::{GroupId, Keyspace, NodeId, Write};
-use protocol::Packet;
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
+use protocol::state_store::Condition;
+use protocol::{Hlc, Packet, Text};
 use storage::{SimulatedDisk, Storage};
 use store::{Command, CommandAction, Image, Origin, Quota, Store};
 
@@ -413,21 +414,33 @@ impl Machine {
             return false;
         };
         let mut store = Store::restore(chunks.drain(..)).expect("the snapshot is whole");
-        let (node, incarnation, request) = (0, 0, 0);
-        let origin = Origin {
-            node,
-            incarnation,
-            request,
-        };
         let keys_max = store.quota().keys_max - 1;
         let quota = Quota {
             keys_max,
             ..store.quota()
         };
-        let action = CommandAction::Configure { quota };
-        store.apply(Command { origin, action }, &mut Vec::new());
+        damage(&mut store, CommandAction::Configure { quota });
         *chunks = store.image().into_chunks().collect();
         true
+    }
+
+    /// A key has another value in the memory of this node than what was written, and nobody can see that.
+    pub fn alter_store(&mut self, group: GroupId, key: &str, value: &str) {
+        let store = self.node.state_store_mut(group).expect("there is such a group");
+        let action = CommandAction::Set {
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            value: Bytes::copy_from_slice(value.as_bytes()),
+            condition: Condition::None,
+            expires_in: None,
+            timestamp: Hlc {
+                wall: store.clock(),
+                counter: 0,
+                node: Text::new("damage").expect("a short name"),
+            },
+            fencing: None,
+            retry: None,
+        };
+        damage(store, action);
     }
 
     /// An operator asks about the cluster.
@@ -648,6 +661,17 @@ impl Machine {
         protocol::packet::encode(packet, wire.version, wire.packet_size_max, &mut wire.bytes)
             .expect("the node keeps to the client's Maximum Packet Size");
     }
+}
+
+/// Lets a store execute what no log has.
+fn damage(store: &mut Store, action: CommandAction) {
+    let (node, incarnation, request) = (0, 0, 0);
+    let origin = Origin {
+        node,
+        incarnation,
+        request,
+    };
+    store.apply(Command { origin, action }, &mut Vec::new());
 }
 
 fn is_of_log(write: &Write) -> bool {

@@ -218,6 +218,7 @@ impl StateStoreService {
             PeerMessage::Gone { number } => self.snapshot_gone(from, number),
             PeerMessage::State { index, digest } => self.announced(now, from, index, digest, outputs),
             PeerMessage::Wanted => self.wanted_by(now, from, outputs),
+            PeerMessage::Unfit => self.said_unfit(now, from),
         }
         Ok(())
     }
@@ -339,6 +340,8 @@ impl StateStoreService {
             };
         }
         self.forwarding.leader = leader;
+        self.fitness_of_new_leader();
+        self.look_at_once(now);
         self.proposing = false;
         self.expiring = false;
         self.entry = None;
@@ -358,6 +361,8 @@ impl StateStoreService {
         self.send_again(now, outputs);
         if self.replica.is_leader() {
             self.take_office(now, outputs);
+            // What copies said to the leader before may not be true any more.
+            self.announce_soon(now);
             let peers: Vec<NodeId> = self.replica.peers().collect();
             for peer in peers {
                 outputs.push(self.to_peer(peer, &PeerMessage::Office));

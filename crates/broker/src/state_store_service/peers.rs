@@ -14,8 +14,9 @@
 //!   8 chunk     | number u64 | position u64 | digest u64 | data      xxh3 of the data, with the position as its seed
 //!   9 end       | number u64 | chunks u64 | digest u64               of all chunks: each one's xxh3 with the one before as its seed
 //!  10 gone      | number u64                 this snapshot is not here any more
-//!  11 state     | index u64 | digest u64     of the leader's store behind this entry (store/src/digest.rs)
+//!  11 state     | index u64 | digest u64     of the sender's store behind this entry (store/src/digest.rs), which the leader names first
 //!  12 wanted    |                            the sender has no state that it can trust, and needs a snapshot
+//!  13 unfit     |                            the sender had better not lead: it has no state, or its disk is slow
 //! ```
 //!
 //! Everything may come twice, and what is not answered is asked again; so nothing here is confirmed.
@@ -50,6 +51,7 @@ pub(super) enum PeerMessage {
     Gone { number: u64 },
     State { index: Index, digest: u64 },
     Wanted,
+    Unfit,
 }
 
 /// A snapshot that can be had.
@@ -89,7 +91,7 @@ impl PeerMessage {
             Self::Commands { entry, .. } => 1 + entry.len(),
             Self::Read { .. } => 8,
             Self::ReadAt { .. } => 16,
-            Self::Office | Self::Wanted => 0,
+            Self::Office | Self::Wanted | Self::Unfit => 0,
             Self::Offer(_) => 256,
             Self::Pull { .. } | Self::State { .. } => 16,
             Self::Chunk(chunk) => 24 + chunk.data.len(),
@@ -145,6 +147,7 @@ impl PeerMessage {
             Self::Gone { number } => (10, vec![*number], Bytes::new()),
             Self::State { index, digest } => (11, vec![index.0, *digest], Bytes::new()),
             Self::Wanted => (12, Vec::new(), Bytes::new()),
+            Self::Unfit => (13, Vec::new(), Bytes::new()),
             Self::Raft(_)
             | Self::Commands { .. }
             | Self::Read { .. }
@@ -229,6 +232,7 @@ impl PeerMessage {
                 digest: *digest,
             }),
             (12, []) if is_whole => Ok(Self::Wanted),
+            (13, []) if is_whole => Ok(Self::Unfit),
             _ => Err(PeerError::Damaged),
         }
     }
@@ -296,7 +300,7 @@ mod tests {
         others.into_iter().chain(of_snapshots()).collect()
     }
 
-    fn of_snapshots() -> [(PeerMessage, &'static [u8]); 7] {
+    fn of_snapshots() -> [(PeerMessage, &'static [u8]); 8] {
         let offer = Offer {
             number: 3,
             point: LogPoint {
@@ -338,6 +342,7 @@ mod tests {
             ),
             (state, b"\x01\0\0\0\x07\x0b\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x09"),
             (PeerMessage::Wanted, b"\x01\0\0\0\x07\x0c"),
+            (PeerMessage::Unfit, b"\x01\0\0\0\x07\x0d"),
         ]
     }
 
@@ -374,7 +379,7 @@ mod tests {
             &b"\x01\0\0\0\x07\x06"[..],
             b"\x01\0\0\0\x07\x02\x02",
             b"\x01\0\0\0\x07\x05\0",
-            b"\x01\0\0\0\x07\x0d",
+            b"\x01\0\0\0\x07\x0e",
             b"\x01\0\0\0\x07\x07\0\0\0\0\0\0\0\x03\xff\0\0\0\0\0\0\x01",
         ] {
             let decoded = PeerMessage::decode(&Bytes::copy_from_slice(bytes), GROUP);

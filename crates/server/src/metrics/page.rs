@@ -293,9 +293,21 @@ fn requests(store: &StateStoreFigures, page: &mut Page) {
     page.family(
         Counter,
         "statehold_store_differences_total",
-        "Groups of the state store of which this node's copy was another than the leader's. It is fetched anew each time.",
+        "Groups of the state store of which this node's copy was another than that of the majority. It is fetched anew each time.",
     )
     .sample(&[], store.differences);
+    page.family(
+        Counter,
+        "statehold_store_undecided_total",
+        "Reports, once a minute while it is so, that copies of a group that this node leads differ and no majority agrees.",
+    )
+    .sample(&[], store.undecided);
+    page.family(
+        Counter,
+        "statehold_log_held_up_total",
+        "Groups that this node let another one lead, since its own disk took longer than a second for what the other had on its disk.",
+    )
+    .sample(&[], store.held_up);
     page.family(
         Counter,
         "statehold_store_copies_fetched_total",

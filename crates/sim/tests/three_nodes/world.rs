@@ -39,6 +39,8 @@ pub(crate) struct World {
     /// Everything that nodes sent to each other.
     pub(crate) sent: Vec<Sent>,
     disks: [Disk; NODES],
+    /// It is about to be away; nobody connects to it.
+    leaving: Option<usize>,
 }
 
 /// How long the disk of a node takes for a sync; zero: a step.
@@ -106,6 +108,7 @@ impl World {
             clients: Vec::new(),
             sent: Vec::new(),
             disks: [Disk::default(); NODES],
+            leaving: None,
         }
     }
 
@@ -222,6 +225,7 @@ impl World {
 
     /// A clean stop, and a start.
     pub(crate) fn restart(&mut self, node: usize) {
+        self.leaving = Some(node);
         self.machine(node).stop();
         self.run(Duration::from_secs(2), |world| {
             let machine = world.nodes[node].as_ref();
@@ -234,6 +238,7 @@ impl World {
         machine.tick(self.now);
         machine.take_to_peers().for_each(drop);
         self.nodes[node] = Some(machine.crash());
+        self.leaving = None;
     }
 
     pub(crate) fn connect(&mut self, node: usize, name: &str) -> ConnectionId {
@@ -311,6 +316,9 @@ impl Client {
         }
         if self.connection.is_none() {
             self.connect(world);
+            if self.connection.is_none() {
+                return;
+            }
             if self.asked.is_some() {
                 self.retries += 1;
                 self.ask(world);
@@ -323,15 +331,14 @@ impl Client {
         }
     }
 
-    /// To some node that is there and does not stop.
+    /// To some node that is there and does not stop. In a moment without a leader there may be none.
     fn connect(&mut self, world: &mut World) {
         let first = self.latencies.len() % NODES;
         let node = (first..first + NODES).map(|node| node % NODES).find(|node| {
             let machine = world.nodes[*node].as_ref();
-            machine.is_some_and(|machine| machine.node().is_available() && !machine.node().is_stopping())
+            world.leaving != Some(*node) && machine.is_some_and(|machine| machine.node().is_available())
         });
-        let node = node.expect("at most one node is away");
-        self.connection = Some((node, world.connect(node, &self.name)));
+        self.connection = node.map(|node| (node, world.connect(node, &self.name)));
     }
 
     fn ask(&mut self, world: &mut World) {

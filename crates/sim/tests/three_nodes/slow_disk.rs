@@ -1,0 +1,92 @@
+//! A node whose disk is slow does not lead for long, if the others can do without it.
+
+use std::time::Duration;
+
+use broker::group_of_key;
+use cluster::GroupId;
+
+use crate::world::{GROUPS, NODES, Place, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A key of the group that node 0 leads.
+fn key() -> String {
+    let keys = (0..).map(|number| format!("key{number}"));
+    let is_led = |key: &String| group_of_key(key.as_bytes(), GROUPS) == GroupId(0);
+    keys.into_iter().find(is_led).expect("some key is")
+}
+
+fn world() -> (World, Place) {
+    let mut world = World::new(1);
+    world.run(10 * SECOND, World::is_spread);
+    let at = world.client(1, "c");
+    (world, at)
+}
+
+/// How long each of these requests takes; the next one is asked a moment after the answer.
+fn ask(world: &mut World, at: Place, numbers: std::ops::Range<u16>) -> Vec<Duration> {
+    let mut took = Vec::new();
+    for number in numbers {
+        let asked_at = world.now;
+        world.ask(at, "c", number, &["SET", &key(), &number.to_string()]);
+        let mut responses = Vec::new();
+        while responses.is_empty() {
+            world.step();
+            responses = world.responses(at);
+            assert!(world.now < asked_at + 20 * SECOND, "no answer to {number}");
+        }
+        assert_eq!(responses[0].payload, "+OK\r\n", "{number}");
+        took.push(world.now - asked_at);
+        world.run(SECOND / 20, |_| false);
+    }
+    took
+}
+
+#[test]
+fn a_leader_with_a_slow_disk_lets_another_one_lead() {
+    let (mut world, at) = world();
+    world.slow_disk(0, 2 * SECOND);
+    let took = ask(&mut world, at, 1..1_000);
+    let slow = took.iter().filter(|took| **took > SECOND / 10);
+    assert!(slow.clone().count() <= 1, "{:?}", slow.collect::<Vec<_>>());
+    assert!(took.iter().max() < Some(&(3 * SECOND)), "{:?}", took.iter().max());
+    assert_ne!(world.leaders()[0], Some(0));
+    let held_up = world.machine(0).node().counters().leaders_held_up;
+    assert_eq!(held_up, 1);
+    // Whatever is asked, or nothing: it does not lead before its disk is fast again.
+    let terms = world.terms();
+    world.run(120 * SECOND, |_| false);
+    assert_eq!(world.terms(), terms);
+    world.slow_disk(0, Duration::ZERO);
+    ask(&mut world, at, 1_000..1_010);
+    world.run(60 * SECOND, World::is_spread);
+    assert!(world.is_spread());
+}
+
+#[test]
+fn while_all_disks_are_slow_leaders_stay() {
+    let (mut world, at) = world();
+    let terms = world.terms();
+    for node in 0..NODES {
+        world.slow_disk(node, 3 * SECOND / 2);
+    }
+    ask(&mut world, at, 1..20);
+    assert!(world.is_spread());
+    assert_eq!(world.terms(), terms);
+}
+
+#[test]
+fn a_follower_with_a_slow_disk_holds_up_nobody_else() {
+    let (mut world, at) = world();
+    let terms = world.terms();
+    world.slow_disk(2, 2 * SECOND);
+    let took = ask(&mut world, at, 1..200);
+    assert!(
+        took.iter().max() < Some(&(SECOND / 10)),
+        "{:?}",
+        took.iter().max()
+    );
+    let group_0 = world.leaders()[0];
+    assert_eq!(group_0, Some(0));
+    assert_eq!(world.terms().len(), terms.len());
+}
