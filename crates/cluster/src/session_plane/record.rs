@@ -325,6 +325,15 @@ impl<V: Value> Record<V> {
         *self = Record::absent();
     }
 
+    /// This copy was written to this node's disk since the node started, and was read again: it knows all that this node's actor has written.
+    ///
+    /// A copy from anywhere else may not, so that the actor's next number leaves a gap.
+    #[must_use]
+    pub fn continued(mut self) -> Record<V> {
+        self.is_continued = true;
+        self
+    }
+
     /// Gives back memory that it has taken for more than it holds: for a session that nobody is connected to.
     pub fn shrink(&mut self) {
         self.entries.shrink_to_fit();

@@ -98,6 +98,13 @@ impl Retained {
         Some(self)
     }
 
+    /// As [`super::Record::continued`].
+    #[must_use]
+    pub fn continued(mut self) -> Retained {
+        self.is_continued = true;
+        self
+    }
+
     /// What counts, and since when, and whose write it is.
     pub(super) fn latest(&self) -> &Latest {
         &self.latest

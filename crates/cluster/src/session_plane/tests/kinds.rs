@@ -1,6 +1,7 @@
 //! What each kind of record does when two sides of a split meet.
 
 use super::*;
+use crate::session_plane::retirement::Retired;
 use crate::session_plane::session::Standing;
 
 /// Two nodes with the same copy, which do not hear of each other any more.
@@ -293,4 +294,46 @@ fn the_later_retained_message_wins_and_so_does_taking_it_away() {
     assert_eq!(taken, merged);
     merged.set(&mut two, 5, message("c")).unwrap();
     assert_eq!(merged.message(), message("c").as_ref());
+}
+
+/// Ended actors leave a clock, but for those whose entries are there still; whoever was not told of it brings nothing back.
+#[test]
+fn actors_that_have_ended_leave_a_clock_unless_they_are_needed() {
+    let (mut here, _, mut there, mut two) = split(|copy, writer| queue(copy, writer, 1, &["a", "b"]));
+    let dots = there.all_dots();
+    let is_ended = |ended: Actor| ended == actor(1, 1);
+    there.acknowledge(&mut two, 2, [dots[0]]).unwrap().unwrap();
+    assert_eq!(there.retirable(is_ended), []);
+    let clock = there.clock().clone();
+    let forced = Retired::Actors(vec![actor(1, 1)]);
+    there.retire(&mut two, &clock, &forced);
+    assert_eq!(there.clock(), &clock, "an entry of it is there");
+    there.acknowledge(&mut two, 3, [dots[1]]).unwrap().unwrap();
+    here.merge(&there).unwrap();
+    let clock = there.clock().clone();
+    let what = Retired::Actors(there.retirable(is_ended));
+    assert_eq!(what, forced);
+    there.retire(&mut two, &clock, &what);
+    assert_eq!(there.clock().actors().collect::<Vec<_>>(), [actor(2, 1)]);
+    assert_eq!(there.retirable(|_| true), []);
+    queue(&mut there, &mut two, 4, &["c"]);
+    here.merge(&there).unwrap();
+    assert_eq!(messages(&here), ["c"]);
+    assert_eq!(here.clock().actors().len(), 2);
+}
+
+/// A copy that was read again from this node's own disk counts on without a gap; one that came back from elsewhere does not.
+#[test]
+fn only_a_copy_from_elsewhere_leaves_a_gap() {
+    let (copy, mut one, ..) = split(|copy, writer| queue(copy, writer, 1, &["a"]));
+    let mut other = Record::absent();
+    queue(&mut other, &mut one, 2, &["b", "c", "d"]);
+    other.forget(&mut one);
+    let mut here = copy.clone().continued();
+    queue(&mut here, &mut one, 3, &["e"]);
+    assert_eq!(here.clock().actors().len(), 1);
+    let mut elsewhere = joined(&Record::absent(), &copy);
+    queue(&mut elsewhere, &mut one, 4, &["f"]);
+    assert_eq!(elsewhere.all_dots()[1].counter, 4);
+    assert_eq!(elsewhere.clock().actors().len(), 2);
 }

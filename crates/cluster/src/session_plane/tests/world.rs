@@ -20,7 +20,7 @@ pub(super) enum Step {
     Merge { node: u8, copy: prop::sample::Index },
     /// A node starts again, as another actor.
     Restart { node: u8 },
-    /// All nodes compare their copies, and enough time passes. A tombstone goes, or actors that have ended do; but some nodes are not told of the latter.
+    /// All nodes compare their copies, and enough time passes. A tombstone goes, or actors that have ended do; but some nodes are not told.
     Settle { told: u8 },
     /// A node that does not own the record any more deletes its copy, after another one has got it.
     CleanUp { node: u8 },
@@ -125,7 +125,7 @@ impl<V: Numbered> World<V> {
     pub(super) fn end_all(&mut self) {
         self.converge();
         self.write(0, 0, |record, writer, wall, _| end(record, writer, wall));
-        self.step(&Step::Settle { told: 0 });
+        self.step(&Step::Settle { told: u8::MAX });
         for node in &self.nodes {
             assert!(node.copy.is_absent(), "{:?}", node.copy);
         }
@@ -267,10 +267,9 @@ impl<V: Numbered> World<V> {
 
     fn retire(&mut self, clock: &VectorClock, what: &Retired, told: u8) {
         for (node, id) in self.nodes.iter_mut().zip(0..) {
-            let is_told = what == &Retired::Tombstone || told >> id & 1 == 1;
-            if is_told && !node.copy.is_absent() {
+            if told >> id & 1 == 1 && !node.copy.is_absent() {
                 node.copy.retire(&mut node.writer, clock, what);
-                self.has_retired |= what != &Retired::Tombstone;
+                self.has_retired = true;
             }
             if node.copy.is_absent() {
                 node.heard.clear();
