@@ -1,7 +1,10 @@
 //! What each kind of record does when two sides of a split meet.
 
+use std::time::Duration;
+
+use super::world::origin;
 use super::*;
-use crate::session_plane::retirement::Retired;
+use crate::session_plane::retirement::{Action, Event, Retired, Retirement};
 use crate::session_plane::session::Standing;
 
 /// Two nodes with the same copy, which do not hear of each other any more.
@@ -336,4 +339,77 @@ fn only_a_copy_from_elsewhere_leaves_a_gap() {
     queue(&mut elsewhere, &mut one, 4, &["f"]);
     assert_eq!(elsewhere.all_dots()[1].counter, 4);
     assert_eq!(elsewhere.clock().actors().len(), 2);
+}
+
+#[test]
+fn a_tombstone_that_was_written_to_since_does_not_go() {
+    let (mut here, mut one, mut there, mut two) = split(|copy, writer| {
+        queue(copy, writer, 1, &["a"]);
+        end(copy, writer, 2).unwrap();
+    });
+    let clock = here.clock().clone();
+    queue(&mut here, &mut one, 3, &["b"]);
+    here.retire(&mut one, &clock, &Retired::Tombstone);
+    assert_eq!(messages(&here), ["b"]);
+    end(&mut here, &mut one, 4).unwrap();
+    here.retire(&mut one, &clock, &Retired::Tombstone);
+    assert!(here.is_tombstone(), "another one than all have confirmed");
+    there.retire(&mut two, &clock, &Retired::Tombstone);
+    assert!(there.is_absent());
+}
+
+#[test]
+fn a_holder_that_is_away_holds_a_tombstone_back_until_it_is_removed() {
+    let (grace, start) = (Duration::from_secs(60), origin());
+    let (copy, ..) = split(|copy, writer| {
+        queue(copy, writer, 1, &["a"]);
+        end(copy, writer, 2).unwrap();
+    });
+    let key = RecordKey {
+        kind: Kind::Queue,
+        key: Bytes::from_static(b"client"),
+    };
+    let clock = copy.clock().clone();
+    let confirmed = |node, clock: &VectorClock| Event::Confirmed {
+        key: key.clone(),
+        node: NodeId(node),
+        clock: clock.clone(),
+    };
+    let (mut retirement, mut actions) = (Retirement::new(grace), Vec::new());
+    let retirable = Event::Retirable {
+        key: key.clone(),
+        clock: clock.clone(),
+        what: Retired::Tombstone,
+        holders: vec![NodeId(1), NodeId(2)],
+    };
+    retirement.step(start, retirable.clone(), &mut actions);
+    retirement.step(start, confirmed(1, &clock), &mut actions);
+    retirement.step(start, confirmed(2, &VectorClock::new()), &mut actions);
+    assert_eq!(retirement.unconfirmed(&key).collect::<Vec<_>>(), [NodeId(2)]);
+    assert_eq!(retirement.deadline(), None);
+    let holders = |nodes: &[u64]| Event::Holders {
+        key: key.clone(),
+        holders: nodes.iter().copied().map(NodeId).collect(),
+    };
+    retirement.step(start, holders(&[1]), &mut actions);
+    assert_eq!(retirement.deadline(), Some(start + grace));
+    retirement.step(start, holders(&[1, 3]), &mut actions);
+    assert_eq!(retirement.deadline(), None);
+    let later = start + grace;
+    retirement.step(later, confirmed(3, &clock), &mut actions);
+    retirement.step(later, Event::Timeout, &mut actions);
+    assert_eq!((actions.len(), retirement.deadline()), (0, Some(later + grace)));
+    retirement.step(later + grace, Event::Timeout, &mut actions);
+    let what = Retired::Tombstone;
+    assert_eq!(
+        actions,
+        [Action::Retire {
+            key: key.clone(),
+            clock,
+            what
+        }]
+    );
+    retirement.step(later, retirable, &mut actions);
+    retirement.step(later, Event::Needed(key), &mut actions);
+    assert!(retirement.is_empty());
 }

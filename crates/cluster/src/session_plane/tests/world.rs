@@ -176,9 +176,11 @@ impl<V: Numbered> World<V> {
     ) {
         self.number += 1;
         let writing = &mut self.nodes[node];
+        let seen = writing.copy.hlc();
         let Some(delta) = act(&mut writing.copy, &mut writing.writer, wall, self.number) else {
             return;
         };
+        assert!(delta.hlc > seen, "a write is not later than what it has seen");
         for write in &self.writes {
             let is_new = write.delta.last.actor != delta.last.actor
                 || write.delta.last.counter + delta.dots() <= delta.last.counter;
