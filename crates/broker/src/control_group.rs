@@ -394,6 +394,16 @@ impl ControlGroup {
         self.drain(now, outputs, actions);
     }
 
+    /// Whether [`ControlGroup::flush`] has something to do.
+    pub(crate) fn has_news(&self) -> bool {
+        self.replica.has_news()
+    }
+
+    /// Tells the others what is committed.
+    pub(crate) fn flush(&mut self, now: Now, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+        self.step(replica::Event::Flush, now, outputs, actions);
+    }
+
     fn step(
         &mut self,
         event: replica::Event,

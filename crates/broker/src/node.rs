@@ -359,6 +359,11 @@ impl Node {
 
     fn flush(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.with_each_group(now, actions, |service, outputs| service.flush(now, outputs));
+        if self.control.as_ref().is_some_and(|control| control.has_news()) {
+            self.with_control(now, actions, |control, _, outputs, actions| {
+                control.flush(now, outputs, actions);
+            });
+        }
         if let Some((ticket, writes)) = self.commits.close() {
             let needs_disk = false;
             actions.push(Action::Persist {

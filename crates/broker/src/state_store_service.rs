@@ -11,6 +11,7 @@ mod call;
 mod divergence;
 mod fitness;
 mod forwarding;
+mod gathering;
 mod peers;
 mod pending;
 pub(crate) mod properties;
@@ -36,6 +37,7 @@ pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check,
 use self::divergence::Divergence;
 use self::fitness::Fitness;
 use self::forwarding::Forwarding;
+use self::gathering::Gathering;
 use self::peers::PeerMessage;
 pub(crate) use self::peers::{PeerError, group_of_message};
 pub(crate) use self::pending::Answer;
@@ -111,6 +113,9 @@ pub(crate) struct StateStoreService {
     store: Store,
     /// The open entry: what came since the last one was proposed.
     entry: Option<EntryBuilder>,
+    /// How many commands are in it.
+    entry_commands: usize,
+    gathering: Gathering,
     /// A request of the open entry asks for the disk, whatever the server's durability is.
     entry_needs_disk: bool,
     /// The same of the entry that was proposed and not yet handed to the disk.
@@ -177,6 +182,8 @@ impl StateStoreService {
             replica,
             store,
             entry: None,
+            entry_commands: 0,
+            gathering: Gathering::default(),
             entry_needs_disk: false,
             persist_needs_disk: false,
             pending: PendingCalls::default(),
@@ -301,10 +308,18 @@ impl StateStoreService {
             self.reads_on_the_way.push((read, reads));
             self.replica_step(now, replica::Event::Read { read }, outputs);
         }
-        if !self.proposing {
+        if !self.proposing && self.has_gathered(now) {
             self.propose(now, outputs);
         }
+        if self.replica.has_news() {
+            self.replica_step(now, replica::Event::Flush, outputs);
+        }
         self.drain(now, outputs);
+    }
+
+    /// Whether the open entry is to be proposed now. Who is alone has nobody for whom a larger entry is cheaper.
+    fn has_gathered(&mut self, now: Now) -> bool {
+        self.replica.is_alone() || self.entry.is_some() && self.gathering.is_over(now, self.entry_commands)
     }
 
     fn new_read(&mut self) -> ReadId {
@@ -374,6 +389,7 @@ impl StateStoreService {
             self.divergence_deadline(now),
             self.spread_deadline(),
             self.fitness_deadline(now),
+            self.gathering.deadline().filter(|_| self.entry.is_some()),
             expiry,
         ];
         deadlines.into_iter().flatten().min()
@@ -469,6 +485,7 @@ impl StateStoreService {
         self.entry_needs_disk |= whose.needs_disk();
         let entry = self.entry.get_or_insert_default();
         entry.push(command);
+        self.entry_commands += 1;
         if entry.len_bytes() >= self.config.entry_bytes_max {
             self.propose(now, outputs);
         }
@@ -483,6 +500,8 @@ impl StateStoreService {
             return;
         };
         self.proposing = true;
+        self.gathering
+            .proposed(now, std::mem::take(&mut self.entry_commands));
         if std::mem::take(&mut self.entry_needs_disk) {
             self.persist_needs_disk = true;
             if !self.replica.is_alone() {
@@ -586,9 +605,9 @@ impl StateStoreService {
             let entry = store::decode_entry(data).expect("a committed entry can be read");
             // Also of a store that is not served from: while its replica leads on, entries are stamped with its clock.
             self.store.begin(entry.clock);
-            // The next entry goes to the disk while this one is applied.
+            // The next entry is proposed when the turn ends, with everything that came in it.
             self.proposing = false;
-            self.propose(now, outputs);
+            self.gathering.decided(now, self.entry_commands);
             if self.is_stateless() {
                 return self.pass_over(now, &entry.commands, outputs);
             }

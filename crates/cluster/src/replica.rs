@@ -71,6 +71,10 @@ pub struct Replica {
     announced: (Option<NodeId>, Term),
     /// Bytes of this leader's proposals that are not applied.
     uncommitted_bytes: u64,
+    /// Up to where this leader has told the others what is committed.
+    told: Index,
+    /// Up to where this follower has told the leader of the term that it has the log.
+    acknowledged: (Term, Index),
     reads: Reads,
     /// Entries on disk from here to the log's start are to be removed.
     removable_from: Index,
@@ -156,6 +160,8 @@ impl Replica {
             applied: snapshot,
             announced: (None, recovered.hard_state.term),
             uncommitted_bytes: 0,
+            told: Index::ZERO,
+            acknowledged: (Term(0), Index::ZERO),
             reads: Reads::default(),
             removable_from: recovered.removable_from,
             removing: None,
@@ -202,6 +208,7 @@ impl Replica {
                 self.snapshot_received(LogPoint { index, term }, members, actions);
             }
             Event::SnapshotKept { index, term } => self.snapshot_kept(LogPoint { index, term }),
+            Event::Flush => self.tell_committed(),
             Event::Timeout => {}
         }
         self.settle(actions);
@@ -241,6 +248,16 @@ impl Replica {
     /// The last entry that was given out to be applied, or was in the snapshot.
     pub fn applied(&self) -> LogPoint {
         self.applied
+    }
+
+    /// Whether this leader has something to say at [`Event::Flush`].
+    pub fn has_news(&self) -> bool {
+        self.raft.raft.state == StateRole::Leader && self.told < self.committed() && !self.is_alone()
+    }
+
+    /// Whether something is on its way to the disk.
+    pub fn is_persisting(&self) -> bool {
+        !self.in_flight.is_empty()
     }
 
     /// Bytes of entries since the last snapshot, give or take a mebibyte.
@@ -285,6 +302,19 @@ impl Replica {
             .propose(Vec::new(), data.into())
             .expect("a leader that is not handing over takes proposals");
         self.uncommitted_bytes += len;
+        self.told = self.committed();
+    }
+
+    /// The others learn what is committed with the next entries. If there are none, they are told here.
+    fn tell_committed(&mut self) {
+        if self.has_news() {
+            self.raft.raft.bcast_append();
+            self.told = self.committed();
+        }
+    }
+
+    fn committed(&self) -> Index {
+        Index(self.raft.raft.raft_log.committed)
     }
 
     fn read(&mut self, read: ReadId, actions: &mut Vec<Action>) {
@@ -347,7 +377,7 @@ impl Replica {
         }
         let error = match checked {
             Ok(message) if self.must_not_heed(&message) || self.is_late_word_to_lead(&message) => None,
-            Ok(message) => match self.raft.step(message) {
+            Ok(message) => match self.step_raft(message) {
                 Ok(()) => None,
                 Err(raft::Error::StepPeerNotFound) => Some(MessageError::Stranger),
                 Err(_) => Some(MessageError::Impossible),
@@ -358,6 +388,28 @@ impl Replica {
         if let Some(error) = error {
             actions.push(Action::Dropped { from, error });
         }
+    }
+
+    /// Gives Raft a message. Who is told nothing but what is committed need not say once more what it has.
+    fn step_raft(&mut self, message: Message) -> raft::Result<()> {
+        use raft::eraftpb::MessageType;
+
+        let is_news = message.msg_type() == MessageType::MsgAppend
+            && message.entries.is_empty()
+            && Index(message.commit) > self.committed();
+        self.raft.step(message)?;
+        let said = self.acknowledged;
+        let is_known = |answer: &Message| {
+            answer.msg_type() == MessageType::MsgAppendResponse
+                && !answer.reject
+                && Term(answer.term) == said.0
+                && Index(answer.index) <= said.1
+        };
+        if is_news {
+            // Should the earlier answer be lost, heartbeats bring the leader to ask again, with nothing new.
+            self.raft.raft.msgs.pop_if(|answer| is_known(answer));
+        }
+        Ok(())
     }
 
     fn snapshot_taken(&mut self, snapshot: LogPoint) {
@@ -496,6 +548,8 @@ fn raft_config(config: &ReplicaConfig, applied: Index) -> raft::Config {
         check_quorum: true,
         pre_vote: true,
         batch_append: true,
+        // With the next entries, or when the owner has none (`Event::Flush`).
+        skip_bcast_commit: true,
         ..raft::Config::default()
     }
 }

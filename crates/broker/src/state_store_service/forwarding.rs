@@ -295,14 +295,25 @@ impl StateStoreService {
         }
     }
 
-    /// Sends the leader what it has to decide.
+    /// Sends the leader what it has to decide. Commands that come while an entry is on its way to the disk go with the answer that the
+    /// leader gets then: it proposes nothing before.
     pub(super) fn flush_to_leader(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let Some(leader) = self.forwarding.leader else {
             return;
         };
+        if !self.replica.is_persisting() {
+            self.send_commands(leader, outputs);
+        }
+        self.send_reads(now, leader, outputs);
+    }
+
+    fn send_commands(&mut self, leader: NodeId, outputs: &mut Vec<Output>) {
         for message in self.forwarding.take_unsent(self.config.entry_bytes_max) {
             outputs.push(self.to_peer(leader, &message));
         }
+    }
+
+    fn send_reads(&mut self, now: Now, leader: NodeId, outputs: &mut Vec<Output>) {
         if self.reads.is_empty() || self.forwarding.reads.len() >= READS_AT_ONCE_MAX {
             return;
         }
@@ -345,6 +356,7 @@ impl StateStoreService {
         self.proposing = false;
         self.expiring = false;
         self.entry = None;
+        self.entry_commands = 0;
         self.forwarding.asked.clear();
         let local = self.reads_on_the_way.drain(..).flat_map(|(_, pending)| pending);
         let asked = self.forwarding.reads.drain(..).flat_map(|read| read.pending);

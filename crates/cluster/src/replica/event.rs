@@ -45,6 +45,9 @@ pub enum Event {
     /// Let that voter lead instead of this replica. Refused, or begun: whether it comes to that is told by
     /// [`Action::Leadership`]. Proposals are refused meanwhile, and again taken if nothing comes of it within an election timeout.
     Transfer { to: NodeId },
+    /// The owner has nothing more to propose for the time being: now is the moment to say what no entry has told the others.
+    /// [`super::Replica::has_news`] says if there is such a thing.
+    Flush,
     /// [`super::Replica::deadline`] has passed.
     Timeout,
 }

@@ -112,7 +112,11 @@ impl Replica {
 
     /// Answers to heartbeats say only which term this replica is in, and need no disk: a follower whose disk is slow is there all the same. Gives
     /// back the other messages.
-    fn send_promising_nothing(&self, mut messages: Vec<Message>, actions: &mut Vec<Action>) -> Vec<Message> {
+    fn send_promising_nothing(
+        &mut self,
+        mut messages: Vec<Message>,
+        actions: &mut Vec<Action>,
+    ) -> Vec<Message> {
         let is_answer = |message: &mut Message| message.msg_type() == MessageType::MsgHeartbeatResponse;
         let answers: Vec<Message> = messages.extract_if(.., is_answer).collect();
         self.send(answers, actions);
@@ -243,8 +247,12 @@ impl Replica {
         actions.push(Action::Leadership { leader, term: now.1 });
     }
 
-    pub(super) fn send(&self, messages: Vec<Message>, actions: &mut Vec<Action>) {
+    pub(super) fn send(&mut self, messages: Vec<Message>, actions: &mut Vec<Action>) {
         for message in messages {
+            if message.msg_type() == MessageType::MsgAppendResponse && !message.reject {
+                let said = (Term(message.term), Index(message.index));
+                self.acknowledged = self.acknowledged.max(said);
+            }
             let bytes = message::encode(self.config.group, &message);
             actions.push(Action::Send {
                 to: NodeId(message.to),

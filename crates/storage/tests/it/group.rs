@@ -48,6 +48,8 @@ pub(crate) struct Group {
     pub(crate) now: Instant,
     pub(crate) members: BTreeMap<NodeId, Member>,
     wire: Vec<(NodeId, NodeId, Bytes)>,
+    /// Messages that were ever on it.
+    pub(crate) sent: usize,
     /// Snapshots on the way, with the record of who votes.
     offers: Vec<(NodeId, NodeId, Offer)>,
     /// Pairs that cannot reach each other.
@@ -75,6 +77,7 @@ impl Group {
             now: origin(),
             members: BTreeMap::new(),
             wire: Vec::new(),
+            sent: 0,
             offers: Vec::new(),
             cut: BTreeSet::new(),
             random: Random::new(seed),
@@ -204,6 +207,9 @@ impl Group {
         };
         let mut actions = Vec::new();
         replica.step(now, event, &mut actions);
+        if replica.has_news() {
+            replica.step(now, Event::Flush, &mut actions);
+        }
         self.execute(node, actions);
     }
 
@@ -444,7 +450,10 @@ impl Group {
                     }
                     self.member_mut(node).refused.push((request, refusal));
                 }
-                Action::Send { to, message } => self.wire.push((node, to, message)),
+                Action::Send { to, message } => {
+                    self.sent += 1;
+                    self.wire.push((node, to, message));
+                }
                 Action::Leadership { leader, term } => {
                     if leader == Some(node) {
                         let first = *self.leaders.entry(term).or_insert(node);

@@ -44,6 +44,22 @@ fn the_same_seed_gives_the_same_election() {
     }
 }
 
+/// The entry and its answer for each follower, and one word more that it is committed, which nobody answers.
+#[test]
+fn an_entry_costs_three_messages_for_each_follower() {
+    let mut group = Group::new(3, 5);
+    let leader = group.elect();
+    group.propose(leader, "before");
+    group.settle();
+    let sent = group.sent;
+    group.propose(leader, "entry");
+    group.settle();
+    assert_eq!(group.sent - sent, 6);
+    for node in group.nodes() {
+        assert_eq!(group.member(node).applied.len(), 2, "{node}");
+    }
+}
+
 #[test]
 fn what_is_proposed_is_applied_everywhere() {
     let mut group = Group::new(3, 2);
