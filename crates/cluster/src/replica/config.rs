@@ -26,9 +26,10 @@ pub struct ReplicaConfig {
     pub election_timeout_max: Duration,
     /// Proposals that are not yet applied may take up this many bytes; one beyond that is refused, unless it is the only one.
     pub uncommitted_bytes_max: u64,
-    /// Most bytes of entries in one message to a follower.
+    /// Most bytes of entries in one message to a follower, unless one entry is longer.
     pub message_bytes_max: u64,
-    /// How many messages may be on the way to one follower.
+    /// How many messages may be on the way to one follower. A follower that was away is sent as many full ones in one step of the leader,
+    /// and writes them with one sync: with 8 MiB others do not notice, with 64 MiB they wait for a third of a second.
     pub messages_inflight_max: usize,
     /// Entries kept before a snapshot, in groups with more than one voter, so that a follower that lags a little does
     /// not need the snapshot. They are in memory, too.
@@ -51,7 +52,7 @@ impl ReplicaConfig {
             election_timeout_min: Duration::from_millis(300),
             election_timeout_max: Duration::from_millis(600),
             uncommitted_bytes_max: 64 << 20,
-            message_bytes_max: 1 << 20,
+            message_bytes_max: 128 << 10,
             messages_inflight_max: 64,
             log_tail_entries: 100_000,
             log_tail_bytes: 32 << 20,
