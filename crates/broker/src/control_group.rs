@@ -7,25 +7,31 @@
 //! The log has an entry for each change of the cluster. After some thousand of them the state is written as one record,
 //! and a node that lacks earlier ones is sent that.
 
+mod callers;
+mod deciding;
 mod messages;
 mod questions;
+mod reports;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cluster::control::plan::group_name;
-use cluster::control::{Command, Control, decode_command, encode_command};
+use cluster::control::{Command, Control, decode_command};
 use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
 use cluster::replica::{self, MemberChange, Replica, Request as Asking, Ticket};
 use cluster::{GroupId, NodeId};
 
+use self::callers::Callers;
+use self::deciding::Asked;
+pub(crate) use self::deciding::{Asker, answer};
 use self::messages::ControlMessage;
 pub use self::questions::{
     ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupReport, GroupStatus, MemberReport,
     NodeStatus,
 };
+use self::reports::Reports;
 use crate::node::Action;
 use crate::now::Now;
 use crate::state_store_service::{Output, PeerError};
@@ -53,12 +59,10 @@ pub(crate) struct ControlGroup {
     /// Commands of this leader that are not applied, and who wants to know.
     deciding: Vec<(Command, Option<Asker>)>,
     /// Questions that another node was asked.
-    asked: BTreeMap<u64, (u64, Instant)>,
-    next_number: u64,
+    asked: Asked,
     /// What the others said last of the groups that they lead.
-    reports: BTreeMap<NodeId, (Instant, Vec<GroupReport>)>,
-    /// Nodes that called and are not in the cluster.
-    callers: BTreeMap<NodeId, (Founder, Instant)>,
+    reports: Reports,
+    callers: Callers,
     next_look: Instant,
     next_report: Instant,
     /// The edge was told these.
@@ -73,35 +77,11 @@ pub(crate) struct ControlGroup {
     received: Option<(LogPoint, Control)>,
 }
 
-/// Who wants to know what became of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// An operator at this node.
-    Here(u64),
-    /// One at another node.
-    There(NodeId, u64),
-}
-
 /// How often a node looks whether something is to be done.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How often a node tells the others of the groups that it leads.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-
-/// What was said longer ago does not count.
-const REPORT_HOLDS: Duration = Duration::from_secs(3);
-
-/// An operator who has waited for so long is told that nobody knows.
-const ANSWER_WITHIN: Duration = Duration::from_millis(1_500);
-
-/// A node that has not called for so long is not waiting any more.
-const CALL_HOLDS: Duration = Duration::from_secs(30);
-
-/// As many callers are remembered; of more, those that called last.
-const CALLERS_MAX: usize = 32;
-
-/// Questions of operators that may wait at the same time; one more is refused.
-const QUESTIONS_MAX: usize = 64;
 
 impl ControlGroup {
     pub(crate) fn new(now: Now, node: NodeId, recovered: RecoveredControl) -> Self {
@@ -112,10 +92,9 @@ impl ControlGroup {
             control: recovered.control,
             replica_actions: recovered.started,
             deciding: Vec::new(),
-            asked: BTreeMap::new(),
-            next_number: 0,
-            reports: BTreeMap::new(),
-            callers: BTreeMap::new(),
+            asked: Asked::default(),
+            reports: Reports::default(),
+            callers: Callers::default(),
             next_look: now.instant,
             next_report: now.instant,
             told: None,
@@ -155,9 +134,8 @@ impl ControlGroup {
             return false;
         }
         self.next_look = now.instant + LOOK_EVERY;
-        self.give_up(now, actions);
-        self.callers
-            .retain(|_, (_, called)| *called + CALL_HOLDS > now.instant);
+        self.asked.give_up(now, actions);
+        self.callers.forget(now, &self.control);
         true
     }
 
@@ -217,15 +195,9 @@ impl ControlGroup {
         self.step(event, now, outputs, actions);
     }
 
-    /// A node called that is not in the cluster.
+    /// A node called.
     pub(crate) fn called(&mut self, now: Now, caller: Founder) {
-        if self.callers.len() >= CALLERS_MAX && !self.callers.contains_key(&caller.node) {
-            let oldest = self.callers.iter().min_by_key(|(_, (_, called))| *called);
-            if let Some(oldest) = oldest.map(|(node, _)| *node) {
-                self.callers.remove(&oldest);
-            }
-        }
-        self.callers.insert(caller.node, (caller, now.instant));
+        self.callers.called(now, caller, &self.control);
     }
 
     /// Another node's control group has something to say. What it wants to be changed is for the caller to decide.
@@ -243,7 +215,7 @@ impl ControlGroup {
             }
             ControlMessage::Report(report) => {
                 if self.control.nodes().contains_key(&from) {
-                    self.reports.insert(from, (now.instant, report));
+                    self.reports.said(now, from, report);
                 }
             }
             ControlMessage::State {
@@ -251,6 +223,10 @@ impl ControlGroup {
                 control,
                 members,
             } => {
+                // One that is being kept is not given up for another one: it is sent again and again while it is not there.
+                if self.received.is_some() {
+                    return Ok(None);
+                }
                 if self.replica.lacks(index, term) {
                     self.received = Some((LogPoint { index, term }, control));
                     let event = replica::Event::SnapshotReceived { index, term, members };
@@ -261,9 +237,7 @@ impl ControlGroup {
             }
             ControlMessage::Ask { number, change } => return Ok(Some((Asker::There(from, number), change))),
             ControlMessage::Answer { number, answer } => {
-                if let Some((question, _)) = self.asked.remove(&number) {
-                    answer_here(question, answer, actions);
-                }
+                self.asked.answered(number, answer, actions);
             }
         }
         Ok(None)
@@ -312,69 +286,29 @@ impl ControlGroup {
         }
     }
 
-    /// Gives a command to the log; `asker` is told when it is applied.
-    pub(crate) fn propose(
-        &mut self,
-        now: Now,
-        command: Command,
-        asker: Option<Asker>,
-        outputs: &mut Vec<Output>,
-        actions: &mut Vec<Action>,
-    ) {
-        if self.deciding.iter().any(|(other, _)| *other == command) && asker.is_none() {
-            return;
-        }
-        let data = encode_command(now.wall, &command);
-        self.deciding.push((command, asker));
-        self.step(replica::Event::Propose { data }, now, outputs, actions);
-    }
-
-    /// Lets another node decide what an operator wants.
-    pub(crate) fn ask(
-        &mut self,
-        now: Now,
-        to: NodeId,
-        question: u64,
-        change: ClusterChange,
-        outputs: &mut Vec<Output>,
-        actions: &mut Vec<Action>,
-    ) {
-        if self.asked.len() >= QUESTIONS_MAX {
-            let refused = Err("too many changes are waiting for an answer".to_owned());
-            return answer_here(question, refused, actions);
-        }
-        let number = self.next_number;
-        self.next_number += 1;
-        self.asked.insert(number, (question, now.instant + ANSWER_WITHIN));
-        outputs.push(to_peer(to, &ControlMessage::Ask { number, change }));
-    }
-
-    /// A node that called, by its id or its address.
+    /// A node that waits to be taken in, by its id or its address.
     pub(crate) fn caller(&self, who: &str) -> Option<Founder> {
-        let mut callers = self.callers.values().map(|(caller, _)| caller);
-        callers
-            .find(|caller| caller.address.as_str() == who || caller.node.to_string() == who)
-            .cloned()
+        self.callers.find(who)
     }
 
-    /// Nodes that called and are not in the cluster.
+    /// Nodes that wait to be taken in.
     pub(crate) fn callers(&self) -> BTreeSet<Founder> {
-        let callers = self.callers.values().map(|(caller, _)| caller);
-        let is_known = |caller: &&Founder| self.control.nodes().contains_key(&caller.node);
-        callers.filter(|caller| !is_known(caller)).cloned().collect()
+        self.callers.waiting(&self.control)
+    }
+
+    /// Nodes that are elsewhere than the cluster knows.
+    pub(crate) fn moved(&self) -> Vec<Founder> {
+        self.callers.moved()
     }
 
     /// Whether a node can be reached, as far as this node knows.
     pub(crate) fn is_heard(&self, now: Now, node: NodeId) -> bool {
-        let heard = self.reports.get(&node);
-        node == self.node || heard.is_some_and(|(at, _)| *at + REPORT_HOLDS > now.instant)
+        node == self.node || self.reports.is_heard(now, node)
     }
 
     /// What a node said of a group that it leads.
     pub(crate) fn report_of(&self, now: Now, node: NodeId, group: GroupId) -> Option<GroupReport> {
-        let (at, reports) = self.reports.get(&node)?;
-        let mut reports = reports.iter().filter(|_| *at + REPORT_HOLDS > now.instant);
-        reports.find(|report| report.group == group).cloned()
+        self.reports.find(now, node, group)
     }
 
     /// Who takes part, if the edge was not told yet.
@@ -459,15 +393,7 @@ impl ControlGroup {
         // What is in the log was written by this code and passed its checksum.
         let (at, command) = decode_command(data).expect("a committed entry can be read");
         self.control.apply(at, &command);
-        for asker in self.take_deciding(&command) {
-            let said = match &command {
-                Command::Add(founder) => format!("node {} joins", founder.node),
-                Command::Remove(node) => format!("node {node} leaves"),
-                Command::Lead { group, node } => format!("node {node} is to lead {}", group_name(*group)),
-                Command::Joined(_) | Command::Left(_) => continue,
-            };
-            answer(asker, Ok(said), outputs, actions);
-        }
+        self.decided(&command, outputs, actions);
     }
 
     /// The log has begun anew after the state that another node sent.
@@ -477,59 +403,6 @@ impl ControlGroup {
         self.control = control;
         self.recorded = point;
     }
-
-    fn refused(&mut self, data: &[u8], why: &str, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
-        let (_, command) = decode_command(data).expect("this node wrote it");
-        for asker in self.take_deciding(&command) {
-            answer(asker, Err(why.to_owned()), outputs, actions);
-        }
-    }
-
-    /// What this leader has proposed may still be committed, or not.
-    fn lose_leadership(&mut self, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
-        for (_, asker) in std::mem::take(&mut self.deciding) {
-            if let Some(asker) = asker {
-                answer(asker, Err(UNKNOWN.to_owned()), outputs, actions);
-            }
-        }
-    }
-
-    fn take_deciding(&mut self, command: &Command) -> Vec<Asker> {
-        let taken = self.deciding.extract_if(.., |(other, _)| other == command);
-        taken.filter_map(|(_, asker)| asker).collect()
-    }
-
-    fn give_up(&mut self, now: Now, actions: &mut Vec<Action>) {
-        let is_over = |_: &u64, (_, until): &mut (u64, Instant)| *until <= now.instant;
-        for (_, (question, _)) in self.asked.extract_if(.., is_over) {
-            answer_here(question, Err(UNKNOWN.to_owned()), actions);
-        }
-    }
-}
-
-const UNKNOWN: &str =
-    "nobody who could decide has answered in time; `statehold cluster status` shows whether it was done";
-
-pub(crate) fn answer(
-    asker: Asker,
-    said: Result<String, String>,
-    outputs: &mut Vec<Output>,
-    actions: &mut Vec<Action>,
-) {
-    match asker {
-        Asker::Here(question) => answer_here(question, said, actions),
-        Asker::There(node, number) => {
-            outputs.push(to_peer(node, &ControlMessage::Answer { number, answer: said }));
-        }
-    }
-}
-
-fn answer_here(question: u64, said: Result<String, String>, actions: &mut Vec<Action>) {
-    let answer = match said {
-        Ok(text) => ClusterAnswer::Taken(text),
-        Err(text) => ClusterAnswer::Refused(text),
-    };
-    actions.push(Action::ClusterAnswer { question, answer });
 }
 
 fn to_peer(to: NodeId, message: &ControlMessage) -> Output {

@@ -158,6 +158,11 @@ impl Recovery {
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };
+        for group in node.groups.ids() {
+            node.with_group(now, group, actions, |service, outputs| {
+                service.start(now, outputs);
+            });
+        }
         node.with_control(now, actions, |control, _, outputs, actions| {
             control.start(now, outputs, actions);
         });

@@ -514,6 +514,11 @@ impl StateStoreService {
         self.replica_step(now, replica::Event::Propose { data }, outputs);
     }
 
+    /// Carries out what the replica wanted at its start: it may have applied entries that the store has not.
+    pub(crate) fn start(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        self.drain(now, outputs);
+    }
+
     fn replica_step(&mut self, now: Now, event: replica::Event, outputs: &mut Vec<Output>) {
         self.replica.step(now.instant, event, &mut self.replica_actions);
         self.drain(now, outputs);

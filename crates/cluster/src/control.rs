@@ -79,6 +79,8 @@ pub enum Command {
     Joined(NodeId),
     /// It takes part in no group.
     Left(NodeId),
+    /// A node is to be found at another address.
+    Moved(Founder),
     /// A node is to lead a group as long as it can.
     Lead {
         /// Which group.
@@ -140,6 +142,11 @@ impl Control {
                 }
             }
             Command::Left(_) => {}
+            Command::Moved(founder) => {
+                if let Some(node) = self.nodes.get_mut(&founder.node) {
+                    node.address = founder.address.clone();
+                }
+            }
             Command::Lead { group, node } => {
                 let is_group = *group == CONTROL || group.0 < self.groups;
                 if is_group && self.nodes.contains_key(node) {
@@ -202,9 +209,10 @@ impl Control {
         self.removed.iter().copied()
     }
 
-    /// Who is to lead a group, if an operator said so.
+    /// Who is to lead a group, if an operator said so and the node does not leave.
     pub fn leads(&self, group: GroupId) -> Option<NodeId> {
-        self.leads.get(&group).copied()
+        let named = self.leads.get(&group).copied();
+        named.filter(|node| self.stage(*node) != Some(NodeStage::Leaving))
     }
 
     /// Its nodes, and where they are.

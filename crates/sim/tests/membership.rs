@@ -329,7 +329,10 @@ fn what_would_stop_the_cluster_is_refused() {
     world.destroy(3);
     world.pass(Duration::from_secs(2));
     let refused = world.change(1, &remove(3, false)).expect_err("it may come back");
-    assert!(refused.ends_with("remove it with --force"), "{refused}");
+    assert!(
+        refused.ends_with("statehold cluster remove 0000000000000003 --force`"),
+        "{refused}"
+    );
     let refused = world
         .change(1, &remove(2, true))
         .expect_err("two of three are needed");

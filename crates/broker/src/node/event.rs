@@ -103,7 +103,7 @@ pub enum Event {
         /// What.
         asks: ClusterQuestion,
     },
-    /// A node called that belongs to no cluster, and would be refused.
+    /// A node called: one of the cluster that says where it is, or one that belongs to none, and was refused.
     Called {
         /// Which, and where it can be reached.
         caller: Founder,

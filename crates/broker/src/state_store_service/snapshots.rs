@@ -81,7 +81,7 @@ impl StateStoreService {
             if self.is_stateless() || applied.index == Index::ZERO {
                 return;
             }
-            if !self.snapshots.sending.has(log_start, applied.index) {
+            if !self.snapshots.sending.has(to, log_start, applied.index) {
                 let (members, image) = (self.replica.members().clone(), self.store.image());
                 let run = self.config.incarnation;
                 self.snapshots

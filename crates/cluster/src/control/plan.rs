@@ -46,7 +46,9 @@ pub enum RemovalRefused {
     #[error("node {node} is the only one that is not leaving")]
     Last { node: NodeId },
     /// It may come back.
-    #[error("node {node} cannot be reached; if it is gone for good, remove it with --force")]
+    #[error(
+        "node {node} cannot be reached; if it is gone for good: `statehold cluster remove {node} --force`"
+    )]
     Unreachable { node: NodeId },
     /// A group would have no majority.
     #[error("{} could decide nothing any more: of its voters {} only {} can be reached",

@@ -1,8 +1,8 @@
 //! Commands of the control group and its state, as bytes. All numbers big endian.
 //!
 //! ```text
-//! entry   | version u8 (1) | wall clock u64 | kind u8 | node u64 | of 1: length of the address u16, address;
-//!           of 5: group u32. Kinds: 1 add, 2 remove, 3 joined, 4 left, 5 lead
+//! entry   | version u8 (1) | wall clock u64 | kind u8 | node u64 | of 1 and 6: length of the address u16, address;
+//!           of 5: group u32. Kinds: 1 add, 2 remove, 3 joined, 4 left, 5 lead, 6 moved
 //! state   | version u8 (1) | index u64 | term u64 | cluster u64 | groups u32 | voters wanted u8 | count u16, nodes ... |
 //!           count u16, removed node u64 ... | count u16, for each group that somebody is to lead: group u32, node u64 | crc u32
 //! node    | node u64 | stage u8 (1 joining, 2 member, 3 leaving) | since u64 | length of the address u16, address
@@ -27,6 +27,7 @@ const REMOVE: u8 = 2;
 const JOINED: u8 = 3;
 const LEFT: u8 = 4;
 const LEAD: u8 = 5;
+const MOVED: u8 = 6;
 
 /// Bytes that are no command or state of the control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +59,12 @@ pub fn encode_command(at: u64, command: &Command) -> Bytes {
         Command::Joined(node) => (JOINED, *node),
         Command::Left(node) => (LEFT, *node),
         Command::Lead { node, .. } => (LEAD, *node),
+        Command::Moved(founder) => (MOVED, founder.node),
     };
     bytes.put_u8(kind);
     bytes.put_u64(node.0);
     match command {
-        Command::Add(founder) => put_address(&founder.address, &mut bytes),
+        Command::Add(founder) | Command::Moved(founder) => put_address(&founder.address, &mut bytes),
         Command::Lead { group, .. } => bytes.put_u32(group.0),
         Command::Remove(_) | Command::Joined(_) | Command::Left(_) => {}
     }
@@ -138,6 +140,10 @@ fn command(bytes: &mut &[u8]) -> Option<(u64, Command)> {
             node,
             group: GroupId(bytes.try_get_u32().ok()?),
         },
+        MOVED => Command::Moved(Founder {
+            node,
+            address: address(bytes)?,
+        }),
         _ => return None,
     };
     Some((at, command))

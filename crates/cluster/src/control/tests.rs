@@ -184,6 +184,28 @@ fn a_command_that_does_not_fit_changes_nothing() {
 }
 
 #[test]
+fn a_node_is_where_it_said_last() {
+    let mut control = control(3);
+    let elsewhere = Founder {
+        node: NodeId(2),
+        address: "other:7000".parse().unwrap(),
+    };
+    control.apply(1, &Command::Moved(elsewhere.clone()));
+    assert!(control.peers().contains(&elsewhere));
+    assert!(!control.peers().contains(&founder(2)));
+}
+
+#[test]
+fn who_leaves_is_not_wanted_as_a_leader() {
+    let mut control = control(3);
+    let (group, node) = (GroupId(1), NodeId(2));
+    control.apply(1, &Command::Lead { group, node });
+    assert_eq!(control.leads(group), Some(node));
+    control.apply(2, &Command::Remove(node));
+    assert_eq!(control.leads(group), None);
+}
+
+#[test]
 fn what_a_removal_would_stop_is_said() {
     let control = control(3);
     let members = Members::founders([1, 2, 3].map(NodeId));
@@ -275,6 +297,7 @@ fn commands_and_states_of_version_1_are_written_as_ever_and_read() {
                 node: NodeId(4),
             },
         ),
+        ("moved", Command::Moved(founder(4))),
     ];
     for (at, (name, command)) in (0x0102_0304_0506_0708..).zip(commands) {
         let bytes = encode_command(at, &command);

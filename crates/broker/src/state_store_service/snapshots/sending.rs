@@ -55,12 +55,13 @@ const RECENT_MAX: usize = 8;
 const PULLS_MAX: usize = 8;
 
 impl Sending {
-    /// Whether there is an image that a log which begins after `log_start` can follow. One that nobody pulls is only kept if
-    /// it is of this moment.
-    pub(super) fn has(&self, log_start: Index, applied: Index) -> bool {
+    /// Whether there is an image that a log which begins after `log_start` can follow, of a moment at which the node took part. One
+    /// that nobody pulls is only kept if it is of this moment.
+    pub(super) fn has(&self, to: NodeId, log_start: Index, applied: Index) -> bool {
         let is_good = |frozen: &Frozen| {
             let is_used = !frozen.pulls.is_empty();
-            frozen.point.index >= log_start && (is_used || frozen.point.index == applied)
+            let is_for = frozen.members.contains(to) && frozen.point.index >= log_start;
+            is_for && (is_used || frozen.point.index == applied)
         };
         self.frozen.as_ref().is_some_and(is_good)
     }

@@ -1,0 +1,60 @@
+//! How a cluster stands, as this node sees it.
+
+use cluster::replica::{MemberProgress, Replica};
+
+use crate::control_group::{ClusterStatus, ControlGroup, GroupReport, GroupStatus, MemberReport, NodeStatus};
+use crate::groups::Groups;
+use crate::now::Now;
+
+/// Of the groups that this node leads.
+pub(super) fn reports(control: &ControlGroup, groups: &Groups) -> Vec<GroupReport> {
+    let stores = groups.iter().map(|service| service.replica());
+    let led = stores
+        .chain([control.replica()])
+        .filter(|replica| replica.is_leader());
+    led.map(report).collect()
+}
+
+fn report(replica: &Replica) -> GroupReport {
+    let member = |progress: MemberProgress| MemberReport {
+        node: progress.node,
+        matched: progress.matched,
+        is_active: progress.is_active,
+    };
+    GroupReport {
+        group: replica.group(),
+        term: replica.term(),
+        last: replica.last(),
+        members: replica.progress().into_iter().map(member).collect(),
+    }
+}
+
+/// Of all nodes and groups.
+pub(super) fn status(now: Now, control: &ControlGroup, groups: &Groups) -> ClusterStatus {
+    let nodes = control.control().nodes().iter().map(|(node, found)| NodeStatus {
+        node: *node,
+        address: found.address.clone(),
+        stage: found.stage,
+        since: found.since,
+        is_heard: control.is_heard(now, *node),
+    });
+    let stores = groups.iter().map(|service| service.replica());
+    let groups = stores.chain([control.replica()]).map(|replica| GroupStatus {
+        group: replica.group(),
+        leader: replica.leader(),
+        term: replica.term(),
+        members: replica.members().clone(),
+        report: match replica.leader() {
+            Some(leader) if leader == control.node() => Some(report(replica)),
+            Some(leader) => control.report_of(now, leader, replica.group()),
+            None => None,
+        },
+    });
+    ClusterStatus {
+        cluster: control.control().cluster(),
+        node: control.node(),
+        nodes: nodes.collect(),
+        groups: groups.collect(),
+        callers: control.callers(),
+    }
+}

@@ -1,0 +1,124 @@
+//! The steps of the plan (`cluster/src/control/plan.rs`), taken by whoever leads a group.
+
+use cluster::control::plan::{GroupView, Step, has_arrived, is_settled, next_step};
+use cluster::control::{CONTROL, Command, NodeStage};
+use cluster::replica::Members;
+
+use super::{all_members, replica_of};
+use crate::node::{Action, Node};
+use crate::now::Now;
+
+impl Node {
+    /// Lets those lead whom an operator wants to.
+    pub(super) fn want_leaders(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let Some(control) = &self.control else { return };
+        let leaving = control.control().leaving().collect();
+        for group in self.groups.ids() {
+            let wanted = control.control().leads(group);
+            if let Some(service) = self.groups.get_mut(group) {
+                service.want_leader(wanted, &leaving);
+            }
+        }
+        self.with_control(now, actions, |control, _, outputs, actions| {
+            let wanted = control.control().leads(CONTROL);
+            if let Some(to) = wanted.filter(|to| control.replica().may_hand_over(*to)) {
+                control.transfer(now, to, outputs, actions);
+            }
+        });
+    }
+
+    /// The next step of each group that this node leads, up to the first that is not done. A node that leaves hears nothing any more of
+    /// groups that it has left, so it does not wait for them.
+    pub(super) fn take_steps(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let control = self
+            .control
+            .as_ref()
+            .map(|control| control.control().stage(control.node()));
+        let is_leaving = control == Some(Some(NodeStage::Leaving));
+        for group in self.groups.ids().chain([CONTROL]) {
+            let Some(control) = &self.control else { return };
+            let Some(replica) = replica_of(control, &self.groups, group) else {
+                return;
+            };
+            let is_done = is_settled(control.control(), replica.members());
+            let progress = replica.progress();
+            let view = GroupView {
+                leader: control.node(),
+                members: replica.members(),
+                progress: &progress,
+                last: replica.last(),
+            };
+            let step = replica
+                .is_leader()
+                .then(|| next_step(control.control(), view))
+                .flatten();
+            match step {
+                Some(Step::Change(changes)) if group == CONTROL => {
+                    self.with_control(now, actions, |control, _, outputs, actions| {
+                        control.change_members(now, changes, outputs, actions);
+                    });
+                }
+                Some(Step::Change(changes)) => {
+                    self.with_group(now, group, actions, |service, outputs| {
+                        service.change_members(now, changes, outputs);
+                    });
+                }
+                Some(Step::HandOver(to)) if group == CONTROL => {
+                    self.with_control(now, actions, |control, _, outputs, actions| {
+                        control.transfer(now, to, outputs, actions);
+                    });
+                }
+                Some(Step::HandOver(to)) => {
+                    self.with_group(now, group, actions, |service, outputs| {
+                        service.transfer(now, to, outputs);
+                    });
+                }
+                None => {}
+            }
+            if !is_done && !is_leaving {
+                return;
+            }
+        }
+    }
+
+    /// Who has arrived in every group, who is gone from every group, and who is elsewhere than before.
+    pub(super) fn note_arrivals(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.with_control(now, actions, |control, groups, outputs, actions| {
+            if !control.replica().is_leader() {
+                return;
+            }
+            let members = all_members(control, groups);
+            let mut commands = Vec::new();
+            for (node, found) in control.control().nodes() {
+                let has_arrived =
+                    |(_, members): &(_, &Members)| has_arrived(control.control(), members, *node);
+                match found.stage {
+                    NodeStage::Joining if members.iter().all(has_arrived) => {
+                        commands.push(Command::Joined(*node));
+                    }
+                    NodeStage::Leaving if !members.iter().any(|(_, members)| members.contains(*node)) => {
+                        commands.push(Command::Left(*node));
+                    }
+                    NodeStage::Joining | NodeStage::Leaving | NodeStage::Member => {}
+                }
+            }
+            commands.extend(control.moved().into_iter().map(Command::Moved));
+            for command in commands {
+                control.propose(now, command, None, outputs, actions);
+            }
+        });
+    }
+
+    /// Nobody at a removed node watches anything any more.
+    pub(super) fn end_watches_of_removed(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let Some(control) = &self.control else { return };
+        let removed: Vec<_> = control.control().removed().collect();
+        for group in self.groups.ids() {
+            for node in &removed {
+                self.with_group(now, group, actions, |service, outputs| {
+                    service.end_watches_of(now, *node, outputs);
+                });
+            }
+        }
+    }
+}
