@@ -141,13 +141,7 @@ impl Replica {
             members.clone(),
             recovered.entries,
         );
-        let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let raft = RawNode::new(&raft_config(&config, snapshot.index), log, &logger).map_err(|error| {
-            ReplicaError::Config {
-                group: config.group,
-                reason: error.to_string(),
-            }
-        })?;
+        let raft = new_raft(&config, snapshot.index, log)?;
         let mut replica = Replica {
             clock: Clock::new(now),
             random: Random::new(config.seed ^ config.node.0.rotate_left(32) ^ u64::from(config.group.0)),
@@ -534,6 +528,14 @@ fn changes_between(known: Index, snapshot: Index, entries: &[record::Entry]) -> 
     };
     let changes = entries.iter().filter(is_change);
     changes.map(|entry| (entry.index, entry.data.clone())).collect()
+}
+
+fn new_raft(config: &ReplicaConfig, applied: Index, log: Log) -> Result<RawNode<Log>, ReplicaError> {
+    let logger = slog::Logger::root(slog::Discard, slog::o!());
+    RawNode::new(&raft_config(config, applied), log, &logger).map_err(|error| ReplicaError::Config {
+        group: config.group,
+        reason: error.to_string(),
+    })
 }
 
 fn raft_config(config: &ReplicaConfig, applied: Index) -> raft::Config {
