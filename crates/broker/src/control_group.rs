@@ -232,7 +232,8 @@ impl ControlGroup {
                     let event = replica::Event::SnapshotReceived { index, term, members };
                     self.step(event, now, outputs, actions);
                 } else {
-                    self.step(replica::Event::SnapshotOffered, now, outputs, actions);
+                    let event = replica::Event::SnapshotOffered { index, term };
+                    self.step(event, now, outputs, actions);
                 }
             }
             ControlMessage::Ask { number, change } => return Ok(Some((Asker::There(from, number), change))),

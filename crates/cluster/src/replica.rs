@@ -197,7 +197,7 @@ impl Replica {
             Event::Message { from, bytes } => self.receive(from, &bytes, actions),
             Event::Transfer { to } => self.transfer(to, actions),
             Event::SnapshotTaken { index, term } => self.snapshot_taken(LogPoint { index, term }),
-            Event::SnapshotOffered => self.answer_offer(),
+            Event::SnapshotOffered { index, term } => self.answer_offer(LogPoint { index, term }),
             Event::SnapshotReceived { index, term, members } => {
                 self.snapshot_received(LogPoint { index, term }, members, actions);
             }

@@ -120,7 +120,8 @@ impl StateStoreService {
             self.replica.lacks(index, term)
         };
         if !is_needed {
-            return self.replica_step(now, replica::Event::SnapshotOffered, outputs);
+            let event = replica::Event::SnapshotOffered { index, term };
+            return self.replica_step(now, event, outputs);
         }
         let snapshots = &mut self.snapshots;
         let goes_on = |receiving: &Receiving| !receiving.is_outdone(now.instant, offer.log_start);

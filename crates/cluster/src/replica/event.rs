@@ -30,8 +30,8 @@ pub enum Event {
     Message { from: NodeId, bytes: Bytes },
     /// The state machine at this point is durable as a snapshot: the log before it may go.
     SnapshotTaken { index: Index, term: Term },
-    /// A peer offers a snapshot, and [`super::Replica::lacks`] nothing of it.
-    SnapshotOffered,
+    /// A peer offers a snapshot of this point, and [`super::Replica::lacks`] nothing of it.
+    SnapshotOffered { index: Index, term: Term },
     /// A whole snapshot of another replica's state machine at this point is here, in memory. Ends in
     /// [`Action::KeepSnapshot`] or [`Action::SnapshotUnneeded`].
     SnapshotReceived {

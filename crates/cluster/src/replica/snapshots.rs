@@ -108,9 +108,16 @@ impl Replica {
     }
 
     /// A peer offers a snapshot whose entries are all here: the leader has to hear how far the log goes.
-    pub(super) fn answer_offer(&mut self) {
-        let raft = &self.raft.raft;
-        if raft.state != StateRole::Follower || raft.leader_id == 0 || raft.raft_log.committed == 0 {
+    pub(super) fn answer_offer(&mut self, point: LogPoint) {
+        let raft = &mut self.raft.raft;
+        if raft.state != StateRole::Follower || raft.leader_id == 0 {
+            return;
+        }
+        // What is in a snapshot is committed. A replica that was just started may not know that yet.
+        if raft.raft_log.match_term(point.index.0, point.term.0) {
+            raft.raft_log.commit_to(point.index.0);
+        }
+        if raft.raft_log.committed == 0 {
             return;
         }
         // Raft answers an append that begins below what is committed with what is committed.

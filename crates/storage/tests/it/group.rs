@@ -392,7 +392,7 @@ impl Group {
             return;
         };
         if !replica.lacks(index, term) {
-            return self.step(to, Event::SnapshotOffered);
+            return self.step(to, Event::SnapshotOffered { index, term });
         }
         let incoming = &self.member(to).incoming;
         if incoming.as_ref().is_some_and(|(point, _)| point.index >= index) {
@@ -424,6 +424,62 @@ impl Group {
     /// What was applied anywhere, in order.
     pub(crate) fn decided(&self) -> Vec<Bytes> {
         self.decided.values().map(|(_, data)| data.clone()).collect()
+    }
+
+    /// What a node has applied since it began, and what its snapshot had.
+    pub(crate) fn applied_by(&self, node: NodeId) -> Vec<Bytes> {
+        let applied = self.member(node).applied.iter();
+        applied.map(|(_, data)| data.clone()).collect()
+    }
+
+    pub(crate) fn others(&self, node: NodeId) -> Vec<NodeId> {
+        self.nodes().into_iter().filter(|other| *other != node).collect()
+    }
+
+    /// All disturbances are over: everybody is there, somebody leads, and can still decide something.
+    pub(crate) fn make_peace(&mut self) -> NodeId {
+        self.heal();
+        for node in self.nodes() {
+            self.start_if_down(node);
+        }
+        self.settle();
+        self.advance(Duration::from_secs(5));
+        let leader = self.leader().expect("somebody leads after the peace");
+        self.propose(leader, LAST_ENTRY);
+        self.settle();
+        self.advance(Duration::from_secs(1));
+        assert_eq!(self.decided().last().unwrap(), LAST_ENTRY);
+        leader
+    }
+
+    pub(crate) fn crash_if_up(&mut self, node: NodeId) {
+        if self.member(node).replica.is_some() {
+            self.crash(node);
+        }
+    }
+
+    pub(crate) fn start_if_down(&mut self, node: NodeId) {
+        if self.member(node).replica.is_none() {
+            self.start(node);
+        }
+    }
+
+    /// One of the things that may go wrong at any time, to this node or on the wire. `what`: one of a hundred.
+    pub(crate) fn disturb(&mut self, node: NodeId, what: usize) {
+        match what {
+            0 => self.crash_if_up(node),
+            1..=3 => self.start_if_down(node),
+            4 => self.partition(&[node]),
+            5..=8 => self.heal(),
+            9..=25 => self.sync(node),
+            26..=28 => self.disturb_offers(),
+            29 => self.take_snapshot(node),
+            30..=46 => {
+                self.now += Duration::from_millis(self.random.between(1, 120) as u64);
+                self.timeout_if_due(node);
+            }
+            _ => (0..4).for_each(|_| self.disturb_wire()),
+        }
     }
 
     fn deliver(&mut self, from: NodeId, to: NodeId, bytes: Bytes) {
@@ -518,6 +574,15 @@ impl Group {
         );
         applied.push((index, data));
     }
+}
+
+/// What is decided in the end of a disturbance.
+const LAST_ENTRY: &str = "the last one";
+
+/// How many seeds a test of disturbances plays.
+pub(crate) fn seeds() -> u64 {
+    let seeds = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    seeds.unwrap_or(150)
 }
 
 #[expect(
