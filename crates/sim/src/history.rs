@@ -68,6 +68,8 @@ pub enum Call {
         /// `__ft`
         token: Option<Version>,
     },
+    /// A page of a SCAN, for one of the keys that it has or would have.
+    List,
 }
 
 /// What a SET needs of the key.
@@ -88,6 +90,8 @@ pub enum Outcome {
     Found(String, Version),
     /// There is no such key.
     Missing,
+    /// SCAN: the key is there.
+    Listed,
     /// SET: the new version.
     Stored(Version),
     /// DEL and VDEL: the version that the value had.
@@ -105,6 +109,13 @@ pub struct Violation {
     pub order: Vec<usize>,
     /// The operations one of which would have to come next.
     pub stuck: Vec<usize>,
+}
+
+impl Call {
+    /// Whether it leaves the key as it is.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, Self::Get | Self::List)
+    }
 }
 
 impl Operation {

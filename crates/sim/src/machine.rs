@@ -19,7 +19,7 @@ use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
 use protocol::state_store::Condition;
 use protocol::{Hlc, Packet, Text};
 use storage::{SimulatedDisk, Storage};
-use store::{Command, CommandAction, Image, Origin, Quota, Store};
+use store::{Command, CommandAction, Image, Origin, Quota, ScanLimits, Store};
 
 use self::unpowered::{Snapshots, now_at};
 pub use self::unpowered::{StartError, Torn, Unpowered, founder};
@@ -57,6 +57,8 @@ pub struct MachineConfig {
     pub log_tail_entries: u64,
     /// Keys and bytes of the state store.
     pub quota: Quota,
+    /// How large a page of a SCAN may become.
+    pub scan: ScanLimits,
     /// Requests of the state store that may wait for their decision.
     pub store_requests_max: usize,
     /// A defect to put in: the disk confirms before it syncs.
@@ -141,6 +143,7 @@ impl MachineConfig {
             snapshot_log_bytes: 64 << 20,
             log_tail_entries: 100_000,
             quota,
+            scan: ScanLimits::default(),
             store_requests_max: 100_000,
             acknowledges_before_sync: false,
             forgets_votes: false,

@@ -13,6 +13,7 @@ mod guests;
 mod keeper;
 mod message;
 mod oracle;
+mod page;
 pub mod several_nodes;
 mod wanderer;
 

@@ -2,10 +2,14 @@
 //!
 //! `UPDATE=1 cargo test -p sim` writes anew what the targets start from.
 
+#[path = "it/clock.rs"]
+mod clock;
+
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use sim::inputs;
+
+use self::clock::now;
 
 /// Conversations: step, and what it takes; see `sim/src/inputs/conversation.rs`.
 const CONVERSATIONS: [(&str, &[u8]); 10] = [
@@ -86,27 +90,27 @@ const PEERS: [(&str, &[u8]); 3] = [
 #[test]
 fn stored_connections_of_nodes_are_understood_or_refused() {
     let mut understood = 0;
-    replay("peers", 3, |input| understood += inputs::peers(input, epoch()));
+    replay("peers", 3, |input| understood += inputs::peers(input, now()));
     assert!(understood >= 7, "only {understood} frames");
 }
 
 #[test]
 fn stored_conversations_stay_within_the_limits() {
-    replay("conversation", 10, |input| inputs::conversation(input, epoch()));
+    replay("conversation", 10, |input| inputs::conversation(input, now()));
 }
 
 #[test]
 fn stored_disks_are_refused_or_serve() {
     let mut started = 0;
     replay("records", 5, |input| {
-        started += usize::from(inputs::records(input, epoch()));
+        started += usize::from(inputs::records(input, now()));
     });
     assert!(started >= 3, "only {started} of them make a server");
 }
 
 #[test]
 fn stored_requests_are_answered() {
-    replay("requests", 8, |input| inputs::requests(input, epoch()));
+    replay("requests", 8, |input| inputs::requests(input, now()));
 }
 
 #[test]
@@ -150,7 +154,7 @@ fn disks() -> Vec<(&'static str, Vec<u8>)> {
             b"\0\x01\x01\x08\x04\0\x11\x02\x08\x04\0\x04\x02\x06\x01\x07\x02\x08\x02\x14\0\x06\x02\x0c\x08\x12\x01\0\x05\x01\x12\x02\x01\x05\x02\x0c",
         ),
     ]
-    .map(|(name, conversation)| (name, inputs::disk_after(conversation, epoch())))
+    .map(|(name, conversation)| (name, inputs::disk_after(conversation, now())))
     .into()
 }
 
@@ -181,12 +185,4 @@ fn compare(path: &Path, input: &[u8]) {
         "{} is stale: UPDATE=1 cargo test -p sim",
         path.display()
     );
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way; only differences matter"
-)]
-fn epoch() -> Instant {
-    Instant::now()
 }

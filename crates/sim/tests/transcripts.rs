@@ -1,6 +1,11 @@
 //! Plays every transcript of `testdata`. `UPDATE=1 cargo test -p sim` rewrites them; read the diff as a conversation.
 
+#[path = "it/clock.rs"]
+mod clock;
+
 use std::path::Path;
+
+use self::clock::now;
 
 #[test]
 fn every_transcript_is_what_the_server_says() {
@@ -14,8 +19,8 @@ fn every_transcript_is_what_the_server_says() {
     assert!(!paths.is_empty(), "there are transcripts");
     for path in paths {
         let expected = std::fs::read_to_string(&path).unwrap();
-        let actual = sim::transcript::play(&expected, epoch())
-            .unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        let actual =
+            sim::transcript::play(&expected, now()).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
         if actual == expected {
             continue;
         }
@@ -40,12 +45,4 @@ fn first_difference(expected: &str, actual: &str) -> String {
         }
         None => "one ends before the other".to_owned(),
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way; only differences matter"
-)]
-fn epoch() -> std::time::Instant {
-    std::time::Instant::now()
 }

@@ -69,6 +69,7 @@ impl Model {
         let outcome = operation.answered.as_ref().map(|(_, outcome)| outcome);
         match &operation.call {
             Call::Get => self.get(outcome),
+            Call::List => self.list(outcome),
             Call::Set { token, .. } | Call::Delete { token, .. } if self.is_fenced(*token) => {
                 matches!(outcome, None | Some(Outcome::Fenced)).then(|| self.clone())
             }
@@ -91,6 +92,15 @@ impl Model {
             (None, Some(Outcome::Missing)) => Some(self.clone()),
             _ => None,
         }
+    }
+
+    fn list(&self, outcome: Option<&Outcome>) -> Option<Self> {
+        let is_as_answered = match outcome {
+            None => true,
+            Some(Outcome::Listed) => self.stored.is_some(),
+            Some(outcome) => self.stored.is_none() && *outcome == Outcome::Missing,
+        };
+        is_as_answered.then(|| self.clone())
     }
 
     fn set(&self, operation: &Operation, outcome: Option<&Outcome>) -> Option<Self> {

@@ -108,6 +108,47 @@ fn a_stale_read_does_not_fit() {
 }
 
 #[test]
+fn a_page_has_what_was_there_at_some_moment_of_it() {
+    let (listed, missing) = (
+        |from, to| done(Call::List, from, to, Outcome::Listed),
+        |from, to| done(Call::List, from, to, Outcome::Missing),
+    );
+    let written = done(set("a"), 10, 20, stored(10));
+    let deleted = done(delete(), 30, 40, Outcome::Deleted((10, 1)));
+    let history = |page| [written.clone(), deleted.clone(), page];
+    for page in [
+        listed(21, 29),
+        listed(0, 11),
+        listed(39, 50),
+        missing(0, 19),
+        missing(31, 50),
+        missing(0, 50),
+        listed(0, 50),
+    ] {
+        assert!(fits(&history(page.clone())), "{page}");
+    }
+    for page in [listed(0, 9), listed(41, 50), missing(21, 29)] {
+        assert!(!fits(&history(page.clone())), "{page}");
+    }
+    // Pages that follow each other do not go back.
+    assert!(!fits(&[
+        done(set("a"), 0, 50, stored(10)),
+        listed(5, 10),
+        missing(11, 15)
+    ]));
+}
+
+#[test]
+fn a_page_has_nothing_that_has_expired_and_misses_nothing_that_has_not() {
+    let lease = done(set_for("a", 100), 1_000, 1_001, stored(1_000));
+    let page = |at, outcome| [lease.clone(), done(Call::List, at, at + 1, outcome)];
+    assert!(fits(&page(1_090, Outcome::Listed)));
+    assert!(fits(&page(1_110, Outcome::Missing)));
+    assert!(!fits(&page(1_090, Outcome::Missing)));
+    assert!(!fits(&page(1_110, Outcome::Listed)));
+}
+
+#[test]
 fn a_lost_write_does_not_fit() {
     assert!(!fits(&[
         done(set("a"), 0, 1, stored(10)),
@@ -271,6 +312,7 @@ fn many_writes_that_nobody_knows_about_do_not_take_for_ever() {
 fn histories() -> impl Strategy<Value = Vec<Operation>> {
     let call = prop_oneof![
         3 => Just(Call::Get),
+        1 => Just(Call::List),
         3 => (0..100_u32).prop_map(|value| set(&value.to_string())),
         1 => (0..100_u32).prop_map(|value| set_if(&value.to_string(), Condition::Missing)),
         1 => (0..3_u64).prop_map(|token| set_fenced("fenced", token)),
@@ -312,6 +354,8 @@ impl Copy {
                 None => Outcome::Missing,
                 Some((value, version, _)) => found(value, *version),
             },
+            Call::List if self.stored.is_some() => Outcome::Listed,
+            Call::List => Outcome::Missing,
             Call::Set { token, .. } | Call::Delete { token, .. } if fenced(*token) => Outcome::Fenced,
             Call::Set {
                 condition: Condition::Missing,

@@ -18,7 +18,7 @@ use cluster::replica::record::{self, HardState, LogPoint};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, Keyspace, NodeId, Write};
 use storage::{Identity, RecoveryError, SimulatedDisk, Storage, recover_control, recover_group};
-use store::{ScanLimits, Store};
+use store::Store;
 
 use super::{Machine, MachineConfig, WALL_AT_ORIGIN};
 
@@ -203,7 +203,7 @@ fn recovered_node(
         snapshot_log_bytes: config.snapshot_log_bytes,
         snapshot_chunk_bytes: SNAPSHOT_CHUNK_BYTES,
         digest_interval: DIGEST_INTERVAL,
-        scan: ScanLimits::default(),
+        scan: config.scan,
     };
     let mut actions = Vec::new();
     let node = recovery.start(

@@ -14,7 +14,8 @@ pub(crate) const LEADERLESS_MAX: Duration = Duration::from_millis(2_000);
 
 /// Keys that were made once and acknowledged, and never asked to be anything else, with their versions.
 fn made_once(histories: &Histories) -> impl Iterator<Item = (&str, Version)> {
-    histories.keys().filter_map(|(key, mut history)| {
+    histories.keys().filter_map(|(key, history)| {
+        let mut history = history.filter(|operation| !operation.call.is_read());
         let (first, others) = (history.next()?, history.next());
         let Call::Set {
             condition: Condition::Missing,

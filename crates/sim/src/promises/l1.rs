@@ -41,6 +41,17 @@ impl Histories {
         }
     }
 
+    /// A page of a SCAN that was asked for at one moment and came at another had the key, or had it not although there was its place.
+    pub(crate) fn listed(&mut self, (asked, answered): (u64, u64), key: &str, is_there: bool) {
+        let outcome = if is_there {
+            Outcome::Listed
+        } else {
+            Outcome::Missing
+        };
+        let operation = Operation::answered(Call::List, asked, answered, outcome);
+        self.keys.entry(key.to_owned()).or_default().push(Some(operation));
+    }
+
     /// The moments at which things happen: no two are the same, while simulated time stands still.
     pub(crate) fn moment(&mut self, at: u64) -> u64 {
         self.latest = (self.latest + 1).max(at);

@@ -29,7 +29,7 @@ pub(crate) fn check(histories: &Histories) -> Result<(), String> {
 fn token(operation: &Operation) -> Option<Version> {
     match operation.call {
         Call::Set { token, .. } | Call::Delete { token, .. } => token,
-        Call::Get => None,
+        Call::Get | Call::List => None,
     }
 }
 
@@ -48,7 +48,7 @@ fn protects(operation: &Operation) -> bool {
 fn may_be_deleted(history: &[&Operation], from: u64, to: u64) -> bool {
     history.iter().any(|operation| match operation.call {
         Call::Set { lives, .. } => lives.is_some(),
-        Call::Get => false,
+        Call::Get | Call::List => false,
         Call::Delete { .. } => {
             let outcome = operation.answered.as_ref().map(|(_, outcome)| outcome);
             let is_possible = matches!(outcome, None | Some(Outcome::Deleted(_)));

@@ -153,7 +153,11 @@ impl Watched {
                 let is_missed = next.map_or(is_watching, |(_, change)| *change != Change::Delete);
                 is_missed.then_some("a deletion")
             }
-            Outcome::Found(..) | Outcome::Missing | Outcome::NotMet(_) | Outcome::Fenced => None,
+            Outcome::Found(..)
+            | Outcome::Missing
+            | Outcome::Listed
+            | Outcome::NotMet(_)
+            | Outcome::Fenced => None,
         }
     }
 }

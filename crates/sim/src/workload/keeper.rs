@@ -10,6 +10,7 @@ use protocol::properties::UserProperties;
 use protocol::{Hlc, Packet};
 
 use super::client::Client;
+use super::page::Page;
 use crate::history::{Call, Condition, MILLISECOND, Outcome, Version};
 use crate::machine::Machine;
 use crate::promises::l1::Histories;
@@ -23,18 +24,34 @@ pub(super) struct Keeper {
     asked: BTreeMap<Bytes, Asked>,
     /// Requests without an answer that it has at most.
     asked_max: usize,
+    /// Over so many groups it scans; 0: it does not.
+    scanned_groups: u32,
+    /// The page of its scan that comes next.
+    next_page: Option<Page>,
+    pages: u64,
 }
 
-/// A request, and its place in the history of its key.
+/// A request without an answer.
 #[derive(Debug)]
 struct Asked {
-    key: String,
-    place: usize,
+    what: What,
     publish: Publish,
+}
+
+/// What is asked.
+#[derive(Debug)]
+enum What {
+    /// Something of a key, at this place of its history.
+    Key { key: String, place: usize },
+    /// A page, since this moment.
+    Page { page: Page, since: u64 },
 }
 
 /// Requests without an answer that a keeper has at most.
 const ASKED_MAX: usize = 20;
+
+/// One of so many requests is for a page of a scan.
+const SCANNED_EVERY: usize = 12;
 
 /// Keys that all keepers write and read, of each kind.
 const KEYS: usize = 3;
@@ -52,12 +69,23 @@ impl Keeper {
             next_request: 0,
             asked: BTreeMap::new(),
             asked_max: ASKED_MAX,
+            scanned_groups: 0,
+            next_page: None,
+            pages: 0,
         }
     }
 
     /// With so many requests without an answer at most: each makes it harder to find out in which order they were executed.
     pub(super) fn with_asked_max(self, asked_max: usize) -> Self {
         Self { asked_max, ..self }
+    }
+
+    /// Scans now and then, a state store of so many groups.
+    pub(super) fn with_scans(self, groups: u32) -> Self {
+        Self {
+            scanned_groups: groups,
+            ..self
+        }
     }
 
     /// Sends a random request, at this moment of the clock that all clients share.
@@ -72,6 +100,11 @@ impl Keeper {
             return;
         }
         self.next_request += 1;
+        if self.scanned_groups > 0 && random.between(0, SCANNED_EVERY) == 0 {
+            let next = self.next_page.take();
+            let page = next.unwrap_or_else(|| Page::first(random, self.scanned_groups));
+            return self.scan(machine, at, histories, page);
+        }
         let (key, call) = choose(random, &self.client.name, self.next_request);
         self.send(machine, at, histories, (key, call));
     }
@@ -95,6 +128,11 @@ impl Keeper {
         true
     }
 
+    /// How many pages of scans it was given.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
     /// How many requests it waits for.
     pub(super) fn asked_len(&self) -> usize {
         self.asked.len()
@@ -107,35 +145,57 @@ impl Keeper {
         histories: &mut Histories,
         (key, call): (String, Call),
     ) {
+        let place = histories.asked(at, &key, call.clone());
+        let arguments = arguments(&key, &call);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let token = match call {
+            Call::Set { token, .. } | Call::Delete { token, .. } => token,
+            Call::Get | Call::List => None,
+        };
+        self.publish(machine, at, (&arguments, token), What::Key { key, place });
+    }
+
+    fn scan(&mut self, machine: &mut Machine, at: u64, histories: &mut Histories, page: Page) {
+        let since = histories.moment(at);
+        let asked = page.clone();
+        self.publish(
+            machine,
+            at,
+            (&asked.arguments(), None),
+            What::Page { page, since },
+        );
+    }
+
+    fn publish(
+        &mut self,
+        machine: &mut Machine,
+        at: u64,
+        (arguments, token): (&[&str], Option<Version>),
+        what: What,
+    ) {
         let now = Now {
             wall: at / MILLISECOND,
             ..machine.now()
         };
-        let place = histories.asked(at, &key, call.clone());
-        let arguments = arguments(&key, &call);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let Packet::Publish(mut publish) = transcript::request(&self.client.name, now, 1, &arguments) else {
+        let Packet::Publish(mut publish) = transcript::request(&self.client.name, now, 1, arguments) else {
             return;
         };
-        publish.properties.user_properties = self.properties(now, &call);
+        publish.properties.user_properties = self.properties(now, token);
         let correlation = Bytes::copy_from_slice(&self.next_request.to_be_bytes());
         publish.properties.correlation_data = Some(correlation.clone());
         let asked = Asked {
-            key,
-            place,
+            what,
             publish: (*publish).clone(),
         };
         self.asked.insert(correlation, asked);
         self.client.request(machine, *publish);
     }
 
-    fn properties(&self, now: Now, call: &Call) -> UserProperties {
+    fn properties(&self, now: Now, token: Option<Version>) -> UserProperties {
         let name = &self.client.name;
         let mut pairs = vec![("__ts", format!("{}:0:{name}", now.wall))];
         pairs.push(("__protVer", "1.0".to_owned()));
-        if let Call::Set { token, .. } | Call::Delete { token, .. } = call {
-            pairs.extend(token.map(|(wall, counter)| ("__ft", format!("{wall}:{counter}:lock"))));
-        }
+        pairs.extend(token.map(|(wall, counter)| ("__ft", format!("{wall}:{counter}:lock"))));
         let pairs = pairs.iter().map(|(name, value)| (*name, value.as_str()));
         UserProperties::from_pairs(pairs).expect("short properties")
     }
@@ -148,15 +208,23 @@ impl Keeper {
         histories: &mut Histories,
     ) -> Result<(), String> {
         let correlation = response.properties.correlation_data.clone().unwrap_or_default();
-        let Some(Asked { key, place, .. }) = self.asked.remove(&correlation) else {
+        let Some(Asked { what, .. }) = self.asked.remove(&correlation) else {
             return Ok(());
         };
         if response.payload.starts_with(UNAVAILABLE) || response.payload.starts_with(AHEAD) {
             // It may have been executed, or be executed yet; by way of a node with another clock, too.
-        } else if response.payload.starts_with(QUOTA) {
-            histories.refused(&key, place);
-        } else {
-            histories.answered(at, &key, place, outcome(response)?);
+            return Ok(());
+        }
+        match what {
+            What::Key { key, place } if response.payload.starts_with(QUOTA) => {
+                histories.refused(&key, place);
+            }
+            What::Key { key, place } => histories.answered(at, &key, place, outcome(response)?),
+            What::Page { page, since } => {
+                let moments = (since, histories.moment(at));
+                self.next_page = page.answered(moments, &response.payload, histories)?;
+                self.pages += 1;
+            }
         }
         Ok(())
     }
@@ -210,7 +278,7 @@ fn set(value: String, condition: Condition, lives: Option<u64>, token: Option<Ve
 fn arguments(key: &str, call: &Call) -> Vec<String> {
     let mut words = Vec::new();
     match call {
-        Call::Get => words.extend(["GET", key]),
+        Call::Get | Call::List => words.extend(["GET", key]),
         Call::Set { value, condition, .. } => {
             words.extend(["SET", key, value]);
             match condition {

@@ -58,6 +58,8 @@ pub struct ClusterSummary {
     pub answered: u64,
     /// Requests that were sent again, to the same node or another one.
     pub retried: u64,
+    /// Pages of scans.
+    pub pages: u64,
     /// Changes of which watchers were notified.
     pub notified: u64,
     /// Nodes that lost their power.
@@ -100,6 +102,7 @@ impl ClusterSummary {
         Self {
             answered: self.answered + other.answered,
             retried: self.retried + other.retried,
+            pages: self.pages + other.pages,
             notified: self.notified + other.notified,
             crashes: self.crashes + other.crashes,
             stops: self.stops + other.stops,
@@ -164,6 +167,9 @@ const SNAPSHOT_WRITES: usize = 8;
 /// Entries that are kept before it.
 const LOG_TAIL_ENTRIES: u64 = 2;
 
+/// Keys that a page of a SCAN looks at, so that most have several pages.
+const SCAN_KEYS_MAX: usize = 6;
+
 /// By how many milliseconds clocks differ when nobody sets them.
 const CLOCK_AHEAD_MAX: usize = 40;
 
@@ -196,6 +202,7 @@ impl World {
             config.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
             // Who was away for a while lacks what the others' logs have no more.
             config.log_tail_entries = LOG_TAIL_ENTRIES;
+            config.scan.keys_walked_max = SCAN_KEYS_MAX;
             config.acknowledges_before_sync = run.defect == Some(Defect::AcknowledgeBeforeSync);
             config.forgets_votes = run.defect == Some(Defect::ForgottenVotes);
             config.tells_log = true;
@@ -206,7 +213,8 @@ impl World {
         let is_deaf = run.defect == Some(Defect::LostNotifications);
         let keepers = (0..nodes.len() * KEEPERS_PER_NODE)
             .map(|number| {
-                let keeper = Keeper::new(format!("keeper{number}")).with_asked_max(ASKED_MAX);
+                let keeper = Keeper::new(format!("keeper{number}"));
+                let keeper = keeper.with_asked_max(ASKED_MAX).with_scans(groups);
                 (number % nodes.len(), keeper)
             })
             .collect();
@@ -250,6 +258,7 @@ impl World {
 
     fn summary(&self) -> ClusterSummary {
         ClusterSummary {
+            pages: self.keepers.iter().map(|(_, keeper)| keeper.pages()).sum(),
             notified: self.notifications.count(),
             terms: self.look.terms(),
             messages: self.network.sent() + self.summary.messages,

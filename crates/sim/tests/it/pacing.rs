@@ -1,19 +1,18 @@
 //! A client that publishes faster than it may waits, and nobody else does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
-use protocol::packet::{Connect, ConnectProperties, ProtocolVersion, Publish, QoS};
-use protocol::properties::MessageProperties;
-use protocol::{Packet, Text};
+use protocol::Packet;
 use sim::machine::{Machine, MachineConfig};
-use smallvec::SmallVec;
+
+use crate::client;
+use crate::clock::now;
 
 #[test]
 fn a_client_that_is_too_fast_is_not_read_from_until_its_time_has_come() {
     let mut config = MachineConfig::new(1);
     config.limits.publish_rate_max = 10;
-    let mut machine = Machine::new(config, epoch());
+    let mut machine = Machine::new(config, now());
     let [fast, slow] = ["fast", "slow"].map(|name| {
         let connection = machine.open();
         machine.receive(connection, connect(name));
@@ -56,36 +55,11 @@ fn a_client_that_is_too_fast_is_not_read_from_until_its_time_has_come() {
 }
 
 fn connect(name: &str) -> Packet {
-    Packet::Connect(Box::new(Connect {
-        version: ProtocolVersion::V5,
-        client_id: Text::new(name).expect("a short name"),
-        clean_start: true,
-        keep_alive: 1,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
-    }))
+    let mut connect = client::connect(name);
+    connect.keep_alive = 1;
+    Packet::Connect(Box::new(connect))
 }
 
 fn publish() -> Packet {
-    Packet::Publish(Box::new(Publish {
-        dup: false,
-        qos: QoS::AtMostOnce,
-        retain: false,
-        topic: Text::new("a").expect("a short topic"),
-        packet_id: None,
-        topic_alias: None,
-        subscription_ids: SmallVec::new(),
-        properties: MessageProperties::default(),
-        payload: Bytes::from_static(b"x"),
-    }))
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way; only differences matter"
-)]
-fn epoch() -> Instant {
-    Instant::now()
+    Packet::Publish(Box::new(client::publish("a")))
 }

@@ -3,19 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, ConnectionId};
+use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus};
 use bytes::Bytes;
 use cluster::control::{CONTROL, NodeStage};
 use cluster::random::Random;
 use cluster::{GroupId, NodeId};
-use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
-use protocol::properties::UserProperties;
-use protocol::{Packet, Text};
 use sim::machine::{Machine, MachineConfig, founder};
-use sim::transcript::request;
+
+use crate::client::Client;
+use crate::clock::now;
 
 const GROUPS: u32 = 2;
 const STEP: Duration = Duration::from_millis(5);
@@ -34,7 +30,7 @@ struct World {
 /// A client of one node that sets its key to 1, 2, 3, ...: the next number when the last one was acknowledged.
 struct Counter {
     node: NodeId,
-    connection: Option<ConnectionId>,
+    client: Option<Client>,
     key: String,
     asked: u64,
     acknowledged: u64,
@@ -44,7 +40,7 @@ struct Counter {
 impl World {
     fn new(seed: u64) -> World {
         let mut world = World {
-            now: epoch(),
+            now: now(),
             machines: BTreeMap::new(),
             wire: VecDeque::new(),
             counters: Vec::new(),
@@ -71,7 +67,7 @@ impl World {
         self.machines.insert(NodeId(node), Some(machine));
         self.counters.push(Counter {
             node: NodeId(node),
-            connection: None,
+            client: None,
             key: format!("counter{node}"),
             asked: 0,
             acknowledged: 0,
@@ -93,7 +89,7 @@ impl World {
             .iter_mut()
             .filter(|counter| counter.node == NodeId(node))
         {
-            counter.connection = None;
+            counter.client = None;
         }
     }
 
@@ -252,16 +248,13 @@ impl World {
 
 impl Counter {
     fn count(&mut self, machine: &mut Machine) {
-        let Some(connection) = self.connection else {
-            self.connection = Some(connect(machine, &self.key));
+        let Some(client) = &self.client else {
+            self.client = Some(Client::connect(machine, &self.key));
             self.ask(machine);
             return;
         };
-        for packet in machine.take_sent(connection) {
-            let Packet::Publish(publish) = packet else {
-                continue;
-            };
-            if &publish.payload[..] == b"+OK\r\n" {
+        for response in client.responses(machine) {
+            if response.payload == "+OK\r\n" {
                 self.acknowledged = self.asked;
                 self.asked += 1;
             }
@@ -274,8 +267,8 @@ impl Counter {
         self.asked = self.asked.max(1);
         self.packet = self.packet % 60_000 + 1;
         let value = self.asked.to_string();
-        let request = request(&self.key, machine.now(), self.packet, &["SET", &self.key, &value]);
-        machine.receive(self.connection.expect("it is connected"), request);
+        let client = self.client.as_ref().expect("it is connected");
+        client.ask(machine, self.packet, &["SET", &self.key, &value]);
     }
 }
 
@@ -421,10 +414,9 @@ fn a_node_is_a_member_when_no_vote_is_missing_that_it_could_have() {
 fn watches_end_with_the_node() {
     let mut world = World::new(3);
     let machine = world.machine(3);
-    let client = connect(machine, "watcher");
-    for (packet, key) in (1..).zip(["counter1", "counter2", "x", "y"]) {
-        let request = request("watcher", machine.now(), packet, &["KEYNOTIFY", key]);
-        machine.receive(client, request);
+    let client = Client::connect(machine, "watcher");
+    for (number, key) in (1..).zip(["counter1", "counter2", "x", "y"]) {
+        client.ask(machine, number, &["KEYNOTIFY", key]);
     }
     let watches = |world: &mut World| world.machine(1).node().gauges().store.watches;
     world.pass_until("the keys are watched", |world| watches(world) == 4);
@@ -509,41 +501,4 @@ fn any_order_of_changes_and_crashes_loses_nothing() {
 fn seeds() -> u64 {
     let seeds = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     seeds.unwrap_or(6)
-}
-
-fn connect(machine: &mut Machine, client_id: &str) -> ConnectionId {
-    let id = machine.open();
-    let connect = Connect {
-        version: ProtocolVersion::V5,
-        client_id: Text::new(client_id).expect("a text"),
-        clean_start: true,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
-    };
-    let subscribe = Subscribe {
-        packet_id: PacketId::new(1).expect("it is above 0"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: Text::new(format!("clients/{client_id}/response")).expect("a text"),
-            options: SubscriptionOptions {
-                qos: QoS::AtMostOnce,
-                ..SubscriptionOptions::default()
-            },
-        }],
-    };
-    machine.receive(id, Packet::Connect(Box::new(connect)));
-    machine.receive(id, Packet::Subscribe(subscribe));
-    id
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way; only differences matter"
-)]
-fn epoch() -> Instant {
-    Instant::now()
 }

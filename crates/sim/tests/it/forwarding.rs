@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use broker::group_of_key;
 use cluster::GroupId;
 
-use crate::world::{DELAY, GROUPS, Place, Response, STEP, World};
+use crate::client::Response;
+use crate::world::{DELAY, GROUPS, Place, STEP, World};
 
 /// Which of the messages are commands for a leader.
 const COMMANDS: u8 = 2;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::world::{CLIENTS, Client, NODES, World};
+use crate::world::{NODES, Place, WORKERS, Worker, World};
 
 #[test]
 fn leaders_are_spread_over_the_nodes_and_stay_there() {
@@ -18,7 +18,7 @@ fn leaders_are_spread_over_the_nodes_and_stay_there() {
 fn a_rolling_restart_under_load_fails_nobody() {
     let mut world = World::new(1);
     world.run(Duration::from_secs(10), World::is_spread);
-    world.clients = (0..CLIENTS).map(Client::new).collect();
+    world.workers = (0..WORKERS).map(Worker::new).collect();
     for node in 0..NODES {
         world.run(Duration::from_secs(1), |_| false);
         world.restart(node);
@@ -26,16 +26,16 @@ fn a_rolling_restart_under_load_fails_nobody() {
     world.run(Duration::from_secs(10), World::is_spread);
     assert!(world.is_spread());
     let mut latencies: Vec<_> = world
-        .clients
+        .workers
         .iter()
-        .flat_map(|client| &client.latencies)
+        .flat_map(|worker| &worker.latencies)
         .collect();
     latencies.sort();
     assert!(latencies.len() > 10_000, "{} requests", latencies.len());
     let worst = latencies[latencies.len() - 1];
     assert!(*worst < Duration::from_millis(200), "{worst:?}");
-    let retries: usize = world.clients.iter().map(|client| client.retries).sum();
-    assert!(retries <= CLIENTS * NODES, "{retries} retries");
+    let retries: usize = world.workers.iter().map(|worker| worker.retries).sum();
+    assert!(retries <= WORKERS * NODES, "{retries} retries");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_node_that_nobody_can_relieve_says_goodbye_all_the_same() {
     for other in [1, 2] {
         world.nodes[other] = None;
     }
-    let connection = world.connect(0, "patient");
+    let Place { connection, .. } = world.client(0, "patient");
     world.machine(0).stop();
     assert!(world.machine(0).is_open(connection));
     world.run(Duration::from_millis(1_100), |_| false);

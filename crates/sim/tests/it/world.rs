@@ -6,20 +6,17 @@ use std::time::{Duration, Instant};
 use broker::ConnectionId;
 use bytes::Bytes;
 use cluster::{GroupId, NodeId};
-use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
-use protocol::properties::UserProperties;
-use protocol::{Packet, Text};
 use sim::machine::{Machine, MachineConfig};
 use sim::transcript::request;
+
+use crate::client::{self, Client, Response};
+use crate::clock::now;
 
 pub(crate) const NODES: usize = 3;
 
 pub(crate) const GROUPS: u32 = 3;
 
-pub(crate) const CLIENTS: usize = 5;
+pub(crate) const WORKERS: usize = 5;
 
 /// How long a message takes from one node to another.
 pub(crate) const DELAY: Duration = Duration::from_millis(1);
@@ -35,7 +32,9 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) nodes: Vec<Option<Machine>>,
     wire: VecDeque<(Instant, usize, usize, Bytes)>,
-    pub(crate) clients: Vec<Client>,
+    pub(crate) workers: Vec<Worker>,
+    /// A node to and from which all messages are lost.
+    pub(crate) cut_off: Option<usize>,
     /// Everything that nodes sent to each other.
     pub(crate) sent: Vec<Sent>,
     disks: [Disk; NODES],
@@ -68,18 +67,10 @@ pub(crate) struct Sent {
     pub(crate) kind: u8,
 }
 
-/// What a request was answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Response {
-    pub(crate) number: u16,
-    pub(crate) payload: String,
-    pub(crate) version: Option<String>,
-}
-
 /// Asks one thing after the other, of the node that it is connected to, and sends again what was not answered.
-pub(crate) struct Client {
+pub(crate) struct Worker {
     name: String,
-    connection: Option<(usize, ConnectionId)>,
+    client: Option<(usize, Client)>,
     asked: Option<(Instant, u16)>,
     next: u16,
     pub(crate) latencies: Vec<Duration>,
@@ -92,7 +83,7 @@ impl World {
     }
 
     pub(crate) fn with_config(seed: u64, change: fn(&mut MachineConfig)) -> Self {
-        let now = epoch();
+        let now = now();
         let nodes = (1..=NODES as u64).map(|number| {
             let mut config = MachineConfig::new(seed * 100 + number);
             config.node = NodeId(number);
@@ -105,7 +96,8 @@ impl World {
             now,
             nodes: nodes.collect(),
             wire: VecDeque::new(),
-            clients: Vec::new(),
+            workers: Vec::new(),
+            cut_off: None,
             sent: Vec::new(),
             disks: [Disk::default(); NODES],
             leaving: None,
@@ -154,15 +146,16 @@ impl World {
             machine.tick(self.now);
         }
         while let Some((_, from, to, message)) = self.wire.pop_front_if(|(at, ..)| *at <= self.now) {
-            if let Some(machine) = &mut self.nodes[to] {
+            let is_lost = [Some(from), Some(to)].contains(&self.cut_off);
+            if let Some(machine) = self.nodes[to].as_mut().filter(|_| !is_lost) {
                 machine.hear(NodeId(from as u64 + 1), message);
             }
         }
-        let mut clients = std::mem::take(&mut self.clients);
-        for client in &mut clients {
-            client.step(self);
+        let mut workers = std::mem::take(&mut self.workers);
+        for worker in &mut workers {
+            worker.step(self);
         }
-        self.clients = clients;
+        self.workers = workers;
         for (from, node) in self.nodes.iter_mut().enumerate() {
             let Some(machine) = node else { continue };
             // What was handed over before is on disk; what this flush hands over is not yet.
@@ -182,6 +175,33 @@ impl World {
         }
     }
 
+    /// Until node 0 leads group 0, where the spread puts it.
+    pub(crate) fn await_first_leader(&mut self) {
+        let leads = |world: &Self| world.leaders()[0] == Some(0);
+        self.run(Duration::from_secs(10), leads);
+        assert!(leads(self));
+    }
+
+    /// All messages arrive and everything is written, until there is nothing left to do. No time passes.
+    pub(crate) fn settle(&mut self) {
+        let mut is_quiet = false;
+        while !is_quiet {
+            is_quiet = true;
+            for from in 0..NODES {
+                let Some(machine) = &mut self.nodes[from] else {
+                    continue;
+                };
+                machine.write_all();
+                let messages: Vec<_> = machine.take_to_peers().collect();
+                for (to, message) in messages {
+                    is_quiet = false;
+                    let to = usize::try_from(to.0 - 1).expect("few nodes");
+                    self.machine(to).hear(NodeId(from as u64 + 1), message);
+                }
+            }
+        }
+    }
+
     /// Power fails, and does not come back.
     pub(crate) fn kill(&mut self, node: usize) {
         self.nodes[node] = None;
@@ -196,28 +216,12 @@ impl World {
 
     /// What came since the last call.
     pub(crate) fn responses(&mut self, at: Place) -> Vec<Response> {
-        let sent = self.machine(at.node).take_sent(at.connection).into_iter();
-        let responses = sent.filter_map(|packet| match packet {
-            Packet::Publish(publish) => Some(publish),
-            _ => None,
-        });
-        let read = responses.map(|publish| {
-            let mut properties = publish.properties.user_properties.iter();
-            let version = properties.find(|(name, _)| *name == "__ts");
-            let number = publish.properties.correlation_data.as_deref();
-            let number = number.and_then(|bytes| bytes.try_into().ok());
-            Response {
-                number: u16::from_be_bytes(number.expect("as it was asked")),
-                payload: String::from_utf8_lossy(&publish.payload).into_owned(),
-                version: version.map(|(_, version)| version.to_owned()),
-            }
-        });
-        read.collect()
+        client::responses(self.machine(at.node).take_sent(at.connection))
     }
 
     /// Connects to a node.
     pub(crate) fn client(&mut self, node: usize, name: &str) -> Place {
-        let connection = self.connect(node, name);
+        let connection = Client::connect(self.machine(node), name).connection;
         self.run(Duration::from_millis(10), |_| false);
         self.machine(node).take_sent(connection);
         Place { node, connection }
@@ -240,36 +244,6 @@ impl World {
         self.nodes[node] = Some(machine.crash());
         self.leaving = None;
     }
-
-    pub(crate) fn connect(&mut self, node: usize, name: &str) -> ConnectionId {
-        let machine = self.machine(node);
-        let connection = machine.open();
-        let connect = Connect {
-            version: ProtocolVersion::V5,
-            client_id: Text::new(name).expect("a short name"),
-            clean_start: false,
-            keep_alive: 0,
-            will: None,
-            username: None,
-            password: None,
-            properties: ConnectProperties::default(),
-        };
-        let subscribe = Subscribe {
-            packet_id: PacketId::new(60_000).expect("it is above 0"),
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: vec![SubscribeFilter {
-                filter: Text::new(format!("clients/{name}/response")).expect("a short name"),
-                options: SubscriptionOptions {
-                    qos: QoS::AtMostOnce,
-                    ..SubscriptionOptions::default()
-                },
-            }],
-        };
-        machine.receive(connection, Packet::Connect(Box::new(connect)));
-        machine.receive(connection, Packet::Subscribe(subscribe));
-        connection
-    }
 }
 
 impl Disk {
@@ -291,11 +265,11 @@ impl Disk {
     }
 }
 
-impl Client {
+impl Worker {
     pub(crate) fn new(number: usize) -> Self {
         Self {
-            name: format!("client{number}"),
-            connection: None,
+            name: format!("worker{number}"),
+            client: None,
             asked: None,
             next: 1,
             latencies: Vec::new(),
@@ -304,19 +278,17 @@ impl Client {
     }
 
     fn step(&mut self, world: &mut World) {
-        if let Some((node, connection)) = self.connection {
-            let mut is_open = false;
-            if let Some(machine) = world.nodes[node].as_mut() {
-                for packet in machine.take_sent(connection) {
-                    self.hear(world.now, packet);
-                }
-                is_open = machine.is_open(connection);
+        if let Some((node, client)) = self.client.take()
+            && let Some(machine) = world.nodes[node].as_mut()
+        {
+            for response in client.responses(machine) {
+                self.hear(world.now, &response);
             }
-            self.connection = self.connection.filter(|_| is_open);
+            self.client = machine.is_open(client.connection).then_some((node, client));
         }
-        if self.connection.is_none() {
+        if self.client.is_none() {
             self.connect(world);
-            if self.connection.is_none() {
+            if self.client.is_none() {
                 return;
             }
             if self.asked.is_some() {
@@ -338,39 +310,24 @@ impl Client {
             let machine = world.nodes[*node].as_ref();
             world.leaving != Some(*node) && machine.is_some_and(|machine| machine.node().is_available())
         });
-        self.connection = node.map(|node| (node, world.connect(node, &self.name)));
+        self.client = node.map(|node| (node, Client::connect(world.machine(node), &self.name)));
     }
 
     fn ask(&mut self, world: &mut World) {
-        let (Some((node, connection)), Some((_, number))) = (self.connection, self.asked) else {
-            return;
-        };
-        let key = format!("{}-{number}", self.name);
-        // Of two tries, the second would not be met if the first was executed and forgotten.
-        let arguments = ["SET", &key, "v", "NX"];
-        let machine = world.machine(node);
-        let packet = request(&self.name, machine.now(), number, &arguments);
-        machine.receive(connection, packet);
+        if let (Some((node, client)), Some((_, number))) = (&self.client, self.asked) {
+            let key = format!("{}-{number}", self.name);
+            // Of two tries, the second would not be met if the first was executed and forgotten.
+            client.ask(world.machine(*node), number, &["SET", &key, "v", "NX"]);
+        }
     }
 
-    fn hear(&mut self, now: Instant, packet: Packet) {
-        let Packet::Publish(publish) = packet else { return };
-        let Some((asked_at, number)) = self.asked else {
+    fn hear(&mut self, now: Instant, response: &Response) {
+        let answered = self.asked.filter(|(_, number)| *number == response.number);
+        let Some((asked_at, number)) = answered else {
             return;
         };
-        if publish.properties.correlation_data.as_deref() != Some(&number.to_be_bytes()) {
-            return;
-        }
-        assert_eq!(publish.payload, "+OK\r\n", "{} {number}", self.name);
+        assert_eq!(response.payload, "+OK\r\n", "{} {number}", self.name);
         self.latencies.push(now - asked_at);
         self.asked = None;
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way; only differences matter"
-)]
-fn epoch() -> Instant {
-    Instant::now()
 }

@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const GROUP: GroupId = GroupId(0);
 
 /// Node 0 leads the group, and snapshots are taken all the time.
-fn world() -> World {
+pub(crate) fn world() -> World {
     let mut world = World::with_config(1, |config| {
         config.snapshot_log_bytes = 256;
         config.log_tail_entries = 2;
@@ -39,7 +39,7 @@ fn write(world: &mut World, at: Place, numbers: std::ops::Range<u16>) {
     assert!(responses.iter().all(|response| response.payload == "+OK\r\n"));
 }
 
-fn key(number: u16) -> String {
+pub(crate) fn key(number: u16) -> String {
     let keys = (0..).map(|suffix| format!("key{number}-{suffix}"));
     let is_of_group = |key: &String| group_of_key(key.as_bytes(), GROUPS) == GROUP;
     keys.into_iter().find(is_of_group).expect("some key is")
@@ -54,7 +54,7 @@ fn crash(world: &mut World, node: usize, meanwhile: impl FnOnce(&mut World)) {
     world.nodes[node] = Some(machine.crash());
 }
 
-fn copies(world: &mut World, node: usize) -> u64 {
+pub(crate) fn copies(world: &mut World, node: usize) -> u64 {
     world.machine(node).node().counters().store_replaced
 }
 

@@ -1,17 +1,14 @@
 //! A subscription to everything gets all retained messages, and neither its queue overflows nor do the others wait.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
-use protocol::packet::{
-    Ack, Connect, ConnectProperties, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
-use protocol::properties::{MessageProperties, UserProperties};
-use protocol::{Packet, ReasonCode, Text};
+use protocol::packet::{Ack, QoS};
+use protocol::{Packet, ReasonCode};
 use sim::machine::{Machine, MachineConfig};
-use smallvec::SmallVec;
+
+use crate::client;
+use crate::clock::now;
 
 /// Many times what the queue holds.
 const RETAINED: usize = 5_000;
@@ -24,7 +21,7 @@ fn all_retained_messages_come_page_by_page() {
     for qos in [QoS::AtMostOnce, QoS::AtLeastOnce] {
         let mut config = MachineConfig::new(1);
         config.limits.queue_messages_max = 100;
-        let mut machine = Machine::new(config, epoch());
+        let mut machine = Machine::new(config, now());
         let publisher = machine.open();
         machine.receive(publisher, connect("publisher"));
         for number in 0..RETAINED {
@@ -36,7 +33,7 @@ fn all_retained_messages_come_page_by_page() {
         machine.receive(subscriber, connect("subscriber"));
         machine.write_all();
         machine.take_sent(subscriber);
-        machine.receive(subscriber, subscribe(qos));
+        machine.receive(subscriber, client::subscribe(&["#"], qos));
         let mut seen = BTreeSet::new();
         for round in 0.. {
             let packets = machine.take_sent(subscriber);
@@ -68,55 +65,14 @@ fn all_retained_messages_come_page_by_page() {
 }
 
 fn connect(name: &str) -> Packet {
-    Packet::Connect(Box::new(Connect {
-        version: ProtocolVersion::V5,
-        client_id: Text::new(name).expect("a short name"),
-        clean_start: true,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties {
-            session_expiry: Some(3_600),
-            receive_maximum: Some(50),
-            ..ConnectProperties::default()
-        },
-    }))
+    let mut connect = client::connect(name);
+    connect.properties.session_expiry = Some(3_600);
+    connect.properties.receive_maximum = Some(50);
+    Packet::Connect(Box::new(connect))
 }
 
 fn retain(number: usize) -> Packet {
-    Packet::Publish(Box::new(Publish {
-        dup: false,
-        qos: QoS::AtMostOnce,
-        retain: true,
-        topic: Text::new(format!("t/{}/{number}", number % 7)).expect("a short topic"),
-        packet_id: None,
-        topic_alias: None,
-        subscription_ids: SmallVec::new(),
-        properties: MessageProperties::default(),
-        payload: Bytes::from_static(b"x"),
-    }))
-}
-
-fn subscribe(qos: QoS) -> Packet {
-    Packet::Subscribe(Subscribe {
-        packet_id: protocol::packet::PacketId::new(1).expect("it is not 0"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: Text::from_static("#"),
-            options: SubscriptionOptions {
-                qos,
-                ..SubscriptionOptions::default()
-            },
-        }],
-    })
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way; only differences matter"
-)]
-fn epoch() -> Instant {
-    Instant::now()
+    let mut publish = client::publish(&format!("t/{}/{number}", number % 7));
+    publish.retain = true;
+    Packet::Publish(Box::new(publish))
 }

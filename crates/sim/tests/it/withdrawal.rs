@@ -1,17 +1,15 @@
 //! Other rules for many clients: nobody waits for all of them, and nobody gets anything by an old rule.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use broker::{ConnectionId, Right};
-use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
-use protocol::properties::{MessageProperties, UserProperties};
-use protocol::{Packet, Text};
+use protocol::Packet;
+use protocol::packet::{PacketId, QoS};
 use sim::machine::{Machine, MachineConfig};
 use sim::transcript::policies;
-use smallvec::SmallVec;
+
+use crate::client;
+use crate::clock::now;
 
 /// More than are gone through in one turn.
 const CLIENTS: usize = 3_000;
@@ -21,7 +19,7 @@ fn what_many_may_not_have_any_more_is_taken_from_them_in_turns() {
     let mut config = MachineConfig::new(7);
     config.policies =
         policies(&["client=* connect publish=# subscribe=old,new"]).expect("the rules are understood");
-    let mut machine = Machine::new(config, epoch());
+    let mut machine = Machine::new(config, now());
     let clients: Vec<_> = (0..CLIENTS).map(|n| client(&mut machine, n)).collect();
     let publisher = client(&mut machine, CLIENTS);
     machine.write_all();
@@ -58,47 +56,16 @@ fn withdrawn(machine: &Machine) -> u64 {
 
 fn client(machine: &mut Machine, n: usize) -> ConnectionId {
     let id = machine.open();
-    machine.receive(
-        id,
-        Packet::Connect(Box::new(Connect {
-            version: ProtocolVersion::V5,
-            client_id: text(&format!("c{n}")),
-            clean_start: true,
-            keep_alive: 0,
-            will: None,
-            username: None,
-            password: None,
-            properties: ConnectProperties::default(),
-        })),
-    );
-    let filters = ["old", "new"].map(|filter| SubscribeFilter {
-        filter: text(filter),
-        options: SubscriptionOptions::default(),
-    });
-    machine.receive(
-        id,
-        Packet::Subscribe(Subscribe {
-            packet_id: PacketId::new(1).expect("it is not 0"),
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: filters.into(),
-        }),
-    );
+    machine.receive(id, Packet::Connect(Box::new(client::connect(&format!("c{n}")))));
+    machine.receive(id, client::subscribe(&["old", "new"], QoS::AtMostOnce));
     id
 }
 
 fn publish(topic: &str, packet_id: u16) -> Packet {
-    Packet::Publish(Box::new(Publish {
-        dup: false,
-        qos: QoS::AtLeastOnce,
-        retain: false,
-        topic: text(topic),
-        packet_id: PacketId::new(packet_id),
-        topic_alias: None,
-        subscription_ids: SmallVec::new(),
-        properties: MessageProperties::default(),
-        payload: "x".into(),
-    }))
+    let mut publish = client::publish(topic);
+    publish.qos = QoS::AtLeastOnce;
+    publish.packet_id = PacketId::new(packet_id);
+    Packet::Publish(Box::new(publish))
 }
 
 fn topic_of(packet: Packet) -> String {
@@ -106,16 +73,4 @@ fn topic_of(packet: Packet) -> String {
         Packet::Publish(publish) => publish.topic.to_string(),
         other => format!("{other:?}"),
     }
-}
-
-fn text(text: &str) -> Text {
-    Text::new(text).expect("a short text")
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way; only differences matter"
-)]
-fn epoch() -> Instant {
-    Instant::now()
 }

@@ -1,0 +1,96 @@
+//! A state store of several groups is one to its clients.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use broker::group_of_key;
+use sim::machine::{Machine, MachineConfig};
+
+use crate::client::Client;
+use crate::clock::now;
+
+const GROUPS: u32 = 3;
+
+const KEYS: usize = 60;
+
+#[test]
+fn a_scan_lists_the_keys_of_all_groups_once_also_after_a_crash() {
+    let mut machine = machine();
+    let client = Client::connected(&mut machine, "c");
+    let keys: BTreeSet<String> = (0..KEYS).map(|number| format!("key{number}")).collect();
+    for key in &keys {
+        assert_eq!(client.answer(&mut machine, &["SET", key, key]), "+OK\r\n");
+    }
+    let groups: BTreeSet<_> = keys
+        .iter()
+        .map(|key| group_of_key(key.as_bytes(), GROUPS))
+        .collect();
+    assert_eq!(groups.len(), GROUPS as usize);
+    assert_eq!(scan(&mut machine, &client, "key*"), keys);
+    assert_eq!(
+        scan(&mut machine, &client, "key1"),
+        BTreeSet::from(["key1".to_owned()])
+    );
+
+    let mut machine = machine.crash();
+    let client = Client::connected(&mut machine, "c");
+    assert_eq!(scan(&mut machine, &client, "*"), keys);
+    let another = client.answer(&mut machine, &["SCAN", "*", "\u{2}\0\0\0\u{3}"]);
+    assert_eq!(another, "-ERR syntax error\r\n", "there is no group 3");
+}
+
+#[test]
+fn registrations_end_in_all_groups_with_their_connection() {
+    let mut machine = machine();
+    let client = Client::connected(&mut machine, "c");
+    for number in 0..KEYS {
+        let key = format!("key{number}");
+        assert_eq!(client.answer(&mut machine, &["KEYNOTIFY", &key]), "+OK\r\n");
+    }
+    assert_eq!(machine.node().gauges().store.watches, KEYS as u64);
+    machine.lose(client.connection);
+    machine.write_all();
+    assert_eq!(machine.node().gauges().store.watches, 0);
+}
+
+#[test]
+fn keys_of_all_groups_expire() {
+    let mut machine = machine();
+    let client = Client::connected(&mut machine, "c");
+    for number in 0..KEYS {
+        let key = format!("key{number}");
+        client.answer(&mut machine, &["SET", &key, "v", "PX", "500"]);
+    }
+    machine.advance(Duration::from_secs(1));
+    assert_eq!(machine.node().gauges().store.keys, 0);
+}
+
+/// Everything that a SCAN lists; each page is in order, and no key comes twice.
+fn scan(machine: &mut Machine, client: &Client, pattern: &str) -> BTreeSet<String> {
+    let mut listed = BTreeSet::new();
+    let mut token: Option<String> = None;
+    loop {
+        let mut arguments = vec!["SCAN", pattern];
+        arguments.extend(token.as_deref());
+        let page = client.answer(machine, &arguments);
+        let mut lines = page.split("\r\n");
+        let has_more = lines.next() == Some("*2");
+        let count = lines.next().and_then(|line| line.strip_prefix('*')?.parse().ok());
+        let count: usize = count.expect("a page of keys");
+        let keys: Vec<&str> = lines.by_ref().skip(1).step_by(2).take(count).collect();
+        assert!(keys.is_sorted(), "{keys:?}");
+        for key in keys {
+            assert!(listed.insert(key.to_owned()), "{key} comes twice");
+        }
+        if !has_more {
+            return listed;
+        }
+        token = page.rsplit("\r\n").nth(1).map(str::to_owned);
+    }
+}
+
+fn machine() -> Machine {
+    let mut config = MachineConfig::new(1);
+    config.groups = GROUPS;
+    Machine::new(config, now())
+}

@@ -1,0 +1,18 @@
+//! Simulated servers, alone and in clusters, step by step.
+//!
+//! One server is a `sim::Machine`; three of them with a network between them are a [`world::World`]. Who talks to them is in `client.rs`.
+
+mod client;
+mod clock;
+mod clocks;
+mod copies;
+mod forwarding;
+mod groups;
+mod handing_over;
+mod membership;
+mod notifications;
+mod pacing;
+mod retained_pages;
+mod waiting_requests;
+mod withdrawal;
+mod world;
