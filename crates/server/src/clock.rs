@@ -36,6 +36,16 @@ impl Clock {
         self.after(now())
     }
 
+    /// From here on it is ahead of the system's by so many milliseconds.
+    #[cfg(test)]
+    pub(crate) fn set_forward(&self, by: u64) {
+        let now = self.now();
+        self.origin.set(Now {
+            wall: now.wall + by,
+            ..now
+        });
+    }
+
     fn after(&self, system: Now) -> Now {
         let origin = self.origin.get();
         let steady = origin.wall_of(system.instant);

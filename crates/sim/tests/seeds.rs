@@ -121,6 +121,7 @@ fn fresh_seeds_of_clusters_pass_and_do_something() {
     assert!(sum.filled > 30, "{sum:?}");
     assert!(sum.pauses > 500, "{sum:?}");
     assert!(sum.splits > 500, "{sum:?}");
+    assert!(sum.parted > 100, "{sum:?}");
     assert!(sum.jumps > 300, "{sum:?}");
     assert!(sum.terms > 2 * FRESH_CLUSTERS, "{sum:?}");
     assert!(sum.compared > 10_000, "{sum:?}");

@@ -11,6 +11,7 @@
 use bytes::{Buf, BufMut, BytesMut};
 
 use super::address::PeerAddress;
+use super::clock_watch::{clock_offset, is_clock_within};
 use super::refusal::{Refusal, RefusalCode};
 use crate::{ClusterId, Incarnation, NodeId};
 
@@ -195,7 +196,7 @@ impl Hello {
     pub fn check_clock(&self, theirs: &Self, received: u64, skew_max: u64) -> Result<(), Refusal> {
         let trip = received.saturating_sub(self.wall);
         let offset = clock_offset(received, trip, theirs.wall);
-        if offset.unsigned_abs() <= skew_max + trip / 2 {
+        if is_clock_within(offset, trip, skew_max) {
             return Ok(());
         }
         let ahead = if offset > 0 { "ahead of" } else { "behind" };
@@ -213,13 +214,6 @@ impl Hello {
     fn named(&self) -> String {
         format!("node {} at {}", self.node, self.address)
     }
-}
-
-/// By how many milliseconds another clock is ahead, if it was read in the middle of a round trip that ended at `received`.
-pub fn clock_offset(received: u64, trip: u64, theirs: u64) -> i64 {
-    let here = received.saturating_sub(trip / 2);
-    let difference = i128::from(theirs) - i128::from(here);
-    i64::try_from(difference).unwrap_or(if difference > 0 { i64::MAX } else { i64::MIN + 1 })
 }
 
 impl Versions {

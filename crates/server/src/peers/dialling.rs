@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use cluster::peers::{Frame, FrameDecoder, PeerAddress, Refusal, RefusalCode, clock_offset};
+use cluster::peers::{ClockWatch, Frame, FrameDecoder, PeerAddress, Refusal, RefusalCode, clock_offset};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
@@ -56,9 +56,6 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
 /// An address of a node that is connected by another one is tried again after so long, if that is not lost before.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
-
-/// After so many answers in a row with a clock that is off by too much, a connection ends.
-const CLOCK_OFF_MAX: u32 = 3;
 
 /// Dials an address from here on, unless it is dialled already.
 pub(super) fn begin(shared: &Rc<Shared>, address: &PeerAddress) {
@@ -229,7 +226,7 @@ async fn talk(shared: &Rc<Shared>, meeting: Meeting) {
 }
 
 async fn keep_talking(shared: &Shared, outgoing: &Outgoing, mut decoder: FrameDecoder) -> &'static str {
-    let mut asking = Asking::new();
+    let mut asking = Asking::new(shared.settings.clock_skew_max_ms);
     let mut every = interval(PING_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -240,7 +237,7 @@ async fn keep_talking(shared: &Shared, outgoing: &Outgoing, mut decoder: FrameDe
             match frame {
                 Frame::Pong { number, wall } => {
                     if let Some(refusal) = asking.answered(shared, outgoing, number, wall) {
-                        tracing::warn!("refused a node: {refusal}");
+                        shared.connection_refused(&refusal);
                         outgoing.say(&Frame::Refused(refusal));
                         shared.write(outgoing);
                         return "its clock is off";
@@ -291,17 +288,16 @@ struct Asking {
     number: u64,
     /// When the last question was asked.
     asked: Instant,
-    /// How often in a row the clock was off by too much.
-    clock_off: u32,
+    clock_watch: ClockWatch,
 }
 
 impl Asking {
-    fn new() -> Self {
+    fn new(clock_skew_max_ms: u64) -> Self {
         Self {
             heard: now(),
             number: 0,
             asked: now(),
-            clock_off: 0,
+            clock_watch: ClockWatch::new(clock_skew_max_ms),
         }
     }
 
@@ -323,13 +319,9 @@ impl Asking {
             round_trip,
             clock_ahead_ms,
         }));
-        let skew_max = shared.settings.clock_skew_max_ms;
-        if clock_ahead_ms.unsigned_abs() <= skew_max + trip / 2 {
-            self.clock_off = 0;
-            return None;
-        }
-        self.clock_off += 1;
-        (self.clock_off >= CLOCK_OFF_MAX).then(|| {
+        let is_right = self.clock_watch.answered(clock_ahead_ms, trip);
+        (!is_right).then(|| {
+            let skew_max = shared.settings.clock_skew_max_ms;
             let ahead = if clock_ahead_ms > 0 { "ahead of" } else { "behind" };
             let text = format!(
                 "the clock of node {} is {} ms {ahead} that of node {}, more than cluster.clock_skew_max = {skew_max} ms: \

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use cluster::peers::{PeerAddress, RefusalCode};
+use cluster::peers::{PeerAddress, Refusal, RefusalCode};
 
 use super::Shared;
-use super::meeting::MeetingError;
+use super::meeting::{MeetingError, cause_of};
 use crate::clock;
 use crate::log_limit::LogLimit;
 
@@ -118,12 +118,22 @@ impl Shared {
         self.problems.borrow_mut().accepted.remove(address);
     }
 
+    /// A node is refused that was connected.
+    pub(super) fn connection_refused(&self, refusal: &Refusal) {
+        self.count_cause(cause_of(refusal.code));
+        tracing::warn!("refused a node: {refusal}");
+    }
+
     /// What is wrong with each address that is dialled.
     pub(super) fn unreachable(&self) -> BTreeMap<PeerAddress, String> {
         let problems = self.problems.borrow();
         let each = problems.dialled.iter();
         each.map(|(address, problem)| (address.clone(), problem.text.clone()))
             .collect()
+    }
+
+    fn count_cause(&self, cause: &'static str) {
+        *self.counts.borrow_mut().refused.entry(cause).or_default() += 1;
     }
 
     fn count_refused(&self, error: &MeetingError) {
@@ -135,7 +145,7 @@ impl Shared {
                 | MeetingError::Lost(_)
         );
         if is_reached {
-            *self.counts.borrow_mut().refused.entry(error.cause()).or_default() += 1;
+            self.count_cause(error.cause());
         }
     }
 }

@@ -83,17 +83,22 @@ impl MeetingError {
     pub(super) fn cause(&self) -> &'static str {
         match (self, self.refusal()) {
             (Self::Tls(_), _) => "tls",
-            (_, Some((_, refusal))) => match refusal.code {
-                RefusalCode::Version => "version",
-                RefusalCode::Cluster => "cluster",
-                RefusalCode::NotAMember => "not_a_member",
-                RefusalCode::SameNode | RefusalCode::NodeTwice => "same_node",
-                RefusalCode::Clock => "clock",
-                RefusalCode::Size | RefusalCode::Groups => "settings",
-                RefusalCode::Itself | RefusalCode::Connected | RefusalCode::Other(_) => "other",
-            },
+            (_, Some((_, refusal))) => cause_of(refusal.code),
             _ => "protocol",
         }
+    }
+}
+
+/// For figures.
+pub(super) fn cause_of(code: RefusalCode) -> &'static str {
+    match code {
+        RefusalCode::Version => "version",
+        RefusalCode::Cluster => "cluster",
+        RefusalCode::NotAMember => "not_a_member",
+        RefusalCode::SameNode | RefusalCode::NodeTwice => "same_node",
+        RefusalCode::Clock => "clock",
+        RefusalCode::Size | RefusalCode::Groups => "settings",
+        RefusalCode::Itself | RefusalCode::Connected | RefusalCode::Other(_) => "other",
     }
 }
 

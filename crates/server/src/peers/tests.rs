@@ -139,6 +139,27 @@ fn messages_arrive_in_their_order() {
 }
 
 #[test]
+fn a_clock_that_runs_away_while_nodes_are_connected_parts_them() {
+    check(async || {
+        let reserved = Reserved::new(2);
+        let join = [0, 1].map(|place| format!("127.0.0.1:{}", reserved.port(place)));
+        let two = reserved.start(&[11, 12], &join);
+        for talker in &two {
+            talker.has_met(1).await;
+            assert!(talker.peers.figures().refused.is_empty());
+        }
+        // Twice as much as is allowed.
+        two[1].peers.shared.clock.set_forward(1_000);
+        for talker in &two {
+            talker.has_met(0).await;
+            while !talker.peers.figures().refused.contains_key("clock") {
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+}
+
+#[test]
 fn many_addresses_of_one_node_are_one_connection() {
     check(async || {
         let reserved = Reserved::new(2);

@@ -6,6 +6,7 @@
 //! to rest; then a minority is lost for ever, and everything has to be there (`calm.rs`).
 
 mod calm;
+mod clocks;
 mod defects;
 pub mod faults;
 mod look;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use cluster::NodeId;
 use cluster::random::Random;
 
+use self::clocks::Clocks;
 use self::faults::Faults;
 use self::look::Look;
 use self::member::Member;
@@ -72,6 +74,8 @@ pub struct ClusterSummary {
     pub splits: u64,
     /// Clocks that were set.
     pub jumps: u64,
+    /// Connections that ended because of a wrong clock.
+    pub parted: u64,
     /// Nodes that refused to start on a damaged disk.
     pub damaged: u64,
     /// Disks that were full.
@@ -109,6 +113,7 @@ impl ClusterSummary {
             pauses: self.pauses + other.pauses,
             splits: self.splits + other.splits,
             jumps: self.jumps + other.jumps,
+            parted: self.parted + other.parted,
             damaged: self.damaged + other.damaged,
             filled: self.filled + other.filled,
             terms: self.terms + other.terms,
@@ -136,6 +141,7 @@ struct World {
     now: Instant,
     nodes: Vec<Member>,
     network: Network,
+    clocks: Clocks,
     /// With the node to which each keeps.
     keepers: Vec<(usize, Keeper)>,
     watchers: Vec<Watcher>,
@@ -227,6 +233,7 @@ impl World {
             origin,
             now: origin,
             network: Network::new(run.seed, faults),
+            clocks: Clocks::new(run.seed, origin),
             keepers,
             watchers,
             histories: Histories::default(),
@@ -260,6 +267,7 @@ impl World {
         ClusterSummary {
             pages: self.keepers.iter().map(|(_, keeper)| keeper.pages()).sum(),
             notified: self.notifications.count(),
+            parted: self.clocks.parted(),
             terms: self.look.terms(),
             messages: self.network.sent() + self.summary.messages,
             entries: self.look.entries(),
@@ -317,6 +325,7 @@ impl World {
             member.pass(by);
             self.skew = self.skew.max(member.skew(self.now));
         }
+        self.compare_clocks();
     }
 
     /// What nodes want to send is on its way, and what they wrote is looked at.

@@ -32,6 +32,9 @@ impl World {
             let member = &mut self.nodes[index];
             member.away = 0;
             member.drift = 0;
+            if self.clocks.is_watched() {
+                member.set_right(self.now);
+            }
             let has_failed = member.machine().is_some_and(Machine::has_failed);
             if has_failed || member.is_stopping {
                 self.switch_off(index);

@@ -93,6 +93,14 @@ impl Member {
         }
     }
 
+    /// Its clocks run well from here on, and its wall clock is set right.
+    pub(super) fn set_right(&mut self, now: Instant) {
+        self.drift = 0;
+        let ahead = self.local.saturating_duration_since(now).as_millis();
+        let behind = now.saturating_duration_since(self.local).as_millis();
+        self.set_clock(i64::try_from(behind as i128 - ahead as i128).expect("simulations are short"));
+    }
+
     /// By how many nanoseconds its wall clock is wrong.
     pub(super) fn skew(&self, now: Instant) -> u64 {
         let ahead = self.local.saturating_duration_since(now).as_nanos();

@@ -22,6 +22,8 @@ pub(super) struct Network {
     links: BTreeMap<Link, VecDeque<Sent>>,
     /// Links that carry nothing.
     cut: BTreeSet<Link>,
+    /// Links that there are not, because of a wrong clock.
+    parted: BTreeSet<Link>,
     /// A connection that comes and goes, for so many steps.
     flapping: Option<(Link, u64)>,
     /// The longest that a message takes in this run.
@@ -64,6 +66,7 @@ impl Network {
             faults,
             links: BTreeMap::new(),
             cut: BTreeSet::new(),
+            parted: BTreeSet::new(),
             flapping: None,
             delay_max: Duration::from_millis(delay_max),
             sent: 0,
@@ -81,7 +84,7 @@ impl Network {
     pub(super) fn send(&mut self, now: Instant, link: Link, message: Bytes) {
         self.sent += 1;
         let is_lost = self.faults.has(Fault::Drop) && self.random.between(0, RARE) == 0;
-        if is_lost || self.cut.contains(&link) {
+        if is_lost || !self.carries(link) {
             return;
         }
         let mut due = now;
@@ -117,7 +120,7 @@ impl Network {
     /// What arrives next on a link, and whether it does so twice.
     pub(super) fn take(&mut self, link: Link) -> Option<(Bytes, bool)> {
         let sent = self.links.get_mut(&link)?.pop_front()?;
-        if self.cut.contains(&link) {
+        if !self.carries(link) {
             return None;
         }
         let is_doubled = self.faults.has(Fault::Duplicate) && self.random.between(0, RARE) == 0;
@@ -127,6 +130,26 @@ impl Network {
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
         self.links.values().all(VecDeque::is_empty)
+    }
+
+    /// Whether something that is sent now may arrive.
+    pub(super) fn carries(&self, link: Link) -> bool {
+        !self.cut.contains(&link) && !self.is_parted(link)
+    }
+
+    pub(super) fn is_parted(&self, link: Link) -> bool {
+        self.parted.contains(&link)
+    }
+
+    /// A node does not want to hear from another one, nor to be heard: what was on its way is lost.
+    pub(super) fn part(&mut self, link: Link) {
+        self.break_link(link);
+        self.parted.insert(link);
+    }
+
+    /// It does again.
+    pub(super) fn meet(&mut self, link: Link) {
+        self.parted.remove(&link);
     }
 
     /// The connection between two nodes breaks.
