@@ -28,9 +28,7 @@ fn write(world: &mut World, at: Place, numbers: std::ops::Range<u16>) {
         world.ask(at, "c", number, &["SET", &key, &"v".repeat(100)]);
         for _ in 0..10 {
             world.step();
-            for machine in world.nodes.iter_mut().flatten() {
-                machine.finish_snapshot();
-            }
+            world.finish_snapshots();
         }
     }
     world.run(SECOND / 2, |_| false);
@@ -43,15 +41,6 @@ pub(crate) fn key(number: u16) -> String {
     let keys = (0..).map(|suffix| format!("key{number}-{suffix}"));
     let is_of_group = |key: &String| group_of_key(key.as_bytes(), GROUPS) == GROUP;
     keys.into_iter().find(is_of_group).expect("some key is")
-}
-
-/// Power fails at a node, and comes back after this happened.
-fn crash(world: &mut World, node: usize, meanwhile: impl FnOnce(&mut World)) {
-    let mut machine = world.nodes[node].take().expect("it is there");
-    meanwhile(world);
-    machine.tick(world.now);
-    machine.take_to_peers().for_each(drop);
-    world.nodes[node] = Some(machine.crash());
 }
 
 pub(crate) fn copies(world: &mut World, node: usize) -> u64 {
@@ -68,9 +57,7 @@ fn check(world: &mut World) {
             .collect()
     };
     loop {
-        for machine in world.nodes.iter_mut().flatten() {
-            machine.finish_snapshot();
-        }
+        world.finish_snapshots();
         world.step();
         let all = digests(world);
         let is_same = all.iter().all(|digest| *digest == all[0]);
@@ -94,7 +81,7 @@ fn a_node_that_was_away_for_long_gets_a_snapshot() {
     let mut world = world();
     let at = world.client(1, "c");
     write(&mut world, at, 1..10);
-    crash(&mut world, 2, |world| write(world, at, 10..40));
+    world.crash(2, |world| write(world, at, 10..40));
     check(&mut world);
     assert_eq!(copies(&mut world, 2), 1);
 }
@@ -105,7 +92,7 @@ fn a_copy_that_differs_is_found_reported_and_fetched_anew() {
     let at = world.client(1, "c");
     write(&mut world, at, 1..10);
     assert!(world.machine(2).alter_snapshot(GROUP));
-    crash(&mut world, 2, |_| {});
+    world.crash(2, |_| {});
     write(&mut world, at, 10..12);
     check(&mut world);
     assert_eq!(world.machine(2).node().counters().store_differences, 1);
@@ -121,7 +108,7 @@ fn a_copy_that_is_lost_is_fetched_while_the_others_serve() {
     let at = world.client(1, "c");
     write(&mut world, at, 1..10);
     world.machine(2).lose_snapshot(GROUP);
-    crash(&mut world, 2, |_| {});
+    world.crash(2, |_| {});
     assert!(!world.machine(2).node().is_available());
     write(&mut world, at, 10..12);
     check(&mut world);

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use broker::group_of_key;
 use cluster::GroupId;
 
-use crate::world::{GROUPS, NODES, Place, World};
+use crate::world::{NODES, Place, World, keys_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -14,8 +13,7 @@ const GROUP: GroupId = GroupId(0);
 
 /// A key of the group that is damaged, and one that is not.
 fn keys() -> [String; 2] {
-    let keys = (0..).map(|number| format!("key{number}"));
-    let mut keys = keys.filter(|key| group_of_key(key.as_bytes(), GROUPS) == GROUP);
+    let mut keys = keys_of(GROUP);
     [(); 2].map(|()| keys.next().expect("some key is"))
 }
 
@@ -77,22 +75,11 @@ fn undecided(world: &mut World) -> u64 {
         .sum()
 }
 
-/// Power fails at a node, and comes back after this happened.
-fn crash(world: &mut World, node: usize, meanwhile: impl FnOnce(&mut World)) {
-    let mut machine = world.nodes[node].take().expect("it is there");
-    meanwhile(world);
-    machine.tick(world.now);
-    machine.take_to_peers().for_each(drop);
-    world.nodes[node] = Some(machine.crash());
-}
-
 /// Snapshots are written as they come, until all nodes serve.
 fn heal(world: &mut World) {
     let end = world.now + 20 * SECOND;
     while world.now < end {
-        for machine in world.nodes.iter_mut().flatten() {
-            machine.finish_snapshot();
-        }
+        world.finish_snapshots();
         world.step();
         if (0..NODES).all(|node| is_available(world, node)) {
             return;
@@ -161,7 +148,7 @@ fn without_a_majority_nothing_is_thrown_away() {
 #[test]
 fn who_is_right_is_found_out_when_the_third_is_back() {
     let (mut world, places) = world();
-    crash(&mut world, 2, |world| {
+    world.crash(2, |world| {
         damage(world, 0, "wrong");
         change(world, places[1], 3);
         world.run(5 * SECOND, |_| false);

@@ -2,23 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use broker::group_of_key;
-use cluster::GroupId;
-
 use crate::client::Response;
-use crate::world::{DELAY, GROUPS, Place, STEP, World};
+use crate::world::{DELAY, Place, STEP, World, key_of};
 
 /// Which of the messages are commands for a leader.
 const COMMANDS: u8 = 2;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A key that this group holds.
-fn key_of(group: u32) -> String {
-    let keys = (0..).map(|number| format!("key{number}"));
-    let is_of_group = |key: &String| group_of_key(key.as_bytes(), GROUPS) == GroupId(group);
-    keys.into_iter().find(is_of_group).expect("some key is")
-}
 
 /// Node 0 leads group 0 and so on.
 fn spread(seed: u64) -> World {

@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
-use broker::group_of_key;
 use cluster::GroupId;
 
-use crate::world::{GROUPS, Place, World};
+use crate::world::{GROUPS, Place, World, key_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A key of each group.
 fn keys() -> Vec<String> {
-    let key = |group| {
-        let keys = (0..).map(|number| format!("key{number}"));
-        let is_of_group = |key: &String| group_of_key(key.as_bytes(), GROUPS) == GroupId(group);
-        keys.into_iter().find(is_of_group).expect("some key is")
-    };
-    (0..GROUPS).map(key).collect()
+    (0..GROUPS).map(key_of).collect()
 }
 
 /// Node 0 leads group 0 and so on, and the logs are short.
@@ -29,9 +23,9 @@ fn world() -> World {
     world
 }
 
-fn finish_snapshots(world: &mut World, but: Option<usize>) {
+fn finish_snapshots_but(world: &mut World, but: usize) {
     for (node, machine) in world.nodes.iter_mut().enumerate() {
-        if let Some(machine) = machine.as_mut().filter(|_| Some(node) != but) {
+        if let Some(machine) = machine.as_mut().filter(|_| node != but) {
             machine.finish_snapshot();
         }
     }
@@ -56,14 +50,12 @@ fn a_node_whose_copy_of_a_group_is_on_its_way_serves_the_other_groups() {
     let mut world = world();
     let keys = keys();
     let other = world.client(0, "c0");
-    let mut machine = world.nodes[2].take().expect("it is there");
-    for number in 1..40 {
-        ask(&mut world, other, number, &["SET", &keys[0], &"v".repeat(100)]);
-        finish_snapshots(&mut world, None);
-    }
-    machine.tick(world.now);
-    machine.take_to_peers().for_each(drop);
-    world.nodes[2] = Some(machine.crash());
+    world.crash(2, |world| {
+        for number in 1..40 {
+            ask(world, other, number, &["SET", &keys[0], &"v".repeat(100)]);
+            world.finish_snapshots();
+        }
+    });
     let behind = |world: &World| {
         let applied = [0, 2].map(|node| {
             let machine: Option<&sim::machine::Machine> = world.nodes[node].as_ref();
@@ -80,12 +72,12 @@ fn a_node_whose_copy_of_a_group_is_on_its_way_serves_the_other_groups() {
         assert!(took < SECOND / 10, "a write took {took:?}");
         let took = ask(&mut world, at, 2 * number + 1, &["GET", key]);
         assert!(took < SECOND / 10, "a read took {took:?}");
-        finish_snapshots(&mut world, Some(2));
+        finish_snapshots_but(&mut world, 2);
     }
     assert!(behind(&world));
     world.machine(2).finish_snapshot();
     for number in 200..210 {
-        finish_snapshots(&mut world, None);
+        world.finish_snapshots();
         ask(&mut world, at, number, &["GET", &keys[0]]);
     }
     assert!(!behind(&world));

@@ -31,9 +31,7 @@ fn execute(world: &mut World, at: Place, requests: &[&[&str]]) {
         let responses = world.responses(at);
         assert_eq!(responses.len(), 1, "{arguments:?}");
         assert!(!responses[0].payload.starts_with("-ERR"), "{responses:?}");
-        for machine in world.nodes.iter_mut().flatten() {
-            machine.finish_snapshot();
-        }
+        world.finish_snapshots();
     }
 }
 
@@ -99,9 +97,7 @@ fn who_watches_is_told_once_of_each_key_that_is_another_in_a_snapshot() {
     world.cut_off = None;
     for _ in 0..500 {
         world.run(SECOND / 50, |_| false);
-        for machine in world.nodes.iter_mut().flatten() {
-            machine.finish_snapshot();
-        }
+        world.finish_snapshots();
     }
     assert_eq!(copies(&mut world, BEHIND), 1);
     let told = expected(&[

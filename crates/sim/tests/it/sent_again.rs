@@ -2,20 +2,16 @@
 
 use std::time::Duration;
 
-use broker::group_of_key;
-use cluster::GroupId;
 use protocol::Packet;
 use sim::transcript::request;
 
-use crate::world::{GROUPS, Place, World};
+use crate::world::{Place, World, key_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A key of the group that node 0 leads.
 fn key() -> String {
-    let keys = (0..).map(|number| format!("key{number}"));
-    let is_led = |key: &String| group_of_key(key.as_bytes(), GROUPS) == GroupId(0);
-    keys.into_iter().find(is_led).expect("some key is")
+    key_of(0)
 }
 
 /// Asks for something that is of no use to anybody after so many seconds.

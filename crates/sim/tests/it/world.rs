@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use broker::ConnectionId;
+use broker::{ConnectionId, group_of_key};
 use bytes::Bytes;
 use cluster::{GroupId, NodeId};
 use sim::machine::{Machine, MachineConfig};
@@ -202,6 +202,22 @@ impl World {
         }
     }
 
+    /// Power fails at a node, and comes back after this happened.
+    pub(crate) fn crash(&mut self, node: usize, meanwhile: impl FnOnce(&mut Self)) {
+        let mut machine = self.nodes[node].take().expect("it is there");
+        meanwhile(self);
+        machine.tick(self.now);
+        machine.take_to_peers().for_each(drop);
+        self.nodes[node] = Some(machine.crash());
+    }
+
+    /// Snapshots that are being written are on disk.
+    pub(crate) fn finish_snapshots(&mut self) {
+        for machine in self.nodes.iter_mut().flatten() {
+            machine.finish_snapshot();
+        }
+    }
+
     /// Power fails, and does not come back.
     pub(crate) fn kill(&mut self, node: usize) {
         self.nodes[node] = None;
@@ -236,12 +252,8 @@ impl World {
             machine.is_some_and(|machine| !machine.node().is_stopping())
         });
         self.step();
-        let mut machine = self.nodes[node].take().expect("it is there");
-        machine.write_all();
-        self.run(AWAY, |_| false);
-        machine.tick(self.now);
-        machine.take_to_peers().for_each(drop);
-        self.nodes[node] = Some(machine.crash());
+        self.machine(node).write_all();
+        self.crash(node, |world| world.run(AWAY, |_| false));
         self.leaving = None;
     }
 }
@@ -330,4 +342,15 @@ impl Worker {
         self.latencies.push(now - asked_at);
         self.asked = None;
     }
+}
+
+/// Keys that this group holds.
+pub(crate) fn keys_of(group: GroupId) -> impl Iterator<Item = String> {
+    let keys = (0..).map(|number| format!("key{number}"));
+    keys.filter(move |key| group_of_key(key.as_bytes(), GROUPS) == group)
+}
+
+/// One of them.
+pub(crate) fn key_of(group: u32) -> String {
+    keys_of(GroupId(group)).next().expect("some key is")
 }
