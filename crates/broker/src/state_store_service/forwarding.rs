@@ -317,7 +317,9 @@ impl StateStoreService {
         if self.reads.is_empty() || self.forwarding.reads.len() >= READS_AT_ONCE_MAX {
             return;
         }
-        let number = self.forwarding.next_number;
+        // Another one than in the run before: an answer to what that has asked may still be on its way, and knows too little.
+        let run = u64::from(self.config.incarnation) << 32;
+        let number = run + self.forwarding.next_number;
         self.forwarding.next_number += 1;
         self.forwarding.reads.push(AskedRead {
             number,
