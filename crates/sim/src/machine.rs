@@ -100,6 +100,8 @@ pub struct Machine {
     pub reports: Vec<Report>,
     /// Who is in the cluster, as the node told its edge last.
     pub peers: BTreeSet<Founder>,
+    /// Who was in it, and is hung up on.
+    pub removed: Vec<NodeId>,
     /// What operators asked about the cluster, and were answered.
     cluster_answers: VecDeque<ClusterAnswer>,
 }
@@ -223,6 +225,7 @@ impl Machine {
             logged: Vec::new(),
             reports: Vec::new(),
             peers: BTreeSet::new(),
+            removed: Vec::new(),
             cluster_answers: VecDeque::new(),
         }
     }
@@ -639,7 +642,7 @@ impl Machine {
                 Action::Report(report) => self.reports.push(report),
                 Action::Resume { connection } => self.resumed.push_back(connection),
                 Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
-                Action::Peers { members, .. } => self.peers = members,
+                Action::Peers { members, removed } => (self.peers, self.removed) = (members, removed),
                 Action::ClusterAnswer { answer, .. } => self.cluster_answers.push_back(answer),
                 Action::Decided { .. } => {}
             }

@@ -118,6 +118,8 @@ fn fresh_seeds_of_clusters_pass_and_do_something() {
     assert!(sum.crashes > 500, "{sum:?}");
     assert!(sum.stops > 50, "{sum:?}");
     assert!(sum.damaged > 5, "{sum:?}");
+    assert!(sum.added > 20, "{sum:?}");
+    assert!(sum.removed > 20, "{sum:?}");
     assert!(sum.filled > 30, "{sum:?}");
     assert!(sum.pauses > 500, "{sum:?}");
     assert!(sum.splits > 500, "{sum:?}");

@@ -63,7 +63,8 @@ impl fmt::Display for StartError {
 }
 
 impl Unpowered {
-    pub(super) fn new(config: MachineConfig, origin: Instant) -> Self {
+    /// A server with an empty disk.
+    pub fn new(config: MachineConfig, origin: Instant) -> Self {
         let disk = SimulatedDisk::new(config.seed);
         Self::with_disk(config, disk, origin)
     }

@@ -6,6 +6,7 @@
 //! to rest; then a minority is lost for ever, and everything has to be there (`calm.rs`).
 
 mod calm;
+mod changes;
 mod clocks;
 mod defects;
 pub mod faults;
@@ -21,8 +22,9 @@ use std::time::{Duration, Instant};
 use cluster::NodeId;
 use cluster::random::Random;
 
+use self::changes::Changes;
 use self::clocks::Clocks;
-use self::faults::Faults;
+use self::faults::{Fault, Faults};
 use self::look::Look;
 use self::member::Member;
 use self::network::{Link, Network};
@@ -80,6 +82,10 @@ pub struct ClusterSummary {
     pub damaged: u64,
     /// Disks that were full.
     pub filled: u64,
+    /// Nodes that were added.
+    pub added: u64,
+    /// Nodes that were removed.
+    pub removed: u64,
     /// Terms in which somebody led.
     pub terms: u64,
     /// Messages between nodes.
@@ -116,6 +122,8 @@ impl ClusterSummary {
             parted: self.parted + other.parted,
             damaged: self.damaged + other.damaged,
             filled: self.filled + other.filled,
+            added: self.added + other.added,
+            removed: self.removed + other.removed,
             terms: self.terms + other.terms,
             messages: self.messages + other.messages,
             entries: self.entries + other.entries,
@@ -142,6 +150,7 @@ struct World {
     nodes: Vec<Member>,
     network: Network,
     clocks: Clocks,
+    changes: Changes,
     /// With the node to which each keeps.
     keepers: Vec<(usize, Keeper)>,
     watchers: Vec<Watcher>,
@@ -199,7 +208,7 @@ impl World {
         let faults = Faults::of_seed(run.seed).without(run.without);
         let voters: Vec<NodeId> = (1..=run.nodes).map(NodeId).collect();
         let groups = GROUPS[random.between(0, GROUPS.len())];
-        let mut nodes = Vec::new();
+        let (mut nodes, mut changes) = (Vec::new(), None);
         for node in &voters {
             let mut config = MachineConfig::new(run.seed ^ node.0 << 48);
             config.node = *node;
@@ -212,6 +221,8 @@ impl World {
             config.acknowledges_before_sync = run.defect == Some(Defect::AcknowledgeBeforeSync);
             config.forgets_votes = run.defect == Some(Defect::ForgottenVotes);
             config.tells_log = true;
+            config.has_control = faults.has(Fault::Members);
+            changes.get_or_insert_with(|| Changes::new(config.clone()));
             let mut member = Member::new(Machine::new(config, origin), origin);
             member.set_clock(random.between(0, CLOCK_AHEAD_MAX) as i64);
             nodes.push(member);
@@ -234,6 +245,7 @@ impl World {
             now: origin,
             network: Network::new(run.seed, faults),
             clocks: Clocks::new(run.seed, origin),
+            changes: changes.expect("there are nodes"),
             keepers,
             watchers,
             histories: Histories::default(),
@@ -313,6 +325,7 @@ impl World {
             _ => self.listen_to_watcher().map(|_| ())?,
         }
         self.worsen()?;
+        self.operate_sometimes()?;
         self.collect()?;
         self.network.step();
         self.look()
@@ -366,6 +379,9 @@ impl World {
         };
         let message = defects::changed(self.run.defect, message, self.network.sent());
         let (from, to) = link;
+        if self.is_hung_up(link) {
+            return;
+        }
         let Some(machine) = self.nodes[to].running() else {
             return;
         };

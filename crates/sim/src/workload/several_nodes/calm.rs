@@ -29,6 +29,7 @@ impl World {
         self.trace.note(self.now, || "faults are over".to_owned());
         self.network.repair();
         for index in 0..self.nodes.len() {
+            self.forget_removed(index);
             let member = &mut self.nodes[index];
             member.away = 0;
             member.drift = 0;
@@ -43,6 +44,7 @@ impl World {
             }
             self.switch_on(index)?;
         }
+        self.finish_changes()?;
         let mut quiet = 0;
         for _ in 0..CALM_ROUNDS_MAX {
             let was_anything = self.round()?;
@@ -59,7 +61,7 @@ impl World {
     }
 
     /// Time passes, and everything that can be done in no time is done. True if a client heard something.
-    fn round(&mut self) -> Result<bool, String> {
+    pub(super) fn round(&mut self) -> Result<bool, String> {
         self.pass(ROUND);
         self.write_all()?;
         while !self.network.is_idle() {
@@ -90,7 +92,7 @@ impl World {
         self.collect()
     }
 
-    fn machines(&self) -> impl Iterator<Item = (&Machine, u64)> {
+    pub(super) fn machines(&self) -> impl Iterator<Item = (&Machine, u64)> {
         let machines = self.nodes.iter().zip(1..);
         machines.filter_map(|(member, node)| Some((member.machine()?, node)))
     }
@@ -106,6 +108,7 @@ impl World {
             && self.watchers.iter().all(|watcher| watcher.client.is_done())
             && self.is_led()
             && self.is_idle()
+            && self.check_members().is_ok()
             && self
                 .machines()
                 .all(|(machine, _)| Some(applied(machine)) == first)
@@ -132,6 +135,7 @@ impl World {
 
     fn unrest(&self) -> String {
         let mut text = String::new();
+        text.extend(self.check_members().err());
         for (machine, node) in self.machines() {
             let gauges = machine.node().gauges();
             let leads: Vec<_> = machine
@@ -180,14 +184,16 @@ impl World {
 
     /// As many nodes as may be lost are lost for ever, the leader first; and all keys that clients share are read again.
     pub(super) fn lose_minority(&mut self) -> Result<(), String> {
-        let minority = (self.nodes.len() - 1) / 2;
-        while self.nodes.iter().filter(|member| member.is_lost()).count() < minority {
+        loop {
             let leader = self.nodes.iter().position(|member| {
                 member
                     .machine()
                     .is_some_and(|machine| machine.node().leads(GroupId(0)).is_some())
             });
             let index = leader.ok_or("liveness: nobody leads")?;
+            if !self.may_be_lost(index) {
+                break;
+            }
             self.trace.note(self.now, || format!("{} is lost", index + 1));
             self.switch_off(index);
             self.nodes[index].power = Power::Lost;

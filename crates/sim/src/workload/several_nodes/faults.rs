@@ -40,11 +40,13 @@ pub enum Fault {
     Drift,
     /// Clients go to other nodes, and send there again what was not answered.
     Retry,
+    /// Nodes come and go, and lose their disks; leaders are named.
+    Members,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Delay,
         Self::Reorder,
         Self::Duplicate,
@@ -61,6 +63,7 @@ impl Fault {
         Self::ClockLeap,
         Self::Drift,
         Self::Retry,
+        Self::Members,
     ];
 
     /// Its name on the command line.
@@ -82,6 +85,7 @@ impl Fault {
             Self::ClockLeap => "clock-leap",
             Self::Drift => "drift",
             Self::Retry => "retry",
+            Self::Members => "members",
         }
     }
 
@@ -96,7 +100,7 @@ impl Fault {
             | Self::Pause
             | Self::ClockJump
             | Self::Drift => 4,
-            Self::Reorder | Self::Flap => 3,
+            Self::Reorder | Self::Flap | Self::Members => 3,
             Self::FlippedBit | Self::FullDisk | Self::ClockLeap => 2,
         }
     }

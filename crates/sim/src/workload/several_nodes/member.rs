@@ -10,6 +10,8 @@ pub(super) struct Member {
     pub(super) power: Power,
     /// It does nothing for so many steps: without power, or paused.
     pub(super) away: u64,
+    /// It is no node of the cluster: not yet, or not any more.
+    pub(super) is_outside: bool,
     /// Somebody has stopped it, and it hands over what it leads.
     pub(super) is_stopping: bool,
     /// How often it has taken over the store of another node since it was started.
@@ -37,12 +39,29 @@ pub(super) enum Power {
 
 impl Member {
     pub(super) fn new(machine: Machine, origin: Instant) -> Self {
+        Self::with_power(Power::On(Box::new(machine)), origin)
+    }
+
+    /// One that waits to be taken in.
+    pub(super) fn outside(unpowered: Unpowered, now: Instant) -> Self {
+        let power = Power::Off {
+            unpowered: Box::new(unpowered),
+            is_damaged: false,
+        };
         Self {
-            power: Power::On(Box::new(machine)),
+            is_outside: true,
+            ..Self::with_power(power, now)
+        }
+    }
+
+    fn with_power(power: Power, local: Instant) -> Self {
+        Self {
+            power,
             away: 0,
+            is_outside: false,
             is_stopping: false,
             copies: 0,
-            local: origin,
+            local,
             drift: 0,
             ahead: 0,
         }
@@ -70,8 +89,14 @@ impl Member {
         self.machine_mut().filter(|machine| !machine.has_failed())
     }
 
+    /// Whether nobody counts on it any more, or yet.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self.power, Power::Lost)
+        self.is_outside || matches!(self.power, Power::Lost)
+    }
+
+    /// Whether its disk is lost, or damaged.
+    pub(super) fn has_no_disk(&self) -> bool {
+        matches!(self.power, Power::Lost | Power::Off { is_damaged: true, .. })
     }
 
     /// Time passes; who is paused finds out later.

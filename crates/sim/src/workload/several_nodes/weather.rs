@@ -56,12 +56,13 @@ impl World {
             26 => Fault::ClockLeap,
             27 => Fault::Stop,
             28..46 => Fault::Retry,
+            46..49 => Fault::Members,
             _ => return Ok(()),
         };
         if !self.faults.has(fault) || self.nodes[index].is_lost() {
             return Ok(());
         }
-        if fault != Fault::Retry {
+        if !matches!(fault, Fault::Retry | Fault::Members) {
             self.trace
                 .note(self.now, || format!("{fault:?} {} {}", index + 1, other + 1));
         }
@@ -87,6 +88,7 @@ impl World {
             }
             Fault::ClockJump => self.set_clock(index, JUMP_MAX),
             Fault::ClockLeap => self.set_clock(index, LEAP_MAX),
+            Fault::Members => self.want_change(),
             _ => self.ask_again(),
         }
         Ok(())
@@ -127,7 +129,12 @@ impl World {
             .nodes
             .iter()
             .filter(|member| matches!(&member.power, Power::Off { is_damaged, .. } if *is_damaged));
-        let may_lose = lost + damaged.count() < (self.nodes.len() - 1) / 2;
+        let is_minority = lost + damaged.count() < (self.nodes.len() - 1) / 2;
+        let may_lose = if self.faults.has(Fault::Members) {
+            draws && self.may_lose_disk(index)
+        } else {
+            is_minority
+        };
         if draws
             && may_lose
             && self.faults.has(Fault::FlippedBit)
