@@ -58,7 +58,7 @@ pub(crate) enum PeerEvent {
     Messages(NodeId, Vec<Bytes>),
     /// What it knows of the cluster that is to be formed. Only while this node is not formed.
     Statement(NodeId, Statement),
-    /// A node called that is no member, and was refused.
+    /// A node called: a member that says where it is, or one that is none, and was refused.
     Called(Founder),
 }
 
@@ -96,7 +96,8 @@ struct Shared {
 #[derive(Debug)]
 struct Membership {
     cluster: ClusterId,
-    members: BTreeSet<NodeId>,
+    /// With the addresses where they were found last.
+    members: BTreeMap<NodeId, PeerAddress>,
     /// They were members.
     removed: BTreeSet<NodeId>,
     /// What a founder that has missed the end is told.
@@ -116,7 +117,7 @@ impl Membership {
     fn judge(&self, node: NodeId, cluster: Option<ClusterId>) -> Standing {
         if self.removed.contains(&node) {
             Standing::Removed
-        } else if self.members.contains(&node) || cluster == Some(self.cluster) {
+        } else if self.members.contains_key(&node) || cluster == Some(self.cluster) {
             Standing::Member
         } else {
             Standing::Stranger
@@ -141,6 +142,8 @@ struct Incoming {
 #[derive(Debug, Clone)]
 struct Settings {
     address: PeerAddress,
+    join: Vec<PeerAddress>,
+    admin_url: String,
     size: u16,
     groups: u32,
     clock_skew_max_ms: u64,
@@ -184,6 +187,8 @@ pub(crate) struct PeersStart<'a> {
     pub(crate) clock: Rc<Clock>,
     pub(crate) tls: Option<PeerTls>,
     pub(crate) handshakes: Option<Handle>,
+    /// Of this node's admin pages.
+    pub(crate) admin_url: String,
     pub(crate) seed: u64,
 }
 
@@ -209,6 +214,7 @@ impl Peers {
             clock,
             tls,
             handshakes,
+            admin_url,
             seed,
         } = start;
         let listens = listener.local_addr()?;
@@ -216,6 +222,8 @@ impl Peers {
         let shared = Rc::new(Shared {
             settings: Settings {
                 address: settings.peer_advertise.clone().unwrap_or(listens.into()),
+                join: settings.join.clone(),
+                admin_url,
                 size: settings.size.unwrap_or_default(),
                 groups: settings.groups,
                 clock_skew_max_ms: u64::try_from(settings.clock_skew_max.as_millis()).unwrap_or(u64::MAX),
@@ -260,23 +268,25 @@ impl Peers {
         };
         self.shared.membership.replace(Some(Membership {
             cluster: founding.cluster(),
-            members: BTreeSet::new(),
+            members: BTreeMap::new(),
             removed: BTreeSet::new(),
             statement,
         }));
         self.replace_members(founding.founders(), &[]);
     }
 
-    /// These are the members now, and those were. Members are dialled; who is none is hung up on.
+    /// These are the members now, and those were. Members are dialled; who is none is hung up on, and not dialled any more.
     pub(crate) fn replace_members(&self, members: &[Founder], removed: &[NodeId]) {
         if let Some(membership) = self.shared.membership.borrow_mut().as_mut() {
-            membership.members = members.iter().map(|member| member.node).collect();
+            let member = |member: &Founder| (member.node, member.address.clone());
+            membership.members = members.iter().map(member).collect();
             membership.removed = removed.iter().copied().collect();
         }
         for member in members {
             self.shared.learn(member);
         }
         self.shared.part_with_strangers();
+        self.shared.review_targets();
     }
 
     /// Queues a message. It is dropped if there is no connection, or in favour of later ones if too much waits.
@@ -351,8 +361,14 @@ impl Shared {
             Standing::Stranger => {
                 let text = format!(
                     "node {} at {} is no member of cluster {}, which node {} at {} belongs to: if it is new, or has lost its data \
-                     directory, tell a member of it by `statehold cluster add {}`",
-                    theirs.node, theirs.address, membership.cluster, own.node, own.address, theirs.address,
+                     directory, tell this member of it by `statehold cluster add {} --admin {}`",
+                    theirs.node,
+                    theirs.address,
+                    membership.cluster,
+                    own.node,
+                    own.address,
+                    theirs.address,
+                    self.settings.admin_url,
                 );
                 // Somebody may want to add it. If too much is going on, it will call again.
                 let _ = self.events.try_send(PeerEvent::Called(Founder {
@@ -420,6 +436,24 @@ impl Shared {
         if founder.node != self.identity.node {
             dialling::begin(self, &founder.address);
         }
+    }
+
+    /// Whether an address is dialled as long as nobody answers there: until the cluster is formed any, and then those of its nodes.
+    fn is_of_member(&self, address: &PeerAddress) -> bool {
+        let membership = self.membership.borrow();
+        let Some(membership) = membership.as_ref() else {
+            return true;
+        };
+        let incoming = self.incoming.borrow();
+        membership.members.values().any(|known| known == address)
+            || incoming.values().any(|known| known.founder.address == *address)
+    }
+
+    /// Whether this node sends to every other node of the cluster.
+    fn reaches_all(&self) -> bool {
+        let (membership, outgoing) = (self.membership.borrow(), self.outgoing.borrow());
+        let mut members = membership.iter().flat_map(|membership| membership.members.keys());
+        members.all(|node| *node == self.identity.node || outgoing.contains_key(node))
     }
 
     /// Whether a node belongs here. It may have been removed while hello was said.

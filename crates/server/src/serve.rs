@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::{Event, Policies};
-use cluster::forming::{Founding, Stage, Step};
+use cluster::forming::{Founder, Founding, Stage, Step};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -165,6 +165,7 @@ async fn serve(
         handshakes: handle.clone(),
         clock: Rc::clone(&clock),
         listeners: &mut listeners,
+        admin_url: config.admin.url(admin.address()),
         admin: &admin,
         requests: &mut requests,
     };
@@ -258,6 +259,8 @@ struct Joining<'a> {
     clock: Rc<Clock>,
     /// Nobody is served meanwhile.
     listeners: &'a mut [Listener],
+    /// Where operators change the cluster.
+    admin_url: String,
     admin: &'a Admin,
     requests: &'a mut mpsc::Receiver<AdminRequest>,
 }
@@ -277,6 +280,7 @@ async fn join(
         clock: joining.clock,
         tls: joining.tls,
         handshakes: joining.handshakes,
+        admin_url: joining.admin_url,
         seed: opened.random(),
     };
     let (peers, mut events) = Peers::start(start, socket).map_err(RunError::System)?;
@@ -379,6 +383,10 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
         requests,
     } = parts;
     let founding = joined.as_ref().map(|joined| &joined.founding);
+    let own = joined.as_ref().map(|joined| Founder {
+        node: opened.identity.node,
+        address: joined.peers.address().clone(),
+    });
     let Started {
         node,
         actions,
@@ -412,6 +420,10 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
     };
     let driver = Rc::new(Driver::new(node, disk, snapshots, edge));
     driver.execute_all(actions);
+    if let Some(caller) = own {
+        // The others hear where it is when it connects to them.
+        driver.step(Event::Called { caller });
+    }
     Ok((
         driver,
         Inputs {

@@ -1,5 +1,6 @@
 //! `statehold cluster`: how a cluster stands, and what changes it, over the admin pages of any of its nodes.
 
+mod hint;
 mod show;
 
 use std::path::PathBuf;
@@ -104,7 +105,7 @@ struct AdminArgs {
     #[arg(
         long,
         env = "STATEHOLD_ADMIN",
-        default_value = "http://127.0.0.1:8080",
+        default_value = hint::ADMIN,
         value_name = "URL"
     )]
     admin: String,
@@ -124,14 +125,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 impl ClusterCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        runtime::block_on(async {
+        let admin = self.what.admin().admin.clone();
+        let ran = runtime::block_on(async {
             match self.what {
                 What::Status(status) => status.run().await,
                 What::Add(add) => add.run().await,
                 What::Remove(remove) => remove.run().await,
                 What::Transfer(transfer) => transfer.run().await,
             }
-        })
+        });
+        ran.map_err(|error| hint::completed(error, &admin))
+    }
+}
+
+impl What {
+    fn admin(&self) -> &AdminArgs {
+        match self {
+            Self::Status(status) => &status.admin,
+            Self::Add(add) => &add.admin,
+            Self::Remove(remove) => &remove.admin,
+            Self::Transfer(transfer) => &transfer.admin,
+        }
     }
 }
 
@@ -141,7 +155,7 @@ impl Status {
         if self.json {
             output::line(serde_json::to_string_pretty(&said)?)?;
         } else {
-            output::line(Cluster(&said).table())?;
+            output::line(Cluster(&said).table(&hint::options(&self.admin.admin)))?;
         }
         Ok(Exit::Done)
     }

@@ -61,6 +61,12 @@ impl AdminTls {
 }
 
 impl Admin {
+    /// Where `statehold cluster` finds the pages that listen at this address.
+    pub(crate) fn url(&self, address: SocketAddr) -> String {
+        let scheme = if self.tls.is_there() { "https" } else { "http" };
+        format!("{scheme}://{address}")
+    }
+
     /// What the types do not say.
     pub(super) fn violations(&self, problems: &mut Vec<Problem>) {
         let mut require = |holds: bool, setting: &str, why: &str| {

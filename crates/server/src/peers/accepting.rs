@@ -110,6 +110,10 @@ async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
     shared.learn(&founder);
     shared.wake(&founder.address);
     shared.contacts_changed.notify_waiters();
+    if shared.membership.borrow().is_some() {
+        // If too much is going on, it is said when it connects again.
+        let _ = shared.events.try_send(PeerEvent::Called(founder.clone()));
+    }
 
     let end = read(shared, meeting, &incoming).await;
 

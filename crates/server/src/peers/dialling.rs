@@ -54,7 +54,8 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// The longest wait between attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
-/// An address of a node that is connected by another one is tried again after so long, if that is not lost before.
+/// An address of a node that is connected by another one is tried again after so long, if that is not lost before; and one of
+/// `join` where no node of the cluster is, while all of them are connected.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// Dials an address from here on, unless it is dialled already.
@@ -98,6 +99,21 @@ impl Shared {
         }
     }
 
+    /// Other nodes belong to the cluster: an address that was no node's may be one now, and the other way round.
+    pub(super) fn review_targets(&self) {
+        for target in self.targets.borrow().values() {
+            let is_idle = !target.is_settled.get() && self.is_of_member(&target.address);
+            if is_idle || !self.is_needed(&target.address) {
+                target.wake.notify_one();
+            }
+        }
+    }
+
+    /// Whether an address is worth another attempt.
+    fn is_needed(&self, address: &PeerAddress) -> bool {
+        self.is_of_member(address) || self.settings.join.contains(address)
+    }
+
     /// A connection was lost: another address may lead to the same node.
     fn wake_known(&self) {
         let targets = self.targets.borrow();
@@ -106,14 +122,15 @@ impl Shared {
     }
 }
 
-/// Keeps a connection to an address.
+/// Keeps a connection to an address, as long as it may lead to a node of the cluster.
 async fn keep(shared: Rc<Shared>, target: Rc<Target>) {
     let mut backoff = BACKOFF_MIN;
-    loop {
+    while shared.is_needed(&target.address) {
         let outcome = attempt(&shared, &target).await;
         target.is_settled.set(outcome == Outcome::Known);
         let wait = match outcome {
             Outcome::Known => KNOWN_FOR,
+            Outcome::Failed if !shared.is_of_member(&target.address) && shared.reaches_all() => KNOWN_FOR,
             Outcome::Lost => {
                 backoff = BACKOFF_MIN;
                 BACKOFF_MIN
@@ -125,6 +142,8 @@ async fn keep(shared: Rc<Shared>, target: Rc<Target>) {
         };
         let _ = timeout(wait, target.wake.notified()).await;
     }
+    shared.targets.borrow_mut().remove(&target.address);
+    shared.dialling_succeeded(&target.address);
 }
 
 async fn attempt(shared: &Rc<Shared>, target: &Target) -> Outcome {

@@ -192,7 +192,7 @@ impl Formation<'_> {
             ),
             Waiting::Foreign(address) => format!(
                 "at {address} is a cluster that is formed and does not know this node: if it is to become a member, tell one of its \
-                 nodes by `statehold cluster add {}`",
+                 nodes by `statehold cluster add {} --admin URL`, where URL is that of its admin pages",
                 self.peers.shared.identity.node
             ),
             Waiting::Promised(silent) => format!(

@@ -76,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// There is a connection to an address that is dialled.
+    /// There is a connection to an address that is dialled, or no need of one.
     pub(super) fn dialling_succeeded(&self, address: &PeerAddress) {
         self.problems.borrow_mut().dialled.remove(address);
     }

@@ -71,8 +71,8 @@ impl<'a> Cluster<'a> {
         )
     }
 
-    /// All of it.
-    pub(super) fn table(self) -> String {
+    /// All of it. `options`: what further commands need.
+    pub(super) fn table(self, options: &str) -> String {
         let mut table = format!(
             "cluster {}, as node {} sees it\n\n",
             text(&self.0["cluster"]),
@@ -120,7 +120,7 @@ impl<'a> Cluster<'a> {
             let (node, address) = (text(&node["node"]), text(&node["address"]));
             let _ = write!(
                 table,
-                "\nnode {node} at {address} waits: statehold cluster add {address}"
+                "\nnode {node} at {address} waits: statehold cluster add {address}{options}"
             );
         }
         table.trim_end().to_owned()
@@ -254,8 +254,8 @@ GROUP    LEADER    TERM  LAST  VOTERS    LEARNERS  BEHIND
 0        00000000  3     100   00000000  00000000  00000000:7
 control  none      1     ?     00000000  -         -
 
-node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:7000";
-        assert_eq!(Cluster(&cluster).table(), expected);
+node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:7000 --admin URL";
+        assert_eq!(Cluster(&cluster).table(" --admin URL"), expected);
     }
 
     #[test]
@@ -288,7 +288,7 @@ node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:700
     #[test]
     fn what_is_missing_is_no_failure() {
         let empty = json!({});
-        assert!(Cluster(&empty).table().contains("cluster ?"));
+        assert!(Cluster(&empty).table("").contains("cluster ?"));
         assert_eq!(Cluster(&empty).stage("a"), None);
     }
 }

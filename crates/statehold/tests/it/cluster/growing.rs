@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use serde_json::Value;
+
 use super::member::{Member, Place, TRIES};
 use crate::harness::{Ran, run, statehold};
 
@@ -42,6 +44,30 @@ impl Operated {
         }
         panic!("{arguments:?}: {:?}", self.cluster(member, arguments))
     }
+
+    /// Looks at the groups until all of them are so.
+    fn until_all(&self, member: &Member, is_so: impl Fn(&Value) -> bool) {
+        for _ in 0..TRIES {
+            let status = self.cluster(member, &["status", "--json"]);
+            let status: Value = serde_json::from_str(status.text()).unwrap_or_default();
+            let groups = status["groups"].as_array();
+            if groups.is_some_and(|groups| !groups.is_empty() && groups.iter().all(&is_so)) {
+                return;
+            }
+        }
+        panic!("{:?}", self.cluster(member, &["status"]))
+    }
+}
+
+/// The id of the node at an address, as one of the cluster knows it.
+fn node_at(operated: &Operated, member: &Member, address: &str) -> String {
+    let status = operated.cluster(member, &["status", "--json"]);
+    let status: Value = serde_json::from_str(status.text()).expect("JSON");
+    let mut nodes = status["nodes"].as_array().expect("nodes").iter();
+    let found = nodes
+        .find(|node| node["address"] == address)
+        .expect("it is there");
+    found["node"].as_str().expect("an id").to_owned()
 }
 
 /// Writes through one node until it is told to stop; every write has to succeed in the end.
@@ -93,6 +119,60 @@ fn a_cluster_grows_and_shrinks_while_clients_go_on() {
         let _writer = writing.join().expect("all was written");
         assert_eq!(new.get("counter"), written.load(Ordering::Acquire).to_string());
     });
+}
+
+#[test]
+fn a_dead_node_is_replaced_by_a_new_one() {
+    let operated = Operated::new();
+    let place = &operated.place;
+    let mut members = place.start_all(3);
+    let dead = node_at(&operated, &members[0], &place.peer(2));
+    members.pop().expect("three").kill();
+    std::fs::remove_dir_all(place.data(2)).expect("removed");
+    operated.until_all(&members[0], |group| {
+        let mut replicas = group["replicas"].as_array().into_iter().flatten();
+        replicas.any(|replica| replica["node"] == *dead && replica["active"] == false)
+    });
+    let refused = operated.cluster(&members[0], &["remove", &place.peer(2)]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    let whole = format!(
+        "`statehold cluster remove {dead} --force --admin http://{}`",
+        members[0].at("admin")
+    );
+    assert!(refused.stderr.contains(&whole), "{}", refused.stderr);
+
+    let mut new = place.start(2, 3);
+    new.logged(&["is a cluster that is formed and does not know this node"]);
+    let taken = operated.until(&members[0], &["add", &place.peer(2)], "has the address");
+    assert_eq!(taken.code, Some(2), "it is the dead one's: {}", taken.stderr);
+    let removed = operated.cluster(&members[1], &["remove", &place.peer(2), "--force"]);
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    let added = operated.until(&members[0], &["add", &place.peer(2)], "is a member");
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    new.wait_ready();
+    new.set("k", "v");
+    assert_eq!(members[1].get("k"), "v");
+
+    // Who is a member votes: one of the others may be away.
+    members.pop().expect("two are left").kill();
+    new.set("k", "again");
+    assert_eq!(members[0].get("k"), "again");
+}
+
+/// A founder is on disk with the address that it had when the cluster was formed.
+#[test]
+fn a_node_that_is_back_at_another_address_is_shown_there() {
+    let operated = Operated::new();
+    let place = &operated.place;
+    let mut members = place.start_all(3);
+    members.pop().expect("three").kill();
+    let command = place.command_for_peers_at(2, 3, ["127.0.0.1:0"; 2], &place.peer(5));
+    let mut moved = Member::spawn(command);
+    moved.wait_ready();
+    for member in members.iter().chain([&moved]) {
+        let status = operated.until(member, &["status"], &place.peer(5));
+        assert!(!status.text().contains(&place.peer(2)), "{}", status.text());
+    }
 }
 
 #[test]

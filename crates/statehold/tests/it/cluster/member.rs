@@ -78,11 +78,22 @@ impl Place {
     }
 
     /// With addresses for clients and for the admin pages.
-    pub(super) fn command_at(&self, node: u16, size: u16, [mqtt, admin]: [&str; 2]) -> Command {
+    pub(super) fn command_at(&self, node: u16, size: u16, addresses: [&str; 2]) -> Command {
+        self.command_for_peers_at(node, size, addresses, &self.peer(node))
+    }
+
+    /// With another address for the other nodes than the one that they know.
+    pub(super) fn command_for_peers_at(
+        &self,
+        node: u16,
+        size: u16,
+        [mqtt, admin]: [&str; 2],
+        peers: &str,
+    ) -> Command {
         let join: Vec<_> = (0..size).map(|node| self.peer(node)).collect();
         let mut command = statehold(&["serve", "--listen", mqtt, "--admin", admin]);
         command
-            .args(["--data-dir", &self.data(node), "--peer-listen", &self.peer(node)])
+            .args(["--data-dir", &self.data(node), "--peer-listen", peers])
             .args(["--join", &join.join(",")])
             .args(["--cluster-size", &size.to_string()])
             .args(&self.options)
