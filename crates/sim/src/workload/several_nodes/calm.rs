@@ -152,6 +152,9 @@ impl World {
         for (node, keeper) in self.keepers.iter().filter(|(_, keeper)| !keeper.client.is_done()) {
             text += &format!("\nof node {}: {:?}", node + 1, keeper.client);
         }
+        for watcher in self.watchers.iter().filter(|watcher| !watcher.client.is_done()) {
+            text += &format!("\nof node {}: {:?}", watcher.node + 1, watcher.client);
+        }
         text
     }
 

@@ -198,7 +198,7 @@ impl World {
         }
         for number in 0..self.watchers.len() {
             if self.watchers[number].node == index {
-                self.watchers[number].node = self.another_node(index);
+                self.move_watcher(number);
             }
         }
     }
@@ -222,18 +222,20 @@ impl World {
                 }
             }
             5 | 6 => self.move_keeper(number),
-            _ => {
-                let (at, number) = (self.at(), number % self.watchers.len());
-                let another = self.another_node(self.watchers[number].node);
-                let watcher = &mut self.watchers[number];
-                let machine = self.nodes[watcher.node].machine_mut();
-                if let Some(machine) = machine.filter(|_| watcher.client.is_connected()) {
-                    watcher.client.lose(machine);
-                }
-                watcher.cut(at, &mut self.notifications);
-                watcher.node = another;
-            }
+            _ => self.move_watcher(number % self.watchers.len()),
         }
+    }
+
+    /// A watcher goes to another node, where it watches nothing.
+    fn move_watcher(&mut self, number: usize) {
+        let at = self.at();
+        let another = self.another_node(self.watchers[number].node);
+        let watcher = &mut self.watchers[number];
+        if let Some(machine) = self.nodes[watcher.node].machine_mut() {
+            watcher.client.lose(machine);
+        }
+        watcher.cut(at, &mut self.notifications);
+        watcher.node = another;
     }
 
     /// A keeper goes to another node, and sends there what was not answered.
