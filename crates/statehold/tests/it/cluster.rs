@@ -6,8 +6,8 @@ mod stranger;
 
 use std::process::Command;
 
-use crate::harness::{run, serve, statehold};
-use member::{Member, Place, page};
+use crate::harness::{page, run, serve, statehold};
+use member::{Member, Place};
 
 fn copy(from: &str, to: &str) {
     let status = Command::new("cp").args(["-r", from, to]).status();

@@ -112,6 +112,13 @@ impl Drop for Server {
 
 /// The body of a page of the admin listener at `address`, whose status must be 200.
 pub(crate) fn admin_page(address: &str, path: &str) -> String {
+    let (status, body) = page(address, path);
+    assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+    body
+}
+
+/// A page of the admin listener at `address`: its status line and its body.
+pub(crate) fn page(address: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("connected");
     write!(
         stream,
@@ -121,8 +128,8 @@ pub(crate) fn admin_page(address: &str, path: &str) -> String {
     let mut response = String::new();
     stream.read_to_string(&mut response).expect("answered");
     let (head, body) = response.split_once("\r\n\r\n").expect("a response");
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    body.to_owned()
+    let status = head.lines().next().unwrap_or_default();
+    (status.to_owned(), body.to_owned())
 }
 
 /// A command that has ended.

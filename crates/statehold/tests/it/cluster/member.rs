@@ -1,7 +1,6 @@
 //! Nodes of a cluster on this machine, and what they write.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Ran, Watchdog, run, signal, statehold};
+use crate::harness::{Ran, Watchdog, page, run, signal, statehold};
 
 /// Addresses and directories of a cluster, whose nodes are not running yet.
 pub(super) struct Place {
@@ -219,23 +218,6 @@ impl Drop for Member {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A page of the admin listener: its status line and its body.
-pub(super) fn page(address: &str, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).expect("connected");
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .expect("sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("answered");
-    let (head, body) = response.split_once("\r\n\r\n").expect("a response");
-    (
-        head.lines().next().unwrap_or_default().to_owned(),
-        body.to_owned(),
-    )
 }
 
 /// What comes out of a process, without keeping it waiting.
