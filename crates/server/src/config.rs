@@ -239,7 +239,7 @@ pub struct Overrides {
     pub groups: Option<u32>,
     /// `--insecure-peers`
     pub insecure_peers: bool,
-    /// `--peer-cert`, `--peer-key` and `--peer-ca`
+    /// `--peer-cert`, `--peer-key`, `--peer-ca` and `--peer-crl`
     pub peer_tls: PeerTls,
     /// `--durability`
     pub durability: Option<Durability>,
@@ -341,6 +341,9 @@ impl Config {
         cluster.size = overrides.cluster_size.or(cluster.size);
         cluster.groups = overrides.groups.unwrap_or(cluster.groups);
         cluster.insecure_peers |= overrides.insecure_peers;
+        if !tls.crl.is_empty() {
+            cluster.tls.crl.clone_from(&tls.crl);
+        }
         let files = [
             (&mut cluster.tls.cert, &tls.cert),
             (&mut cluster.tls.key, &tls.key),

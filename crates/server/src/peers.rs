@@ -14,6 +14,7 @@ pub(crate) mod formation;
 mod log;
 mod meeting;
 mod outgoing;
+mod parting;
 mod tls;
 
 use std::cell::{Cell, RefCell};
@@ -27,11 +28,12 @@ use bytes::{Bytes, BytesMut};
 use cluster::forming::{Founder, Founding, Stage, Statement, Step};
 use cluster::peers::{Frame, Hello, PeerAddress, Refusal, RefusalCode, VERSIONS};
 use cluster::{ClusterId, NodeId};
+use rustls::pki_types::CertificateDer;
 use storage::Identity;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_local};
 
 use self::dialling::Target;
 use self::log::Problems;
@@ -133,6 +135,8 @@ struct Incoming {
     cluster: Option<ClusterId>,
     /// Of the process at the other end.
     nonce: u64,
+    /// What the node has shown in the handshake of TLS.
+    certificates: Vec<CertificateDer<'static>>,
     /// Ends it.
     close: Notify,
     /// It was ended in favour of another one.
@@ -251,7 +255,8 @@ impl Peers {
             dialling::begin(&shared, address);
         }
         let accepting = accepting::accept(Rc::clone(&shared), listener);
-        let tasks = vec![tokio::task::spawn_local(accepting)];
+        let parting = parting::watch(Rc::clone(&shared));
+        let tasks = vec![spawn_local(accepting), spawn_local(parting)];
         Ok((Self { shared, tasks }, received))
     }
 

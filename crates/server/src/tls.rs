@@ -21,7 +21,7 @@ use rustls::server::NoServerSessionStorage;
 use tokio::sync::watch;
 
 use self::certificates::Certificates;
-pub(crate) use self::client_verifier::ClientVerifier;
+pub(crate) use self::client_verifier::{ClientVerifier, is_doubt};
 pub use self::error::{TlsError, TlsProblem};
 pub(crate) use self::expiry::Expiries;
 use self::expiry::{Expiry, Reminder};

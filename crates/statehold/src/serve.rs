@@ -58,6 +58,9 @@ pub(crate) struct Serve {
     /// The authority of the nodes' certificates, PEM; who has one of it is believed to be a node
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     peer_ca: Option<PathBuf>,
+    /// Lists of revoked certificates of nodes, PEM or DER, separated by commas
+    #[arg(long, value_name = "FILE", value_delimiter = ',', help_heading = "Cluster")]
+    peer_crl: Vec<PathBuf>,
     /// Talk to other nodes in clear and believe whoever connects; on loopback addresses only
     #[arg(long, help_heading = "Cluster")]
     insecure_peers: bool,
@@ -108,6 +111,7 @@ impl Serve {
                 cert: self.peer_cert.clone().unwrap_or_default(),
                 key: self.peer_key.clone().unwrap_or_default(),
                 ca: self.peer_ca.clone().unwrap_or_default(),
+                crl: self.peer_crl.clone(),
             },
             durability: self.durability.map(|durability| match durability {
                 DurabilityArg::Disk => Durability::Disk,

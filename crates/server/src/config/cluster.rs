@@ -72,8 +72,8 @@ pub struct Cluster {
 #[serde(default, deny_unknown_fields)]
 pub struct PeerTls {
     /// PEM file with this node's certificate, followed by those between it and the authority. It has to be good for servers and for
-    /// clients (`statehold certs node`); which name it has does not matter. The files are read again on SIGHUP and a few seconds after
-    /// they have changed.
+    /// clients (`statehold certs node`); which name it has does not matter. All these files are read again on SIGHUP and a few seconds
+    /// after they have changed.
     pub cert: PathBuf,
 
     /// PEM file with the private key of `cert`.
@@ -82,6 +82,11 @@ pub struct PeerTls {
     /// PEM file with the authority of the nodes' certificates. Every holder of a certificate of it can be a node: use it for nothing
     /// else.
     pub ca: PathBuf,
+
+    /// Files with lists of revoked certificates (CRL), PEM or DER. A node whose certificate, or one between it and the authority, is in one
+    /// of them is not talked to; one that is connected when the list is read is hung up on. With any of them each authority needs
+    /// one, and after its time (`nextUpdate`) a list lets no further node in.
+    pub crl: Vec<PathBuf>,
 }
 
 impl PeerTls {
@@ -89,6 +94,7 @@ impl PeerTls {
     pub(crate) fn for_listener(&self) -> Option<Tls> {
         self.is_there().then(|| Tls {
             client_ca: Some(self.ca.clone()),
+            crl: self.crl.clone(),
             ..Tls::of(&self.cert, &self.key)
         })
     }
@@ -102,7 +108,7 @@ impl PeerTls {
     }
 
     fn is_empty(&self) -> bool {
-        self.files().iter().all(|file| file.as_os_str().is_empty())
+        self.crl.is_empty() && self.files().iter().all(|file| file.as_os_str().is_empty())
     }
 }
 
@@ -137,7 +143,7 @@ impl Cluster {
         require(
             self.tls.is_there() || self.tls.is_empty(),
             "cluster.tls",
-            "cert, key and ca (--peer-cert, --peer-key, --peer-ca) belong together",
+            "cert, key and ca (--peer-cert, --peer-key, --peer-ca) belong together, and crl (--peer-crl) needs all of them",
         );
         let Some(listen) = self.peer_listen else {
             let why = "a node of a cluster needs an address where others connect (--peer-listen)";

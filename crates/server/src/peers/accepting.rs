@@ -90,6 +90,7 @@ async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
         founder: founder.clone(),
         cluster: theirs.cluster,
         nonce: theirs.nonce,
+        certificates: meeting.stream.peer_certificates().to_vec(),
         close: Notify::new(),
         is_closing: Cell::new(false),
     });

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use cluster::NodeId;
 use cluster::peers::{PeerAddress, Refusal, RefusalCode};
 
 use super::Shared;
@@ -122,6 +123,12 @@ impl Shared {
     pub(super) fn connection_refused(&self, refusal: &Refusal) {
         self.count_cause(cause_of(refusal.code));
         tracing::warn!("refused a node: {refusal}");
+    }
+
+    /// A connection of a node ends whose certificate does not hold any more.
+    pub(super) fn certificate_refused(&self, node: NodeId, why: &str) {
+        self.count_cause("tls");
+        tracing::warn!(%node, "parted with a node: its certificate does not hold any more: {why}");
     }
 
     /// What is wrong with each address that is dialled.

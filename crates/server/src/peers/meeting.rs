@@ -39,7 +39,7 @@ pub(super) enum MeetingError {
     #[error("no answer within {0:?}")]
     Silent(Duration),
     /// In the handshake of TLS.
-    #[error("TLS: {}", crate::tls::explanation::of_handshake(.0))]
+    #[error("TLS: {}", super::tls::explain(.0))]
     Tls(io::Error),
     /// While hello was said.
     #[error("the connection was lost: {0}")]

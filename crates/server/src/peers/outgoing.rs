@@ -13,6 +13,7 @@ use std::task::Poll;
 use bytes::{Bytes, BytesMut};
 use cluster::peers::{Frame, Kind};
 use cluster::{ClusterId, NodeId};
+use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
@@ -171,6 +172,11 @@ impl Outgoing {
             }
         })
         .await
+    }
+
+    /// What the node has shown in the handshake of TLS.
+    pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        self.stream.borrow().peer_certificates().to_vec()
     }
 
     /// Ends it.

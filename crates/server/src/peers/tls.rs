@@ -1,17 +1,18 @@
-//! TLS between nodes: each shows a certificate of the peers' authority, and wants to see one. Names do not matter: every node has to be
-//! believed by every other one in any case.
+//! TLS between nodes: each shows a certificate of the peers' authority, and wants to see one that is not revoked. Names do not matter:
+//! every node has to be believed by every other one in any case.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
-    SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore,
+    ServerConfig, SignatureScheme,
 };
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -19,15 +20,18 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::Shared;
 use super::meeting::MeetingError;
+use crate::clock;
 use crate::config;
 use crate::stamp::{Stamp, stamp};
 use crate::stream::Stream;
-use crate::tls::{Tls, TlsError, files};
+use crate::tls::{ClientVerifier, Tls, TlsError, TlsProblem, explanation, files, is_doubt};
 
 /// What connections between nodes are made with.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerTls {
     accepting: watch::Receiver<Arc<ServerConfig>>,
+    /// What is asked of the certificates of nodes that connect.
+    verifier: watch::Receiver<Option<Arc<ClientVerifier>>>,
     dialling: Arc<Mutex<Dialling>>,
 }
 
@@ -35,8 +39,15 @@ pub(crate) struct PeerTls {
 #[derive(Debug)]
 struct Dialling {
     settings: config::PeerTls,
-    current: Arc<ClientConfig>,
-    used: [Stamp; 3],
+    current: Loaded,
+    used: Vec<Stamp>,
+}
+
+/// What is made of the files.
+#[derive(Debug, Clone)]
+struct Loaded {
+    config: Arc<ClientConfig>,
+    verifier: Arc<AnyName>,
 }
 
 /// How long a handshake may take.
@@ -51,35 +62,83 @@ impl PeerTls {
         let Some(for_listener) = settings.for_listener() else {
             return Ok(None);
         };
-        let tls = Tls::load("cluster.tls", &for_listener)?;
         let used = stamps(settings);
+        let tls = Tls::load("cluster.tls", &for_listener)?;
         let dialling = Dialling {
-            current: Arc::new(client_config(settings)?),
+            current: load(settings)?,
             settings: settings.clone(),
             used,
         };
         let peer_tls = Self {
             accepting: tls.current(),
+            verifier: tls.verifier().expect("nodes are asked for certificates"),
             dialling: Arc::new(Mutex::new(dialling)),
         };
         Ok(Some((peer_tls, tls)))
     }
 
+    /// What is asked of the certificates of nodes that connect.
+    pub(super) fn verifier(&self) -> watch::Receiver<Option<Arc<ClientVerifier>>> {
+        self.verifier.clone()
+    }
+
+    /// Why a node that has connected with these certificates has to go; `None` if it may stay.
+    pub(super) fn objection_to_accepted(&self, chain: &[CertificateDer<'_>]) -> Option<Error> {
+        self.verifier.borrow().as_ref()?.objection(chain)
+    }
+
+    /// Why a node that was dialled and has shown these certificates has to go; `None` if it may stay.
+    pub(super) fn objection_to_dialled(&self, chain: &[CertificateDer<'_>]) -> Option<Error> {
+        let (own, between) = chain.split_first()?;
+        let now = UnixTime::since_unix_epoch(Duration::from_millis(clock::wall()));
+        let verifier = self.for_dialling().verifier;
+        let error = verifier
+            .verify_server_cert(own, between, &name(), &[], now)
+            .err()?;
+        (!is_doubt(&error)).then_some(error)
+    }
+
     /// What holds at the moment.
-    fn for_dialling(&self) -> Arc<ClientConfig> {
+    fn for_dialling(&self) -> Loaded {
         let mut dialling = self.dialling.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = stamps(&dialling.settings);
         if seen != dialling.used {
             dialling.used = seen;
-            match client_config(&dialling.settings) {
-                Ok(config) => dialling.current = Arc::new(config),
+            match load(&dialling.settings) {
+                Ok(loaded) => dialling.current = loaded,
                 Err(error) => {
                     tracing::error!(%error, "cannot take the files of TLS anew: the old ones stay in use");
                 }
             }
         }
-        Arc::clone(&dialling.current)
+        dialling.current.clone()
     }
+}
+
+/// Why there is no TLS with a node, in words for an operator.
+pub(super) fn explain(error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    cause.map_or_else(|| explanation::of_handshake(error), explain_error)
+}
+
+/// The same, of what `rustls` says.
+pub(super) fn explain_error(error: &Error) -> String {
+    let words = match error {
+        Error::InvalidCertificate(CertificateError::Revoked) => "the node's certificate is revoked",
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "the node's certificate is of no authority in cluster.tls.ca"
+        }
+        Error::InvalidCertificate(CertificateError::UnknownRevocationStatus) => {
+            "cluster.tls.crl has no list of the authority of the node's certificate"
+        }
+        Error::InvalidCertificate(_) if is_doubt(error) => "a list of cluster.tls.crl has expired",
+        Error::NoCertificatesPresented => "the node has no certificate",
+        Error::AlertReceived(AlertDescription::CertificateRevoked) => {
+            "the other node says that this node's certificate is revoked"
+        }
+        other => return explanation::of_error(other),
+    };
+    words.to_owned()
 }
 
 /// Puts TLS on a connection that this node has made, where nodes talk by TLS.
@@ -88,9 +147,8 @@ pub(super) async fn connect(shared: &Shared, stream: Stream) -> Result<Stream, M
         return Ok(stream);
     };
     let shaken = handle.spawn(async move {
-        let name = ServerName::try_from(NAME).expect("it is a name");
-        TlsConnector::from(tls.for_dialling())
-            .connect(name, stream)
+        TlsConnector::from(tls.for_dialling().config)
+            .connect(name(), stream)
             .await
             .map(TlsStream::from)
     });
@@ -124,15 +182,21 @@ async fn within(
     }
 }
 
-fn stamps(settings: &config::PeerTls) -> [Stamp; 3] {
-    [&settings.cert, &settings.key, &settings.ca].map(|file| stamp(file))
+fn name() -> ServerName<'static> {
+    ServerName::try_from(NAME).expect("it is a name")
 }
 
-fn client_config(settings: &config::PeerTls) -> Result<ClientConfig, TlsError> {
+fn stamps(settings: &config::PeerTls) -> Vec<Stamp> {
+    let files = [&settings.cert, &settings.key, &settings.ca];
+    let files = files.into_iter().chain(&settings.crl);
+    files.map(|file| stamp(file)).collect()
+}
+
+fn load(settings: &config::PeerTls) -> Result<Loaded, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let content = |setting: &str, file: &Path, cause| {
         let file = file.to_owned();
-        crate::tls::TlsProblem::Content { file, cause }.at(setting)
+        TlsProblem::Content { file, cause }.at(setting)
     };
     let mut roots = RootCertStore::empty();
     for certificate in files::certificates("cluster.tls.ca", &settings.ca)? {
@@ -141,20 +205,40 @@ fn client_config(settings: &config::PeerTls) -> Result<ClientConfig, TlsError> {
             .map_err(|cause| content("cluster.tls.ca", &settings.ca, cause))?;
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .with_crls(revocation_lists(&settings.crl)?)
+        .enforce_revocation_expiration()
         .build()
         .map_err(|cause| {
-            let cause = Error::General(cause.to_string());
-            content("cluster.tls.ca", &settings.ca, cause)
+            let file = settings.ca.clone();
+            TlsProblem::Authorities { file, cause }.at("cluster.tls.ca")
         })?;
+    let verifier = Arc::new(AnyName(verifier));
     let chain = files::certificates("cluster.tls.cert", &settings.cert)?;
     let key = files::private_key("cluster.tls.key", &settings.key)?;
-    ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("the provider has suites for TLS 1.3")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyName(verifier)))
+        .with_custom_certificate_verifier(Arc::clone(&verifier) as _)
         .with_client_auth_cert(chain, key)
-        .map_err(|cause| content("cluster.tls.key", &settings.key, cause))
+        .map_err(|cause| content("cluster.tls.key", &settings.key, cause))?;
+    // A handshake that goes on with an old session looks at no certificate.
+    config.resumption = Resumption::disabled();
+    Ok(Loaded {
+        config: Arc::new(config),
+        verifier,
+    })
+}
+
+fn revocation_lists(files: &[PathBuf]) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let mut lists = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        lists.extend(files::revocation_lists(
+            &format!("cluster.tls.crl[{index}]"),
+            file,
+        )?);
+    }
+    Ok(lists)
 }
 
 /// Checks everything of a certificate but its name.

@@ -120,16 +120,20 @@ impl ClientVerifier {
     pub(crate) fn objection(&self, chain: &[CertificateDer<'_>]) -> Option<Error> {
         let (own, between) = chain.split_first()?;
         let error = self.verify_client_cert(own, between, now()).err()?;
-        let is_doubt = matches!(
-            error,
-            Error::InvalidCertificate(
-                CertificateError::UnknownRevocationStatus
-                    | CertificateError::ExpiredRevocationList
-                    | CertificateError::ExpiredRevocationListContext { .. }
-            )
-        );
-        (!is_doubt).then_some(error)
+        (!is_doubt(&error)).then_some(error)
     }
+}
+
+/// Whether nothing speaks against a certificate but that a list of revoked ones is missing or out of date.
+pub(crate) fn is_doubt(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(
+            CertificateError::UnknownRevocationStatus
+                | CertificateError::ExpiredRevocationList
+                | CertificateError::ExpiredRevocationListContext { .. }
+        )
+    )
 }
 
 impl ClientCertVerifier for ClientVerifier {

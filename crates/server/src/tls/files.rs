@@ -41,7 +41,7 @@ pub(crate) fn private_key(setting: &str, file: &Path) -> Result<PrivateKeyDer<'s
 }
 
 /// All lists of a file in PEM, at least one; or the list of a file in DER.
-pub(super) fn revocation_lists(
+pub(crate) fn revocation_lists(
     setting: &str,
     file: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {

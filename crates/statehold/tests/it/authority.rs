@@ -112,6 +112,15 @@ impl Authority {
 impl Authority {
     /// Writes the list of revoked certificates, to the file that this returns.
     pub(crate) fn revoke(&self, serials: &[u64]) -> String {
+        self.list(serials, 4_000)
+    }
+
+    /// The same, of a list whose time was over long ago.
+    pub(crate) fn expired_list(&self) -> String {
+        self.list(&[], 2_020)
+    }
+
+    fn list(&self, serials: &[u64], next_update: i32) -> String {
         let revoked = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
             revocation_time: date_time_ymd(2_020, 1, 1),
@@ -120,7 +129,7 @@ impl Authority {
         };
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2_019, 1, 1),
-            next_update: date_time_ymd(4_000, 1, 1),
+            next_update: date_time_ymd(next_update, 1, 1),
             crl_number: SerialNumber::from(1),
             issuing_distribution_point: None,
             revoked_certs: serials.iter().map(revoked).collect(),

@@ -2,6 +2,7 @@
 
 mod growing;
 mod member;
+mod revoked;
 mod stranger;
 
 use std::process::Command;
