@@ -172,6 +172,11 @@ impl Member {
         self.until(&["set", key, value]);
     }
 
+    /// The same, to what is in a file.
+    pub(super) fn set_file(&self, key: &str, file: &str) {
+        self.until(&["set", key, "--file", file]);
+    }
+
     /// A key's value; asked again while nobody leads.
     pub(super) fn get(&self, key: &str) -> String {
         self.until(&["get", key]).text().to_owned()
