@@ -11,9 +11,11 @@
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
 //! | Received | session number (8), packet id (2) | [`received`]: nothing but the version |
+//! | Received | ff (8), node (8) | [`forwarded`]: up to where its messages were taken |
 //! | Retained | topic | [`retained`]: a message |
 
 mod encoding;
+pub mod forwarded;
 mod message;
 pub mod queue;
 pub mod received;

@@ -47,6 +47,11 @@ impl Reader {
         }
     }
 
+    /// Begins with a part of something whose version was looked at.
+    pub(super) fn of_rest(rest: Bytes, record: &'static str) -> Self {
+        Self { rest, record }
+    }
+
     /// Begins with a key, which has no version.
     pub(super) fn of_key(key: &[u8], record: &'static str) -> Self {
         Self {

@@ -7,6 +7,8 @@
 //! [9: correlation data (2 + n)] [10: user properties as on the wire (4 + n)]
 //! ```
 
+use std::time::Duration;
+
 use bytes::{BufMut, Bytes};
 use protocol::packet::{QoS, Will};
 use protocol::properties::{MessageProperties, UserProperties};
@@ -45,15 +47,36 @@ pub(super) fn put_message(out: &mut Vec<u8>, message: &Message, now: Now) {
 pub(super) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordError> {
     let stored = stored(reader)?;
     Ok(Message {
-        topic: stored.topic,
-        payload: stored.payload,
-        properties: stored.properties,
-        qos: stored.qos,
-        retain: stored.retain,
-        publisher: None,
         expires_at: stored.expires_at.map(|wall| now.instant_of(wall)),
-        received_at: now.instant,
-        held: Held::default(),
+        ..message_of(stored, now)
+    })
+}
+
+/// Appends a message for another node: with how many milliseconds are left of its expiry interval.
+pub(super) fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
+    let left = message
+        .expires_at
+        .map(|at| now.wall_of(at).saturating_sub(now.wall));
+    put(
+        out,
+        (message.qos, message.retain),
+        (&message.topic, &message.payload),
+        &message.properties,
+        left,
+    );
+}
+
+/// Reads such a message, which was written so long ago.
+pub(super) fn message_on_the_way(
+    reader: &mut Reader,
+    waited: Duration,
+    now: Now,
+) -> Result<Message, RecordError> {
+    let stored = stored(reader)?;
+    let left = stored.expires_at.map(Duration::from_millis);
+    Ok(Message {
+        expires_at: left.map(|left| now.after(left.saturating_sub(waited))),
+        ..message_of(stored, now)
     })
 }
 
@@ -87,6 +110,20 @@ pub(super) fn will(reader: &mut Reader) -> Result<Will, RecordError> {
         delay,
         properties: stored.properties,
     })
+}
+
+fn message_of(stored: Stored, now: Now) -> Message {
+    Message {
+        topic: stored.topic,
+        payload: stored.payload,
+        properties: stored.properties,
+        qos: stored.qos,
+        retain: stored.retain,
+        publisher: None,
+        expires_at: None,
+        received_at: now.instant,
+        held: Held::default(),
+    }
 }
 
 fn put(

@@ -12,12 +12,14 @@ use broker::memory::Held;
 use broker::message::{Delivery, Message};
 use broker::now::Now;
 use broker::ownership::Owner;
+use broker::records::forwarded::Position;
 use broker::records::queue::QueueRecord;
 use broker::records::session::{Presence, SessionRecord};
 use broker::records::{self, RecordError};
 use broker::session::{Change, Positions};
 use broker::subscriptions::Subscription;
 use bytes::Bytes;
+use cluster::NodeId;
 use cluster::write::Write;
 use proptest::prelude::*;
 use protocol::packet::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions, Will};
@@ -348,6 +350,22 @@ fn subscription_records_are_as_released() {
 fn received_records_are_as_released() {
     let (key, value) = golden("received.bin", records::received::put(NUMBER, id(65_535)));
     assert_eq!(records::received::decode(&key, value), Ok((NUMBER, id(65_535))));
+    assert!(!records::forwarded::is_position(&key));
+}
+
+#[test]
+fn positions_of_other_nodes_are_as_released() {
+    let node = NodeId(0x0102_0304_0506_0708);
+    let position = Position {
+        incarnation: 0x0a0b_0c0d,
+        number: 0x1112_1314_1516_1718,
+    };
+    let (key, value) = golden("position.bin", records::forwarded::put_position(node, position));
+    assert!(records::forwarded::is_position(&key));
+    assert_eq!(
+        records::forwarded::decode_position(&key, value),
+        Ok((node, position))
+    );
 }
 
 #[test]
@@ -481,6 +499,10 @@ fn decode_all(key: &[u8], value: &Bytes) {
         let _ = records::subscription::put(number, &filter, &subscription, due.as_deref());
     }
     let _ = records::received::decode(key, value.clone());
+    if let Ok((node, position)) = records::forwarded::decode_position(key, value.clone()) {
+        let _ = records::forwarded::put_position(node, position);
+    }
+    let _ = records::forwarded::decode(value.clone(), Duration::ZERO, now);
 }
 
 /// The value of one of the golden records.
@@ -500,6 +522,7 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
         "v1/subscription-shared",
         "v1/subscription-plain",
         "v1/received",
+        "v1/position",
     ];
     let all: Vec<&str> = names.into_iter().chain(more).collect();
     prop::sample::select(all).prop_map(|name| {
