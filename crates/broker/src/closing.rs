@@ -15,7 +15,7 @@ use crate::now::Now;
 use crate::publishing::Keeping;
 use crate::records;
 use crate::report::Report;
-use crate::will;
+use crate::will::{self, DueWill};
 
 /// In which way a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -324,14 +324,25 @@ impl Node {
         self.wills.step(now, event, &mut due);
         for will::Action::Publish { session, will } in due {
             if self.may_will(session, &will) {
-                self.counters.wills_published += 1;
                 let message = Arc::new(Message::from_will(*will, None, now).counted(&self.memory.messages));
-                self.publish_message(now, message, Keeping::Durable, actions);
+                self.publish_will(now, DueWill { session, message }, actions);
             } else {
                 self.deny(None, session, Right::Will, will.topic.as_str(), actions);
+                self.write_session(now, session);
             }
-            self.write_session(now, session);
         }
+    }
+
+    /// Publishes a will whose time has come, as soon as it is known which nodes want it.
+    pub(crate) fn publish_will(&mut self, now: Now, will: DueWill, actions: &mut Vec<Action>) {
+        let will = match &mut self.peers {
+            Some(peers) => peers.keep_early(will),
+            None => Some(will),
+        };
+        let Some(will) = will else { return };
+        self.counters.wills_published += 1;
+        self.publish_message(now, will.message, Keeping::Durable, actions);
+        self.write_session(now, will.session);
     }
 
     /// Others shall lead what this node leads, and what it has taken shall be decided. After that, or when that takes too long, it

@@ -64,6 +64,8 @@ pub(crate) struct Connection {
     pub(crate) silence_max: Option<Duration>,
     /// It published while memory is critical: nothing is read for a moment.
     pub(crate) is_held_back: bool,
+    /// It published while too much is on its way to other nodes: nothing is read until there is room.
+    pub(crate) awaits_nodes: bool,
     /// How fast the client publishes, if that is limited.
     pub(crate) pace: Option<Box<Pace>>,
     /// Who the client is, if that was asked.
@@ -120,6 +122,7 @@ impl Connection {
             held_connack: None,
             silence_max: None,
             is_held_back: false,
+            awaits_nodes: false,
             pace: None,
             authentication: None,
             acks: AckQueue::default(),
@@ -147,7 +150,7 @@ impl Connection {
             Stage::Accepting(_) => false,
             Stage::Connected(_) => {
                 let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
-                !is_paused && !self.is_held_back
+                !is_paused && !self.is_held_back && !self.awaits_nodes
             }
         }
     }

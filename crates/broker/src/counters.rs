@@ -10,6 +10,7 @@ use store::{Quota, Usage};
 
 use crate::denial::Right;
 use crate::memory::{MemoryLevel, MemoryUse};
+use crate::routes::RouteFigures;
 use crate::state_store_service::Verb;
 
 /// Everything counted since the node started.
@@ -140,6 +141,8 @@ pub struct Gauges {
     pub memory_max: u64,
     /// How scarce memory is.
     pub memory_level: MemoryLevel,
+    /// Messages between nodes.
+    pub routes: RouteFigures,
 }
 
 /// This node's part in one group of the state store.

@@ -20,6 +20,7 @@ use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
+use crate::routes::ROUTES;
 use crate::state_store_service::{
     Call, DialectChoice, Output, PeerError, StateStoreConfig, StateStoreService, group_of_message, scan_token,
 };
@@ -262,6 +263,7 @@ impl Node {
                     dropped = service.message(now, from, message, outputs).err();
                 });
             }
+            Ok(ROUTES) if self.peers.is_some() => self.routes_message(now, from, message, actions),
             Ok(CONTROL) if self.control.is_some() => self.control_message(now, from, message, actions),
             Ok(group) => dropped = Some(PeerError::Group { group }),
             Err(error) => dropped = Some(error),

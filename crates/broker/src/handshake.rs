@@ -150,6 +150,8 @@ impl Node {
                 connection: id,
                 packet,
             };
+            // What it publishes reaches all nodes, and what it is subscribed to reaches it from all.
+            let waiter = self.after_nodes(now, key, waiter);
             // Also what others did to the session before: that it ended must not be undone by a crash.
             return self.after_commit(now, waiter, actions);
         }
@@ -176,14 +178,13 @@ impl Node {
             self.timers
                 .schedule(TimerKey::Connection(id), now.instant + silence_max);
         }
-        self.after_commit(
-            now,
-            Waiter::Connack {
-                connection: id,
-                packet,
-            },
-            actions,
-        );
+        let Some(key) = connection.session() else { return };
+        let waiter = Waiter::Connack {
+            connection: id,
+            packet,
+        };
+        let waiter = self.after_nodes(now, key, waiter);
+        self.after_commit(now, waiter, actions);
     }
 
     /// CONNACK with success: what had to be durable is.

@@ -31,6 +31,7 @@ use crate::now::Now;
 use crate::policies::{Policies, PoliciesInForce};
 use crate::redirect::Redirect;
 use crate::retained::Retained;
+use crate::routes::{Routes, RoutesConfig};
 use crate::sessions::Sessions;
 use crate::sharing::ShareStrategy;
 use crate::state_store_service::{Output, StateStoreService};
@@ -49,6 +50,8 @@ pub struct NodeConfig {
     pub sys_interval: Option<Duration>,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
+    /// Messages between nodes.
+    pub routes: RoutesConfig,
     /// What clients may do, by listener.
     pub policies: Policies,
     /// Another server for the clients.
@@ -91,6 +94,8 @@ pub struct Node {
     pub(crate) groups: Groups,
     /// Where the node is a member of a cluster.
     pub(crate) control: Option<Box<ControlGroup>>,
+    /// The other nodes, where there are any.
+    pub(crate) peers: Option<Box<Routes>>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
@@ -165,6 +170,7 @@ impl Node {
             self.retained.next_expiry(),
             self.groups.deadline(now),
             self.control.as_ref().map(|control| control.deadline()),
+            self.peers.as_ref().and_then(|peers| peers.deadline()),
             self.sys_topics.deadline(),
             self.stops_by,
         ];
@@ -244,6 +250,11 @@ impl Node {
             memory: self.memory_use(),
             memory_max: self.config.limits.memory_max,
             memory_level: self.memory.level,
+            routes: self
+                .peers
+                .as_ref()
+                .map(|peers| peers.figures())
+                .unwrap_or_default(),
         }
     }
 
@@ -364,6 +375,7 @@ impl Node {
                 control.flush(now, outputs, actions);
             });
         }
+        self.flush_routes(now, actions);
         if let Some((ticket, writes)) = self.commits.close() {
             let needs_disk = false;
             actions.push(Action::Persist {
@@ -391,5 +403,6 @@ impl Node {
         self.publish_sys_topics(now, actions);
         self.with_each_group(now, actions, |service, outputs| service.timeout(now, outputs));
         self.control_timeout(now, actions);
+        self.routes_timeout(now, actions);
     }
 }

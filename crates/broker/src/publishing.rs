@@ -17,6 +17,7 @@ use crate::overload::MEMORY_SCARCE;
 use crate::policies::is_below_sys;
 use crate::records;
 use crate::report::Report;
+use crate::routes::WaitId;
 use crate::routing::RouteScratch;
 use crate::waiting::Waiter;
 
@@ -28,6 +29,14 @@ pub(crate) enum Keeping {
     /// In memory. Replies of the state store: whoever misses one sends its request again. What the server says of itself.
     /// Retained or queued, it is gone after a restart.
     Memory,
+}
+
+/// What became of a message.
+#[derive(Debug)]
+pub(crate) struct Published {
+    reason: ReasonCode,
+    /// Other nodes do not have it yet.
+    wait: Option<WaitId>,
 }
 
 impl Node {
@@ -78,16 +87,23 @@ impl Node {
                 return;
             };
             scratch.routes.clear();
+            scratch.elsewhere.clear();
             self.routes = scratch;
             self.counters.memory_refused += 1;
             return self.refuse_for_memory(now, id, qos, packet_id, actions);
         }
-        if qos == QoS::ExactlyOnce {
-            self.note_received(key, packet_id);
+        let kept = packet_id.filter(|_| qos == QoS::ExactlyOnce);
+        if let Some(kept) = kept {
+            self.note_received(key, kept);
         }
-        let reason = self.publish_to(now, Arc::new(message), scratch, Keeping::Durable, actions);
+        let published = self.publish_to(now, Arc::new(message), scratch, Keeping::Durable, actions);
+        if let Some(kept) = kept.filter(|_| published.wait.is_none()) {
+            self.keep_received(key, kept);
+        }
+        self.hold_for_nodes(id);
         let Some(packet_id) = packet_id else { return };
-        self.confirm(now, id, qos, Ack::new(packet_id, reason), actions);
+        let ack = Ack::new(packet_id, published.reason);
+        self.confirm_after(now, id, qos, (ack, published.wait), actions);
     }
 
     /// Routes a message of the server's own, and keeps it as its topic's retained message if it asks for that.
@@ -112,12 +128,30 @@ impl Node {
         mut scratch: RouteScratch,
         keeping: Keeping,
         actions: &mut Vec<Action>,
-    ) -> ReasonCode {
+    ) -> Published {
         let reason = if message.retain {
             self.retain(now, &message, keeping)
         } else {
             ReasonCode::Success
         };
+        let is_waited_for = message.publisher.is_some();
+        let wait = match keeping {
+            Keeping::Durable => self.forward(now, &message, &mut scratch.elsewhere, is_waited_for),
+            Keeping::Memory => None,
+        };
+        self.deliver_to_routes(now, message, scratch, keeping, actions);
+        Published { reason, wait }
+    }
+
+    /// Gives a message to the sessions of this node that it is for.
+    pub(crate) fn deliver_to_routes(
+        &mut self,
+        now: Now,
+        message: Arc<Message>,
+        mut scratch: RouteScratch,
+        keeping: Keeping,
+        actions: &mut Vec<Action>,
+    ) {
         let message = if self.is_kept_by_any(&scratch) {
             Arc::new(message.detached())
         } else {
@@ -130,7 +164,6 @@ impl Node {
         }
         self.stored = None;
         self.routes = scratch;
-        reason
     }
 
     /// The first acknowledgement of a received message, when all that it promises is durable.
@@ -142,23 +175,43 @@ impl Node {
         ack: Ack,
         actions: &mut Vec<Action>,
     ) {
+        self.confirm_after(now, id, qos, (ack, None), actions);
+    }
+
+    /// The same, when other nodes have what they have to have, too.
+    fn confirm_after(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        qos: QoS,
+        (ack, wait): (Ack, Option<WaitId>),
+        actions: &mut Vec<Action>,
+    ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let is_kept = |entry: &crate::sessions::SessionEntry| entry.session.received.contains(ack.packet_id);
-        let session = connection.session().and_then(|key| self.sessions.get(key));
-        let is_received = qos == QoS::ExactlyOnce && session.is_some_and(is_kept);
-        let sequence = connection.acks.open(!is_received);
-        let acknowledgement = acknowledgement(qos, ack);
-        self.after_own_writes(
-            now,
-            Waiter::Ack {
-                connection: id,
-                sequence,
-                acknowledgement,
+        let packet_id = ack.packet_id;
+        let key = connection.session();
+        let entry = key.and_then(|key| Some((key, self.sessions.get(key)?)));
+        let receiver =
+            entry.filter(|(_, entry)| qos == QoS::ExactlyOnce && entry.session.received.contains(packet_id));
+        let sequence = connection.acks.open(receiver.is_none());
+        let waiter = Waiter::Ack {
+            connection: id,
+            sequence,
+            acknowledgement: acknowledgement(qos, ack),
+        };
+        let durable = receiver.filter(|(_, entry)| wait.is_some() && entry.session.is_durable());
+        let waiter = match durable {
+            Some((session, entry)) => Waiter::Received {
+                session,
+                number: entry.session.number,
+                packet_id,
+                then: Box::new(waiter),
             },
-            actions,
-        );
+            None => waiter,
+        };
+        self.after_own_writes(now, Self::after(wait, waiter), actions);
     }
 
     /// Refuses a message without ending the connection; at QoS 0 nobody can be told.
@@ -352,17 +405,28 @@ impl Node {
             sequence,
             acknowledgement,
         };
+        // And on its way to other nodes.
+        let wait = self.peers.as_mut().and_then(|peers| peers.wait_for_messages());
+        let waiter = match wait {
+            Some(_) => Self::after(wait, Waiter::Durable(Box::new(waiter))),
+            None => waiter,
+        };
         self.after_commit(now, waiter, actions);
         true
     }
 
     /// QoS 2: the message is taken; its packet id is known from now on.
-    fn note_received(&mut self, key: SessionKey, packet_id: Option<PacketId>) {
-        let (Some(packet_id), Some(entry)) = (packet_id, self.sessions.get_mut(key)) else {
-            return;
-        };
-        entry.session.received.insert(packet_id);
-        if entry.session.is_durable() {
+    fn note_received(&mut self, key: SessionKey, packet_id: PacketId) {
+        if let Some(entry) = self.sessions.get_mut(key) {
+            entry.session.received.insert(packet_id);
+        }
+    }
+
+    /// The packet id is known over a restart, too: in one batch with what this node keeps of the message. Where other nodes get it, it
+    /// is kept when they have it: else a crash could acknowledge what they never got.
+    fn keep_received(&mut self, key: SessionKey, packet_id: PacketId) {
+        let entry = self.sessions.get(key);
+        if let Some(entry) = entry.filter(|entry| entry.session.is_durable()) {
             self.commits
                 .write(records::received::put(entry.session.number, packet_id));
         }

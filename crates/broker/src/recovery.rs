@@ -4,6 +4,7 @@
 //! [`Recovery::record`]; [`Recovery::start`] makes the node. A connection that the disk still knows was cut by the end
 //! of the process: it ends now, so wills and expiry intervals run from here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use crate::memory::Memory;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::now::Now;
 use crate::policies::PoliciesInForce;
+use crate::records::forwarded::Position;
 use crate::records::queue::QueueRecord;
 use crate::records::session::Presence;
 use crate::records::{self, RecordError};
@@ -79,6 +81,8 @@ pub struct Recovery {
     leftovers: Vec<Write>,
     discarded: Vec<SessionKey>,
     lost: Vec<SessionKey>,
+    /// Up to where the items of other nodes were taken.
+    positions: BTreeMap<NodeId, Position>,
 }
 
 impl Recovery {
@@ -106,6 +110,7 @@ impl Recovery {
             leftovers: Vec::new(),
             discarded: Vec::new(),
             lost: Vec::new(),
+            positions: BTreeMap::new(),
         }
     }
 
@@ -146,6 +151,7 @@ impl Recovery {
             commits,
             groups,
             control,
+            peers: None,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
             stored: None,
@@ -163,6 +169,7 @@ impl Recovery {
                 service.start(now, outputs);
             });
         }
+        node.begin_routes(now, (node_id, incarnation), self.positions);
         node.with_control(now, actions, |control, _, outputs, actions| {
             control.start(now, outputs, actions);
         });
@@ -273,6 +280,11 @@ impl Recovery {
     }
 
     fn received(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        if records::forwarded::is_position(key) {
+            let (node, position) = records::forwarded::decode_position(key, value)?;
+            self.positions.insert(node, position);
+            return Ok(());
+        }
         let (number, packet_id) = records::received::decode(key, value)?;
         match self
             .by_number

@@ -10,6 +10,7 @@ use crate::ids::SessionKey;
 use crate::memory::MemoryLevel;
 use crate::message::{Delivery, Message};
 use crate::node::Node;
+use crate::routes::Elsewhere;
 use crate::sessions::SessionEntry;
 use crate::subscriptions::{Chosen, Subscription};
 
@@ -43,6 +44,8 @@ impl Route {
 #[derive(Debug, Default)]
 pub(crate) struct RouteScratch {
     pub(crate) routes: Vec<Route>,
+    /// The nodes that have sessions for it.
+    pub(crate) elsewhere: Elsewhere,
     mark: u64,
 }
 
@@ -99,6 +102,7 @@ impl Node {
     /// Collects the sessions that a message is for. The caller puts the memory back.
     pub(crate) fn route(&mut self, message: &Message) -> RouteScratch {
         let mut scratch = std::mem::take(&mut self.routes);
+        self.find_nodes(message, &mut scratch);
         self.find_routes(message, &mut scratch);
         self.find_sharers(message, &mut scratch);
         scratch
@@ -108,7 +112,7 @@ impl Node {
     ///
     /// Overlapping subscriptions give one delivery with the highest QoS and all subscription identifiers.
     /// [MQTT-3.3.4-2] [MQTT-3.3.4-3]
-    fn find_routes(&mut self, message: &Message, scratch: &mut RouteScratch) {
+    pub(crate) fn find_routes(&mut self, message: &Message, scratch: &mut RouteScratch) {
         scratch.begin();
         let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
         subscriptions.matches(message.topic.as_str(), &mut |session, subscription| {

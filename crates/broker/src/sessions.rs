@@ -144,6 +144,13 @@ impl Sessions {
         self.slab.get_mut(key.0 as usize).map(|entry| &mut **entry)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionKey, &SessionEntry)> {
+        self.slab.iter().map(|(key, entry)| {
+            let key = u32::try_from(key).expect("fewer than 2^32 sessions");
+            (SessionKey(key), &**entry)
+        })
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
     }

@@ -38,7 +38,10 @@ impl Node {
     /// Adds a subscription where its messages will find it.
     pub(crate) fn join(&mut self, key: SessionKey, filter: &SubscriptionFilter, subscription: Subscription) {
         if filter.share.is_none() {
-            self.subscriptions.subscribe(key, &filter.filter, subscription);
+            let replaced = self.subscriptions.subscribe(key, &filter.filter, subscription);
+            if let Some(peers) = self.peers.as_mut().filter(|_| replaced.is_none()) {
+                peers.subscribed(&filter.filter);
+            }
             return;
         }
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -48,14 +51,26 @@ impl Node {
         self.shares.subscribe(key, point, filter, subscription);
         entry.standing = standing_of(entry);
         self.shares.stand(key, filter, entry.standing);
+        self.tell_share(filter);
     }
 
     /// Removes a subscription from where its messages find it.
     pub(crate) fn leave(&mut self, key: SessionKey, filter: &SubscriptionFilter) {
         if filter.share.is_some() {
             self.shares.unsubscribe(key, filter);
+            self.tell_share(filter);
         } else {
-            self.subscriptions.unsubscribe(key, &filter.filter);
+            let existed = self.subscriptions.unsubscribe(key, &filter.filter);
+            if let Some(peers) = self.peers.as_mut().filter(|_| existed) {
+                peers.unsubscribed(&filter.filter);
+            }
+        }
+    }
+
+    /// Tells the other nodes how many share something here.
+    fn tell_share(&mut self, filter: &SubscriptionFilter) {
+        if let Some(peers) = &mut self.peers {
+            peers.shared(filter, self.shares.count(filter));
         }
     }
 
@@ -66,6 +81,9 @@ impl Node {
         };
         for filter in entry.session.filters.shared() {
             self.shares.unsubscribe(key, filter);
+            if let Some(peers) = &mut self.peers {
+                peers.shared(filter, self.shares.count(filter));
+            }
         }
     }
 
@@ -85,17 +103,23 @@ impl Node {
         entry.standing = standing;
         for filter in entry.session.filters.shared() {
             self.shares.stand(key, filter, standing);
+            if let Some(peers) = &mut self.peers {
+                peers.shared(filter, self.shares.count(filter));
+            }
         }
     }
 
     /// Adds a route for each share that matches: to one of its sharers.
     pub(crate) fn find_sharers(&mut self, message: &Message, scratch: &mut RouteScratch) {
-        if self.shares.is_empty() {
+        if self.shares.is_empty() && self.peers.is_none() {
             return;
         }
         let mut found: SmallVec<[ShareKey; 4]> = SmallVec::new();
         self.shares
             .matches(message.topic.as_str(), &mut |share| found.push(share));
+        if self.peers.is_some() {
+            return self.find_sharers_everywhere(message, &found, scratch);
+        }
         if found.is_empty() {
             return;
         }
@@ -136,7 +160,12 @@ impl Node {
                 .as_deref()
                 .and_then(|share| self.shares.find(share));
             let Some(chosen) = share.and_then(|share| self.shares.choose(share, point)) else {
-                self.counters.dropped.count(DropCause::NoSharer);
+                let filter = delivery.share.as_deref();
+                if filter.is_some_and(|filter| self.share_elsewhere(now, &delivery.message, filter)) {
+                    self.counters.shared_moved += 1;
+                } else {
+                    self.counters.dropped.count(DropCause::NoSharer);
+                }
                 continue;
             };
             self.counters.shared_moved += 1;

@@ -17,7 +17,7 @@ use crate::subscriptions::Subscription;
 use crate::waiting::Waiter;
 
 impl Node {
-    /// SUBSCRIBE: the SUBACK leaves when the subscriptions are durable.
+    /// SUBSCRIBE: the SUBACK leaves when the subscriptions are durable, and the other nodes know them.
     pub(crate) fn received_subscribe(
         &mut self,
         now: Now,
@@ -41,7 +41,17 @@ impl Node {
             explanation: Explanation::default(),
             reasons,
         });
-        self.answer_when_durable(now, id, packet, actions);
+        let waiter = self.after_routes(
+            now,
+            Waiter::Act {
+                connection: id,
+                action: Action::Send {
+                    connection: id,
+                    packet,
+                },
+            },
+        );
+        self.after_own_writes(now, waiter, actions);
         self.pump(now, key, actions);
         self.record_retained_due(key);
     }
@@ -156,7 +166,7 @@ impl Node {
         self.answer_when_durable(now, id, packet, actions);
     }
 
-    /// SUBACK and UNSUBACK leave when what they say is on disk.
+    /// UNSUBACK leaves when what it says is on disk.
     fn answer_when_durable(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
         let action = Action::Send {
             connection: id,

@@ -19,7 +19,7 @@ use protocol::TopicFilter;
 use protocol::packet::{SubscriptionId, SubscriptionOptions};
 
 pub use self::circle::{Point, point_of};
-use self::index::Index;
+pub(crate) use self::index::Index;
 pub use self::shares::{Chosen, ShareKey, Shares, Standing};
 use crate::ids::SessionKey;
 

@@ -2,15 +2,20 @@
 //!
 //! The batches themselves are in `commits.rs`; here is who waits for them.
 
+use cluster::NodeId;
 use cluster::control::CONTROL;
 use cluster::replica::record::LogPoint;
 use protocol::Packet;
+use protocol::packet::PacketId;
 
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::commits::{Committed, DiskTicket};
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::records;
+use crate::records::forwarded::Position;
+use crate::routes::WaitId;
 use crate::session::Written;
 
 /// Who waits for the disk.
@@ -37,6 +42,23 @@ pub(crate) enum Waiter {
     ControlRecorded(LogPoint),
     /// The record of a state of the control group that another node sent.
     ControlKept(LogPoint),
+    /// Items of another node, up to here.
+    Taken { node: NodeId, position: Position },
+    /// Who waits for other nodes, too.
+    After { wait: WaitId, then: Box<Waiter> },
+    /// What takes the place of another node that was waited for.
+    Over(Vec<WaitId>),
+    /// Who waits for the other nodes to know this node's routes after that.
+    Announced(Box<Waiter>),
+    /// A QoS 2 message that other nodes have now: its packet id is kept before it is acknowledged.
+    Received {
+        session: SessionKey,
+        number: SessionNumber,
+        packet_id: PacketId,
+        then: Box<Waiter>,
+    },
+    /// Who waits for the disk after that.
+    Durable(Box<Waiter>),
     /// Anything else for one connection.
     Act {
         connection: ConnectionId,
@@ -82,7 +104,7 @@ impl Node {
         }
     }
 
-    fn release(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
+    pub(crate) fn release(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
         match waiter {
             Waiter::Ack {
                 connection,
@@ -107,6 +129,41 @@ impl Node {
             }
             Waiter::ControlKept(point) => self.control_kept(now, point, actions),
             Waiter::ControlRecorded(point) => self.control_recorded(now, point, actions),
+            Waiter::Taken { node, position } => {
+                if let Some(peers) = &mut self.peers {
+                    peers.written(node, position);
+                }
+            }
+            Waiter::After { wait, then } => {
+                let Some(peers) = &mut self.peers else { return };
+                if let Some(then) = peers.park(wait, then) {
+                    self.release(now, *then, actions);
+                }
+            }
+            Waiter::Over(waits) => {
+                if let Some(peers) = &mut self.peers {
+                    waits.into_iter().for_each(|wait| peers.end_wait(wait));
+                }
+                self.go_on_after_nodes(now, actions);
+            }
+            Waiter::Announced(then) => {
+                let waiter = self.after_routes(now, *then);
+                self.release(now, waiter, actions);
+            }
+            Waiter::Received {
+                session,
+                number,
+                packet_id,
+                then,
+            } => {
+                let entry = self.sessions.get(session);
+                let entry = entry.filter(|entry| entry.session.number == number);
+                if entry.is_some_and(|entry| entry.session.received.contains(packet_id)) {
+                    self.commits.write(records::received::put(number, packet_id));
+                }
+                self.after_commit(now, *then, actions);
+            }
+            Waiter::Durable(then) => self.after_commit(now, *then, actions),
             Waiter::Act { connection, action } => {
                 if self.connections.get(connection).is_some() {
                     actions.push(action);

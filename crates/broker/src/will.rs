@@ -5,12 +5,13 @@
 //! while the client is connected is the caller's business.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::packet::Will;
 
 use crate::ids::SessionKey;
-use crate::message;
+use crate::message::{self, Message};
 use crate::now::Now;
 use crate::timers::Timers;
 
@@ -50,6 +51,13 @@ pub enum Action {
         /// The message.
         will: Box<Will>,
     },
+}
+
+/// A will whose time has come, as the message that it is.
+#[derive(Debug)]
+pub(crate) struct DueWill {
+    pub(crate) session: SessionKey,
+    pub(crate) message: Arc<Message>,
 }
 
 /// Wills waiting for their Will Delay Interval to pass.

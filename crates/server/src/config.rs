@@ -156,6 +156,10 @@ pub struct SharedSubscriptions {
     /// value under every strategy: the same value, the same client. Clients that are not connected get something only if
     /// none is.
     pub strategy: ShareStrategy,
+
+    /// In a cluster: a message goes to a client of the node where it was published, as long as one is connected there. Otherwise all
+    /// clients of all nodes have their turns.
+    pub prefer_local: bool,
 }
 
 /// Which of the clients that share a subscription gets a message.
@@ -169,6 +173,24 @@ pub enum ShareStrategy {
     HashClient,
     /// The same one for all messages to one topic, as long as the same clients are connected.
     HashTopic,
+}
+
+impl Config {
+    /// What is said of messages between nodes, as the broker takes it.
+    pub fn routes(&self) -> broker::RoutesConfig {
+        let defaults = broker::RoutesConfig {
+            prefers_local_sharers: self.shared_subscriptions.prefer_local,
+            ..broker::RoutesConfig::default()
+        };
+        match &self.cluster {
+            Some(cluster) => broker::RoutesConfig {
+                subscribe_wait_max: cluster.subscribe_wait_max,
+                silence_max: cluster.silence_max,
+                ..defaults
+            },
+            None => defaults,
+        }
+    }
 }
 
 impl ShareStrategy {

@@ -32,6 +32,8 @@ pub struct Figures {
     pub memory: Memory,
     /// The other nodes of its cluster.
     pub peers: PeersFigures,
+    /// Messages between the nodes of its cluster.
+    pub routes: broker::RouteFigures,
     /// Requests that the admin pages have refused, by cause.
     pub admin_refused: Counts,
     /// Certificates of TLS that are in use.

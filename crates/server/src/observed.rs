@@ -175,6 +175,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.connected = gauges.sessions_connected as u64;
     figures.sessions.subscriptions = gauges.subscriptions as u64;
     figures.sessions.shares = gauges.shares as u64;
+    figures.routes = gauges.routes;
     figures.sessions.queue_messages = gauges.queued_messages as u64;
     figures.sessions.queue_bytes = gauges.queued_bytes;
     figures.sessions.inflight = gauges.inflight as u64;

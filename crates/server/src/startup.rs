@@ -104,6 +104,7 @@ pub(crate) fn start(
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
         policies,
+        routes: config.routes(),
         redirect: config.redirect.for_broker(),
         seed: random.next(),
     };

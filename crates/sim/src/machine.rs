@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use broker::limits::Limits;
 use broker::{
     Action, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DiskTicket, Event, Node, Now, Policies,
-    PolicyId, Question, Redirect, Report, ShareStrategy,
+    PolicyId, Question, Redirect, Report, RoutesConfig, ShareStrategy,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
@@ -47,6 +47,8 @@ pub struct MachineConfig {
     pub authenticates: bool,
     /// What clients may do: by the first of them, if there is one.
     pub policies: Policies,
+    /// Messages between nodes.
+    pub routes: RoutesConfig,
     /// Where clients are sent instead.
     pub redirect: Option<Redirect>,
     /// Who of those who share a subscription gets a message.
@@ -65,6 +67,8 @@ pub struct MachineConfig {
     pub acknowledges_before_sync: bool,
     /// A defect to put in: it does not know for whom it voted before it lost its power.
     pub forgets_votes: bool,
+    /// A defect to put in: it does not know up to where it took messages of other nodes before it lost its power.
+    pub forgets_positions: bool,
     /// What it appends to its log is kept for [`Machine::take_logged`].
     pub tells_log: bool,
 }
@@ -140,6 +144,7 @@ impl MachineConfig {
             sys_interval: None,
             authenticates: false,
             policies: Policies::default(),
+            routes: RoutesConfig::default(),
             redirect: None,
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
@@ -149,6 +154,7 @@ impl MachineConfig {
             store_requests_max: 100_000,
             acknowledges_before_sync: false,
             forgets_votes: false,
+            forgets_positions: false,
             tells_log: false,
         }
     }

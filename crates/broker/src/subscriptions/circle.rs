@@ -28,7 +28,23 @@ pub fn point_of(text: &str) -> Point {
     Point(xxh3_64_with_seed(text.as_bytes(), POINT_SEED))
 }
 
+impl Point {
+    /// As it travels between nodes.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The reverse of [`Point::number`].
+    pub(crate) fn of_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 impl Circle {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn insert(&mut self, place: Place) {
         self.0.insert(place);
     }

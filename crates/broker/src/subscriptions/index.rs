@@ -9,14 +9,14 @@ use super::trie::Trie;
 
 /// Filters, and under each the keys that are subscribed to it.
 #[derive(Debug)]
-pub(super) struct Index<K, V> {
+pub(crate) struct Index<K, V> {
     pub(super) exact: ExactFilters<K, V>,
     pub(super) wildcards: Trie<K, V>,
 }
 
 impl<K: Copy + Ord, V: Copy> Index<K, V> {
     /// No filter yet; `seed` is for the hashes.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             exact: ExactFilters::new(seed),
             wildcards: Trie::new(seed),
@@ -24,7 +24,7 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
     }
 
     /// Adds a key under a filter and returns what it replaces.
-    pub(super) fn insert(&mut self, filter: &TopicFilter, key: K, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, filter: &TopicFilter, key: K, value: V) -> Option<V> {
         let subscribers = if filter.is_exact() {
             self.exact.subscribers(filter.as_str())
         } else {
@@ -34,7 +34,7 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
     }
 
     /// Removes a key under a filter; false if it was not there.
-    pub(super) fn remove(&mut self, filter: &TopicFilter, key: K) -> bool {
+    pub(crate) fn remove(&mut self, filter: &TopicFilter, key: K) -> bool {
         if filter.is_exact() {
             self.exact.unsubscribe(key, filter.as_str())
         } else {
@@ -43,20 +43,20 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
     }
 
     /// Visits every key under every filter that matches `topic`.
-    pub(super) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
+    pub(crate) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
         self.matches_exactly(topic, visit);
         self.wildcards.matches(topic, visit);
     }
 
     /// The same, and says whether the filter is the topic itself.
-    pub(super) fn matches_by_kind(&self, topic: &str, visit: &mut impl FnMut(K, &V, bool)) {
+    pub(crate) fn matches_by_kind(&self, topic: &str, visit: &mut impl FnMut(K, &V, bool)) {
         self.matches_exactly(topic, &mut |key, value: &V| visit(key, value, true));
         self.wildcards
             .matches(topic, &mut |key, value: &V| visit(key, value, false));
     }
 
     /// Visits every key under the filter that is `topic` itself, without wildcards.
-    pub(super) fn matches_exactly(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
+    pub(crate) fn matches_exactly(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
         if let Some(subscribers) = self.exact.get(topic) {
             subscribers.visit(visit);
         }

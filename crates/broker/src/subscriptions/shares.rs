@@ -180,6 +180,20 @@ impl Shares {
             .map(|(filter, _)| Arc::clone(filter))
     }
 
+    /// How many sharers a share has: those that are connected, and all.
+    pub fn count(&self, filter: &SubscriptionFilter) -> (usize, usize) {
+        let share = self.find(filter).map(|key| &self.shares[key.0 as usize]);
+        share.map_or((0, 0), |share| {
+            let connected = share.free.len() + share.behind.len();
+            (connected, connected + share.away.len())
+        })
+    }
+
+    /// The name and filter of the share at this place.
+    pub(crate) fn filter_at(&self, share: ShareKey) -> Option<&Arc<SubscriptionFilter>> {
+        self.shares.get(share.0 as usize).map(|share| &share.filter)
+    }
+
     /// How many shares there are.
     pub fn len(&self) -> usize {
         self.shares.len()

@@ -60,6 +60,18 @@ pub struct Cluster {
     #[schemars(with = "quantity::DurationText")]
     pub election_timeout: Duration,
 
+    /// How long SUBACK waits at most until all nodes that answer know the subscription. After it the SUBACK is sent all the same, and
+    /// counted; what is published at a node that does not know it yet may be missed.
+    #[serde(with = "quantity::duration")]
+    #[schemars(with = "quantity::DurationText")]
+    pub subscribe_wait_max: Duration,
+
+    /// How long a node may be silent until no publisher waits for it any more. What was published for its clients is dropped then, and
+    /// counted, also for sessions that outlive their connections. At least 1s.
+    #[serde(with = "quantity::duration")]
+    #[schemars(with = "quantity::DurationText")]
+    pub silence_max: Duration,
+
     /// Talk to other nodes in clear, and believe whoever connects. On loopback addresses only.
     pub insecure_peers: bool,
 
@@ -134,6 +146,16 @@ impl Cluster {
             self.election_timeout >= 3 * self.heartbeat_interval && self.election_timeout <= ELECTION_MOST,
             "cluster.election_timeout",
             "at least three times cluster.heartbeat_interval, or a leader that has lost two messages is deposed; at most 60s",
+        );
+        require(
+            self.subscribe_wait_max <= Duration::from_secs(10),
+            "cluster.subscribe_wait_max",
+            "at most 10s: clients wait for their SUBACK",
+        );
+        require(
+            self.silence_max >= Duration::from_secs(1) && self.silence_max <= Duration::from_secs(60),
+            "cluster.silence_max",
+            "between 1s and 60s: nodes are asked every half second",
         );
         require(
             (1..=broker::GROUPS_MAX).contains(&self.groups),
@@ -217,6 +239,8 @@ impl Default for Cluster {
             clock_skew_max: Duration::from_millis(500),
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_millis(300),
+            subscribe_wait_max: Duration::from_millis(200),
+            silence_max: Duration::from_secs(2),
             insecure_peers: false,
             tls: PeerTls::default(),
         }

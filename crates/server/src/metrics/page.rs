@@ -1,6 +1,7 @@
 //! Every metric by name.
 
 mod peers;
+mod routes;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     snapshots(&figures.log, page);
     memory(&figures.memory, page);
     peers::write(&figures.peers, page);
+    routes::write(&figures.routes, page);
     expiries(figures, page);
     page.family(
         Counter,

@@ -173,6 +173,7 @@ fn recovered_node(
         sys_interval: config.sys_interval,
         share_strategy: config.share_strategy,
         policies: config.policies.clone(),
+        routes: config.routes.clone(),
         redirect: config.redirect.clone(),
         seed: config.seed,
     };
@@ -180,6 +181,9 @@ fn recovered_node(
     for keyspace in Recovery::KEYSPACES {
         let mut read_all = Ok(());
         let mut read = |key: &[u8], value: Bytes| {
+            if config.forgets_positions && broker::records::forwarded::is_position(key) {
+                return ControlFlow::Continue(());
+            }
             read_all = recovery.record(keyspace, key, value);
             if read_all.is_ok() {
                 ControlFlow::Continue(())

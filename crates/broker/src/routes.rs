@@ -1,0 +1,420 @@
+//! Messages between the nodes of a cluster: what is published at one node reaches the subscribers at every other one.
+//!
+//! Each node tells the others which filters its sessions have (`announced.rs`), and knows what the others want (`table.rs`). A message goes
+//! once to each node that wants it, and that node finds its own sessions; it never sends the message on. What must not be lost is
+//! numbered and kept until it is confirmed (`outbox.rs`, `inbox.rs`); whoever waits for that is in `waits.rs`. What the node does with
+//! all that is in `forwarding.rs` and `receiving.rs`.
+//!
+//! *Invariant*: an item is taken once and in order, over lost connections and over restarts of the node that takes it.
+
+mod announced;
+mod forwarding;
+mod inbox;
+mod link;
+mod messages;
+mod outbox;
+mod receiving;
+mod table;
+mod waits;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::{GroupId, NodeId};
+use protocol::topic::{SubscriptionFilter, TopicFilter};
+use slab::Slab;
+
+use self::announced::Announced;
+pub(crate) use self::forwarding::Elsewhere;
+use self::link::Link;
+use self::messages::{ADD, REMOVE, SHARE};
+use self::table::{Candidate, RouteTable, Slot};
+pub(crate) use self::waits::WaitId;
+use self::waits::Waits;
+use crate::ids::ConnectionId;
+use crate::node::Action;
+use crate::now::Now;
+use crate::records::forwarded::Position;
+use crate::subscriptions::Point;
+use crate::waiting::Waiter;
+use crate::will::DueWill;
+
+/// Messages between nodes travel under this number, which no group has.
+pub(crate) const ROUTES: GroupId = GroupId(u32::MAX - 1);
+
+/// Settings of what travels between nodes.
+#[derive(Debug, Clone)]
+pub struct RoutesConfig {
+    /// How long a SUBACK waits at most for the other nodes to know the subscription.
+    pub subscribe_wait_max: Duration,
+    /// How long a node may be silent until nobody waits for it any more.
+    pub silence_max: Duration,
+    /// A message of a shared subscription goes to a sharer of this node, if one is connected.
+    pub prefers_local_sharers: bool,
+    /// Messages on their way to one node; with more of them publishers are not read from.
+    pub messages_max: usize,
+    /// Bytes of these.
+    pub bytes_max: u64,
+    /// Bytes of filters of one node; with more of them it is sent everything.
+    pub filter_bytes_max: u64,
+}
+
+/// What was counted of messages between nodes, and how many there are of what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RouteFigures {
+    /// Messages that were forwarded, to each node once.
+    pub forwarded: u64,
+    /// Messages that came from other nodes.
+    pub received: u64,
+    /// Items that were sent again.
+    pub resent: u64,
+    /// Messages of QoS 0 and wills that were not forwarded because the node was behind.
+    pub dropped_behind: u64,
+    /// Messages that a node did not get because it could not be reached.
+    pub dropped_unreachable: u64,
+    /// Messages of a share that were given to another node because nobody at the first one shared it any more.
+    pub declined: u64,
+    /// SUBACKs and CONNACKs that were sent before all nodes had confirmed the routes.
+    pub unconfirmed: u64,
+    /// Times that publishers were not read from for a while because too much was on its way.
+    pub held_back: u64,
+    /// Filters and shares that were one too many.
+    pub filters_refused: u64,
+    /// Filters and shares that this node announces.
+    pub announced: usize,
+    /// Filters and shares of other nodes.
+    pub known: usize,
+    /// Nodes that are reached.
+    pub reached: usize,
+    /// Items that are not confirmed.
+    pub under_way: usize,
+    /// Their bytes.
+    pub under_way_bytes: u64,
+}
+
+/// What this node has with the others.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    config: RoutesConfig,
+    node: NodeId,
+    incarnation: u32,
+    links: Slab<Link>,
+    slots: BTreeMap<NodeId, Slot>,
+    table: RouteTable,
+    announced: Announced,
+    waits: Waits,
+    /// What a restart has found of nodes that were not heard of since.
+    recovered: BTreeMap<NodeId, Position>,
+    /// Those whose wait is over.
+    released: Vec<Waiter>,
+    over: Vec<WaitId>,
+    /// Publishers that are not read from.
+    held: BTreeSet<ConnectionId>,
+    /// Wills that were due before it was known what the others want.
+    early: Vec<DueWill>,
+    figures: RouteFigures,
+}
+
+impl Default for RoutesConfig {
+    fn default() -> Self {
+        Self {
+            subscribe_wait_max: Duration::from_millis(200),
+            silence_max: Duration::from_secs(2),
+            prefers_local_sharers: false,
+            messages_max: 16_384,
+            bytes_max: 32 << 20,
+            filter_bytes_max: 256 << 20,
+        }
+    }
+}
+
+impl Routes {
+    pub(crate) fn new(
+        config: RoutesConfig,
+        seed: u64,
+        (node, incarnation): (NodeId, u32),
+        recovered: BTreeMap<NodeId, Position>,
+    ) -> Self {
+        Self {
+            node,
+            incarnation,
+            links: Slab::new(),
+            slots: BTreeMap::new(),
+            table: RouteTable::new(seed, config.filter_bytes_max),
+            announced: Announced::default(),
+            waits: Waits::default(),
+            recovered,
+            released: Vec::new(),
+            over: Vec::new(),
+            held: BTreeSet::new(),
+            early: Vec::new(),
+            figures: RouteFigures::default(),
+            config,
+        }
+    }
+
+    /// These nodes are in the cluster. Says which are not any more.
+    pub(crate) fn set_nodes(&mut self, now: Now, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+        let nodes: BTreeSet<_> = nodes.filter(|node| *node != self.node).collect();
+        let is_start = self.slots.is_empty();
+        for node in &nodes {
+            if !self.slots.contains_key(node) {
+                let taken = self.recovered.remove(node).unwrap_or_default();
+                let mut link = Link::new(now, *node, taken);
+                if is_start {
+                    link.begin_to_know();
+                }
+                self.slots.insert(*node, self.links.insert(link));
+            }
+        }
+        let gone: Vec<_> = self
+            .slots
+            .keys()
+            .filter(|node| !nodes.contains(node))
+            .copied()
+            .collect();
+        for node in &gone {
+            if let Some(slot) = self.slots.remove(node) {
+                self.give_up(slot);
+                self.table.forget(slot);
+                self.links.remove(slot);
+            }
+        }
+        gone
+    }
+
+    /// A session of this node has subscribed to a filter.
+    pub(crate) fn subscribed(&mut self, filter: &TopicFilter) {
+        if self.announced.add(filter) {
+            self.announce(ADD, &announced::bytes_of(filter));
+        }
+    }
+
+    /// A session of this node is not subscribed to a filter any more.
+    pub(crate) fn unsubscribed(&mut self, filter: &TopicFilter) {
+        if self.announced.remove(filter) {
+            self.announce(REMOVE, &announced::bytes_of(filter));
+        }
+    }
+
+    /// So many of this node share something: those that are connected, and all.
+    pub(crate) fn shared(&mut self, filter: &SubscriptionFilter, (connected, all): (usize, usize)) {
+        let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        let counts = (count(connected), count(all));
+        if self.announced.share(filter, counts) {
+            self.announce(SHARE, &messages::share_item(filter, counts).into());
+        }
+    }
+
+    /// Something to wait for until it is known what all nodes that answer want, if it is not.
+    pub(crate) fn wait_to_know(&mut self) -> Option<WaitId> {
+        let wait = self.waits.open();
+        for (_, link) in &mut self.links {
+            link.wait_to_know(wait, &mut self.waits);
+        }
+        self.waits.keep_open(wait)
+    }
+
+    /// Keeps a will until it is known what the others want; gives it back if it is.
+    pub(crate) fn keep_early(&mut self, will: DueWill) -> Option<DueWill> {
+        if self.is_known() {
+            return Some(will);
+        }
+        self.early.push(will);
+        None
+    }
+
+    /// What was kept until now.
+    pub(crate) fn take_early(&mut self) -> Vec<DueWill> {
+        if self.early.is_empty() || !self.is_known() {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.early)
+    }
+
+    /// Something to wait for until all nodes that are reached know all routes, if they do not.
+    pub(crate) fn wait_for_routes(&mut self, now: Now) -> Option<WaitId> {
+        let wait = self.waits.open();
+        for (_, link) in &mut self.links {
+            link.wait_for_routes(wait, &mut self.waits);
+        }
+        let wait = self.waits.keep_open(wait)?;
+        self.waits
+            .limit(wait, now.instant + self.config.subscribe_wait_max);
+        Some(wait)
+    }
+
+    /// Something to wait for until everything is confirmed that somebody waits for already.
+    pub(crate) fn wait_for_messages(&mut self) -> Option<WaitId> {
+        let wait = self.waits.open();
+        for (_, link) in &mut self.links {
+            link.outbox.wait_for_messages(wait, &mut self.waits);
+        }
+        self.waits.keep_open(wait)
+    }
+
+    /// Lets somebody wait, or gives it back if there is nothing to wait for any more.
+    pub(crate) fn park(&mut self, wait: WaitId, waiter: Box<Waiter>) -> Option<Box<Waiter>> {
+        self.waits.park(wait, waiter)
+    }
+
+    /// One of those who had to confirm has.
+    pub(crate) fn end_wait(&mut self, wait: WaitId) {
+        self.released.extend(self.waits.end(wait).map(|waiter| *waiter));
+    }
+
+    /// Those whose wait is over.
+    pub(crate) fn take_released(&mut self) -> Vec<Waiter> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// What was taken from a node up to here is on disk.
+    pub(crate) fn written(&mut self, node: NodeId, position: Position) {
+        if let Some(slot) = self.slots.get(&node) {
+            self.links[*slot].inbox.written(position);
+        }
+    }
+
+    /// A publisher has to wait, if too much is on its way.
+    pub(crate) fn hold(&mut self, id: ConnectionId) -> bool {
+        let is_held = self.is_above(2) && self.held.insert(id);
+        self.figures.held_back += u64::from(is_held);
+        is_held
+    }
+
+    /// The publishers that need not wait any more.
+    pub(crate) fn take_unheld(&mut self) -> BTreeSet<ConnectionId> {
+        if self.held.is_empty() || self.is_above(1) {
+            return BTreeSet::new();
+        }
+        std::mem::take(&mut self.held)
+    }
+
+    /// Does what is due.
+    pub(crate) fn timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let (own, silence_max) = (self.incarnation, self.config.silence_max);
+        let mut silent = Vec::new();
+        for (slot, link) in &mut self.links {
+            let to = link.node;
+            link.know(&mut self.over);
+            if link.look(now, own, silence_max, |message| {
+                actions.push(Action::ToPeer { to, message });
+            }) {
+                silent.push(slot);
+            }
+        }
+        silent.into_iter().for_each(|slot| self.give_up(slot));
+        self.end_waits();
+        while let Some(waiter) = self.waits.pop_overdue(now.instant) {
+            self.figures.unconfirmed += 1;
+            self.released.extend(waiter.map(|waiter| *waiter));
+        }
+    }
+
+    /// Sends what was collected.
+    pub(crate) fn flush(&mut self, now: Now, actions: &mut Vec<Action>) {
+        for (_, link) in &mut self.links {
+            let (to, before) = (link.node, actions.len());
+            link.flush(now, self.incarnation, &self.announced, |message| {
+                actions.push(Action::ToPeer { to, message });
+            });
+            if actions.len() > before && !link.outbox.is_empty() {
+                link.hurry(now);
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let links = self.links.iter().map(|(_, link)| link.deadline());
+        links.chain(self.waits.deadline()).min()
+    }
+
+    pub(crate) fn figures(&self) -> RouteFigures {
+        let links = || self.links.iter().map(|(_, link)| link);
+        RouteFigures {
+            announced: self.announced.len(),
+            known: self.table.len(),
+            reached: links().filter(|link| link.is_reached).count(),
+            under_way: links().map(|link| link.outbox.len()).sum(),
+            under_way_bytes: links().map(|link| link.outbox.bytes()).sum(),
+            ..self.figures
+        }
+    }
+
+    /// What the node holds for the others.
+    pub(crate) fn bytes(&self) -> u64 {
+        let outboxes = self.links.iter().map(|(_, link)| link.outbox.bytes());
+        outboxes.sum::<u64>() + self.table.bytes()
+    }
+
+    /// Chooses the node that gets a message of a share, but not one of `without`. `own`: how many of this node share it.
+    fn choose(
+        &mut self,
+        share: u32,
+        own: (usize, usize),
+        point: Option<Point>,
+        without: Option<Slot>,
+    ) -> Option<Candidate> {
+        let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        let here = Candidate {
+            slot: None,
+            node: self.node.0,
+            connected: count(own.0),
+            all: count(own.1),
+        };
+        if self.config.prefers_local_sharers && here.connected > 0 {
+            return Some(here);
+        }
+        let nodes = self.table.sharing_nodes(share);
+        let reached = nodes.filter(|(slot, _)| self.links[*slot].is_reached && Some(*slot) != without);
+        let others = reached.map(|(slot, (connected, all))| Candidate {
+            slot: Some(slot),
+            node: self.links[slot].node.0,
+            connected,
+            all,
+        });
+        let mut candidates: Vec<_> = others.chain((here.all > 0).then_some(here)).collect();
+        candidates.sort_unstable_by_key(|candidate| candidate.node);
+        self.table.choose(share, &candidates, point)
+    }
+
+    fn announce(&mut self, kind: u8, body: &Bytes) {
+        for (_, link) in &mut self.links {
+            link.change(kind, body.clone());
+        }
+    }
+
+    fn give_up(&mut self, slot: Slot) {
+        let dropped = self.links[slot].give_up(&mut self.over);
+        self.figures.dropped_unreachable += dropped;
+        self.end_waits();
+    }
+
+    /// Lets those go on whose waits are over.
+    fn end_waits(&mut self) {
+        for wait in std::mem::take(&mut self.over) {
+            self.end_wait(wait);
+        }
+    }
+
+    /// Whether it is known what all nodes want that answer.
+    fn is_known(&self) -> bool {
+        self.links.iter().all(|(_, link)| link.is_known())
+    }
+
+    /// Whether more than `halves` of the limit is on its way to some node.
+    fn is_above(&self, halves: u64) -> bool {
+        self.links
+            .iter()
+            .any(|(_, link)| self.config.is_exceeded(link, halves))
+    }
+}
+
+impl RoutesConfig {
+    /// Whether more than so many halves of the limit is on its way to a node.
+    fn is_exceeded(&self, link: &Link, halves: u64) -> bool {
+        link.outbox.len() as u64 > self.messages_max as u64 * halves / 2
+            || link.outbox.bytes() > self.bytes_max * halves / 2
+    }
+}

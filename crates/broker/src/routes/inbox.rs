@@ -1,0 +1,169 @@
+//! What comes from one node: each item is taken once and in order, and confirmed when what it did is durable.
+
+use std::collections::VecDeque;
+
+use protocol::topic::SubscriptionFilter;
+
+use super::messages::{self, Answer};
+use crate::records::forwarded::Position;
+
+/// Bytes of what an answer says about shares, unless one item has more.
+const DECLINES_BYTES: usize = 64 << 10;
+
+/// What a decline has besides the text of its share.
+const DECLINE: usize = 16;
+
+/// Items of one other node.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    /// The latest that was taken.
+    pub(super) taken: Position,
+    /// Everything up to here is durable.
+    durable: u64,
+    /// Items that were taken and wait for the disk, each with the latest of its frame.
+    under_way: VecDeque<(u64, bool)>,
+    /// Shares of which nobody was here, until the sender says that it knows.
+    declined: Vec<(u64, SubscriptionFilter)>,
+    probe: u64,
+    has_gap: bool,
+    /// The sender is to be told.
+    is_answer_due: bool,
+}
+
+impl Inbox {
+    /// As a restart finds it.
+    pub(super) fn recovered(taken: Position) -> Self {
+        Self {
+            taken,
+            durable: taken.number,
+            ..Self::default()
+        }
+    }
+
+    /// The sender has started anew: its items begin at 1.
+    pub(super) fn begin(&mut self, incarnation: u32) {
+        *self = Self::recovered(Position {
+            incarnation,
+            number: 0,
+        });
+    }
+
+    pub(super) fn probe(&mut self, number: u64) {
+        self.probe = self.probe.max(number);
+        self.is_answer_due = true;
+    }
+
+    /// A frame came, whose first item comes after this one. False if something is missing.
+    pub(super) fn has_all_before(&mut self, after: u64, settled: u64) -> bool {
+        self.is_answer_due = true;
+        self.declined.retain(|(number, _)| *number > settled);
+        self.has_gap = after > self.taken.number;
+        !self.has_gap
+    }
+
+    /// Takes an item; false if it was taken before.
+    pub(super) fn take(&mut self, number: u64) -> bool {
+        let is_new = number > self.taken.number;
+        if is_new {
+            self.taken.number = number;
+        }
+        is_new
+    }
+
+    /// Nobody here shares this any more.
+    pub(super) fn decline(&mut self, number: u64, share: SubscriptionFilter) {
+        self.declined.push((number, share));
+    }
+
+    /// What was taken up to here waits for the disk.
+    pub(super) fn begin_writing(&mut self) {
+        self.under_way.push_back((self.taken.number, false));
+    }
+
+    /// What was taken up to here is on disk.
+    pub(super) fn written(&mut self, position: Position) {
+        if position.incarnation != self.taken.incarnation {
+            return;
+        }
+        let place = self
+            .under_way
+            .binary_search_by_key(&position.number, |(number, _)| *number);
+        let Ok(place) = place else { return };
+        self.under_way[place].1 = true;
+        while let Some((number, _)) = self.under_way.pop_front_if(|(_, is_written)| *is_written) {
+            self.durable = number;
+            self.is_answer_due = true;
+        }
+    }
+
+    /// What the sender is to be told, if it is.
+    pub(super) fn take_answer(&mut self) -> Option<Answer> {
+        if !std::mem::take(&mut self.is_answer_due) {
+            return None;
+        }
+        let (durable, declined) = self.declines();
+        Some(Answer {
+            incarnation: self.taken.incarnation,
+            probe: self.probe,
+            taken: self.taken.number,
+            durable,
+            has_gap: std::mem::take(&mut self.has_gap),
+            declined,
+        })
+    }
+
+    /// Up to where the sender can be told that all is durable, and what of it was for nobody. Of one item it is told all or nothing: it
+    /// gives the item to others once.
+    fn declines(&self) -> (u64, Vec<(u64, SubscriptionFilter)>) {
+        let (mut told, mut bytes) = (Vec::new(), 0);
+        for of_item in self.declined.chunk_by(|(one, _), (other, _)| one == other) {
+            let number = of_item[0].0;
+            if number > self.durable {
+                break;
+            }
+            if bytes > DECLINES_BYTES {
+                return (number - 1, told);
+            }
+            told.extend_from_slice(of_item);
+            bytes += of_item
+                .iter()
+                .map(|(_, share)| DECLINE + messages::length_of(share))
+                .sum::<usize>();
+        }
+        (self.durable, told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::Text;
+
+    use super::*;
+
+    fn share(name: &str) -> SubscriptionFilter {
+        let text = Text::new(format!("$share/{name}/a")).expect("short");
+        SubscriptionFilter::parse(text).expect("a share")
+    }
+
+    #[test]
+    fn an_answer_is_bounded_and_says_all_or_nothing_of_an_item() {
+        let mut inbox = Inbox::default();
+        let long = "x".repeat(30_000);
+        for number in 1..=5 {
+            assert!(inbox.take(number));
+            inbox.decline(number, share(&long));
+            inbox.decline(number, share("short"));
+        }
+        inbox.begin_writing();
+        inbox.written(inbox.taken);
+        let mut answer = |settled| {
+            assert!(inbox.has_all_before(0, settled));
+            let answer = inbox.take_answer().expect("it is due");
+            let numbers: Vec<_> = answer.declined.iter().map(|(number, _)| *number).collect();
+            (answer.durable, numbers)
+        };
+        assert_eq!(answer(0), (3, vec![1, 1, 2, 2, 3, 3]));
+        assert_eq!(answer(3), (5, vec![4, 4, 5, 5]), "the sender knows of the others");
+        assert_eq!(answer(5), (5, vec![]));
+    }
+}

@@ -1,0 +1,359 @@
+//! What this node has with one other node: what is on its way there and what came from there, and whether it can be reached.
+//!
+//! A node is reached when it answers probes: then what was sent before the probe has arrived, or is known to be missing. One that is
+//! silent for too long is not reached any more; nobody waits for it, and what was for it is dropped.
+//!
+//! ```text
+//! silent --answer: everything is announced anew--> reached --no answer for long--> silent
+//! ```
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use cluster::NodeId;
+
+use super::announced::{Announced, Cursor};
+use super::inbox::Inbox;
+use super::messages::{self, Answer};
+use super::outbox::Outbox;
+use super::waits::{WaitId, Waits};
+use crate::now::Now;
+use crate::records::forwarded::Position;
+
+/// One other node.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) node: NodeId,
+    /// As it was heard of in this run.
+    incarnation: Option<u32>,
+    /// It answers.
+    pub(super) is_reached: bool,
+    pub(super) outbox: Outbox,
+    pub(super) inbox: Inbox,
+    /// How far everything was announced to it.
+    cursor: Cursor,
+    /// Who waits for the end of that.
+    announced_waits: Vec<WaitId>,
+    /// It has said all that it wants, since this node has started.
+    has_said_all: bool,
+    /// Who waits for that, and for the node to be reached. `None`: both were so, or it was silent for too long.
+    unknown: Option<Vec<WaitId>>,
+    probes: Probes,
+    /// When something was sent again.
+    resent_at: Option<Instant>,
+    loose: Loose,
+}
+
+/// Whether the node answers.
+#[derive(Debug)]
+struct Probes {
+    /// The latest one.
+    latest: u64,
+    next: Instant,
+    /// For how long this node has looked, without the times when it was not awake itself.
+    awake: Duration,
+    looked_at: Instant,
+    /// How long that was when the latest probe left that was answered.
+    answered: Duration,
+    /// What is not answered.
+    open: VecDeque<Probe>,
+}
+
+#[derive(Debug)]
+struct Probe {
+    number: u64,
+    at: Duration,
+    /// What was sent of QoS 0 before.
+    loose: u64,
+}
+
+/// Messages of QoS 0, which nobody waits for.
+#[derive(Debug, Default)]
+struct Loose {
+    frame: Option<BytesMut>,
+    /// Bytes that were sent, and those before the latest probe that was answered.
+    sent: u64,
+    answered: u64,
+}
+
+/// What a frame says of its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It is from before the sender's latest start.
+    Late,
+    Known,
+    /// The sender has started anew, or was not heard of before.
+    Started,
+}
+
+/// How often a node is asked while something is on its way to it, and else.
+const PROBE_BUSY: Duration = Duration::from_millis(100);
+const PROBE_IDLE: Duration = Duration::from_millis(500);
+
+/// How long a node that answers has time to say what it wants after this one has started. Half a gigabyte takes less.
+const KNOWING_MAX: Duration = Duration::from_secs(10);
+
+/// Nothing is sent again before so much time has passed: the answer to the first time is on its way.
+const RESEND_AFTER: Duration = Duration::from_millis(50);
+
+/// Items about routes that are under way while everything is announced, and those of one piece of it.
+const ANNOUNCING_MAX: usize = 4_096;
+const ANNOUNCING_PIECE: usize = 512;
+
+/// Changes of routes that are under way; with more of them everything is announced anew.
+const ROUTES_MAX: usize = 65_536;
+
+/// Bytes of QoS 0 that are sent without an answer, and after which one is asked for.
+const LOOSE_BYTES_MAX: u64 = 8 << 20;
+const LOOSE_BYTES_ASKED: u64 = 1 << 20;
+
+impl Link {
+    pub(super) fn new(now: Now, node: NodeId, taken: Position) -> Self {
+        Self {
+            node,
+            incarnation: None,
+            is_reached: false,
+            outbox: Outbox::default(),
+            inbox: Inbox::recovered(taken),
+            cursor: Cursor::Done,
+            announced_waits: Vec::new(),
+            has_said_all: false,
+            unknown: None,
+            probes: Probes {
+                latest: 0,
+                next: now.instant,
+                awake: Duration::ZERO,
+                looked_at: now.instant,
+                answered: Duration::ZERO,
+                open: VecDeque::new(),
+            },
+            resent_at: None,
+            loose: Loose::default(),
+        }
+    }
+
+    /// A frame came from this run of the node.
+    pub(super) fn hear(&mut self, incarnation: u32) -> Heard {
+        if self.incarnation.is_some_and(|known| known > incarnation)
+            || self.inbox.taken.incarnation > incarnation
+        {
+            return Heard::Late;
+        }
+        if self.inbox.taken.incarnation < incarnation {
+            self.inbox.begin(incarnation);
+        }
+        if self.incarnation == Some(incarnation) {
+            return Heard::Known;
+        }
+        self.incarnation = Some(incarnation);
+        // What it remembers is what it has on disk.
+        self.outbox.rewind(0);
+        if self.is_reached {
+            self.announce_anew();
+        }
+        Heard::Started
+    }
+
+    /// The node has answered. Says how many items are sent again.
+    pub(super) fn answered(&mut self, now: Now, silence_max: Duration, answer: &Answer) -> u64 {
+        let probes = &mut self.probes;
+        let is_answered = |probe: &mut Probe| probe.number <= answer.probe;
+        while let Some(probe) = probes.open.pop_front_if(is_answered) {
+            self.loose.answered = probe.loose;
+            probes.answered = probe.at;
+        }
+        if !self.is_reached && answer.probe > 0 && probes.silence() < silence_max {
+            self.is_reached = true;
+            self.announce_anew();
+        }
+        let was_resent = self.resent_at.is_some_and(|at| at + RESEND_AFTER > now.instant);
+        if !answer.has_gap || was_resent {
+            return 0;
+        }
+        self.resent_at = Some(now.instant);
+        self.outbox.rewind(answer.taken)
+    }
+
+    /// Asks whether the node is there, if it is time. True if it has not answered for so long.
+    pub(super) fn look(
+        &mut self,
+        now: Now,
+        own: u32,
+        silence_max: Duration,
+        send: impl FnMut(Bytes),
+    ) -> bool {
+        self.probes.look(now);
+        if self.probes.next <= now.instant {
+            self.ask(now, own, send);
+        }
+        let has_anything = self.is_reached || self.unknown.is_some();
+        has_anything && self.probes.silence() > silence_max
+    }
+
+    /// This node does not know yet what the other one wants.
+    pub(super) fn begin_to_know(&mut self) {
+        self.unknown = Some(Vec::new());
+    }
+
+    /// The node has said all that it wants.
+    pub(super) fn has_said_all(&mut self, over: &mut Vec<WaitId>) {
+        self.has_said_all = true;
+        self.know(over);
+    }
+
+    /// Nobody waits any more if it is known what the node wants, and it is reached, so that it can get it; or after so long.
+    pub(super) fn know(&mut self, over: &mut Vec<WaitId>) {
+        if self.has_said_all && self.is_reached || self.probes.awake > KNOWING_MAX {
+            self.forget_unknown(over);
+        }
+    }
+
+    fn forget_unknown(&mut self, over: &mut Vec<WaitId>) {
+        over.extend(self.unknown.take().into_iter().flatten());
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.unknown.is_none()
+    }
+
+    /// Lets somebody wait until it is known what the node wants, if it is not.
+    pub(super) fn wait_to_know(&mut self, wait: WaitId, waits: &mut Waits) {
+        if let Some(unknown) = &mut self.unknown {
+            waits.add(wait);
+            unknown.push(wait);
+        }
+    }
+
+    /// The node is not reached any more. Says how many messages it does not get.
+    pub(super) fn give_up(&mut self, over: &mut Vec<WaitId>) -> u64 {
+        self.is_reached = false;
+        self.cursor = Cursor::Done;
+        self.forget_unknown(over);
+        over.append(&mut self.announced_waits);
+        self.outbox.give_up(over)
+    }
+
+    /// Appends an item about routes, if the node is reached: else everything is announced when it is.
+    pub(super) fn change(&mut self, kind: u8, body: Bytes) {
+        if !self.is_reached {
+            return;
+        }
+        if self.outbox.routes() >= ROUTES_MAX {
+            return self.announce_anew();
+        }
+        self.outbox.push_route(kind, body);
+    }
+
+    /// Lets somebody wait until the node knows all routes; false if it does, or is not reached.
+    pub(super) fn wait_for_routes(&mut self, wait: WaitId, waits: &mut Waits) -> bool {
+        if !self.is_reached {
+            return false;
+        }
+        if self.cursor != Cursor::Done {
+            waits.add(wait);
+            self.announced_waits.push(wait);
+            return true;
+        }
+        self.outbox.wait_for_routes(wait, waits)
+    }
+
+    /// Appends a message of QoS 0; false if the node is behind, and does not get it.
+    pub(super) fn push_loose(&mut self, own: u32, head: &[u8], body: &[u8]) -> bool {
+        if self.loose.sent - self.loose.answered > LOOSE_BYTES_MAX {
+            return false;
+        }
+        let frame = self.loose.frame.get_or_insert_with(|| messages::loose(own));
+        messages::put_message(frame, [&[], head, body]);
+        self.loose.sent += (head.len() + body.len()) as u64;
+        true
+    }
+
+    /// What is to be sent now.
+    pub(super) fn flush(&mut self, now: Now, own: u32, announced: &Announced, mut send: impl FnMut(Bytes)) {
+        if let Some(frame) = self.loose.frame.take() {
+            send(frame.freeze());
+            let latest = self.probes.open.back();
+            let asked = latest.map_or(self.loose.answered, |probe| probe.loose);
+            if self.loose.sent - asked > LOOSE_BYTES_ASKED {
+                self.ask(now, own, &mut send);
+            }
+        }
+        if self.is_reached {
+            self.announce(announced);
+        }
+        self.outbox.frames(now, own, &mut send);
+        if let Some(answer) = self.inbox.take_answer() {
+            send(messages::answer(own, &answer));
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.probes.next
+    }
+
+    /// Sends a probe; behind what may be missing, so that the answer says so.
+    fn ask(&mut self, now: Now, own: u32, mut send: impl FnMut(Bytes)) {
+        let is_busy = self.is_reached && (!self.outbox.is_empty() || self.cursor != Cursor::Done);
+        let pause = if is_busy { PROBE_BUSY } else { PROBE_IDLE };
+        self.probes.next = now.instant + pause;
+        if let Some(reminder) = self.outbox.reminder(own) {
+            send(reminder);
+        }
+        let number = self.probes.begin(self.loose.sent);
+        send(messages::probe(own, number));
+    }
+
+    /// Something was sent: it is time to ask soon.
+    pub(super) fn hurry(&mut self, now: Now) {
+        self.probes.next = self.probes.next.min(now.instant + PROBE_BUSY);
+    }
+
+    /// The node is to be told everything, and forgets what it is not told.
+    fn announce_anew(&mut self) {
+        self.outbox.forget_routes(&mut self.announced_waits);
+        self.cursor = Cursor::Begin;
+    }
+
+    fn announce(&mut self, announced: &Announced) {
+        let mut items = Vec::new();
+        while self.cursor != Cursor::Done && self.outbox.len() < ANNOUNCING_MAX {
+            announced.next(&mut self.cursor, ANNOUNCING_PIECE, &mut items);
+            for (kind, body) in items.drain(..) {
+                self.outbox.push_route(kind, body);
+            }
+            if self.cursor == Cursor::Done {
+                self.outbox.wait_for_latest_route(&mut self.announced_waits);
+            }
+        }
+    }
+}
+
+impl Probes {
+    /// Time passes. Who was not awake itself does not know for how long nobody has answered.
+    fn look(&mut self, now: Now) {
+        let passed = now.instant.saturating_duration_since(self.looked_at);
+        self.looked_at = now.instant;
+        self.awake += passed.min(PROBE_IDLE);
+    }
+
+    fn begin(&mut self, loose: u64) -> u64 {
+        self.latest += 1;
+        if self.open.len() < PROBES_MAX {
+            self.open.push_back(Probe {
+                number: self.latest,
+                at: self.awake,
+                loose,
+            });
+        }
+        self.latest
+    }
+
+    /// For how long the node has not answered.
+    fn silence(&self) -> Duration {
+        self.awake.saturating_sub(self.answered)
+    }
+}
+
+/// Probes without an answer that are remembered for what was sent before them.
+const PROBES_MAX: usize = 256;

@@ -1,0 +1,327 @@
+//! What the session planes of two nodes say to each other, as bytes.
+//!
+//! The header begins like that of `state_store_service/peers.rs`, with a group number of its own. Numbers big endian:
+//!
+//! ```text
+//! version u8 (1) | group u32 (fffffffe) | kind u8 | incarnation of the sender u32 | ...
+//!   32 probe   | number u64                       are you there, and up to where have you taken my items?
+//!   33 items   | after u64 (0: nothing before is missing) | settled u64, for each item: number u64 | length u32 | item
+//!   34 loose   | for each message of QoS 0: length u32 | forwarded message
+//!   35 answer  | incarnation that is answered u32 | probe u64 | taken u64 | durable u64 | gap u8 (0, 1)
+//!              | for each share of which nobody is here any more: number u64 | length u16 | $share/name/filter
+//!
+//! item:  1 add | filter        2 remove | filter        3 share | connected u32 | all u32 | $share/name/filter
+//!        4 begin               5 end                    6 message | waited u32, milliseconds | forwarded message
+//!
+//! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
+//!                    | message (records/forwarded.rs)
+//! ```
+//!
+//! Between begin and end comes every filter of the sender; what it announced before and not between them is gone then.
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use protocol::Text;
+use protocol::topic::{SubscriptionFilter, TopicFilter};
+use smallvec::SmallVec;
+
+use super::ROUTES;
+use crate::message::Message;
+use crate::now::Now;
+use crate::records::forwarded;
+use crate::state_store_service::PeerError;
+use crate::subscriptions::Point;
+
+const VERSION: u8 = 1;
+
+/// Up to the kind, and the incarnation.
+const HEADER_LENGTH: usize = 1 + 4 + 1 + 4;
+
+const PROBE: u8 = 32;
+const ITEMS: u8 = 33;
+const LOOSE: u8 = 34;
+const ANSWER: u8 = 35;
+
+pub(super) const ADD: u8 = 1;
+pub(super) const REMOVE: u8 = 2;
+pub(super) const SHARE: u8 = 3;
+pub(super) const BEGIN: u8 = 4;
+pub(super) const END: u8 = 5;
+pub(super) const MESSAGE: u8 = 6;
+
+/// A share that a message is for, and with what it is kept together.
+pub(crate) type ForShare = (SubscriptionFilter, Option<Point>);
+
+/// What came from another node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Probe {
+        number: u64,
+    },
+    Items {
+        after: u64,
+        settled: u64,
+        items: Vec<(u64, Item)>,
+    },
+    Loose(Vec<Forwarded>),
+    Answer(Answer),
+}
+
+/// Something that comes once, and in its order.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    Add(TopicFilter),
+    Remove(TopicFilter),
+    Share {
+        filter: SubscriptionFilter,
+        connected: u32,
+        all: u32,
+    },
+    Begin,
+    End,
+    Message(Box<Forwarded>),
+}
+
+/// A message, and whom of this node's it is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Forwarded {
+    pub(crate) is_for_subscriptions: bool,
+    pub(crate) shares: SmallVec<[ForShare; 1]>,
+    pub(crate) message: Message,
+}
+
+/// Up to where a node has taken the items of another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Of the node that is answered.
+    pub(crate) incarnation: u32,
+    /// The latest that came.
+    pub(crate) probe: u64,
+    pub(crate) taken: u64,
+    pub(crate) durable: u64,
+    /// Something before what came last is missing.
+    pub(crate) has_gap: bool,
+    pub(crate) declined: Vec<(u64, SubscriptionFilter)>,
+}
+
+/// The bytes of a frame with nothing behind its header.
+fn header(kind: u8, incarnation: u32, capacity: usize) -> BytesMut {
+    let mut bytes = BytesMut::with_capacity(HEADER_LENGTH + capacity);
+    bytes.put_u8(VERSION);
+    bytes.put_u32(ROUTES.0);
+    bytes.put_u8(kind);
+    bytes.put_u32(incarnation);
+    bytes
+}
+
+pub(super) fn probe(incarnation: u32, number: u64) -> Bytes {
+    let mut bytes = header(PROBE, incarnation, 8);
+    bytes.put_u64(number);
+    bytes.freeze()
+}
+
+/// Begins a frame of items.
+pub(super) fn items(incarnation: u32, after: u64, settled: u64, capacity: usize) -> BytesMut {
+    let mut bytes = header(ITEMS, incarnation, 16 + capacity);
+    bytes.put_u64(after);
+    bytes.put_u64(settled);
+    bytes
+}
+
+/// Appends an item: its kind, what is its receiver's alone, and what all receivers get.
+pub(super) fn put_item(bytes: &mut BytesMut, number: u64, parts: [&[u8]; 3]) {
+    bytes.put_u64(number);
+    put_message(bytes, parts);
+}
+
+/// Begins a frame of messages that nobody waits for.
+pub(super) fn loose(incarnation: u32) -> BytesMut {
+    header(LOOSE, incarnation, 1_024)
+}
+
+/// Appends the parts as one, with its length.
+pub(super) fn put_message(bytes: &mut BytesMut, parts: [&[u8]; 3]) {
+    let length = parts.iter().map(|part| part.len()).sum::<usize>();
+    bytes.put_u32(u32::try_from(length).expect("a packet has less than 256 MiB"));
+    parts.iter().for_each(|part| bytes.put_slice(part));
+}
+
+pub(super) fn answer(incarnation: u32, answer: &Answer) -> Bytes {
+    let mut bytes = header(ANSWER, incarnation, 32);
+    bytes.put_u32(answer.incarnation);
+    bytes.put_u64(answer.probe);
+    bytes.put_u64(answer.taken);
+    bytes.put_u64(answer.durable);
+    bytes.put_u8(u8::from(answer.has_gap));
+    for (number, share) in &answer.declined {
+        bytes.put_u64(*number);
+        put_filter(&mut bytes, share);
+    }
+    bytes.freeze()
+}
+
+/// What of a forwarded message comes before the message.
+pub(super) fn put_receivers(
+    bytes: &mut Vec<u8>,
+    is_for_subscriptions: bool,
+    shares: &[(std::sync::Arc<SubscriptionFilter>, Option<Point>)],
+) {
+    bytes.put_u8(u8::from(is_for_subscriptions));
+    bytes.put_u8(u8::try_from(shares.len()).expect("at most as many as are looked for"));
+    for (share, point) in shares {
+        bytes.put_u8(u8::from(point.is_some()));
+        bytes.put_u64(point.map_or(0, Point::number));
+        put_filter(bytes, share);
+    }
+}
+
+/// The bytes of an item that is about a share.
+pub(super) fn share_item(filter: &SubscriptionFilter, (connected, all): (u32, u32)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u32(connected);
+    bytes.put_u32(all);
+    bytes.put_slice(filter.to_string().as_bytes());
+    bytes
+}
+
+/// What the text of a share is made of, in bytes.
+pub(super) fn length_of(share: &SubscriptionFilter) -> usize {
+    let name = share.share.as_ref().map_or(0, |name| name.len());
+    name + share.filter.as_str().len()
+}
+
+fn put_filter(bytes: &mut impl BufMut, filter: &SubscriptionFilter) {
+    let text = filter.to_string();
+    bytes.put_u16(u16::try_from(text.len()).expect("a client has sent it as one text"));
+    bytes.put_slice(text.as_bytes());
+}
+
+/// The frame in these bytes, whose group was looked at, and its sender's incarnation.
+pub(super) fn decode(bytes: &Bytes, now: Now) -> Result<(u32, Frame), PeerError> {
+    read(bytes, now).ok_or(PeerError::Damaged)
+}
+
+fn read(bytes: &Bytes, now: Now) -> Option<(u32, Frame)> {
+    let mut body = bytes.clone();
+    let kind = *body.get(HEADER_LENGTH - 5)?;
+    body.advance(HEADER_LENGTH - 4);
+    let incarnation = body.try_get_u32().ok()?;
+    let frame = match kind {
+        PROBE => {
+            let number = body.try_get_u64().ok()?;
+            body.is_empty().then_some(Frame::Probe { number })?
+        }
+        ITEMS => {
+            let after = body.try_get_u64().ok()?;
+            let settled = body.try_get_u64().ok()?;
+            let mut items = Vec::new();
+            while !body.is_empty() {
+                let number = body.try_get_u64().ok()?;
+                items.push((number, item(part(&mut body)?, now)?));
+            }
+            Frame::Items {
+                after,
+                settled,
+                items,
+            }
+        }
+        LOOSE => {
+            let mut messages = Vec::new();
+            while !body.is_empty() {
+                messages.push(forwarded_message(part(&mut body)?, Duration::ZERO, now)?);
+            }
+            Frame::Loose(messages)
+        }
+        ANSWER => Frame::Answer(read_answer(&mut body)?),
+        _ => return None,
+    };
+    Some((incarnation, frame))
+}
+
+fn read_answer(body: &mut Bytes) -> Option<Answer> {
+    let mut answer = Answer {
+        incarnation: body.try_get_u32().ok()?,
+        probe: body.try_get_u64().ok()?,
+        taken: body.try_get_u64().ok()?,
+        durable: body.try_get_u64().ok()?,
+        has_gap: flag(body)?,
+        declined: Vec::new(),
+    };
+    while !body.is_empty() {
+        let number = body.try_get_u64().ok()?;
+        answer.declined.push((number, filter(body)?));
+    }
+    Some(answer)
+}
+
+fn item(mut body: Bytes, now: Now) -> Option<Item> {
+    match body.try_get_u8().ok()? {
+        ADD => Some(Item::Add(topic_filter(body)?)),
+        REMOVE => Some(Item::Remove(topic_filter(body)?)),
+        SHARE => {
+            let connected = body.try_get_u32().ok()?;
+            let all = body.try_get_u32().ok()?;
+            Some(Item::Share {
+                filter: share(body)?,
+                connected,
+                all,
+            })
+        }
+        BEGIN if body.is_empty() => Some(Item::Begin),
+        END if body.is_empty() => Some(Item::End),
+        MESSAGE => {
+            let waited = Duration::from_millis(body.try_get_u32().ok()?.into());
+            let message = forwarded_message(body, waited, now)?;
+            Some(Item::Message(Box::new(message)))
+        }
+        _ => None,
+    }
+}
+
+fn forwarded_message(mut body: Bytes, waited: Duration, now: Now) -> Option<Forwarded> {
+    let is_for_subscriptions = flag(&mut body)?;
+    let count = body.try_get_u8().ok()?;
+    let mut shares = SmallVec::new();
+    for _ in 0..count {
+        let has_point = flag(&mut body)?;
+        let point = Point::of_number(body.try_get_u64().ok()?);
+        shares.push((filter(&mut body)?, has_point.then_some(point)));
+    }
+    Some(Forwarded {
+        is_for_subscriptions,
+        shares,
+        message: forwarded::decode(body, waited, now).ok()?,
+    })
+}
+
+/// What was written with its length.
+fn part(body: &mut Bytes) -> Option<Bytes> {
+    let length = usize::try_from(body.try_get_u32().ok()?).ok()?;
+    (length <= body.len()).then(|| body.split_to(length))
+}
+
+fn filter(body: &mut Bytes) -> Option<SubscriptionFilter> {
+    let length = usize::from(body.try_get_u16().ok()?);
+    share((length <= body.len()).then(|| body.split_to(length))?)
+}
+
+fn share(text: Bytes) -> Option<SubscriptionFilter> {
+    let filter = SubscriptionFilter::parse(Text::from_bytes(text).ok()?).ok()?;
+    filter.share.is_some().then_some(filter)
+}
+
+fn topic_filter(text: Bytes) -> Option<TopicFilter> {
+    TopicFilter::parse(Text::from_bytes(text).ok()?).ok()
+}
+
+fn flag(body: &mut Bytes) -> Option<bool> {
+    match body.try_get_u8().ok()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! What is on its way to one node: numbered items that are kept until the node says that it has them durably.
+//!
+//! A frame says after which item its first one comes, so whoever takes it sees whether something is missing. What is missing is
+//! sent again from there on, in order. Nothing before the first item of the outbox is missing for anybody: it was confirmed, or given up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes};
+use protocol::topic::SubscriptionFilter;
+
+use super::messages::{self, MESSAGE};
+use super::waits::{WaitId, Waits};
+use crate::now::Now;
+use crate::subscriptions::Point;
+
+/// Shares that a message was forwarded for.
+pub(super) type Shares = Box<[(Arc<SubscriptionFilter>, Option<Point>)]>;
+
+/// Items of one link, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    items: VecDeque<Outgoing>,
+    /// How many of them were sent.
+    sent: usize,
+    /// The bytes of these.
+    sent_bytes: u64,
+    bytes: u64,
+    /// How many of them are no messages.
+    routes: usize,
+    /// The number of the latest one.
+    latest: u64,
+    /// The latest that is no message.
+    latest_route: u64,
+    /// Everything up to here is confirmed or given up.
+    settled: u64,
+    /// Who waits for which message.
+    message_waits: VecDeque<(u64, WaitId)>,
+    /// Who waits for which route.
+    route_waits: VecDeque<(u64, WaitId)>,
+}
+
+/// An item.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    number: u64,
+    kind: u8,
+    /// When a message came.
+    since: Option<Instant>,
+    /// What is this receiver's alone.
+    head: Vec<u8>,
+    /// What all receivers get.
+    pub(super) body: Bytes,
+    pub(super) shares: Shares,
+}
+
+/// Bytes of a frame, unless one item has more.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// Bytes that are sent and not confirmed, unless one item has more: what leaders say to their followers goes the same way, and must
+/// not stand behind much else.
+const SENT_BYTES_MAX: u64 = 4 << 20;
+
+/// What an item counts for besides its bytes.
+const ITEM: u64 = 128;
+
+impl Outbox {
+    /// Appends a change of this node's routes.
+    pub(super) fn push_route(&mut self, kind: u8, body: Bytes) {
+        self.push(Outgoing {
+            number: 0,
+            kind,
+            since: None,
+            head: Vec::new(),
+            body,
+            shares: Shares::default(),
+        });
+        self.latest_route = self.latest;
+        self.routes += 1;
+    }
+
+    /// Appends a message.
+    pub(super) fn push_message(&mut self, now: Now, head: Vec<u8>, body: Bytes, shares: Shares) {
+        self.push(Outgoing {
+            number: 0,
+            kind: MESSAGE,
+            since: Some(now.instant),
+            head,
+            body,
+            shares,
+        });
+    }
+
+    fn push(&mut self, item: Outgoing) {
+        self.latest += 1;
+        self.bytes += item.size();
+        self.items.push_back(Outgoing {
+            number: self.latest,
+            ..item
+        });
+    }
+
+    /// Lets somebody wait until the latest item is confirmed.
+    pub(super) fn wait_for_message(&mut self, wait: WaitId, waits: &mut Waits) {
+        waits.add(wait);
+        self.message_waits.push_back((self.latest, wait));
+    }
+
+    /// Those who wait for the message of this number.
+    pub(super) fn waiting_for(&self, number: u64) -> Vec<WaitId> {
+        let waits = &self.message_waits;
+        let first = waits.partition_point(|(of, _)| *of < number);
+        let of_number = waits.iter().skip(first).take_while(|(of, _)| *of == number);
+        of_number.map(|(_, wait)| *wait).collect()
+    }
+
+    /// Lets somebody wait until all routes are confirmed; false if they are.
+    pub(super) fn wait_for_routes(&mut self, wait: WaitId, waits: &mut Waits) -> bool {
+        if self.latest_route <= self.settled {
+            return false;
+        }
+        waits.add(wait);
+        self.route_waits.push_back((self.latest_route, wait));
+        true
+    }
+
+    /// These have waited for everything to be announced: from now on for the latest of it.
+    pub(super) fn wait_for_latest_route(&mut self, waiting: &mut Vec<WaitId>) {
+        let latest = self.latest_route;
+        self.route_waits
+            .extend(waiting.drain(..).map(|wait| (latest, wait)));
+    }
+
+    /// Lets somebody wait for all messages so far; false if there is none that somebody waits for.
+    pub(super) fn wait_for_messages(&mut self, wait: WaitId, waits: &mut Waits) -> bool {
+        let Some((number, _)) = self.message_waits.back().copied() else {
+            return false;
+        };
+        waits.add(wait);
+        self.message_waits.push_back((number, wait));
+        true
+    }
+
+    /// Everything up to here is durable there. Says how many messages that is, and who has waited for it.
+    pub(super) fn confirm(&mut self, durable: u64, over: &mut Vec<WaitId>) -> u64 {
+        let mut messages = 0;
+        while self.items.front().is_some_and(|item| item.number <= durable) {
+            messages += u64::from(self.pop());
+        }
+        self.settled = self.settled.max(durable.min(self.latest));
+        end_waits(&mut self.message_waits, self.settled, over);
+        end_waits(&mut self.route_waits, self.settled, over);
+        messages
+    }
+
+    /// Sends everything behind this item again.
+    pub(super) fn rewind(&mut self, taken: u64) -> u64 {
+        let before = self.sent;
+        self.sent = self
+            .items
+            .partition_point(|item| item.number <= taken)
+            .min(before);
+        self.sent_bytes = self.items.iter().take(self.sent).map(Outgoing::size).sum();
+        (before - self.sent) as u64
+    }
+
+    /// Nobody waits for the node any more. Says how many messages it does not get.
+    pub(super) fn give_up(&mut self, over: &mut Vec<WaitId>) -> u64 {
+        self.confirm(self.latest, over)
+    }
+
+    /// Takes out what will be announced anew; who waited for it has to wait for that.
+    pub(super) fn forget_routes(&mut self, waiting: &mut Vec<WaitId>) {
+        self.items.retain(|item| item.kind == MESSAGE);
+        self.bytes = self.items.iter().map(Outgoing::size).sum();
+        self.sent = 0;
+        self.sent_bytes = 0;
+        self.routes = 0;
+        self.latest_route = 0;
+        waiting.extend(self.route_waits.drain(..).map(|(_, wait)| wait));
+    }
+
+    /// The item of this number, if it is not settled.
+    pub(super) fn get(&self, number: u64) -> Option<&Outgoing> {
+        let place = self.items.binary_search_by_key(&number, |item| item.number);
+        self.items.get(place.ok()?)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn routes(&self) -> usize {
+        self.routes
+    }
+
+    /// What was not sent, as frames; as much of it as may be on its way at a time.
+    pub(super) fn frames(&mut self, now: Now, incarnation: u32, mut send: impl FnMut(Bytes)) {
+        while self.sent < self.items.len() && self.sent_bytes < SENT_BYTES_MAX {
+            let after = match self.sent.checked_sub(1) {
+                Some(before) => self.items[before].number,
+                None => 0,
+            };
+            let first = self.items[self.sent].size() as usize;
+            let mut bytes = messages::items(incarnation, after, self.settled, first.max(1_024));
+            while let Some(item) = self.items.get(self.sent) {
+                item.put(now, &mut bytes);
+                self.sent += 1;
+                self.sent_bytes += item.size();
+                if bytes.len() >= FRAME_BYTES {
+                    break;
+                }
+            }
+            send(bytes.freeze());
+        }
+    }
+
+    /// A frame that says up to where items were sent, for who may lack the last ones.
+    pub(super) fn reminder(&self, incarnation: u32) -> Option<Bytes> {
+        let last = self.items.get(self.sent.checked_sub(1)?)?;
+        Some(messages::items(incarnation, last.number, self.settled, 0).freeze())
+    }
+
+    /// Takes out the first; whether it is a message.
+    fn pop(&mut self) -> bool {
+        let Some(item) = self.items.pop_front() else {
+            return false;
+        };
+        self.bytes -= item.size();
+        if self.sent > 0 {
+            self.sent -= 1;
+            self.sent_bytes -= item.size();
+        }
+        let is_message = item.kind == MESSAGE;
+        self.routes -= usize::from(!is_message);
+        is_message
+    }
+}
+
+impl Outgoing {
+    /// How long ago it was made.
+    pub(super) fn waited(&self, now: Now) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| {
+            now.instant.saturating_duration_since(since)
+        })
+    }
+
+    fn size(&self) -> u64 {
+        ITEM + (self.head.len() + self.body.len()) as u64
+    }
+
+    fn put(&self, now: Now, bytes: &mut bytes::BytesMut) {
+        let mut start = Vec::with_capacity(5 + self.head.len());
+        start.put_u8(self.kind);
+        if self.kind == MESSAGE {
+            start.put_u32(u32::try_from(self.waited(now).as_millis()).unwrap_or(u32::MAX));
+        }
+        messages::put_item(bytes, self.number, [&start, &self.head, &self.body]);
+    }
+}
+
+fn end_waits(waits: &mut VecDeque<(u64, WaitId)>, settled: u64, over: &mut Vec<WaitId>) {
+    while let Some((_, wait)) = waits.pop_front_if(|(number, _)| *number <= settled) {
+        over.push(wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::now::epoch;
+
+    fn sent(outbox: &mut Outbox) -> usize {
+        let now = Now {
+            instant: epoch(),
+            wall: 0,
+        };
+        let mut bytes = 0;
+        outbox.frames(now, 1, |frame| bytes += frame.len());
+        bytes
+    }
+
+    #[test]
+    fn no_more_is_on_its_way_than_may_be_and_the_rest_follows_what_is_confirmed() {
+        let mut outbox = Outbox::default();
+        let mebibyte = Bytes::from(vec![0; 1 << 20]);
+        for _ in 0..8 {
+            outbox.push_route(messages::ADD, mebibyte.clone());
+        }
+        let first = sent(&mut outbox);
+        assert!((4 << 20..5 << 20).contains(&first), "{first}");
+        assert_eq!(sent(&mut outbox), 0);
+        outbox.confirm(2, &mut Vec::new());
+        let more = sent(&mut outbox);
+        assert!((2 << 20..3 << 20).contains(&more), "{more}");
+        assert_eq!(outbox.rewind(2), 4, "what is missing is sent again");
+        assert!((4 << 20..5 << 20).contains(&sent(&mut outbox)));
+        outbox.confirm(8, &mut Vec::new());
+        assert_eq!((sent(&mut outbox), outbox.bytes(), outbox.sent_bytes), (0, 0, 0));
+    }
+}

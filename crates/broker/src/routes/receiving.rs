@@ -1,0 +1,167 @@
+//! What other nodes send.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cluster::NodeId;
+
+use super::link::Heard;
+use super::messages::{self, Answer, Forwarded, Frame, Item};
+use super::table::Slot;
+use crate::invoking::drop_message;
+use crate::memory::MemoryLevel;
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::publishing::Keeping;
+use crate::records;
+use crate::routing::route_of_share;
+use crate::waiting::Waiter;
+
+impl Node {
+    /// Another node's session plane has something to say.
+    pub(crate) fn routes_message(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        message: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        let (incarnation, frame) = match messages::decode(message, now) {
+            Ok(found) => found,
+            Err(error) => return drop_message(from, error, actions),
+        };
+        self.look_for_nodes(now);
+        let Some(peers) = &mut self.peers else { return };
+        // One that is not in the cluster, or not yet, sends again what matters.
+        let Some(slot) = peers.slots.get(&from).copied() else {
+            return;
+        };
+        let link = &mut peers.links[slot];
+        if link.hear(incarnation) == Heard::Late {
+            return;
+        }
+        match frame {
+            Frame::Probe { number } => link.inbox.probe(number),
+            Frame::Items {
+                after,
+                settled,
+                items,
+            } => {
+                if link.inbox.has_all_before(after, settled) {
+                    self.take_items(now, slot, items, actions);
+                }
+            }
+            Frame::Loose(messages) => {
+                for forwarded in messages {
+                    self.take_message(now, slot, (0, forwarded), actions);
+                }
+            }
+            Frame::Answer(answer) => self.take_answer(now, slot, &answer, actions),
+        }
+        self.go_on_after_nodes(now, actions);
+    }
+
+    fn take_answer(&mut self, now: Now, slot: Slot, answer: &Answer, actions: &mut Vec<Action>) {
+        let Some(peers) = &mut self.peers else { return };
+        if answer.incarnation != peers.incarnation {
+            return;
+        }
+        for (number, share) in &answer.declined {
+            self.declined(now, slot, (*number, share), actions);
+        }
+        let Some(peers) = &mut self.peers else { return };
+        let link = &mut peers.links[slot];
+        let resent = link.answered(now, peers.config.silence_max, answer);
+        link.know(&mut peers.over);
+        link.outbox.confirm(answer.durable, &mut peers.over);
+        peers.figures.resent += resent;
+        peers.end_waits();
+    }
+
+    /// Takes items that were not taken before; they are confirmed when what they did is on disk.
+    fn take_items(&mut self, now: Now, slot: Slot, items: Vec<(u64, Item)>, actions: &mut Vec<Action>) {
+        let before = self.commits.mark();
+        let mut is_any_new = false;
+        for (number, item) in items {
+            let Some(peers) = &mut self.peers else { return };
+            if !peers.links[slot].inbox.take(number) {
+                continue;
+            }
+            is_any_new = true;
+            let table = &mut peers.table;
+            let is_kept = match item {
+                Item::Add(filter) => table.add(slot, &filter),
+                Item::Share {
+                    filter,
+                    connected,
+                    all,
+                } => table.share(slot, &filter, (connected, all)),
+                Item::Remove(filter) => {
+                    table.remove(slot, &filter);
+                    true
+                }
+                Item::Begin => {
+                    table.begin(slot);
+                    true
+                }
+                Item::End => {
+                    table.end(slot);
+                    peers.links[slot].has_said_all(&mut peers.over);
+                    true
+                }
+                Item::Message(forwarded) => {
+                    self.take_message(now, slot, (number, *forwarded), actions);
+                    continue;
+                }
+            };
+            peers.figures.filters_refused += u64::from(!is_kept);
+        }
+        if !is_any_new {
+            return;
+        }
+        let Some(peers) = &mut self.peers else { return };
+        peers.end_waits();
+        let link = &mut peers.links[slot];
+        link.inbox.begin_writing();
+        let (node, position) = (link.node, link.inbox.taken);
+        if self.commits.mark() != before {
+            // In one batch with what it belongs to: so it is taken once, also over a restart.
+            self.commits
+                .write(records::forwarded::put_position(node, position));
+        }
+        self.after_own_writes(now, Waiter::Taken { node, position }, actions);
+    }
+
+    /// Gives a message of another node to the sessions of this one. It goes nowhere else.
+    fn take_message(
+        &mut self,
+        now: Now,
+        slot: Slot,
+        (number, forwarded): (u64, Forwarded),
+        actions: &mut Vec<Action>,
+    ) {
+        let message = forwarded.message.counted(&self.memory.messages);
+        let mut scratch = std::mem::take(&mut self.routes);
+        scratch.elsewhere.clear();
+        if forwarded.is_for_subscriptions {
+            self.find_routes(&message, &mut scratch);
+        }
+        let mut declined = Vec::new();
+        for (share, point) in forwarded.shares {
+            let here = self.shares.find(&share);
+            match here.and_then(|here| self.shares.choose(here, point)) {
+                Some(chosen) => scratch.routes.push(route_of_share(&message, chosen)),
+                None => declined.push(share),
+            }
+        }
+        if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
+            self.drop_waiting(&mut scratch);
+        }
+        self.deliver_to_routes(now, Arc::new(message), scratch, Keeping::Durable, actions);
+        let Some(peers) = &mut self.peers else { return };
+        peers.figures.received += 1;
+        for share in declined.into_iter().filter(|_| number > 0) {
+            peers.links[slot].inbox.decline(number, share);
+        }
+    }
+}
