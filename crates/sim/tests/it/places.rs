@@ -1,0 +1,232 @@
+//! Three nodes, a network on which everything may happen, and clients.
+
+mod party;
+mod weather;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use broker::RouteFigures;
+use bytes::Bytes;
+use cluster::NodeId;
+use cluster::random::Random;
+use protocol::packet::{PacketId, Publish, QoS, Subscribe, SubscribeFilter, SubscriptionOptions};
+use protocol::properties::{MessageProperties, UserProperties};
+use protocol::{Packet, ReasonCode, Text};
+use sim::machine::{Machine, MachineConfig};
+
+pub(crate) use self::party::Party;
+pub(crate) use self::weather::Weather;
+use crate::clock;
+use crate::world::NODES;
+
+const STEP: Duration = Duration::from_millis(1);
+
+/// The simulated nodes and all around them.
+pub(crate) struct Places {
+    pub(crate) now: Instant,
+    pub(crate) weather: Weather,
+    nodes: Vec<Option<Machine>>,
+    /// Machines that are switched off, and when they are switched on.
+    away: BTreeMap<usize, (Instant, Machine)>,
+    wires: BTreeMap<(usize, usize), VecDeque<(Instant, Bytes)>>,
+    cut: BTreeSet<(usize, usize)>,
+    heals_at: Option<Instant>,
+    parties: Vec<Party>,
+    random: Random,
+}
+
+/// Which client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Who(usize);
+
+impl Places {
+    pub(crate) fn new(seed: u64, change: fn(&mut MachineConfig)) -> Self {
+        let now = clock::now();
+        let nodes = (1..=NODES as u64).map(|number| {
+            let mut config = MachineConfig::new(seed * 100 + number);
+            config.node = NodeId(number);
+            config.voters = (1..=NODES as u64).map(NodeId).collect();
+            config.has_control = true;
+            change(&mut config);
+            Some(Machine::new(config, now))
+        });
+        Self {
+            now,
+            weather: Weather::FINE,
+            nodes: nodes.collect(),
+            away: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            heals_at: None,
+            parties: Vec::new(),
+            random: Random::new(seed ^ 0x0070_6C61_6365_7300),
+        }
+    }
+
+    /// All nodes know each other.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..5_000 {
+            self.step();
+            if (0..NODES)
+                .all(|node| self.figures(node).reached == NODES - 1 && self.figures(node).under_way == 0)
+            {
+                return;
+            }
+        }
+        panic!("the nodes do not reach each other");
+    }
+
+    pub(crate) fn figures(&self, node: usize) -> RouteFigures {
+        let machine = self.nodes[node].as_ref().expect("it is there");
+        machine.node().gauges().routes
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.now += STEP;
+        self.switch_on();
+        if self.heals_at.is_some_and(|at| at <= self.now) {
+            self.heal();
+        }
+        for machine in self.nodes.iter_mut().flatten() {
+            machine.tick(self.now);
+        }
+        self.carry();
+        self.let_parties_talk();
+        for node in 0..NODES {
+            self.write_and_flush(node);
+        }
+    }
+
+    pub(crate) fn connect(&mut self, party: Party) -> Who {
+        self.parties.push(party);
+        let who = Who(self.parties.len() - 1);
+        self.until("CONNACK", |places| places.parties[who.0].is_accepted);
+        who
+    }
+
+    /// Subscribes, and waits for SUBACK.
+    pub(crate) fn subscribe(&mut self, who: Who, filter: &str, qos: QoS) {
+        let party = &mut self.parties[who.0];
+        let subscribe = Subscribe {
+            packet_id: PacketId::new(party.id()).expect("above 0"),
+            subscription_id: None,
+            user_properties: UserProperties::EMPTY,
+            filters: vec![SubscribeFilter {
+                filter: Text::new(filter).expect("short"),
+                options: SubscriptionOptions {
+                    qos,
+                    ..SubscriptionOptions::default()
+                },
+            }],
+        };
+        let before = party.subacks;
+        self.send(who, Packet::Subscribe(subscribe));
+        self.until("SUBACK", |places| places.parties[who.0].subacks > before);
+    }
+
+    pub(crate) fn publish(&mut self, who: Who, topic: &str, qos: QoS, number: u64) {
+        let party = &mut self.parties[who.0];
+        let packet_id = (qos != QoS::AtMostOnce).then(|| PacketId::new(party.id()).expect("above 0"));
+        let publish = Publish {
+            dup: false,
+            qos,
+            retain: false,
+            topic: Text::new(topic).expect("short"),
+            packet_id,
+            topic_alias: None,
+            subscription_ids: smallvec::SmallVec::new(),
+            properties: MessageProperties::default(),
+            payload: Bytes::copy_from_slice(&number.to_be_bytes()),
+        };
+        if let Some(packet_id) = packet_id {
+            party.open.push_back((packet_id.get(), Some(publish.clone())));
+        }
+        if self.parties[who.0].is_accepted {
+            self.send(who, Packet::Publish(Box::new(publish)));
+        }
+    }
+
+    pub(crate) fn heard(&self, who: Who) -> Vec<u64> {
+        self.parties[who.0].heard.clone()
+    }
+
+    pub(crate) fn unacknowledged(&self, who: Who) -> usize {
+        self.parties[who.0].open.len()
+    }
+
+    /// The client says goodbye for ever.
+    pub(crate) fn disconnect(&mut self, who: Who) {
+        let disconnect = protocol::packet::Disconnect::new(ReasonCode::Success);
+        self.send(who, Packet::Disconnect(disconnect));
+        self.parties[who.0].is_gone = true;
+    }
+
+    /// The client's connection breaks, and it does not come back.
+    pub(crate) fn lose(&mut self, who: Who) {
+        let party = &mut self.parties[who.0];
+        party.is_gone = true;
+        let connection = party.connection.expect("it is connected");
+        self.nodes[party.node]
+            .as_mut()
+            .expect("it is there")
+            .lose(connection);
+    }
+
+    /// The client does not come back when its connection ends.
+    pub(crate) fn forget(&mut self, who: Who) {
+        self.parties[who.0].is_gone = true;
+    }
+
+    pub(crate) fn kill(&mut self, node: usize) {
+        self.nodes[node] = None;
+        self.wires.retain(|(from, to), _| *from != node && *to != node);
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        for _ in 0..10_000 {
+            if is_so(self) {
+                return;
+            }
+            self.step();
+        }
+        panic!("no {what}");
+    }
+
+    fn send(&mut self, who: Who, packet: Packet) {
+        let party = &self.parties[who.0];
+        let connection = party.connection.expect("it is connected");
+        let machine = self.nodes[party.node].as_mut().expect("its node is there");
+        machine.receive(connection, packet);
+    }
+
+    fn let_parties_talk(&mut self) {
+        for number in 0..self.parties.len() {
+            let party = &mut self.parties[number];
+            let Some(machine) = self.nodes[party.node].as_mut() else {
+                continue;
+            };
+            if party.is_gone {
+                continue;
+            }
+            let connection = party.connection.unwrap_or_else(|| {
+                let connection = machine.open();
+                machine.receive(connection, party.connect_packet());
+                connection
+            });
+            party.connection = Some(connection);
+            for packet in machine.take_sent(connection) {
+                for answer in party.hear(packet) {
+                    machine.receive(connection, answer);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A client that keeps to the protocol.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use broker::ConnectionId;
+use bytes::Bytes;
+use protocol::packet::{Ack, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Will};
+use protocol::properties::MessageProperties;
+use protocol::{Packet, ReasonCode, Text, TopicName};
+
+/// A client.
+pub(crate) struct Party {
+    pub(super) node: usize,
+    pub(super) name: String,
+    pub(super) expiry: u32,
+    pub(super) will: Option<(&'static str, u64)>,
+    pub(super) connection: Option<ConnectionId>,
+    pub(super) is_accepted: bool,
+    pub(super) is_gone: bool,
+    pub(super) next_id: u16,
+    pub(super) subacks: usize,
+    /// What was not acknowledged: QoS 2 messages without a packet were received there.
+    pub(super) open: VecDeque<(u16, Option<Publish>)>,
+    /// QoS 2 messages of which the PUBREL has not come.
+    pub(super) received: BTreeSet<u16>,
+    pub(super) heard: Vec<u64>,
+}
+
+impl Party {
+    pub(crate) fn new(node: usize, name: &str) -> Self {
+        Self {
+            node,
+            name: name.to_owned(),
+            expiry: 0,
+            will: None,
+            connection: None,
+            is_accepted: false,
+            is_gone: false,
+            next_id: 0,
+            subacks: 0,
+            open: VecDeque::new(),
+            received: BTreeSet::new(),
+            heard: Vec::new(),
+        }
+    }
+
+    pub(crate) fn durable(node: usize, name: &str) -> Self {
+        Self {
+            expiry: 3_600,
+            ..Self::new(node, name)
+        }
+    }
+
+    pub(crate) fn with_will(self, topic: &'static str, number: u64) -> Self {
+        Self {
+            will: Some((topic, number)),
+            ..self
+        }
+    }
+
+    pub(super) fn id(&mut self) -> u16 {
+        self.next_id = self.next_id % 60_000 + 1;
+        self.next_id
+    }
+
+    pub(super) fn connect_packet(&self) -> Packet {
+        let will = self.will.map(|(topic, number)| Will {
+            topic: TopicName::parse(Text::new(topic).expect("short")).expect("a topic"),
+            payload: Bytes::copy_from_slice(&number.to_be_bytes()),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            delay: None,
+            properties: MessageProperties::default(),
+        });
+        Packet::Connect(Box::new(Connect {
+            version: ProtocolVersion::V5,
+            client_id: Text::new(self.name.as_str()).expect("a short name"),
+            clean_start: false,
+            keep_alive: 0,
+            will,
+            username: None,
+            password: None,
+            properties: ConnectProperties {
+                session_expiry: Some(self.expiry),
+                ..ConnectProperties::default()
+            },
+        }))
+    }
+
+    /// What the client answers to a packet.
+    pub(super) fn hear(&mut self, packet: Packet) -> Vec<Packet> {
+        let id = |id: u16| PacketId::new(id).expect("above 0");
+        match packet {
+            Packet::ConnAck(connack) => {
+                assert_eq!(connack.reason, ReasonCode::Success, "{}", self.name);
+                self.is_accepted = true;
+                let again = |(number, publish): &(u16, Option<Publish>)| match publish {
+                    Some(publish) => Packet::Publish(Box::new(Publish {
+                        dup: true,
+                        ..publish.clone()
+                    })),
+                    None => Packet::PubRel(Ack::new(id(*number), ReasonCode::Success)),
+                };
+                self.open.iter().map(again).collect()
+            }
+            Packet::SubAck(_) => {
+                self.subacks += 1;
+                Vec::new()
+            }
+            Packet::Publish(publish) => self.hear_message(&publish),
+            Packet::PubRel(ack) => {
+                self.received.remove(&ack.packet_id.get());
+                vec![Packet::PubComp(Ack::new(ack.packet_id, ReasonCode::Success))]
+            }
+            Packet::PubAck(ack) | Packet::PubComp(ack) => {
+                self.open.retain(|(number, _)| *number != ack.packet_id.get());
+                Vec::new()
+            }
+            Packet::PubRec(ack) => {
+                assert!(!ack.reason.is_error(), "{:?}", ack.reason);
+                let number = ack.packet_id.get();
+                for open in self.open.iter_mut().filter(|(open, _)| *open == number) {
+                    open.1 = None;
+                }
+                vec![Packet::PubRel(Ack::new(ack.packet_id, ReasonCode::Success))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn hear_message(&mut self, publish: &Publish) -> Vec<Packet> {
+        let number = u64::from_be_bytes(publish.payload[..8].try_into().expect("8 bytes"));
+        let Some(packet_id) = publish.packet_id else {
+            self.heard.push(number);
+            return Vec::new();
+        };
+        let ack = Ack::new(packet_id, ReasonCode::Success);
+        if publish.qos == QoS::AtLeastOnce {
+            self.heard.push(number);
+            return vec![Packet::PubAck(ack)];
+        }
+        if self.received.insert(packet_id.get()) {
+            self.heard.push(number);
+        }
+        vec![Packet::PubRec(ack)]
+    }
+}
