@@ -58,6 +58,7 @@ Examples:
   statehold bench kv --connections 50 --operation get --requests 1000000 --json
   statehold bench pubsub --publishers 10 --subscribers 10 --qos 1
   statehold bench pubsub --publishers 1 --subscribers 100 --topics fan-out --rate 1000
+  statehold bench pubsub --host 10.0.0.1 --subscriber-url 10.0.0.2:1883 --qos 1
   statehold bench connections --count 10000 --rate 1000 --pid $(pgrep -x statehold)
   statehold bench kv --node 10.0.0.1:1883 --node 10.0.0.2:1883 --node 10.0.0.3:1883
   statehold bench history --node 10.0.0.1:1883 --node 10.0.0.2:1883 --output history.jsonl";

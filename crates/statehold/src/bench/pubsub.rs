@@ -52,6 +52,9 @@ pub(super) struct Pubsub {
     /// Subscribers have sessions that outlive their connections, which the server has to keep. They are ended afterwards
     #[arg(long)]
     durable: bool,
+    /// Subscribers connect to this node of the cluster, as HOST:PORT, and publishers to the other one
+    #[arg(long, value_name = "ADDRESS")]
+    subscriber_url: Option<String>,
     /// How long to publish
     #[arg(long, default_value = "10s", value_parser = duration::parse_positive)]
     duration: Duration,
@@ -75,6 +78,8 @@ enum Pattern {
 #[derive(Debug, Clone)]
 struct Plan {
     target: Target,
+    /// Where subscribers connect.
+    subscriber_target: Target,
     publishers: std::ops::Range<u32>,
     subscribers: std::ops::Range<u32>,
     publishers_in_all: u32,
@@ -118,8 +123,12 @@ struct Totals {
 impl Pubsub {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let target = Target::new(&self.server)?;
+        let subscriber_target = match &self.subscriber_url {
+            Some(address) => target.elsewhere(address)?,
+            None => target.clone(),
+        };
         let totals = Arc::new(Totals::default());
-        let works = self.works(&target, &totals);
+        let works = self.works([&target, &subscriber_target], &totals);
         let ran = load::run(
             works,
             u64::from(self.publishers) + u64::from(self.subscribers),
@@ -153,12 +162,13 @@ impl Pubsub {
         })
     }
 
-    fn works(&self, target: &Target, totals: &Arc<Totals>) -> Vec<Work> {
+    fn works(&self, [target, subscriber_target]: [&Target; 2], totals: &Arc<Totals>) -> Vec<Work> {
         let threads = u32::from(self.load.threads).min(self.publishers.max(self.subscribers));
         let run = clock::wall_ms();
         let epoch = clock::now();
         let plan = |thread| Plan {
             target: target.clone(),
+            subscriber_target: subscriber_target.clone(),
             publishers: super::kv::share(self.publishers, thread, threads),
             subscribers: super::kv::share(self.subscribers, thread, threads),
             publishers_in_all: self.publishers,

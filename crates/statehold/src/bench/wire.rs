@@ -65,7 +65,7 @@ impl Target {
     }
 
     /// As the same user at another address.
-    fn elsewhere(&self, address: &str) -> anyhow::Result<Self> {
+    pub(super) fn elsewhere(&self, address: &str) -> anyhow::Result<Self> {
         let mut addresses =
             std::net::ToSocketAddrs::to_socket_addrs(address).with_context(|| address.to_owned())?;
         Ok(Self {

@@ -3,6 +3,7 @@
 mod broken_links;
 mod growing;
 mod member;
+mod messages;
 mod revoked;
 mod stranger;
 

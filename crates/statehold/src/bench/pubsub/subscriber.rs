@@ -32,7 +32,13 @@ pub(super) async fn run(number: u32, shared: Rc<Shared>) -> anyhow::Result<()> {
 
 async fn prepare(number: u32, shared: &Shared) -> anyhow::Result<Wire> {
     let client_id = format!("bench-{:x}-sub-{number}", shared.plan.run);
-    let mut wire = Wire::connect(&shared.plan.target, &client_id, None, shared.plan.sessions).await?;
+    let mut wire = Wire::connect(
+        &shared.plan.subscriber_target,
+        &client_id,
+        None,
+        shared.plan.sessions,
+    )
+    .await?;
     wire.subscribe(&shared.plan.filter(number), shared.plan.qos)
         .await?;
     Ok(wire)
