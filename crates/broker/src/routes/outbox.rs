@@ -154,6 +154,11 @@ impl Outbox {
         messages
     }
 
+    /// Everything up to here was taken there: routes are in force as soon as they are known, and need no disk.
+    pub(super) fn taken(&mut self, taken: u64, over: &mut Vec<WaitId>) {
+        end_waits(&mut self.route_waits, taken, over);
+    }
+
     /// Sends everything behind this item again.
     pub(super) fn rewind(&mut self, taken: u64) -> u64 {
         let before = self.sent;

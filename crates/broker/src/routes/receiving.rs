@@ -73,6 +73,7 @@ impl Node {
         let link = &mut peers.links[slot];
         let resent = link.answered(now, peers.config.silence_max, answer);
         link.know(&mut peers.over);
+        link.outbox.taken(answer.taken, &mut peers.over);
         link.outbox.confirm(answer.durable, &mut peers.over);
         peers.figures.resent += resent;
         peers.end_waits();

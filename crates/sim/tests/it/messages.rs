@@ -109,6 +109,22 @@ fn a_subscription_waits_no_longer_than_the_setting_for_a_node_that_says_nothing(
 }
 
 #[test]
+fn a_subscription_does_not_wait_for_messages_on_their_way_to_the_disk_of_another_node() {
+    let mut places = places(13);
+    let durable = places.connect(Party::durable(0, "durable"));
+    let client = places.connect(Party::new(1, "client"));
+    places.subscribe(durable, "a", QoS::AtLeastOnce);
+    places.weather.frozen_disk = Some(0);
+    places.publish(client, "a", QoS::AtLeastOnce, 1);
+    places.run(SECOND);
+    let before = places.now;
+    places.subscribe(client, "b", QoS::AtLeastOnce);
+    assert!(places.now - before < Duration::from_millis(10));
+    assert_eq!(places.unacknowledged(client), 1);
+    assert_eq!(places.figures(1).unconfirmed, 0);
+}
+
+#[test]
 fn a_filter_that_is_known_everywhere_does_not_wait() {
     let mut places = places(4);
     places.weather.delay = Duration::from_millis(30);
