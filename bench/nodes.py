@@ -6,6 +6,7 @@ direction. Delay and slow wires are those of `tc`.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -102,13 +103,15 @@ class Disk:
 class Node:
     """One `statehold serve`. It is started with the same command each time."""
 
-    def __init__(self, number, count, groups, directory):
-        self.number, self.count, self.groups = number, count, groups
+    def __init__(self, number, count, places, groups, directory):
+        self.number, self.count, self.places, self.groups = number, count, places, groups
         self.name, self.host = f"node{number}", f"{NETWORK}.{number}"
         self.disk = Disk(directory / self.name)
         self.clock = directory / f"{self.name}.clock"
         self.log = directory / f"{self.name}.log"
-        self.process, self.starts = None, 0
+        # Who may change the cluster, and what its log had when it was started.
+        self.tokens, self.logged = directory / "tokens", 0
+        self.process = None
         self.has_clock = any(os.path.exists(library) for library in FAKETIME)
         self.set_clock(0)
         must("ip", "netns", "add", self.name)
@@ -135,11 +138,11 @@ class Node:
         # Snapshots all the time, so that who was away needs one.
         settings = self.log.with_suffix(".toml")
         groups = f"[cluster]\ngroups = {self.groups}\n" if self.count > 1 else ""
-        settings.write_text(f'[snapshot]\nlog_bytes_min = "256 KiB"\n{groups}')
+        settings.write_text(f'[snapshot]\nlog_bytes_min = "256 KiB"\n[admin]\ntokens = "{self.tokens}"\n{groups}')
         serve = [statehold(), "serve", "--config", str(settings), "--listen", self.address(), "--allow-anonymous", "--admin", f"127.0.0.1:{ADMIN_PORT}",
                  "--data-dir", str(self.disk.directory / "data")]
         if self.count > 1:
-            all_nodes = ",".join(f"{NETWORK}.{number}:{PEER_PORT}" for number in range(1, self.count + 1))
+            all_nodes = ",".join(f"{NETWORK}.{number}:{PEER_PORT}" for number in range(1, self.places + 1))
             certs = self.disk.directory.parent / "certs"
             serve += ["--peer-listen", f"{self.host}:{PEER_PORT}", "--join", all_nodes, "--cluster-size", str(self.count),
                       "--peer-cert", str(certs / f"{self.name}.pem"), "--peer-key", str(certs / f"{self.name}.key"),
@@ -154,18 +157,24 @@ class Node:
                                 "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
                 break
         with open(self.log, "ab") as log:
+            self.logged = log.tell()
             self.process = subprocess.Popen(["ip", "netns", "exec", self.name, *self.command()], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=subprocess.STDOUT, env=environment)
-        self.starts += 1
 
     def wait_ready(self):
         end = time.monotonic() + READY_SECONDS
         while time.monotonic() < end:
             self.check_alive()
-            if self.log.read_text(errors="replace").count("statehold ready ") >= self.starts:
+            if self.says("statehold ready "):
                 return
             time.sleep(0.05)
         raise SystemExit(f"bench: {self.name} is not ready after {READY_SECONDS} s\n{self.last_words()}")
+
+    def says(self, text):
+        """Whether its log has this since it was started."""
+        with open(self.log, errors="replace") as log:
+            log.seek(self.logged)
+            return text in log.read()
 
     def check_alive(self):
         if not self.is_up():
@@ -196,16 +205,31 @@ class Node:
         new.write_text(f"{seconds:+.3f}\n")
         new.rename(self.clock)
 
-    def metrics(self):
+    def wipe(self):
+        """Everything that it had on its disk is lost."""
+        shutil.rmtree(self.disk.directory / "data")
+
+    def peer_address(self):
+        return f"{self.host}:{PEER_PORT}"
+
+    def cluster(self, token, *words):
+        """Asks it of the cluster, or to change it. Whether that is done, and what it says."""
+        command = ["ip", "netns", "exec", self.name, statehold(), "cluster", *words, "--admin", f"http://127.0.0.1:{ADMIN_PORT}"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=dict(os.environ, STATEHOLD_ADMIN_TOKEN=token))
+        return done.returncode == 0, (done.stdout or done.stderr).strip()
+
+    def metrics(self, token):
         """{name with labels: value}; empty if it does not answer."""
-        ask = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{ADMIN_PORT}/metrics', timeout=2).read().decode())"
+        ask = (f"import urllib.request as u; r = u.Request('http://127.0.0.1:{ADMIN_PORT}/metrics', headers={{'Authorization': 'Bearer {token}'}}); "
+               "print(u.urlopen(r, timeout=2).read().decode())")
         done = subprocess.run(["ip", "netns", "exec", self.name, sys.executable, "-c", ask], capture_output=True, text=True)
         lines = (line.rsplit(" ", 1) for line in done.stdout.splitlines() if line and not line.startswith("#"))
         return {name: float(value) for name, value in lines}
 
-    def leads(self):
+    def leads(self, token):
         """How many groups it leads."""
-        return sum(value for name, value in self.metrics().items() if name.startswith("statehold_log_leader"))
+        return sum(value for name, value in self.metrics(token).items() if name.startswith("statehold_log_leader"))
 
     def deaf_to(self, others, percent=100):
         """Does not hear these addresses any more, or only some of what they say."""
@@ -228,9 +252,14 @@ class Nodes:
         self.delays = quietly("tc", "qdisc", "add", "dev", "hub", "root", "netem", "delay", "1ms")
         quietly("tc", "qdisc", "del", "dev", "hub", "root")
         directory = pathlib.Path(directory)
+        # There is a machine more than nodes, for one that joins.
+        places = count + 1 if count > 1 else count
         if count > 1:
-            make_certificates(directory / "certs", count)
-        self.all = [Node(number, count, groups, directory) for number in range(1, count + 1)]
+            make_certificates(directory / "certs", places)
+        self.token = make_token(directory / "tokens")
+        every = [Node(number, count, places, groups, directory) for number in range(1, places + 1)]
+        # Those that belong to the cluster, or will; and those that do not.
+        self.all, self.spare = every[:count], every[count:]
 
     def start_all(self, order=None):
         for node in order or self.all:
@@ -240,9 +269,38 @@ class Nodes:
 
     def leader(self):
         """The one that leads most groups; None if nobody says that it leads."""
-        leads = [(node.leads(), node.number, node) for node in self.all if node.is_up()]
+        leads = [(node.leads(self.token), node.number, node) for node in self.all if node.is_up()]
         best = max(leads, default=(0, 0, None), key=lambda lead: lead[:2])
         return best[2] if best[0] else None
+
+    def change(self, *words, but=None, until=None):
+        """Has any node but this one change the cluster, again until one does, or says so."""
+        end, said = time.monotonic() + READY_SECONDS, ""
+        while time.monotonic() < end:
+            for node in self.all:
+                if node is but or not node.is_up():
+                    continue
+                is_done, said = node.cluster(self.token, *words)
+                if is_done or until and until in said:
+                    return
+            time.sleep(0.2)
+        raise SystemExit(f"bench: statehold cluster {' '.join(words)}: {said}")
+
+    def take_in(self, node):
+        """A node that has no data is to be a member; it need not be one yet."""
+        node.start()
+        self.change("add", node.peer_address(), "--wait", "0s", but=node)
+
+    def wait_stage(self, node, stage):
+        """Until the others say so of the node; None: that it is not there."""
+        end, found = time.monotonic() + READY_SECONDS, ""
+        while time.monotonic() < end:
+            for other in self.all:
+                is_told, found = other.cluster(self.token, "status", "--json") if other is not node else (False, "")
+                if is_told and stage == {known["address"]: known["stage"] for known in json.loads(found)["nodes"]}.get(node.peer_address()):
+                    return
+            time.sleep(0.2)
+        raise SystemExit(f"bench: {node.name} is not {stage or 'gone'} after {READY_SECONDS} s: {found}\n{node.last_words()}")
 
     def slow_wire(self, node, chooser):
         """Delay and jitter where this kernel knows them, else a wire that carries little."""
@@ -256,13 +314,13 @@ class Nodes:
         return " ".join(kind)
 
     def heal_network(self):
-        for node in self.all:
+        for node in self.all + self.spare:
             node.hear_all()
             quietly("tc", "qdisc", "del", "dev", node.wire(), "root")
             quietly("ip", "netns", "exec", node.name, "tc", "qdisc", "del", "dev", "eth0", "root")
 
     def stop(self):
-        for node in self.all:
+        for node in self.all + self.spare:
             with contextlib.suppress(ProcessLookupError):
                 if node.is_up():
                     node.process.send_signal(signal.SIGCONT)
@@ -270,6 +328,13 @@ class Nodes:
             if node.disk.can_freeze:
                 quietly("fsfreeze", "-u", str(node.disk.directory))
                 quietly("umount", str(node.disk.directory))
+
+
+def make_token(tokens):
+    """A token of the admin pages that may change the cluster."""
+    made = subprocess.run([statehold(), "admin-token", "ops", "--scope", "write"], capture_output=True, text=True, check=True)
+    tokens.write_text(made.stdout)
+    return made.stderr.split()[-1]
 
 
 def make_certificates(directory, count):
