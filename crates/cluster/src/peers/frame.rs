@@ -270,6 +270,12 @@ mod tests {
             panic!("a refusal");
         };
         assert_eq!(refusal.text, "a b \u{fffd}c");
+        // As long as it is sent, however much of it is no text.
+        let long = Frame::decode(Kind::Refused as u8, Bytes::from(vec![0xff; 600]));
+        let Ok(Frame::Refused(refusal)) = long else {
+            panic!("a refusal");
+        };
+        assert_eq!(refusal.text.len(), 498);
     }
 
     #[test]

@@ -58,20 +58,22 @@ impl Refusal {
 
     pub(super) fn encode(&self, to: &mut BytesMut) {
         to.put_u8(self.code.number());
-        let mut end = self.text.len().min(TEXT_BYTES_MAX);
-        while !self.text.is_char_boundary(end) {
-            end -= 1;
-        }
-        to.put_slice(&self.text.as_bytes()[..end]);
+        to.put_slice(beginning(&self.text).as_bytes());
     }
 
     /// Text of a peer is shown to operators: nothing in it moves a cursor or begins a line.
     pub(super) fn decode(body: &Bytes) -> Option<Self> {
         let (code, text) = body.split_first()?;
         let text = &text[..text.len().min(TEXT_BYTES_MAX)];
+        // It is longer than it was, if it was no text.
         let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
-        Some(Self::new(RefusalCode::of(*code), text))
+        Some(Self::new(RefusalCode::of(*code), beginning(&text)))
     }
+}
+
+/// As much of a text as is sent, and shown.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
 impl fmt::Display for Refusal {
