@@ -9,6 +9,7 @@
 
 mod callers;
 mod deciding;
+mod leading;
 mod messages;
 mod questions;
 mod reports;
@@ -32,6 +33,7 @@ pub use self::questions::{
     NodeStatus,
 };
 use self::reports::Reports;
+use crate::fitness::Fitness;
 use crate::node::Action;
 use crate::now::Now;
 use crate::state_store_service::{Output, PeerError};
@@ -63,6 +65,7 @@ pub(crate) struct ControlGroup {
     /// What the others said last of the groups that they lead.
     reports: Reports,
     callers: Callers,
+    fitness: Fitness,
     next_look: Instant,
     next_report: Instant,
     /// The edge was told these.
@@ -95,6 +98,7 @@ impl ControlGroup {
             asked: Asked::default(),
             reports: Reports::default(),
             callers: Callers::default(),
+            fitness: Fitness::default(),
             next_look: now.instant,
             next_report: now.instant,
             told: None,
@@ -136,6 +140,7 @@ impl ControlGroup {
         self.next_look = now.instant + LOOK_EVERY;
         self.asked.give_up(now, actions);
         self.callers.forget(now, &self.control);
+        self.look_at_disk(now, outputs, actions);
         true
     }
 
@@ -236,6 +241,7 @@ impl ControlGroup {
                     self.step(event, now, outputs, actions);
                 }
             }
+            ControlMessage::Unfit => self.said_unfit(now, from),
             ControlMessage::Ask { number, change } => return Ok(Some((Asker::There(from, number), change))),
             ControlMessage::Answer { number, answer } => {
                 self.asked.answered(number, answer, actions);
@@ -266,25 +272,6 @@ impl ControlGroup {
         actions: &mut Vec<Action>,
     ) {
         self.step(replica::Event::ChangeMembers { changes }, now, outputs, actions);
-    }
-
-    /// Lets another node lead the group, if it can.
-    pub(crate) fn transfer(
-        &mut self,
-        now: Now,
-        to: NodeId,
-        outputs: &mut Vec<Output>,
-        actions: &mut Vec<Action>,
-    ) {
-        self.step(replica::Event::Transfer { to }, now, outputs, actions);
-    }
-
-    /// The node stops: another one shall lead.
-    pub(crate) fn stop(&mut self, now: Now, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
-        let mut voters = self.replica.members().voters.iter().copied();
-        if let Some(to) = voters.find(|to| self.replica.may_hand_over(*to)) {
-            self.transfer(now, to, outputs, actions);
-        }
     }
 
     /// A node that waits to be taken in, by its id or its address.
@@ -363,6 +350,7 @@ impl ControlGroup {
                     }
                 }
                 replica::Action::Leadership { leader, .. } => {
+                    self.fitness.has_new_leader();
                     if leader != Some(self.node) {
                         self.lose_leadership(outputs, actions);
                     }

@@ -14,6 +14,7 @@ mod control_group;
 mod counters;
 mod delivery;
 mod denial;
+mod fitness;
 mod groups;
 mod handshake;
 pub mod ids;

@@ -35,7 +35,6 @@ use store::{
 pub use self::call::DialectChoice;
 pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
 use self::divergence::Divergence;
-use self::fitness::Fitness;
 use self::forwarding::Forwarding;
 use self::gathering::Gathering;
 use self::peers::PeerMessage;
@@ -45,6 +44,7 @@ pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
 use self::snapshots::Snapshots;
 use self::spread::Spread;
+use crate::fitness::Fitness;
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
 use crate::state_store_service::reply::reply_to;

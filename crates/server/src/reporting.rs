@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use broker::{ConnectionId, CopyNews, Denied, MemoryLevel, Report, Right};
 use cluster::GroupId;
+use cluster::control::CONTROL;
 use protocol::ReasonCode;
 use tracing::field::display;
 
@@ -64,7 +65,7 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
         }
         Report::Copy { group, news } => copy(*group, *news),
         Report::DiskHeldUp { group, to } => tracing::warn!(
-            %group,
+            group = shown_group(*group),
             node = %to,
             "this node's disk takes too long for what other nodes have on theirs: another one is to lead"
         ),
@@ -261,6 +262,15 @@ fn copy(group: GroupId, news: CopyNews) {
         CopyNews::Replaced => {
             tracing::info!(group, "the state store was taken over from another node");
         }
+    }
+}
+
+/// As operators call it.
+fn shown_group(group: GroupId) -> String {
+    if group == CONTROL {
+        "control".to_owned()
+    } else {
+        group.to_string()
     }
 }
 

@@ -11,6 +11,7 @@
 //!                | of 1: address to the end; of 2: forced u8 (0, 1); of 3: group u32
 //!   18 answer  | number u64 | refused u8 (0, 1) | text to the end
 //!   19 state   | length u32, the state as its record (cluster/src/control/record.rs) | the members as their record, to the end
+//!   20 unfit   |                            the sender had better not lead: its disk is slow
 //! ```
 //!
 //! Nothing is confirmed: who asks gives up after a while and says that it does not know.
@@ -33,6 +34,7 @@ const REPORT: u8 = 16;
 const ASK: u8 = 17;
 const ANSWER: u8 = 18;
 const STATE: u8 = 19;
+const UNFIT: u8 = 20;
 
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
@@ -57,6 +59,8 @@ pub(super) enum ControlMessage {
         control: Control,
         members: Members,
     },
+    /// The sender had better not lead.
+    Unfit,
 }
 
 impl ControlMessage {
@@ -101,6 +105,7 @@ impl ControlMessage {
                 bytes.put_slice(&state);
                 bytes.put_slice(&encode_members(CONTROL, members));
             }
+            Self::Unfit => bytes.put_u8(UNFIT),
         }
         bytes.freeze()
     }
@@ -137,6 +142,7 @@ impl ControlMessage {
                     members,
                 });
             }
+            UNFIT => Self::Unfit,
             _ => return None,
         };
         body.is_empty().then_some(message)
@@ -290,6 +296,7 @@ mod tests {
                 },
                 b"\x01\xff\xff\xff\xff\x12\0\0\0\0\0\0\0\x07\x01no",
             ),
+            (ControlMessage::Unfit, b"\x01\xff\xff\xff\xff\x14"),
         ]
     }
 

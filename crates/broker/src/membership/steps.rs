@@ -21,7 +21,7 @@ impl Node {
         }
         self.with_control(now, actions, |control, _, outputs, actions| {
             let wanted = control.control().leads(CONTROL);
-            if let Some(to) = wanted.filter(|to| control.replica().may_hand_over(*to)) {
+            if let Some(to) = wanted.filter(|to| control.can_take_over(now, *to)) {
                 control.transfer(now, to, outputs, actions);
             }
         });
