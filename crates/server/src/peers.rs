@@ -9,12 +9,14 @@
 //! their order.
 
 mod accepting;
+mod admission;
 mod dialling;
 pub(crate) mod formation;
 mod log;
 mod meeting;
 mod outgoing;
 mod parting;
+mod sending;
 mod tls;
 
 use std::cell::{Cell, RefCell};
@@ -26,7 +28,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cluster::forming::{Founder, Founding, Stage, Statement, Step};
-use cluster::peers::{Frame, Hello, PeerAddress, Refusal, RefusalCode, VERSIONS};
+use cluster::peers::{Hello, PeerAddress, VERSIONS};
 use cluster::{ClusterId, NodeId};
 use rustls::pki_types::CertificateDer;
 use storage::Identity;
@@ -35,6 +37,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinHandle, spawn_local};
 
+use self::admission::Membership;
 use self::dialling::Target;
 use self::log::Problems;
 use self::outgoing::Outgoing;
@@ -44,7 +47,6 @@ use crate::clock::Clock;
 use crate::config;
 use crate::error::RunError;
 use crate::metrics::{PeerFigures, PeersFigures};
-use crate::socket::Written;
 
 /// The other nodes of the cluster.
 #[derive(Debug)]
@@ -92,39 +94,6 @@ struct Shared {
     seed: Cell<u64>,
     /// Somebody was met or lost.
     contacts_changed: Notify,
-}
-
-/// A cluster that is formed, as connections need to know it.
-#[derive(Debug)]
-struct Membership {
-    cluster: ClusterId,
-    /// With the addresses where they were found last.
-    members: BTreeMap<NodeId, PeerAddress>,
-    /// They were members.
-    removed: BTreeSet<NodeId>,
-    /// What a founder that has missed the end is told.
-    statement: Statement,
-}
-
-/// What a formed cluster thinks of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Member,
-    Removed,
-    Stranger,
-}
-
-impl Membership {
-    /// Who belongs to the cluster already may have been taken in while this node was away.
-    fn judge(&self, node: NodeId, cluster: Option<ClusterId>) -> Standing {
-        if self.removed.contains(&node) {
-            Standing::Removed
-        } else if self.members.contains_key(&node) || cluster == Some(self.cluster) {
-            Standing::Member
-        } else {
-            Standing::Stranger
-        }
-    }
 }
 
 /// A connection that another node has made.
@@ -347,193 +316,11 @@ impl Shared {
         }
     }
 
-    /// What speaks against a node in general.
-    fn check(&self, own: &Hello, theirs: &Hello) -> Result<(), Refusal> {
-        own.check(theirs)?;
-        let membership = self.membership.borrow();
-        let Some(membership) = membership.as_ref() else {
-            return Ok(());
-        };
-        match membership.judge(theirs.node, theirs.cluster) {
-            Standing::Member => Ok(()),
-            Standing::Removed => {
-                let text = format!(
-                    "node {} at {} was removed from cluster {}: start it with an empty data directory",
-                    theirs.node, theirs.address, membership.cluster
-                );
-                Err(Refusal::new(RefusalCode::NotAMember, text))
-            }
-            Standing::Stranger => {
-                let text = format!(
-                    "node {} at {} is no member of cluster {}, which node {} at {} belongs to: if it is new, or has lost its data \
-                     directory, tell this member of it by `statehold cluster add {} --admin {}`",
-                    theirs.node,
-                    theirs.address,
-                    membership.cluster,
-                    own.node,
-                    own.address,
-                    theirs.address,
-                    self.settings.admin_url,
-                );
-                // Somebody may want to add it. If too much is going on, it will call again.
-                let _ = self.events.try_send(PeerEvent::Called(Founder {
-                    node: theirs.node,
-                    address: theirs.address.clone(),
-                }));
-                Err(Refusal::new(RefusalCode::NotAMember, text))
-            }
-        }
-    }
-
-    /// Whether another process with the same id is there, or a newer one was.
-    fn check_alone(&self, theirs: &Hello) -> Result<(), Refusal> {
-        let refuse = |text| Err(Refusal::new(RefusalCode::NodeTwice, text));
-        if let Some(other) = self.incoming.borrow().get(&theirs.node)
-            && other.nonce != theirs.nonce
-            && !other.is_closing.get()
-        {
-            return refuse(format!(
-                "there are two nodes with the id {}, at {} and at {}: one has a copy of the other's data directory; \
-                 stop one of them, and start it with an empty directory",
-                theirs.node, other.founder.address, theirs.address
-            ));
-        }
-        let newest = self
-            .newest
-            .borrow()
-            .get(&theirs.node)
-            .copied()
-            .unwrap_or_default();
-        if theirs.incarnation.0 < newest {
-            return refuse(format!(
-                "node {} at {} has an older copy of its data directory: it was started {newest} times, and knows of {}",
-                theirs.node, theirs.address, theirs.incarnation
-            ));
-        }
-        Ok(())
-    }
-
-    /// Whether this node sends to it already, on a connection to another address.
-    fn check_not_connected(&self, theirs: &Hello) -> Result<(), Refusal> {
-        if self.outgoing.borrow().contains_key(&theirs.node) {
-            return Err(Refusal::new(
-                RefusalCode::Connected,
-                "there is a connection already",
-            ));
-        }
-        Ok(())
-    }
-
-    /// The same as [`Shared::check_alone`], with time for the connection of a process that has died to end.
-    async fn check_alone_patiently(&self, theirs: &Hello) -> Result<(), Refusal> {
-        let patience = async {
-            while self.check_alone(theirs).is_err() {
-                self.contacts_changed.notified().await;
-            }
-        };
-        // A process that is alive is heard of within this time.
-        let _ = tokio::time::timeout(SILENCE_MAX + PING_EVERY, patience).await;
-        self.check_alone(theirs)
-    }
-
     /// Whether another node is to be dialled, too, and where.
     fn learn(self: &Rc<Self>, founder: &Founder) {
         if founder.node != self.identity.node {
             dialling::begin(self, &founder.address);
         }
-    }
-
-    /// Whether an address is dialled as long as nobody answers there: until the cluster is formed any, and then those of its nodes.
-    fn is_of_member(&self, address: &PeerAddress) -> bool {
-        let membership = self.membership.borrow();
-        let Some(membership) = membership.as_ref() else {
-            return true;
-        };
-        let incoming = self.incoming.borrow();
-        membership.members.values().any(|known| known == address)
-            || incoming.values().any(|known| known.founder.address == *address)
-    }
-
-    /// Whether this node sends to every other node of the cluster.
-    fn reaches_all(&self) -> bool {
-        let (membership, outgoing) = (self.membership.borrow(), self.outgoing.borrow());
-        let mut members = membership.iter().flat_map(|membership| membership.members.keys());
-        members.all(|node| *node == self.identity.node || outgoing.contains_key(node))
-    }
-
-    /// Whether a node belongs here. It may have been removed while hello was said.
-    fn is_welcome(&self, node: NodeId, cluster: Option<ClusterId>) -> bool {
-        let membership = self.membership.borrow();
-        membership
-            .as_ref()
-            .is_none_or(|membership| membership.judge(node, cluster) == Standing::Member)
-    }
-
-    /// Ends the connections of those who do not belong to the cluster.
-    fn part_with_strangers(&self) {
-        for (node, outgoing) in self.outgoing.borrow().iter() {
-            if !self.is_welcome(*node, outgoing.cluster) {
-                outgoing.close();
-            }
-        }
-        for (node, incoming) in self.incoming.borrow().iter() {
-            if !self.is_welcome(*node, incoming.cluster) {
-                incoming.end();
-            }
-        }
-    }
-
-    fn send(&self, to: NodeId, message: Bytes) {
-        let outgoing = self.outgoing.borrow();
-        let Some(outgoing) = outgoing.get(&to) else {
-            return self.count_dropped("not_connected", 1);
-        };
-        let dropped = outgoing.push(message);
-        if dropped > 0 {
-            self.count_dropped("queue_full", dropped);
-        }
-        self.mark_dirty(outgoing);
-    }
-
-    /// Says something to a node at once, if there is a connection.
-    fn say(&self, to: NodeId, frame: &Frame) {
-        let outgoing = self.outgoing.borrow().get(&to).cloned();
-        if let Some(outgoing) = outgoing {
-            outgoing.say(frame);
-            self.write(&outgoing);
-        }
-    }
-
-    fn mark_dirty(&self, outgoing: &Rc<Outgoing>) {
-        if !outgoing.is_dirty.replace(true) {
-            self.dirty.borrow_mut().push(Rc::clone(outgoing));
-        }
-    }
-
-    fn flush(&self) {
-        if self.dirty.borrow().is_empty() {
-            return;
-        }
-        let mut dirty = self.dirty.take();
-        for outgoing in dirty.drain(..) {
-            outgoing.is_dirty.set(false);
-            self.write(&outgoing);
-        }
-        self.dirty.replace(dirty);
-    }
-
-    /// Gives a connection what it takes; its task does the rest.
-    fn write(&self, outgoing: &Outgoing) {
-        let mut counts = self.counts.borrow_mut();
-        match outgoing.write(&mut self.spare.borrow_mut(), &mut counts.sent) {
-            Written::All => {}
-            Written::Blocked => outgoing.changed.notify_one(),
-            Written::Failed => outgoing.close(),
-        }
-    }
-
-    fn count_dropped(&self, cause: &'static str, count: u64) {
-        *self.counts.borrow_mut().dropped.entry(cause).or_default() += count;
     }
 
     /// Nodes with a connection each way.
