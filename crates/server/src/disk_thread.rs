@@ -2,13 +2,18 @@
 //!
 //! While a sync runs, batches collect; the next sync covers all of them. Batches are written in the order in which
 //! they were sent, so a confirmation covers all earlier ones.
+//!
+//! In a cluster the node's own thread writes small batches of logs itself while the disk is quick and has nothing else to do
+//! ([`DiskThread::write`]): waking one thread and being woken by it takes as long as such a disk does.
 
+use std::cell::Cell;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use broker::DiskTicket;
-use cluster::Write;
+use cluster::{Keyspace, Write};
 use storage::{Fault, Storage};
 use tokio::sync::mpsc;
 
@@ -51,7 +56,35 @@ pub(crate) struct Batch {
 pub(crate) struct DiskThread {
     batches: Option<SyncSender<Batch>>,
     thread: Option<JoinHandle<()>>,
+    disk: Disk,
+    pace: Cell<Pace>,
 }
+
+/// The disk, for one thread at a time.
+#[derive(Clone)]
+struct Disk {
+    storage: Arc<Mutex<Box<dyn Storage>>>,
+    sync: Sync,
+}
+
+/// Whether the node's thread may write a batch itself.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    is_wanted: bool,
+    /// Batches that the thread was given and has not confirmed.
+    on_the_way: u64,
+    /// How long writing and syncing takes, on average; zero: nothing was written yet.
+    usual_micros: u64,
+}
+
+/// A disk that takes longer is left to its thread: as much as waking and being woken takes at most, where processors are shared.
+const QUICK_MICROS_MAX: u64 = 500;
+
+/// Larger batches are left to the thread: where so much comes at once, there is something to do meanwhile.
+const SMALL_BYTES_MAX: usize = 16 << 10;
+
+/// One time counts for one part in so many of the average.
+const USUAL_OF: u64 = 8;
 
 /// Batches on their way. The node keeps fewer than that; see `broker::commits`.
 const BATCHES_MAX: usize = 64;
@@ -65,7 +98,29 @@ impl std::fmt::Debug for Batch {
     }
 }
 
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Disk")
+            .field("sync", &self.sync)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Batch {
+    /// Whether it is entries of logs, and little more than their keys.
+    fn is_small_log(&self) -> bool {
+        let bytes_of = |write: &Write| match write {
+            Write::Put {
+                keyspace: Keyspace::Log | Keyspace::Meta,
+                key,
+                value,
+            } => Some(key.len() + value.len()),
+            _ => None,
+        };
+        let bytes: Option<usize> = self.writes.iter().map(bytes_of).sum();
+        bytes.is_some_and(|bytes| bytes <= SMALL_BYTES_MAX)
+    }
+
     /// Both together, confirmed by the later one's ticket.
     pub(crate) fn with(mut self, later: Self) -> Self {
         assert!(
@@ -82,31 +137,65 @@ impl Batch {
 }
 
 impl DiskThread {
-    /// Starts the thread; its events come out of the receiver.
+    /// Starts the thread; its events come out of the receiver. `shares`: it leaves some batches to the node's thread.
     pub(crate) fn start(
         storage: Box<dyn Storage>,
         sync: Sync,
+        shares: bool,
     ) -> std::io::Result<(Self, mpsc::Receiver<DiskEvent>)> {
         let (batches, received) = sync_channel(BATCHES_MAX);
         // At most one event for each batch on its way, so it is as bounded as the batches are.
         let (events, events_out) = mpsc::channel(BATCHES_MAX);
+        let disk = Disk {
+            storage: Arc::new(Mutex::new(storage)),
+            sync,
+        };
+        let of_thread = disk.clone();
         let thread = std::thread::Builder::new()
             .name("statehold-disk".to_owned())
-            .spawn(move || run(storage, sync, &received, &events))?;
+            .spawn(move || run(&of_thread, &received, &events))?;
         Ok((
             Self {
                 batches: Some(batches),
                 thread: Some(thread),
+                disk,
+                pace: Cell::new(Pace::new(shares)),
             },
             events_out,
         ))
     }
 
-    /// Hands over a batch. After a fault the thread takes nothing more; [`DiskEvent::Failed`] has said why.
-    pub(crate) fn persist(&self, batch: Batch) {
+    /// Hands over a batch, or gives it back: it had better be given to [`DiskThread::write`] when nothing else waits.
+    /// After a fault the thread takes nothing more; [`DiskEvent::Failed`] has said why.
+    pub(crate) fn persist(&self, batch: Batch) -> Option<Batch> {
+        if self.pace.get().lets_write(&batch) {
+            return Some(batch);
+        }
+        self.hand_over(batch);
+        None
+    }
+
+    /// Hands over a batch in any case.
+    pub(crate) fn hand_over(&self, batch: Batch) {
+        self.pace.set(self.pace.get().handed_over());
         if let Some(batches) = &self.batches {
             let _ = batches.send(batch);
         }
+    }
+
+    /// Writes a batch that was given back, on the caller's thread.
+    pub(crate) fn write(&self, batch: Batch) -> DiskEvent {
+        let mut waiting = vec![batch];
+        // The thread has nothing to do: everything that it was given is confirmed.
+        match self.disk.commit(&mut waiting) {
+            Ok(event) => event,
+            Err(fault) => DiskEvent::Failed(fault),
+        }
+    }
+
+    /// So many batches are durable, and it took so long.
+    pub(crate) fn confirmed(&self, batches: u64, micros: u64) {
+        self.pace.set(self.pace.get().confirmed(batches, micros));
     }
 
     /// Writes what is on its way, syncs, and ends.
@@ -120,17 +209,60 @@ impl DiskThread {
     }
 }
 
-fn run(
-    mut storage: Box<dyn Storage>,
-    sync: Sync,
-    batches: &Receiver<Batch>,
-    events: &mpsc::Sender<DiskEvent>,
-) {
+impl Pace {
+    fn new(is_wanted: bool) -> Self {
+        Self {
+            is_wanted,
+            on_the_way: 0,
+            usual_micros: 0,
+        }
+    }
+
+    fn lets_write(self, batch: &Batch) -> bool {
+        self.is_wanted
+            && self.on_the_way == 0
+            && (1..=QUICK_MICROS_MAX).contains(&self.usual_micros)
+            && batch.is_small_log()
+    }
+
+    fn handed_over(self) -> Self {
+        Self {
+            on_the_way: self.on_the_way + 1,
+            ..self
+        }
+    }
+
+    fn confirmed(self, batches: u64, micros: u64) -> Self {
+        let usual = match self.usual_micros {
+            0 => micros,
+            usual => (usual * (USUAL_OF - 1) + micros) / USUAL_OF,
+        };
+        Self {
+            // What the node's thread wrote itself was never on the way.
+            on_the_way: self.on_the_way.saturating_sub(batches),
+            usual_micros: usual.max(1),
+            ..self
+        }
+    }
+}
+
+impl Disk {
+    /// A thread that panicked while it wrote has left what nobody can trust; its panic ends the process.
+    fn storage(&self) -> MutexGuard<'_, Box<dyn Storage>> {
+        self.storage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit(&self, waiting: &mut Vec<Batch>) -> Result<DiskEvent, Fault> {
+        commit(self.storage().as_mut(), self.sync, waiting)
+    }
+}
+
+fn run(disk: &Disk, batches: &Receiver<Batch>, events: &mpsc::Sender<DiskEvent>) {
     let mut waiting = Vec::new();
     while let Ok(first) = batches.recv() {
         waiting.push(first);
         waiting.extend(batches.try_iter());
-        let event = match commit(storage.as_mut(), sync, &mut waiting) {
+        let event = match disk.commit(&mut waiting) {
             Ok(event) => event,
             Err(fault) => {
                 // Whoever waits is never confirmed: the driver stops the node.
@@ -142,7 +274,7 @@ fn run(
             break;
         }
     }
-    if let Err(fault) = storage.sync() {
+    if let Err(fault) = disk.storage().sync() {
         tracing::error!(%fault, "the last sync failed");
     }
 }
@@ -172,6 +304,7 @@ fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Re
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use storage::SimulatedDisk;
 
     use super::*;
@@ -186,6 +319,62 @@ mod tests {
         let mut waiting: Vec<_> = needs_disk.iter().map(batch).collect();
         commit(&mut disk, sync, &mut waiting).unwrap();
         disk.syncs()
+    }
+
+    fn log_of(bytes: usize) -> Batch {
+        Batch {
+            ticket: DiskTicket(1),
+            writes: vec![Write::Put {
+                keyspace: Keyspace::Log,
+                key: Bytes::new(),
+                value: Bytes::from(vec![0; bytes]),
+            }],
+            needs_disk: false,
+        }
+    }
+
+    #[test]
+    fn small_entries_are_left_to_the_caller_while_the_disk_is_quick_and_idle() {
+        let quick = Pace::new(true).handed_over().confirmed(1, 400);
+        assert!(quick.lets_write(&log_of(SMALL_BYTES_MAX)));
+        assert!(!quick.lets_write(&log_of(SMALL_BYTES_MAX + 1)));
+        assert!(!quick.handed_over().lets_write(&log_of(1)), "the thread writes");
+        assert!(!Pace::new(true).lets_write(&log_of(1)), "nobody knows yet");
+        let alone = Pace::new(false).confirmed(1, 400);
+        assert!(!alone.lets_write(&log_of(1)));
+        let records = Batch {
+            writes: vec![Write::Remove {
+                keyspace: Keyspace::Queue,
+                key: Bytes::new(),
+            }],
+            ..log_of(1)
+        };
+        assert!(!quick.lets_write(&records));
+    }
+
+    #[test]
+    fn a_disk_that_was_slow_once_is_left_to_the_thread_for_a_while() {
+        let mut pace = Pace::new(true).confirmed(1, 200).confirmed(1, 1_000_000);
+        let mut syncs = 0;
+        while !pace.lets_write(&log_of(1)) {
+            pace = pace.handed_over().confirmed(1, 200);
+            syncs += 1;
+        }
+        assert!((40..60).contains(&syncs), "{syncs}");
+    }
+
+    #[test]
+    fn what_the_caller_writes_is_as_durable_as_what_the_thread_writes() {
+        let (disk, mut events) =
+            DiskThread::start(Box::new(SimulatedDisk::new(1)), Sync::Always, true).unwrap();
+        disk.hand_over(log_of(1));
+        let DiskEvent::Durable { batches, .. } = events.blocking_recv().unwrap() else {
+            panic!("a simulated disk does not fail");
+        };
+        disk.confirmed(batches, 1);
+        let batch = disk.persist(log_of(1)).expect("the disk is quick and idle");
+        assert!(matches!(disk.write(batch), DiskEvent::Durable { batches: 1, .. }));
+        disk.stop();
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl Driver {
 
     /// Ends turns until the state store can serve: what is in the log has been applied.
     pub(crate) async fn run_until_available(self: &Rc<Self>, inputs: &mut Inputs) -> Result<(), Fault> {
-        self.end_turn();
+        self.end_turn()?;
         while !self.is_available() {
             self.turn(inputs).await?;
         }
@@ -197,24 +197,43 @@ impl Driver {
         if deadline.is_some_and(|deadline| deadline <= self.now().instant) {
             self.step_quietly(Event::Timeout);
         }
-        self.end_turn();
+        self.end_turn()?;
         self.turn_began.set(None);
         self.ends.next_turn();
         Ok(())
     }
 
-    /// Sends out what the turn has collected.
-    pub(crate) fn end_turn(self: &Rc<Self>) {
+    /// Sends out what the turn has collected, and writes what the disk's thread leaves to this one.
+    fn end_turn(self: &Rc<Self>) -> Result<(), Fault> {
+        let Some(batch) = self.flush(DiskThread::persist) else {
+            return Ok(());
+        };
+        let event = self.disk.write(batch);
+        self.turn_began.set(None);
+        self.disk_event(event)?;
+        // What follows from that is left to the thread: this one has stood still for long enough.
+        self.flush(|disk, batch| {
+            disk.hand_over(batch);
+            None
+        });
+        Ok(())
+    }
+
+    /// Everybody is told before anything is written here. Gives back what is left to be written.
+    fn flush(self: &Rc<Self>, persist: impl FnOnce(&DiskThread, Batch) -> Option<Batch>) -> Option<Batch> {
         self.encoder.borrow_mut().forget();
         self.tell_waiting();
         self.step_quietly(Event::Flush);
-        if let Some(batch) = self.writes.take() {
-            // After a fault the thread takes nothing; its event stops the node.
-            self.disk.persist(batch);
-        }
+        // After a fault the thread takes nothing; its event stops the node.
+        let left = self.writes.take().and_then(|batch| persist(&self.disk, batch));
         if let Some(peers) = &self.peers {
             peers.flush();
         }
+        self.write_dirty();
+        left
+    }
+
+    fn write_dirty(self: &Rc<Self>) {
         loop {
             let mut dirty = self.dirty.take();
             if dirty.is_empty() {
@@ -372,6 +391,7 @@ impl Driver {
                 batches,
                 sync_micros,
             } => {
+                self.disk.confirmed(batches, sync_micros);
                 let mut observed = self.observed.borrow_mut();
                 observed.sync_latency.record(sync_micros);
                 observed.batches_synced += batches;

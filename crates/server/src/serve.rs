@@ -397,7 +397,8 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
         Durability::Disk => Sync::Always,
         Durability::Memory => Sync::AtStop,
     };
-    let (disk, disk_events) = DiskThread::start(Box::new(engine), sync).map_err(RunError::System)?;
+    let (disk, disk_events) =
+        DiskThread::start(Box::new(engine), sync, joined.is_some()).map_err(RunError::System)?;
     let (snapshots, snapshot_events) = SnapshotThread::start(snapshots).map_err(RunError::System)?;
     let settings = DriverSettings {
         packet_size_max: config.limits.packet_size_max,
