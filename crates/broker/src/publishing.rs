@@ -134,16 +134,17 @@ impl Node {
         } else {
             ReasonCode::Success
         };
-        let is_waited_for = message.publisher.is_some();
-        let wait = match keeping {
-            Keeping::Durable => self.forward(now, &message, &mut scratch.elsewhere, is_waited_for),
-            Keeping::Memory => None,
-        };
+        let mut wait = None;
+        if keeping == Keeping::Durable && !scratch.elsewhere.is_empty() {
+            let is_waited_for = message.publisher.is_some();
+            wait = self.forward(now, &message, &mut scratch.elsewhere, is_waited_for);
+        }
         self.deliver_to_routes(now, message, scratch, keeping, actions);
         Published { reason, wait }
     }
 
     /// Gives a message to the sessions of this node that it is for.
+    #[inline]
     pub(crate) fn deliver_to_routes(
         &mut self,
         now: Now,

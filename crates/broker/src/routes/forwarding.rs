@@ -27,7 +27,7 @@ pub(crate) struct Elsewhere {
     /// For subscriptions of their own.
     nodes: Slots,
     /// For shares, of which they are to choose a sharer.
-    shares: SmallVec<[(Slot, ForShare); 2]>,
+    shares: Vec<(Slot, ForShare)>,
 }
 
 type ForShare = (Arc<SubscriptionFilter>, Option<Point>);
@@ -41,6 +41,7 @@ impl Elsewhere {
         self.shares.clear();
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes == 0 && self.shares.is_empty()
     }
@@ -103,9 +104,10 @@ impl Routes {
 
 impl Node {
     /// Adds the nodes that want a message for subscriptions of their sessions.
+    #[inline]
     pub(crate) fn find_nodes(&self, message: &Message, scratch: &mut RouteScratch) {
-        scratch.elsewhere.clear();
         if let Some(peers) = &self.peers {
+            scratch.elsewhere.clear();
             scratch.elsewhere.nodes = peers.table.matches(message.topic.as_str());
         }
     }
