@@ -22,8 +22,10 @@ mod members;
 mod message;
 mod reads;
 mod ready;
+mod receiving;
 pub mod record;
 mod snapshots;
+mod starting;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -37,8 +39,7 @@ pub use config::{Recovered, ReplicaConfig, ReplicaError};
 pub use event::{Action, Event, ReadId, Refusal, Request, Ticket};
 pub use members::{MEMBERS_MAX, MemberChange, MemberProgress, Members};
 pub use message::MessageError;
-use message::Route;
-use record::{EntryKind, HardState, LogPoint};
+use record::{HardState, LogPoint};
 
 use crate::random::Random;
 use crate::{GroupId, Index, Keyspace, NodeId, Term, Write};
@@ -109,82 +110,6 @@ impl std::fmt::Debug for Replica {
 }
 
 impl Replica {
-    /// A replica as it stands after a start. Whoever is alone in a group elects itself here; it leads, and the recovered
-    /// entries are applied, as soon as the first persist is durable.
-    pub fn new(
-        now: Instant,
-        config: ReplicaConfig,
-        recovered: Recovered,
-        actions: &mut Vec<Action>,
-    ) -> Result<Replica, ReplicaError> {
-        check_recovered(&config, &recovered)?;
-        let mut waiting_writes = Vec::new();
-        let members = recovered.members.unwrap_or_else(|| {
-            let founders = Members::founders(config.voters.iter().copied());
-            waiting_writes.push(members_write(config.group, &founders));
-            founders
-        });
-        if recovered.log_start_moved {
-            waiting_writes.push(members_write(config.group, &members));
-            waiting_writes.extend(restart_writes(
-                config.group,
-                recovered.log_start,
-                recovered.stale_through,
-            ));
-        }
-        let snapshot = recovered.snapshot;
-        let unknown_changes = changes_between(members.index, snapshot.index, &recovered.entries);
-        let log = Log::new(
-            recovered.log_start,
-            snapshot,
-            recovered.hard_state,
-            members.clone(),
-            recovered.entries,
-        );
-        let raft = new_raft(&config, snapshot.index, log)?;
-        let mut replica = Replica {
-            clock: Clock::new(now),
-            random: Random::new(config.seed ^ config.node.0.rotate_left(32) ^ u64::from(config.group.0)),
-            election_ticks: 0,
-            drawn_for: (u64::MAX, StateRole::Follower),
-            next_ticket: Ticket(1),
-            in_flight: VecDeque::new(),
-            waiting_writes,
-            hard_state: recovered.hard_state,
-            applied: snapshot,
-            announced: (None, recovered.hard_state.term),
-            uncommitted_bytes: 0,
-            told: Index::ZERO,
-            acknowledged: (Term(0), Index::ZERO),
-            reads: Reads::default(),
-            removable_from: recovered.removable_from,
-            removing: None,
-            snapshots: Snapshots::new(recovered.is_stateless),
-            disk: Disk::default(),
-            config,
-            raft,
-            members,
-            heard: BTreeMap::new(),
-        };
-        for (index, data) in unknown_changes {
-            replica.apply_change(index, &data, actions);
-        }
-        replica.pin_election_timeout();
-        // Raft lets nobody campaign who has not applied the changes of members that are known to be committed.
-        while replica.raft.has_ready() {
-            replica.handle_ready(actions);
-        }
-        if replica.is_alone() {
-            replica
-                .raft
-                .campaign()
-                .expect("the only voter can always campaign");
-            replica.pin_election_timeout();
-        }
-        replica.settle(actions);
-        Ok(replica)
-    }
-
     /// Takes one event.
     pub fn step(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
         self.catch_up(now);
@@ -356,56 +281,6 @@ impl Replica {
         }
     }
 
-    fn receive(&mut self, from: NodeId, bytes: &Bytes, actions: &mut Vec<Action>) {
-        let route = Route {
-            group: self.config.group,
-            from,
-            to: self.config.node,
-        };
-        let checked = message::decode(bytes, route).and_then(|message| {
-            self.check_against_log(&message)?;
-            Ok(message)
-        });
-        if checked.is_ok() && self.raft.raft.prs().get(from.0).is_some() {
-            self.heard.insert(from, self.clock.now());
-        }
-        let error = match checked {
-            Ok(message) if self.must_not_heed(&message) || self.is_late_word_to_lead(&message) => None,
-            Ok(message) => match self.step_raft(message) {
-                Ok(()) => None,
-                Err(raft::Error::StepPeerNotFound) => Some(MessageError::Stranger),
-                Err(_) => Some(MessageError::Impossible),
-            },
-            Err(error) => Some(error),
-        };
-        self.pin_election_timeout();
-        if let Some(error) = error {
-            actions.push(Action::Dropped { from, error });
-        }
-    }
-
-    /// Gives Raft a message. Who is told nothing but what is committed need not say once more what it has.
-    fn step_raft(&mut self, message: Message) -> raft::Result<()> {
-        use raft::eraftpb::MessageType;
-
-        let is_news = message.msg_type() == MessageType::MsgAppend
-            && message.entries.is_empty()
-            && Index(message.commit) > self.committed();
-        self.raft.step(message)?;
-        let said = self.acknowledged;
-        let is_known = |answer: &Message| {
-            answer.msg_type() == MessageType::MsgAppendResponse
-                && !answer.reject
-                && Term(answer.term) == said.0
-                && Index(answer.index) <= said.1
-        };
-        if is_news {
-            // Should the earlier answer be lost, heartbeats bring the leader to ask again, with nothing new.
-            self.raft.raft.msgs.pop_if(|answer| is_known(answer));
-        }
-        Ok(())
-    }
-
     fn snapshot_taken(&mut self, snapshot: LogPoint) {
         assert!(
             snapshot.index <= self.applied.index,
@@ -464,35 +339,6 @@ impl Replica {
     fn leads_alone(&self) -> bool {
         self.is_alone() && self.raft.raft.state == StateRole::Leader
     }
-
-    /// Refuses what no correct peer sends and what Raft would answer with a panic.
-    fn check_against_log(&self, message: &Message) -> Result<(), MessageError> {
-        use raft::eraftpb::MessageType;
-
-        let raft = &self.raft.raft;
-        if self.is_stranger(message) {
-            return Err(MessageError::Stranger);
-        }
-        let log = &raft.raft_log;
-        let leads = raft.state == StateRole::Leader && message.term == raft.term;
-        let possible = match message.msg_type() {
-            MessageType::MsgAppend => !leads,
-            MessageType::MsgHeartbeat => !leads && message.commit <= log.last_index(),
-            MessageType::MsgAppendResponse if leads && !message.reject => message.index <= log.last_index(),
-            // This replica asks for votes only when its whole log is durable.
-            MessageType::MsgRequestVoteResponse
-                if raft.state == StateRole::Candidate && message.term == raft.term =>
-            {
-                log.persisted == log.last_index()
-            }
-            _ => true,
-        };
-        if possible {
-            Ok(())
-        } else {
-            Err(MessageError::Impossible)
-        }
-    }
 }
 
 fn members_write(group: GroupId, members: &Members) -> Write {
@@ -503,104 +349,9 @@ fn members_write(group: GroupId, members: &Members) -> Write {
     }
 }
 
-/// A log begins anew at `start`; entries after it, up to the last one, were never decided.
-fn restart_writes(group: GroupId, start: LogPoint, stale_through: Option<Index>) -> Vec<Write> {
-    let mut writes = vec![Write::Put {
-        keyspace: Keyspace::Meta,
-        key: record::log_start_key(group),
-        value: record::encode_log_start(group, start),
-    }];
-    if let Some(last) = stale_through {
-        // They would look like entries that follow.
-        writes.push(Write::RemoveRange {
-            keyspace: Keyspace::Log,
-            from: record::entry_key(group, start.index.next()),
-            to: record::entry_key(group, last.next()),
-        });
-    }
-    writes
-}
-
-/// Changes of members that a snapshot contains and the record of members does not: the one was written before the other.
-fn changes_between(known: Index, snapshot: Index, entries: &[record::Entry]) -> Vec<(Index, Bytes)> {
-    let is_change = |entry: &&record::Entry| {
-        entry.kind == EntryKind::Members && known < entry.index && entry.index <= snapshot
-    };
-    let changes = entries.iter().filter(is_change);
-    changes.map(|entry| (entry.index, entry.data.clone())).collect()
-}
-
-fn new_raft(config: &ReplicaConfig, applied: Index, log: Log) -> Result<RawNode<Log>, ReplicaError> {
-    let logger = slog::Logger::root(slog::Discard, slog::o!());
-    RawNode::new(&raft_config(config, applied), log, &logger).map_err(|error| ReplicaError::Config {
-        group: config.group,
-        reason: error.to_string(),
-    })
-}
-
-fn raft_config(config: &ReplicaConfig, applied: Index) -> raft::Config {
-    raft::Config {
-        id: config.node.0,
-        election_tick: ticks(config.election_timeout_min),
-        max_election_tick: ticks(config.election_timeout_max),
-        heartbeat_tick: ticks(config.heartbeat_interval),
-        applied: applied.0,
-        max_size_per_msg: config.message_bytes_max,
-        max_inflight_msgs: config.messages_inflight_max,
-        check_quorum: true,
-        pre_vote: true,
-        batch_append: true,
-        // With the next entries, or when the owner has none (`Event::Flush`).
-        skip_bcast_commit: true,
-        ..raft::Config::default()
-    }
-}
-
 /// A duration in ticks, rounded up.
 fn ticks(duration: std::time::Duration) -> usize {
     usize::try_from(duration.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(usize::MAX)
-}
-
-fn check_recovered(config: &ReplicaConfig, recovered: &Recovered) -> Result<(), ReplicaError> {
-    let inconsistent = |reason| {
-        Err(ReplicaError::Inconsistent {
-            group: config.group,
-            reason,
-        })
-    };
-    if config.node.0 == 0 || config.voters.iter().any(|voter| voter.0 == 0) {
-        return Err(ReplicaError::Config {
-            group: config.group,
-            reason: "a node id is zero".to_owned(),
-        });
-    }
-    let mut last = recovered.log_start;
-    for entry in &recovered.entries {
-        if entry.index != last.index.next() {
-            return inconsistent("an entry is missing");
-        }
-        if entry.term < last.term {
-            return inconsistent("terms fall");
-        }
-        last = LogPoint {
-            index: entry.index,
-            term: entry.term,
-        };
-    }
-    if recovered.snapshot.index < recovered.log_start.index {
-        return inconsistent("the log begins after the snapshot");
-    }
-    if recovered.snapshot.index > last.index {
-        return inconsistent("the snapshot is ahead of the log");
-    }
-    if recovered.hard_state.term < last.term {
-        return inconsistent("the log is of a later term than the hard state");
-    }
-    let members = recovered.members.as_ref();
-    if members.is_some_and(|members| members.index > last.index) {
-        return inconsistent("members changed after the end of the log");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

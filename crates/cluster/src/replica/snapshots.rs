@@ -21,7 +21,8 @@ use raft::eraftpb::{Message, MessageType, Snapshot, SnapshotMetadata};
 
 use super::members::Members;
 use super::record::{self, EntryKind, Incoming, LogPoint};
-use super::{Action, Replica, Ticket, members_write, restart_writes};
+use super::starting::restart_writes;
+use super::{Action, Replica, Ticket, members_write};
 use crate::{Index, Keyspace, Write};
 
 /// What is under way.
