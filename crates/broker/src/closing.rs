@@ -349,6 +349,7 @@ impl Node {
     /// says goodbye.
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.stops_by = Some(now.instant + STOPPING_MAX);
+        self.stop_node_states(now, actions);
         self.with_each_group(now, actions, |service, outputs| service.stop(now, outputs));
         self.with_control(now, actions, |control, _, outputs, actions| {
             control.stop(now, outputs, actions);

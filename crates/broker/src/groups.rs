@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
+use crate::node_states::NODE_STATES;
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
 use crate::routes::ROUTES;
@@ -264,6 +265,9 @@ impl Node {
                 });
             }
             Ok(ROUTES) if self.peers.is_some() => self.routes_message(now, from, message, actions),
+            Ok(NODE_STATES) if self.states.is_some() => {
+                self.node_states_message(now, from, message, actions);
+            }
             Ok(CONTROL) if self.control.is_some() => self.control_message(now, from, message, actions),
             Ok(group) => dropped = Some(PeerError::Group { group }),
             Err(error) => dropped = Some(error),

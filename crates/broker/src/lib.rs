@@ -24,6 +24,7 @@ mod membership;
 pub mod memory;
 pub mod message;
 mod node;
+mod node_states;
 pub mod now;
 mod overload;
 pub mod ownership;

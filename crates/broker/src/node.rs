@@ -27,6 +27,7 @@ use crate::groups::Groups;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
+use crate::node_states::NodeStates;
 use crate::now::Now;
 use crate::policies::{Policies, PoliciesInForce};
 use crate::redirect::Redirect;
@@ -94,6 +95,8 @@ pub struct Node {
     pub(crate) groups: Groups,
     /// Where the node is a member of a cluster.
     pub(crate) control: Option<Box<ControlGroup>>,
+    /// How far each node of the cluster is.
+    pub(crate) states: Option<Box<NodeStates>>,
     /// The other nodes, where there are any.
     pub(crate) peers: Option<Box<Routes>>,
     pub(crate) outputs: Vec<Output>,
@@ -170,6 +173,7 @@ impl Node {
             self.retained.next_expiry(),
             self.groups.deadline(now),
             self.control.as_ref().map(|control| control.deadline()),
+            self.states.as_ref().and_then(|states| states.deadline()),
             self.peers.as_ref().and_then(|peers| peers.deadline()),
             self.sys_topics.deadline(),
             self.stops_by,
@@ -403,6 +407,7 @@ impl Node {
         self.publish_sys_topics(now, actions);
         self.with_each_group(now, actions, |service, outputs| service.timeout(now, outputs));
         self.control_timeout(now, actions);
+        self.node_states_timeout(now, actions);
         self.routes_timeout(now, actions);
     }
 }

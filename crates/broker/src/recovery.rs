@@ -151,6 +151,7 @@ impl Recovery {
             commits,
             groups,
             control,
+            states: None,
             peers: None,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
@@ -169,6 +170,7 @@ impl Recovery {
                 service.start(now, outputs);
             });
         }
+        node.begin_node_states(now, (node_id, incarnation));
         node.begin_routes(now, (node_id, incarnation), self.positions);
         node.with_control(now, actions, |control, _, outputs, actions| {
             control.start(now, outputs, actions);

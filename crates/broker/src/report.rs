@@ -1,5 +1,6 @@
 //! What an operator is told. The driver writes it to the log with the listener and the address.
 
+use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, Index, NodeId, Term};
 use protocol::{ReasonCode, Text};
 
@@ -118,6 +119,8 @@ pub enum Report {
         /// Who is to lead it.
         to: NodeId,
     },
+    /// A node of the cluster is in another state, as this one sees it.
+    NodeState(StateChange),
     /// A state store request had a timestamp too far ahead.
     ClockAhead {
         /// Which connection.

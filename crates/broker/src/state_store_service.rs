@@ -135,7 +135,8 @@ pub(crate) struct StateStoreService {
     snapshot_again_at: u64,
     /// Nothing that needs more memory is taken.
     is_memory_full: bool,
-    applied: Option<(Index, Term)>,
+    /// Behind which entry the store is.
+    applied: Index,
     snapshots: Snapshots,
     divergence: Divergence,
     replica_actions: Vec<replica::Action>,
@@ -179,6 +180,7 @@ impl StateStoreService {
         Self {
             config,
             groups,
+            applied: replica.applied().index,
             replica,
             store,
             entry: None,
@@ -198,7 +200,6 @@ impl StateStoreService {
             snapshotting: false,
             snapshot_again_at: 0,
             is_memory_full: false,
-            applied: None,
             snapshots: Snapshots::default(),
             divergence: Divergence::default(),
             replica_actions: started,
@@ -604,7 +605,7 @@ impl StateStoreService {
 
     fn apply(&mut self, now: Now, index: Index, term: Term, data: Bytes, outputs: &mut Vec<Output>) {
         self.compare(now, Some(index), outputs);
-        self.applied = Some((index, term));
+        self.applied = index;
         if !data.is_empty() {
             // What is in the log was written by this code and passed its checksum.
             let entry = store::decode_entry(data).expect("a committed entry can be read");

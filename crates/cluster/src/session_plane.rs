@@ -7,9 +7,12 @@
 //! record says what is in it, [`retirement`] keeps what must be remembered small, [`ring`] and [`lifecycle`] say
 //! which nodes hold copies. Records and clocks as bytes are in [`encoding`].
 
+pub mod announcement;
+pub mod detection;
 pub mod encoding;
 pub mod hlc;
 pub mod lifecycle;
+pub mod nodes;
 pub mod queue;
 pub mod received;
 pub mod record;
@@ -25,6 +28,7 @@ pub mod will;
 mod tests;
 
 pub use hlc::Hlc;
+pub use nodes::Nodes;
 pub use record::{Delta, Entry, Kind, Record, RecordKey, Writer};
 pub use retained::Retained;
 pub use ring::Ring;

@@ -176,6 +176,10 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.subscriptions = gauges.subscriptions as u64;
     figures.sessions.shares = gauges.shares as u64;
     figures.routes = gauges.routes;
+    let standings = node.standings().into_iter();
+    figures.node_states = standings
+        .map(|standing| (standing.node.to_string(), standing.state.to_string()))
+        .collect();
     figures.sessions.queue_messages = gauges.queued_messages as u64;
     figures.sessions.queue_bytes = gauges.queued_bytes;
     figures.sessions.inflight = gauges.inflight as u64;

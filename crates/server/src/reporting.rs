@@ -5,6 +5,8 @@ use std::sync::Arc;
 use broker::{ConnectionId, CopyNews, Denied, MemoryLevel, Report, Right};
 use cluster::GroupId;
 use cluster::control::CONTROL;
+use cluster::session_plane::lifecycle::NodeState;
+use cluster::session_plane::nodes::StateChange;
 use protocol::ReasonCode;
 use tracing::field::display;
 
@@ -64,6 +66,7 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
             tracing::warn!(node = %from, %why, "dropped what another node sent");
         }
         Report::Copy { group, news } => copy(*group, *news),
+        Report::NodeState(change) => node_state(*change),
         Report::DiskHeldUp { group, to } => tracing::warn!(
             group = shown_group(*group),
             node = %to,
@@ -116,6 +119,7 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
         | Report::Leader { .. }
         | Report::PeerMessageDropped { .. }
         | Report::Copy { .. }
+        | Report::NodeState(_)
         | Report::DiskHeldUp { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
@@ -236,7 +240,21 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::Leader { .. }
         | Report::PeerMessageDropped { .. }
         | Report::Copy { .. }
+        | Report::NodeState(_)
         | Report::DiskHeldUp { .. } => None,
+    }
+}
+
+fn node_state(change: StateChange) {
+    let StateChange {
+        node,
+        from,
+        to,
+        reason,
+    } = change;
+    match to {
+        NodeState::Dead => tracing::warn!(%node, %from, %to, why = %reason, "a node is in another state"),
+        _ => tracing::info!(%node, %from, %to, why = %reason, "a node is in another state"),
     }
 }
 

@@ -6,6 +6,7 @@ use cluster::control::NodeStage;
 use cluster::forming::Founder;
 use cluster::peers::PeerAddress;
 use cluster::replica::Members;
+use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::{ClusterId, GroupId, Index, NodeId, Term};
 
 /// What an operator asks of a cluster.
@@ -84,6 +85,8 @@ pub struct NodeStatus {
     pub since: u64,
     /// Whether it was heard in the last seconds.
     pub is_heard: bool,
+    /// How far it is in the session plane, and why, as the one who tells sees it.
+    pub sessions: (NodeState, Reason),
 }
 
 /// How a group stands.

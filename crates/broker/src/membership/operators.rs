@@ -29,7 +29,8 @@ impl Node {
         let asker = Asker::Here(question);
         match asks {
             ClusterQuestion::Status => {
-                let answer = ClusterAnswer::Status(Box::new(status(now, control, &self.groups)));
+                let status = status(now, control, &self.groups, &self.standings());
+                let answer = ClusterAnswer::Status(Box::new(status));
                 actions.push(Action::ClusterAnswer { question, answer });
             }
             ClusterQuestion::Add { who } => match control.caller(&who) {

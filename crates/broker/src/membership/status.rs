@@ -1,6 +1,8 @@
 //! How a cluster stands, as this node sees it.
 
 use cluster::replica::{MemberProgress, Replica};
+use cluster::session_plane::lifecycle::{NodeState, Reason};
+use cluster::session_plane::nodes::NodeStanding;
 
 use crate::control_group::{ClusterStatus, ControlGroup, GroupReport, GroupStatus, MemberReport, NodeStatus};
 use crate::groups::Groups;
@@ -30,13 +32,25 @@ fn report(replica: &Replica) -> GroupReport {
 }
 
 /// Of all nodes and groups.
-pub(super) fn status(now: Now, control: &ControlGroup, groups: &Groups) -> ClusterStatus {
+pub(super) fn status(
+    now: Now,
+    control: &ControlGroup,
+    groups: &Groups,
+    standings: &[NodeStanding],
+) -> ClusterStatus {
+    let sessions = |node| {
+        let found = standings.iter().find(|standing| standing.node == node);
+        found.map_or((NodeState::NotJoined, Reason::Started), |found| {
+            (found.state, found.reason)
+        })
+    };
     let nodes = control.control().nodes().iter().map(|(node, found)| NodeStatus {
         node: *node,
         address: found.address.clone(),
         stage: found.stage,
         since: found.since,
         is_heard: control.is_heard(now, *node),
+        sessions: sessions(*node),
     });
     let stores = groups.iter().map(|service| service.replica());
     let groups = stores.chain([control.replica()]).map(|replica| GroupStatus {

@@ -87,7 +87,7 @@ impl StateStoreService {
         if self.is_stateless() {
             return;
         }
-        let is_beyond = self.applied.is_some_and(|(applied, _)| index < applied);
+        let is_beyond = index < self.applied;
         let said = self.divergence.votes.digest_of(NodeId(self.config.node));
         let digest = said.or_else(|| (!is_beyond).then(|| self.store.digest()));
         if let Some(digest) = digest {

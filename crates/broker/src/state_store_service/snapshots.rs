@@ -266,7 +266,7 @@ impl StateStoreService {
             "the replica was given this one"
         );
         self.replace_store(now, received.store, outputs);
-        self.applied = Some((index, term));
+        self.applied = index;
     }
 
     /// Puts the received store in the place of one that is lost or cannot be trusted, as soon as the log has come that far.

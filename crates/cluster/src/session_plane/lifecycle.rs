@@ -40,6 +40,8 @@ pub enum NodeState {
 /// Why a node's state has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
+    /// It has started, and nothing has happened yet.
+    Started,
     /// It has found the cluster, or is the first node of one.
     Found,
     /// The cluster was lost before it had everything.
@@ -140,6 +142,7 @@ impl fmt::Display for NodeState {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Reason::Started => "it has started",
             Reason::Found => "it has found the cluster",
             Reason::LostTheCluster => "it has lost the cluster before it had everything",
             Reason::HandedOver => "it has what it owns, and has handed over the rest",

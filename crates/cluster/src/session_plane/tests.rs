@@ -3,6 +3,7 @@
 mod encodings;
 mod kinds;
 mod laws;
+mod nodes;
 mod published;
 mod rings;
 mod world;

@@ -146,6 +146,7 @@ fn of_status(status: &ClusterStatus, clocks_ahead_ms: &BTreeMap<NodeId, i64>) ->
             "stage": stage(node.stage),
             "since": (node.since != 0).then_some(node.since),
             "reachable": node.is_heard,
+            "sessions": { "state": node.sessions.0.to_string(), "why": node.sessions.1.to_string() },
             "clock_ahead_ms": clocks_ahead_ms.get(&node.node),
             "leads": led.map(|group| name(group.group)).collect::<Vec<_>>(),
         })

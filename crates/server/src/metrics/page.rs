@@ -24,6 +24,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     memory(&figures.memory, page);
     peers::write(&figures.peers, page);
     routes::write(&figures.routes, page);
+    routes::node_states(&figures.node_states, page);
     expiries(figures, page);
     page.family(
         Counter,

@@ -13,6 +13,7 @@ mod handing_over;
 mod lagging;
 mod membership;
 mod messages;
+mod node_states;
 mod notifications;
 mod pacing;
 mod places;

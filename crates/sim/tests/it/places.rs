@@ -77,9 +77,12 @@ impl Places {
         panic!("the nodes do not reach each other");
     }
 
+    pub(crate) fn machine(&self, node: usize) -> &Machine {
+        self.nodes[node].as_ref().expect("it is there")
+    }
+
     pub(crate) fn figures(&self, node: usize) -> RouteFigures {
-        let machine = self.nodes[node].as_ref().expect("it is there");
-        machine.node().gauges().routes
+        self.machine(node).node().gauges().routes
     }
 
     pub(crate) fn run(&mut self, time: Duration) {

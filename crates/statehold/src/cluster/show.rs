@@ -78,7 +78,18 @@ impl<'a> Cluster<'a> {
             text(&self.0["cluster"]),
             text(&self.0["node"])
         );
-        let mut rows = vec![["NODE", "ADDRESS", "STATE", "REACHABLE", "CLOCK", "LEADS"].map(str::to_owned)];
+        let mut rows = vec![
+            [
+                "NODE",
+                "ADDRESS",
+                "STATE",
+                "REACHABLE",
+                "SESSIONS",
+                "CLOCK",
+                "LEADS",
+            ]
+            .map(str::to_owned),
+        ];
         for node in list(&self.0["nodes"]) {
             let leads: Vec<_> = list(&node["leads"]).map(name).collect();
             rows.push([
@@ -86,6 +97,7 @@ impl<'a> Cluster<'a> {
                 text(&node["address"]).to_owned(),
                 text(&node["stage"]).to_owned(),
                 if node["reachable"] == true { "yes" } else { "no" }.to_owned(),
+                node["sessions"]["state"].as_str().unwrap_or("-").to_owned(),
                 clock(node, self.0),
                 if leads.is_empty() {
                     "-".to_owned()
@@ -222,8 +234,8 @@ mod tests {
             "cluster": "be64b157d668dc2f",
             "node": "00000000000000a1",
             "nodes": [
-                {"node": "00000000000000a1", "address": "10.0.0.1:7000", "stage": "member", "reachable": true, "clock_ahead_ms": null, "leads": [0, "control"]},
-                {"node": "00000000000000b2", "address": "10.0.0.2:7000", "stage": "joining", "reachable": false, "clock_ahead_ms": -12, "leads": []},
+                {"node": "00000000000000a1", "address": "10.0.0.1:7000", "stage": "member", "reachable": true, "sessions": {"state": "RUNNING", "why": "-"}, "clock_ahead_ms": null, "leads": [0, "control"]},
+                {"node": "00000000000000b2", "address": "10.0.0.2:7000", "stage": "joining", "reachable": false, "sessions": {"state": "DEAD", "why": "-"}, "clock_ahead_ms": -12, "leads": []},
             ],
             "groups": [
                 {
@@ -246,9 +258,9 @@ mod tests {
         let expected = "\
 cluster be64b157d668dc2f, as node 00000000000000a1 sees it
 
-NODE              ADDRESS        STATE    REACHABLE  CLOCK   LEADS
-00000000000000a1  10.0.0.1:7000  member   yes        -       0,control
-00000000000000b2  10.0.0.2:7000  joining  no         -12 ms  -
+NODE              ADDRESS        STATE    REACHABLE  SESSIONS  CLOCK   LEADS
+00000000000000a1  10.0.0.1:7000  member   yes        RUNNING   -       0,control
+00000000000000b2  10.0.0.2:7000  joining  no         DEAD      -12 ms  -
 
 GROUP    LEADER    TERM  LAST  VOTERS    LEARNERS  BEHIND
 0        00000000  3     100   00000000  00000000  00000000:7

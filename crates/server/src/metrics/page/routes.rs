@@ -10,6 +10,18 @@ pub(super) fn write(figures: &RouteFigures, page: &mut Page) {
     routes(figures, page);
 }
 
+/// One line for each node of the cluster.
+pub(super) fn node_states(states: &[(String, String)], page: &mut Page) {
+    page.family(
+        Gauge,
+        "statehold_node_state",
+        "1 for the state that each node of the cluster is in, as this one sees it; none outside of a cluster.",
+    );
+    for (node, state) in states {
+        page.sample(&[("node", node), ("state", state)], 1);
+    }
+}
+
 fn messages(figures: &RouteFigures, page: &mut Page) {
     page.family(
         Counter,

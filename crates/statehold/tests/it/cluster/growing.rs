@@ -187,3 +187,36 @@ fn what_is_asked_of_no_cluster_is_refused() {
     assert_eq!(wrong.code, Some(3), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("no node `nobody`"), "{}", wrong.stderr);
 }
+
+/// How far each node is in the session plane, as the first member sees it, by id.
+fn states(operated: &Operated, member: &Member) -> Vec<String> {
+    let status = operated.cluster(member, &["status", "--json"]);
+    let status: Value = serde_json::from_str(status.text()).unwrap_or_default();
+    let nodes = status["nodes"].as_array().into_iter().flatten();
+    let states = nodes.map(|node| node["sessions"]["state"].as_str().unwrap_or_default().to_owned());
+    let mut states: Vec<_> = states.collect();
+    states.sort();
+    states
+}
+
+fn until_states(operated: &Operated, member: &Member, expected: [&str; 3]) {
+    let is_so = (0..TRIES).any(|_| states(operated, member) == expected);
+    assert!(is_so, "{:?}", operated.cluster(member, &["status"]));
+}
+
+#[test]
+fn everybody_knows_which_nodes_run_and_which_are_dead() {
+    let operated = Operated::new();
+    let mut members = operated.place.start_all(3);
+    for member in &members {
+        until_states(&operated, member, ["RUNNING"; 3]);
+    }
+    members.pop().expect("a third one").kill();
+    until_states(&operated, &members[0], ["DEAD", "RUNNING", "RUNNING"]);
+    members[0].logged(&["a node is in another state", "to=DEAD"]);
+    let mut back = operated.place.start(2, 3);
+    back.wait_ready();
+    for member in [&members[0], &members[1], &back] {
+        until_states(&operated, member, ["RUNNING"; 3]);
+    }
+}

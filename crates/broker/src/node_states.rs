@@ -1,0 +1,142 @@
+//! How far the nodes of the cluster are in the session plane: what `cluster::session_plane::nodes` needs, from what happens to the node.
+//!
+//! There is nothing yet that depends on it: sessions are where their clients are. So what would be handed over when a node joins, merges or leaves is
+//! nothing, and is done at once.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use cluster::session_plane::Actor;
+use cluster::session_plane::detection::DetectionConfig;
+use cluster::session_plane::nodes::{NodeStanding, Nodes, NodesOutput};
+use cluster::{GroupId, Incarnation, NodeId};
+
+use crate::invoking::drop_message;
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::report::Report;
+
+/// What nodes tell each other of their states travels under this number, which no group has.
+pub(crate) const NODE_STATES: GroupId = GroupId(u32::MAX - 2);
+
+/// In front of a message: the version of messages between nodes, the number, and what it is, of which there is one.
+const HEADER_LENGTH: usize = 1 + 4 + 1;
+
+const VERSION: u8 = 1;
+
+const KIND: u8 = 1;
+
+/// What this node knows of the states of all.
+#[derive(Debug)]
+pub(crate) struct NodeStates {
+    nodes: Nodes,
+    known: BTreeSet<NodeId>,
+}
+
+impl NodeStates {
+    fn new(now: Now, config: &DetectionConfig) -> Self {
+        Self {
+            nodes: Nodes::new(now.instant, config),
+            known: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.nodes.deadline()
+    }
+
+    /// How each node stands, by id.
+    pub(crate) fn standings(&self) -> Vec<NodeStanding> {
+        self.nodes.standings()
+    }
+}
+
+impl Node {
+    /// From here on the node takes part, in a cluster.
+    pub(crate) fn begin_node_states(&mut self, now: Now, (node, incarnation): (NodeId, u32)) {
+        if self.control.is_none() {
+            return;
+        }
+        let config = DetectionConfig {
+            own: Actor {
+                node,
+                incarnation: Incarnation(incarnation),
+            },
+            dead_after: self.config.routes.silence_max,
+            seed: self.config.seed ^ u64::from(incarnation),
+        };
+        self.states = Some(Box::new(NodeStates::new(now, &config)));
+    }
+
+    /// How each node of the cluster stands in the session plane, by id. Empty where there is none.
+    pub fn standings(&self) -> Vec<NodeStanding> {
+        let states = self.states.as_ref();
+        states.map(|states| states.standings()).unwrap_or_default()
+    }
+
+    /// What another node says of states.
+    pub(crate) fn node_states_message(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        message: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        let message = message.slice(HEADER_LENGTH..);
+        let mut heard = Ok(());
+        self.with_states(now, actions, |nodes, outputs| {
+            heard = nodes.hear(now.instant, from, message, outputs);
+        });
+        if let Err(error) = heard {
+            drop_message(from, error, actions);
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn node_states_timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.with_states(now, actions, |nodes, outputs| nodes.tick(now.instant, outputs));
+    }
+
+    /// The node stops, and says so.
+    pub(crate) fn stop_node_states(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.with_states(now, actions, |nodes, outputs| nodes.stop(now.instant, outputs));
+    }
+
+    fn with_states(
+        &mut self,
+        now: Now,
+        actions: &mut Vec<Action>,
+        call: impl FnOnce(&mut Nodes, &mut Vec<NodesOutput>),
+    ) {
+        let (Some(states), Some(control)) = (&mut self.states, &self.control) else {
+            return;
+        };
+        let mut outputs = Vec::new();
+        let nodes = control.control().nodes().keys();
+        if !nodes.clone().eq(&states.known) {
+            states.known = nodes.copied().collect();
+            states.nodes.set_nodes(now.instant, &states.known, &mut outputs);
+        }
+        call(&mut states.nodes, &mut outputs);
+        while let Some(due) = states.nodes.to_hand_over() {
+            states.nodes.handed_over(now.instant, due, &mut outputs);
+        }
+        actions.extend(outputs.into_iter().map(|output| match output {
+            NodesOutput::Send(to, message) => Action::ToPeer {
+                to,
+                message: framed(&message),
+            },
+            NodesOutput::Changed(change) => Action::Report(Report::NodeState(change)),
+        }));
+    }
+}
+
+fn framed(message: &Bytes) -> Bytes {
+    let mut framed = BytesMut::with_capacity(HEADER_LENGTH + message.len());
+    framed.put_u8(VERSION);
+    framed.put_u32(NODE_STATES.0);
+    framed.put_u8(KIND);
+    framed.put_slice(message);
+    framed.freeze()
+}
