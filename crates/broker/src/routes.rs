@@ -158,6 +158,8 @@ impl Routes {
     pub(crate) fn set_nodes(&mut self, now: Now, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
         let nodes: BTreeSet<_> = nodes.filter(|node| *node != self.node).collect();
         let is_start = self.slots.is_empty();
+        // First, so that there are never more places than nodes in a cluster: each has a bit.
+        let gone = self.forget_all_but(&nodes);
         for node in &nodes {
             if !self.slots.contains_key(node) {
                 let taken = self.recovered.remove(node).unwrap_or_default();
@@ -168,12 +170,12 @@ impl Routes {
                 self.slots.insert(*node, self.links.insert(link));
             }
         }
-        let gone: Vec<_> = self
-            .slots
-            .keys()
-            .filter(|node| !nodes.contains(node))
-            .copied()
-            .collect();
+        gone
+    }
+
+    fn forget_all_but(&mut self, nodes: &BTreeSet<NodeId>) -> Vec<NodeId> {
+        let known = self.slots.keys().filter(|node| !nodes.contains(node));
+        let gone: Vec<_> = known.copied().collect();
         for node in &gone {
             if let Some(slot) = self.slots.remove(node) {
                 self.give_up(slot);
