@@ -71,6 +71,9 @@ pub struct Detection {
 /// What a message has at most. It goes over TCP; 1,000 nodes fit.
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 
+/// Nodes that others have told of and that foca remembers, dead ones too. With more of them it forgets all that are not there.
+const KNOWN_MAX: usize = 1_024;
+
 /// How many others try to reach a node that does not answer.
 const INDIRECT_PROBES: usize = 3;
 
@@ -153,6 +156,9 @@ impl Detection {
             return Ok(());
         }
         let heard = self.with_foca(now, found, |foca, runtime| foca.handle_data(message, runtime));
+        if self.foca.iter_membership_state().len() > KNOWN_MAX {
+            self.live_again(now, found);
+        }
         heard.map_err(|error| DetectionError(error.to_string()))
     }
 
@@ -198,7 +204,7 @@ impl Detection {
         result
     }
 
-    /// The others have taken this node for dead: it comes back as another life that holds nobody for dead.
+    /// The others have taken this node for dead, or have told of too many: it comes back as another life that holds nobody for dead.
     fn live_again(&mut self, now: Instant, found: &mut Vec<Found>) {
         self.own.life += 1;
         self.foca = begun(self.own, self.dead_after, self.seed ^ u64::from(self.own.life));

@@ -9,12 +9,14 @@
 //! that it is on the smaller side.
 
 mod decisions;
+mod peer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use self::peer::Peer;
 use super::Ring;
 use super::announcement::{Announcement, AnnouncementError, Word};
 use super::detection::{Detection, DetectionConfig, DetectionError, Found};
@@ -46,24 +48,6 @@ pub struct Nodes {
     patience: Duration,
     peers: BTreeMap<NodeId, Peer>,
     detection: Detection,
-}
-
-/// Another node.
-#[derive(Debug)]
-struct Peer {
-    said: Option<Announcement>,
-    /// The last word of this node that it has confirmed.
-    heard: Word,
-    is_up: bool,
-    /// It has been, in this run.
-    was_up: bool,
-    /// It was taken for dead while it was responsible for something, or about to be. This node's word that told of it.
-    parted: Option<Word>,
-    /// Since when it and this node are both responsible, and one of them does not count on the other one.
-    disagrees_since: Option<Instant>,
-    /// What others are told that it is.
-    state: NodeState,
-    since: Instant,
 }
 
 /// What is to be done, or has changed.
@@ -349,7 +333,7 @@ impl Nodes {
             return;
         };
         peer.is_up = false;
-        let state = peer.said.as_ref().map(|said| said.state);
+        let state = peer.said_state();
         if state.is_some_and(|state| state.is_responsible() || state == NodeState::Joining) {
             self.word.number += 1;
             peer.parted = Some(self.word);
@@ -440,47 +424,5 @@ impl Nodes {
             counts_on: self.counts_on.clone(),
         };
         outputs.push(NodesOutput::Send(to, own.encode(heard, detection)));
-    }
-}
-
-impl Peer {
-    fn new(now: Instant) -> Self {
-        Self {
-            said: None,
-            heard: Word::NONE,
-            is_up: false,
-            was_up: false,
-            parted: None,
-            disagrees_since: None,
-            state: NodeState::NotJoined,
-            since: now,
-        }
-    }
-
-    /// It is not parted any more when it knows that it was, and is not responsible: it gets what it lacks when it is counted on again.
-    fn forgive(&mut self) {
-        let has_heard = self.parted.is_some_and(|parted| parted <= self.heard);
-        let said = self.said.as_ref();
-        if has_heard && said.is_some_and(|said| said.state != NodeState::Running) {
-            self.parted = None;
-        }
-    }
-
-    fn standing(&self) -> NodeState {
-        match &self.said {
-            None => NodeState::NotJoined,
-            Some(said) if said.state == NodeState::NotJoined => NodeState::NotJoined,
-            Some(said) if self.is_up && self.parted.is_none() => said.state,
-            Some(_) if !self.was_up && self.parted.is_none() => NodeState::NotJoined,
-            Some(_) => NodeState::Dead,
-        }
-    }
-
-    fn reason(&self) -> Reason {
-        match &self.said {
-            None => Reason::Started,
-            Some(_) if self.state == NodeState::Dead => Reason::NotHeardOf,
-            Some(said) => said.reason,
-        }
     }
 }

@@ -164,19 +164,3 @@ fn is_larger(side: &BTreeSet<NodeId>, other: &BTreeSet<NodeId>) -> bool {
     let apart = |side: &BTreeSet<NodeId>, other| side.difference(other).copied().collect();
     majority(&[apart(other, side), apart(side, other)]) == Some(1)
 }
-
-impl Peer {
-    fn is_beyond_split(&self, own: NodeId) -> bool {
-        self.is_up && self.is_running() && (self.parted.is_some() || !self.counts_on(own))
-    }
-
-    fn is_running(&self) -> bool {
-        let said = self.said.as_ref();
-        said.is_some_and(|said| said.state == NodeState::Running)
-    }
-
-    fn counts_on(&self, node: NodeId) -> bool {
-        let said = self.said.as_ref();
-        said.is_some_and(|said| said.counts_on.contains(&node))
-    }
-}

@@ -113,6 +113,40 @@ fn a_node_that_is_not_in_the_cluster_is_not_answered() {
     assert_eq!((heard, outputs), (Ok(()), Vec::new()));
 }
 
+/// The life that a node says it lives, in the last message that it sends to another one.
+fn own_life(outputs: &[NodesOutput]) -> Option<u8> {
+    outputs.iter().rev().find_map(|output| match output {
+        NodesOutput::Send(_, message) => {
+            let (_, _, detection) = Announcement::decode(message.clone()).unwrap();
+            detection.get(15).copied()
+        }
+        NodesOutput::Changed(_) => None,
+    })
+}
+
+#[test]
+fn a_node_that_is_told_of_too_many_others_forgets_them() {
+    let mut nodes = node(2);
+    let mut outputs = Vec::new();
+    let call = announcement().encode(Word::NONE, CALL);
+    nodes.hear(origin(), NodeId(1), call, &mut outputs).unwrap();
+    assert_eq!(own_life(&outputs), Some(0));
+    for first in [10_000_u64, 20_000] {
+        let mut gossip = CALL.to_vec();
+        // To this run of the node.
+        gossip[29] = 3;
+        gossip[34] = 9;
+        gossip.extend(600_u16.to_be_bytes());
+        for node in first..first + 600 {
+            gossip.extend(node.to_be_bytes());
+            gossip.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1]);
+        }
+        let message = announcement().encode(Word::NONE, &gossip);
+        nodes.hear(origin(), NodeId(1), message, &mut outputs).unwrap();
+    }
+    assert_eq!(own_life(&outputs), Some(1));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_an_error_or_heard(bytes: Vec<u8>, is_announced: bool, state in 0u8..9) {
