@@ -155,8 +155,12 @@ impl Routes {
     }
 
     /// These nodes are in the cluster. Says which are not any more.
-    pub(crate) fn set_nodes(&mut self, now: Now, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
-        let nodes: BTreeSet<_> = nodes.filter(|node| *node != self.node).collect();
+    pub(crate) fn set_nodes(&mut self, now: Now, nodes: impl Iterator<Item = NodeId> + Clone) -> Vec<NodeId> {
+        let nodes = nodes.filter(|node| *node != self.node);
+        if nodes.clone().eq(self.slots.keys().copied()) {
+            return Vec::new();
+        }
+        let nodes: BTreeSet<_> = nodes.collect();
         let is_start = self.slots.is_empty();
         // First, so that there are never more places than nodes in a cluster: each has a bit.
         let gone = self.forget_all_but(&nodes);
