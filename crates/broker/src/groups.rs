@@ -20,10 +20,11 @@ use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::node_states::NODE_STATES;
 use crate::now::Now;
+use crate::peer_header;
 use crate::recovery::RecoveredGroup;
 use crate::routes::ROUTES;
 use crate::state_store_service::{
-    Call, DialectChoice, Output, PeerError, StateStoreConfig, StateStoreService, group_of_message, scan_token,
+    Call, DialectChoice, Output, PeerError, StateStoreConfig, StateStoreService, scan_token,
 };
 
 /// All groups, each at the place of its number.
@@ -258,7 +259,7 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         let mut dropped = None;
-        match group_of_message(message) {
+        match peer_header::group_of(message) {
             Ok(group) if self.groups.get(group).is_some() => {
                 self.with_group(now, group, actions, |service, outputs| {
                     dropped = service.message(now, from, message, outputs).err();

@@ -29,6 +29,7 @@ pub mod now;
 mod overload;
 pub mod ownership;
 mod pacing;
+mod peer_header;
 mod policies;
 pub mod principal;
 mod publishing;

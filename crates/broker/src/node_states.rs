@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use cluster::session_plane::Actor;
 use cluster::session_plane::detection::DetectionConfig;
 use cluster::session_plane::nodes::{NodeStanding, Nodes, NodesOutput};
@@ -15,16 +15,14 @@ use cluster::{GroupId, Incarnation, NodeId};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::peer_header::{self, HEADER_LENGTH};
 use crate::report::Report;
+use crate::state_store_service::PeerError;
 
 /// What nodes tell each other of their states travels under this number, which no group has.
 pub(crate) const NODE_STATES: GroupId = GroupId(u32::MAX - 2);
 
-/// In front of a message: the version of messages between nodes, the number, and what it is, of which there is one.
-const HEADER_LENGTH: usize = 1 + 4 + 1;
-
-const VERSION: u8 = 1;
-
+/// The kind of all messages; there is one.
 const KIND: u8 = 1;
 
 /// What this node knows of the states of all.
@@ -83,6 +81,9 @@ impl Node {
         message: &Bytes,
         actions: &mut Vec<Action>,
     ) {
+        if message[HEADER_LENGTH - 1] != KIND {
+            return drop_message(from, PeerError::Damaged, actions);
+        }
         let message = message.slice(HEADER_LENGTH..);
         let mut heard = Ok(());
         self.with_states(now, actions, |nodes, outputs| {
@@ -133,9 +134,7 @@ impl Node {
 }
 
 fn framed(message: &Bytes) -> Bytes {
-    let mut framed = BytesMut::with_capacity(HEADER_LENGTH + message.len());
-    framed.put_u8(VERSION);
-    framed.put_u32(NODE_STATES.0);
+    let mut framed = peer_header::begin(NODE_STATES, message.len());
     framed.put_u8(KIND);
     framed.put_slice(message);
     framed.freeze()

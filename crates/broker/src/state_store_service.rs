@@ -37,8 +37,8 @@ pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check,
 use self::divergence::Divergence;
 use self::forwarding::Forwarding;
 use self::gathering::Gathering;
+pub(crate) use self::peers::PeerError;
 use self::peers::PeerMessage;
-pub(crate) use self::peers::{PeerError, group_of_message};
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};

@@ -1,6 +1,6 @@
 //! What the control groups of two nodes say to each other, as bytes.
 //!
-//! The header is that of `state_store_service/peers.rs`, with the control group's number. Numbers big endian:
+//! The header is that of all (`peer_header.rs`), with the control group's number. Numbers big endian:
 //!
 //! ```text
 //! version u8 (1) | group u32 (ffffffff) | kind u8 | ...
@@ -24,9 +24,8 @@ use cluster::replica::record::{LogPoint, decode_members, encode_members};
 use cluster::{GroupId, Index, NodeId, Term};
 
 use super::questions::{ClusterChange, GroupReport, MemberReport};
+use crate::peer_header::{self, HEADER_LENGTH};
 
-const VERSION: u8 = 1;
-const HEADER_LENGTH: usize = 1 + 4 + 1;
 const TEXT_BYTES_MAX: usize = 1_000;
 
 const RAFT: u8 = 1;
@@ -65,9 +64,7 @@ pub(super) enum ControlMessage {
 
 impl ControlMessage {
     pub(super) fn encode(&self) -> Bytes {
-        let mut bytes = BytesMut::new();
-        bytes.put_u8(VERSION);
-        bytes.put_u32(CONTROL.0);
+        let mut bytes = peer_header::begin(CONTROL, 0);
         match self {
             Self::Raft(message) => {
                 bytes.put_u8(RAFT);

@@ -1,6 +1,6 @@
 //! What the session planes of two nodes say to each other, as bytes.
 //!
-//! The header begins like that of `state_store_service/peers.rs`, with a group number of its own. Numbers big endian:
+//! The header begins like that of all (`peer_header.rs`), with a group number of its own. Numbers big endian:
 //!
 //! ```text
 //! version u8 (1) | group u32 (fffffffe) | kind u8 | incarnation of the sender u32 | ...
@@ -29,14 +29,13 @@ use smallvec::SmallVec;
 use super::ROUTES;
 use crate::message::Message;
 use crate::now::Now;
+use crate::peer_header::{self, HEADER_LENGTH};
 use crate::records::forwarded;
 use crate::state_store_service::PeerError;
 use crate::subscriptions::Point;
 
-const VERSION: u8 = 1;
-
-/// Up to the kind, and the incarnation.
-const HEADER_LENGTH: usize = 1 + 4 + 1 + 4;
+/// The sender's incarnation, behind the header.
+const INCARNATION: usize = 4;
 
 const PROBE: u8 = 32;
 const ITEMS: u8 = 33;
@@ -107,9 +106,7 @@ pub(crate) struct Answer {
 
 /// The bytes of a frame with nothing behind its header.
 fn header(kind: u8, incarnation: u32, capacity: usize) -> BytesMut {
-    let mut bytes = BytesMut::with_capacity(HEADER_LENGTH + capacity);
-    bytes.put_u8(VERSION);
-    bytes.put_u32(ROUTES.0);
+    let mut bytes = peer_header::begin(ROUTES, INCARNATION + capacity);
     bytes.put_u8(kind);
     bytes.put_u32(incarnation);
     bytes
@@ -204,8 +201,8 @@ pub(super) fn decode(bytes: &Bytes, now: Now) -> Result<(u32, Frame), PeerError>
 
 fn read(bytes: &Bytes, now: Now) -> Option<(u32, Frame)> {
     let mut body = bytes.clone();
-    let kind = *body.get(HEADER_LENGTH - 5)?;
-    body.advance(HEADER_LENGTH - 4);
+    let kind = *body.get(HEADER_LENGTH - 1)?;
+    body.advance(HEADER_LENGTH);
     let incarnation = body.try_get_u32().ok()?;
     let frame = match kind {
         PROBE => {

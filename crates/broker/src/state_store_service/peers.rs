@@ -27,14 +27,10 @@ use cluster::replica::record::{self, LogPoint};
 use cluster::{GroupId, Index, Term};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Version of the messages in this file.
-const VERSION: u8 = 1;
+use crate::peer_header::{self, HEADER_LENGTH};
 
 /// Places above this are refused, so that others can be reckoned from them.
 const NUMBER_MAX: u64 = 1 << 62;
-
-/// What comes before the body.
-const HEADER_LENGTH: usize = 1 + 4 + 1;
 
 /// A message between two nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,9 +94,7 @@ impl PeerMessage {
             Self::End { .. } => 24,
             Self::Gone { .. } => 8,
         };
-        let mut bytes = BytesMut::with_capacity(HEADER_LENGTH + body);
-        bytes.put_u8(VERSION);
-        bytes.put_u32(group.0);
+        let mut bytes = peer_header::begin(group, body);
         match self {
             Self::Raft(message) => {
                 bytes.put_u8(1);
@@ -164,7 +158,7 @@ impl PeerMessage {
     }
 
     pub(super) fn decode(bytes: &Bytes, expected: GroupId) -> Result<Self, PeerError> {
-        let group = group_of_message(bytes)?;
+        let group = peer_header::group_of(bytes)?;
         if group != expected {
             return Err(PeerError::Group { group });
         }
@@ -247,18 +241,6 @@ impl Chunk {
 /// The digest of all chunks up to this one.
 pub(super) fn digest_after(before: u64, chunk: &[u8]) -> u64 {
     xxh3_64_with_seed(chunk, before)
-}
-
-/// For which group a message is.
-pub(crate) fn group_of_message(bytes: &Bytes) -> Result<GroupId, PeerError> {
-    let (head, _) = bytes
-        .split_first_chunk::<HEADER_LENGTH>()
-        .ok_or(PeerError::Damaged)?;
-    let [version, group @ .., _] = *head;
-    if version != VERSION {
-        return Err(PeerError::Version { found: version });
-    }
-    Ok(GroupId(u32::from_be_bytes(group)))
 }
 
 fn number(bytes: &[u8]) -> Result<u64, PeerError> {

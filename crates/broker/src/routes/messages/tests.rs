@@ -10,7 +10,7 @@ use protocol::{Text, TopicName};
 use super::*;
 use crate::memory::Held;
 use crate::now::epoch;
-use crate::state_store_service::group_of_message;
+use crate::peer_header::group_of;
 
 fn now() -> Now {
     Now {
@@ -153,10 +153,10 @@ fn frames_of_version_1_are_written_as_ever_and_read() {
 #[test]
 fn another_version_is_refused() {
     for (_, bytes, _) in all(now()) {
-        assert_eq!(group_of_message(&bytes), Ok(ROUTES));
+        assert_eq!(group_of(&bytes), Ok(ROUTES));
         for found in [0, 2] {
             let other = Bytes::from([&[found], &bytes[1..]].concat());
-            assert_eq!(group_of_message(&other), Err(PeerError::Version { found }));
+            assert_eq!(group_of(&other), Err(PeerError::Version { found }));
         }
     }
 }
