@@ -1,6 +1,5 @@
 //! The client library: what it does when the server goes away, and its limits.
 
-use std::future::Future;
 use std::time::Duration;
 
 use client::{
@@ -8,15 +7,7 @@ use client::{
     QoS, Reconnect, SetOptions, SetOutcome, StoreError, WatchEvent,
 };
 
-use crate::harness::Server;
-
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(work)
-}
+use crate::harness::{Server, block_on};
 
 async fn connect(server: &Server) -> Client {
     Client::connect(Options::new(&server.mqtt))

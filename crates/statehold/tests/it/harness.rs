@@ -295,3 +295,12 @@ pub(crate) fn signal(child: &Child, name: &str) {
         .status();
     assert!(status.expect("kill runs").success());
 }
+
+/// Does asynchronous work on this thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(work)
+}

@@ -4,9 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use broker::ConnectionId;
 use bytes::Bytes;
-use protocol::packet::{Ack, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Will};
+use protocol::packet::{Ack, Connect, ConnectProperties, PacketId, Publish, QoS, Will};
 use protocol::properties::MessageProperties;
 use protocol::{Packet, ReasonCode, Text, TopicName};
+
+use crate::client;
 
 /// A client.
 pub(crate) struct Party {
@@ -73,17 +75,13 @@ impl Party {
             properties: MessageProperties::default(),
         });
         Packet::Connect(Box::new(Connect {
-            version: ProtocolVersion::V5,
-            client_id: Text::new(self.name.as_str()).expect("a short name"),
             clean_start: false,
-            keep_alive: 0,
             will,
-            username: None,
-            password: None,
             properties: ConnectProperties {
                 session_expiry: Some(self.expiry),
                 ..ConnectProperties::default()
             },
+            ..client::connect(&self.name)
         }))
     }
 

@@ -45,11 +45,16 @@ impl Operated {
         panic!("{arguments:?}: {:?}", self.cluster(member, arguments))
     }
 
+    /// How the cluster stands, as a node sees it; null if that node does not answer.
+    fn status(&self, member: &Member) -> Value {
+        let status = self.cluster(member, &["status", "--json"]);
+        serde_json::from_str(status.text()).unwrap_or_default()
+    }
+
     /// Looks at the groups until all of them are so.
     fn until_all(&self, member: &Member, is_so: impl Fn(&Value) -> bool) {
         for _ in 0..TRIES {
-            let status = self.cluster(member, &["status", "--json"]);
-            let status: Value = serde_json::from_str(status.text()).unwrap_or_default();
+            let status = self.status(member);
             let groups = status["groups"].as_array();
             if groups.is_some_and(|groups| !groups.is_empty() && groups.iter().all(&is_so)) {
                 return;
@@ -61,8 +66,7 @@ impl Operated {
 
 /// The id of the node at an address, as one of the cluster knows it.
 fn node_at(operated: &Operated, member: &Member, address: &str) -> String {
-    let status = operated.cluster(member, &["status", "--json"]);
-    let status: Value = serde_json::from_str(status.text()).expect("JSON");
+    let status = operated.status(member);
     let mut nodes = status["nodes"].as_array().expect("nodes").iter();
     let found = nodes
         .find(|node| node["address"] == address)
@@ -190,8 +194,7 @@ fn what_is_asked_of_no_cluster_is_refused() {
 
 /// How far each node is in the session plane, as the first member sees it, by id.
 fn states(operated: &Operated, member: &Member) -> Vec<String> {
-    let status = operated.cluster(member, &["status", "--json"]);
-    let status: Value = serde_json::from_str(status.text()).unwrap_or_default();
+    let status = operated.status(member);
     let nodes = status["nodes"].as_array().into_iter().flatten();
     let states = nodes.map(|node| node["sessions"]["state"].as_str().unwrap_or_default().to_owned());
     let mut states: Vec<_> = states.collect();

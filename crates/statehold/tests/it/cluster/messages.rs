@@ -1,23 +1,15 @@
 //! Messages between processes.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::time::Duration;
 
 use client::{Client, Message, Options, QoS, Subscription};
 
 use super::member::{Member, Place};
+use crate::harness::block_on;
 
 /// Far longer than a node takes to come back on a machine that has much else to do.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(work)
-}
 
 /// A client whose session outlives its connections, for an hour.
 async fn connect(address: &str) -> Client {
