@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes};
-use cluster::session_plane::Actor;
 use cluster::session_plane::detection::DetectionConfig;
+use cluster::session_plane::lifecycle::NodeState;
 use cluster::session_plane::nodes::{NodeStanding, Nodes, NodesOutput};
+use cluster::session_plane::{Actor, Ring};
 use cluster::{GroupId, Incarnation, NodeId};
 
 use crate::invoking::drop_message;
@@ -17,6 +18,7 @@ use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::peer_header::{self, HEADER_LENGTH};
 use crate::report::Report;
+use crate::routes::LinkChange;
 use crate::state_store_service::PeerError;
 
 /// What nodes tell each other of their states travels under this number, which no group has.
@@ -30,6 +32,9 @@ const KIND: u8 = 1;
 pub(crate) struct NodeStates {
     nodes: Nodes,
     known: BTreeSet<NodeId>,
+    /// Who is responsible now, and who will be when joins and merges have ended: made anew when a state changes.
+    primary: Ring,
+    minority: Ring,
 }
 
 impl NodeStates {
@@ -37,7 +42,27 @@ impl NodeStates {
         Self {
             nodes: Nodes::new(now.instant, config),
             known: BTreeSet::new(),
+            primary: Ring::primary([]),
+            minority: Ring::minority([]),
         }
+    }
+
+    /// Who is responsible now.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn primary(&self) -> &Ring {
+        &self.primary
+    }
+
+    /// Who will be responsible when joins and merges have ended.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn minority(&self) -> &Ring {
+        &self.minority
+    }
+
+    /// How far a node is, as this one sees it.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn state_of(&self, node: NodeId) -> NodeState {
+        self.nodes.state_of(node)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -99,6 +124,18 @@ impl Node {
         self.with_states(now, actions, |nodes, outputs| nodes.tick(now.instant, outputs));
     }
 
+    /// A node that is not reached directly misses what is written here.
+    pub(crate) fn note_link_of_states(
+        &mut self,
+        now: Now,
+        (node, change): (NodeId, LinkChange),
+        actions: &mut Vec<Action>,
+    ) {
+        self.with_states(now, actions, |nodes, outputs| {
+            nodes.set_linked(now.instant, node, change != LinkChange::Lost, outputs);
+        });
+    }
+
     /// The node stops, and says so.
     pub(crate) fn stop_node_states(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.with_states(now, actions, |nodes, outputs| nodes.stop(now.instant, outputs));
@@ -122,6 +159,12 @@ impl Node {
         call(&mut states.nodes, &mut outputs);
         while let Some(due) = states.nodes.to_hand_over() {
             states.nodes.handed_over(now.instant, due, &mut outputs);
+        }
+        if outputs
+            .iter()
+            .any(|output| matches!(output, NodesOutput::Changed(_)))
+        {
+            (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
         }
         actions.extend(outputs.into_iter().map(|output| match output {
             NodesOutput::Send(to, message) => Action::ToPeer {

@@ -14,6 +14,7 @@ mod link;
 mod messages;
 mod outbox;
 mod receiving;
+mod subjects;
 mod table;
 mod waits;
 
@@ -28,6 +29,8 @@ use slab::Slab;
 use self::announced::Announced;
 pub(crate) use self::forwarding::Elsewhere;
 use self::link::Link;
+pub(crate) use self::link::LinkChange;
+pub(crate) use self::messages::Subject;
 use self::messages::{ADD, REMOVE, SHARE};
 use self::table::{Candidate, RouteTable, Slot};
 pub(crate) use self::waits::WaitId;

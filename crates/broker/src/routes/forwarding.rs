@@ -316,6 +316,7 @@ impl Node {
 
     /// Lets those go on who have waited for other nodes.
     pub(crate) fn go_on_after_nodes(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.note_links(now, actions);
         loop {
             let released = self.peers.as_mut().map(|peers| peers.take_released());
             let Some(released) = released.filter(|released| !released.is_empty()) else {

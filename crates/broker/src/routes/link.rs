@@ -43,6 +43,18 @@ pub(super) struct Link {
     /// When something was sent again.
     resent_at: Option<Instant>,
     loose: Loose,
+    changes: Vec<LinkChange>,
+}
+
+/// What becomes of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkChange {
+    /// The node answers.
+    Reached,
+    /// It has started anew, and knows what it had on its disk.
+    Started,
+    /// It does not answer any more; what was on its way to it is given up.
+    Lost,
 }
 
 /// Whether the node answers.
@@ -130,7 +142,12 @@ impl Link {
             },
             resent_at: None,
             loose: Loose::default(),
+            changes: Vec::new(),
         }
+    }
+
+    pub(super) fn take_changes(&mut self) -> Vec<LinkChange> {
+        std::mem::take(&mut self.changes)
     }
 
     /// A frame came from this run of the node.
@@ -151,6 +168,7 @@ impl Link {
         self.outbox.rewind(0);
         if self.is_reached {
             self.announce_anew();
+            self.changes.push(LinkChange::Started);
         }
         Heard::Started
     }
@@ -165,6 +183,7 @@ impl Link {
         }
         if !self.is_reached && answer.probe > 0 && probes.silence() < silence_max {
             self.is_reached = true;
+            self.changes.push(LinkChange::Reached);
             self.announce_anew();
         }
         let was_resent = self.resent_at.is_some_and(|at| at + RESEND_AFTER > now.instant);
@@ -227,7 +246,9 @@ impl Link {
 
     /// The node is not reached any more. Says how many messages it does not get.
     pub(super) fn give_up(&mut self, over: &mut Vec<WaitId>) -> u64 {
-        self.is_reached = false;
+        if std::mem::take(&mut self.is_reached) {
+            self.changes.push(LinkChange::Lost);
+        }
         self.cursor = Cursor::Done;
         self.forget_unknown(over);
         over.append(&mut self.announced_waits);

@@ -12,6 +12,7 @@
 //!
 //! item:  1 add | filter        2 remove | filter        3 share | connected u32 | all u32 | $share/name/filter
 //!        4 begin               5 end                    6 message | waited u32, milliseconds | forwarded message
+//!       7 about clients | ...  8 about copies | ...     9 about retained messages | ...
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
 //!                    | message (records/forwarded.rs)
@@ -48,6 +49,9 @@ pub(super) const SHARE: u8 = 3;
 pub(super) const BEGIN: u8 = 4;
 pub(super) const END: u8 = 5;
 pub(super) const MESSAGE: u8 = 6;
+const CLIENTS: u8 = 7;
+const COPIES: u8 = 8;
+const RETAINED: u8 = 9;
 
 /// A share that a message is for, and with what it is kept together.
 pub(crate) type ForShare = (SubscriptionFilter, Option<Point>);
@@ -80,6 +84,33 @@ pub(crate) enum Item {
     Begin,
     End,
     Message(Box<Forwarded>),
+    About(Subject, Bytes),
+}
+
+/// What else nodes tell each other, each once and in its order, and in one order with their messages. What it says is its own part's business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Where whose session is.
+    Clients,
+    /// Copies of durable sessions.
+    Copies,
+    /// Retained messages.
+    Retained,
+}
+
+impl Subject {
+    pub(super) fn kind(self) -> u8 {
+        match self {
+            Self::Clients => CLIENTS,
+            Self::Copies => COPIES,
+            Self::Retained => RETAINED,
+        }
+    }
+
+    fn of(kind: u8) -> Option<Self> {
+        let all = [Self::Clients, Self::Copies, Self::Retained];
+        all.into_iter().find(|subject| subject.kind() == kind)
+    }
 }
 
 /// A message, and whom of this node's it is for.
@@ -102,6 +133,11 @@ pub(crate) struct Answer {
     /// Something before what came last is missing.
     pub(crate) has_gap: bool,
     pub(crate) declined: Vec<(u64, SubscriptionFilter)>,
+}
+
+/// Whether an item is about routes, which are announced anew when a node has not got all.
+pub(super) fn is_route(kind: u8) -> bool {
+    matches!(kind, ADD | REMOVE | SHARE | BEGIN | END)
 }
 
 /// The bytes of a frame with nothing behind its header.
@@ -272,7 +308,7 @@ fn item(mut body: Bytes, now: Now) -> Option<Item> {
             let message = forwarded_message(body, waited, now)?;
             Some(Item::Message(Box::new(message)))
         }
-        _ => None,
+        kind => Some(Item::About(Subject::of(kind)?, body)),
     }
 }
 

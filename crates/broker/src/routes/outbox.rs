@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut, Bytes};
 use protocol::topic::SubscriptionFilter;
 
-use super::messages::{self, MESSAGE};
+use super::messages::{self, MESSAGE, Subject, is_route};
 use super::waits::{WaitId, Waits};
 use crate::now::Now;
 use crate::subscriptions::Point;
@@ -78,6 +78,18 @@ impl Outbox {
         });
         self.latest_route = self.latest;
         self.routes += 1;
+    }
+
+    /// Appends what is neither a route nor a message. It has to be told again when the node has started anew, if it still matters.
+    pub(super) fn push_about(&mut self, subject: Subject, body: Bytes) {
+        self.push(Outgoing {
+            number: 0,
+            kind: subject.kind(),
+            since: None,
+            head: Vec::new(),
+            body,
+            shares: Shares::default(),
+        });
     }
 
     /// Appends a message.
@@ -177,7 +189,7 @@ impl Outbox {
 
     /// Takes out what will be announced anew; who waited for it has to wait for that.
     pub(super) fn forget_routes(&mut self, waiting: &mut Vec<WaitId>) {
-        self.items.retain(|item| item.kind == MESSAGE);
+        self.items.retain(|item| !is_route(item.kind));
         self.bytes = self.items.iter().map(Outgoing::size).sum();
         self.sent = 0;
         self.sent_bytes = 0;
@@ -245,9 +257,8 @@ impl Outbox {
             self.sent -= 1;
             self.sent_bytes -= item.size();
         }
-        let is_message = item.kind == MESSAGE;
-        self.routes -= usize::from(!is_message);
-        is_message
+        self.routes -= usize::from(is_route(item.kind));
+        item.kind == MESSAGE
     }
 }
 

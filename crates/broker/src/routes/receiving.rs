@@ -114,6 +114,11 @@ impl Node {
                     self.take_message(now, slot, (number, *forwarded), actions);
                     continue;
                 }
+                Item::About(subject, body) => {
+                    let from = peers.links[slot].node;
+                    self.take_about(now, from, (subject, body), actions);
+                    continue;
+                }
             };
             peers.figures.filters_refused += u64::from(!is_kept);
         }

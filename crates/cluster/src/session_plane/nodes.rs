@@ -171,6 +171,19 @@ impl Nodes {
         Ok(result?)
     }
 
+    /// Whether what is written here reaches another node directly. One that is not linked is as good as dead, also when others reach it: it misses what is
+    /// written. No node is linked before this is called.
+    pub fn set_linked(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        is_linked: bool,
+        outputs: &mut Vec<NodesOutput>,
+    ) {
+        self.note_down(node, |peer| peer.note_up(peer.is_alive, is_linked));
+        self.settle(now, outputs);
+    }
+
     /// When [`tick`](Self::tick) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         let waits = self.state == NodeState::NotJoined && self.is_member && !self.is_stopping;
@@ -285,7 +298,7 @@ impl Nodes {
         let peers = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.is_up && peer.heard < self.word);
+            .filter(|(_, peer)| peer.is_up() && peer.heard < self.word);
         peers.map(|(node, _)| *node)
     }
 
@@ -300,7 +313,7 @@ impl Nodes {
         if before.run < announcement.word.run {
             // Who is responsible already and has not joined before this node's eyes has begun elsewhere.
             let has_joined = matches!(announcement.state, NodeState::NotJoined | NodeState::Joining);
-            (peer.was_up, peer.parted) = (peer.is_up, None);
+            (peer.was_up, peer.parted) = (peer.is_up(), None);
             if !has_joined && self.state != NodeState::NotJoined {
                 self.word.number += 1;
                 peer.parted = Some(self.word);
@@ -319,20 +332,24 @@ impl Nodes {
                 Found::Send(to, message) => self.tell(to, &message, outputs),
                 Found::Up(node) => {
                     if let Some(peer) = self.peers.get_mut(&node) {
-                        (peer.is_up, peer.was_up) = (true, true);
+                        peer.note_up(true, peer.is_linked);
                     }
                 }
-                Found::Down(node) => self.lose(node),
+                Found::Down(node) => self.note_down(node, |peer| peer.note_up(false, peer.is_linked)),
             }
         }
     }
 
-    /// A node is taken for dead.
-    fn lose(&mut self, node: NodeId) {
+    /// A node cannot be reached any more: it is taken for dead.
+    fn note_down(&mut self, node: NodeId, note: impl FnOnce(&mut Peer)) {
         let Some(peer) = self.peers.get_mut(&node) else {
             return;
         };
-        peer.is_up = false;
+        let was_up = peer.is_up();
+        note(peer);
+        if !was_up || peer.is_up() {
+            return;
+        }
         let state = peer.said_state();
         if state.is_some_and(|state| state.is_responsible() || state == NodeState::Joining) {
             self.word.number += 1;

@@ -33,7 +33,7 @@ impl Nodes {
         if self.is_stopping || !self.is_member {
             return false;
         }
-        let is_there = |peer: &Peer| peer.is_up && peer.said.is_some();
+        let is_there = |peer: &Peer| peer.is_up() && peer.said.is_some();
         self.responsible().next().is_some() || self.peers.values().all(is_there) || self.begin_at <= now
     }
 
@@ -56,7 +56,7 @@ impl Nodes {
         let there = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.is_up && peer.parted.is_none());
+            .filter(|(_, peer)| peer.is_up() && peer.parted.is_none());
         let there = there.map(|(node, _)| *node);
         let said = self
             .responsible()
@@ -71,7 +71,7 @@ impl Nodes {
     }
 
     fn is_counted_on_by(&self, peer: &Peer) -> bool {
-        peer.is_up && peer.parted.is_none() && peer.heard >= self.state_word && peer.counts_on(self.own)
+        peer.is_up() && peer.parted.is_none() && peer.heard >= self.state_word && peer.counts_on(self.own)
     }
 
     /// Nodes that are responsible on another side of a split that has healed, if that side goes on as it is.

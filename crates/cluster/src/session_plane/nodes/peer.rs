@@ -12,7 +12,10 @@ pub(super) struct Peer {
     pub(super) said: Option<Announcement>,
     /// The last word of this node that it has confirmed.
     pub(super) heard: Word,
-    pub(super) is_up: bool,
+    /// Failure detection says so.
+    pub(super) is_alive: bool,
+    /// What is written here reaches it.
+    pub(super) is_linked: bool,
     /// It has been, in this run.
     pub(super) was_up: bool,
     /// It was taken for dead while it was responsible for something, or about to be. This node's word that told of it.
@@ -29,13 +32,24 @@ impl Peer {
         Self {
             said: None,
             heard: Word::NONE,
-            is_up: false,
+            is_alive: false,
+            is_linked: false,
             was_up: false,
             parted: None,
             disagrees_since: None,
             state: NodeState::NotJoined,
             since: now,
         }
+    }
+
+    /// It can be reached, in both ways.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_alive && self.is_linked
+    }
+
+    pub(super) fn note_up(&mut self, is_alive: bool, is_linked: bool) {
+        (self.is_alive, self.is_linked) = (is_alive, is_linked);
+        self.was_up |= self.is_up();
     }
 
     /// It is not parted any more when it knows that it was, and is not responsible: it gets what it lacks when it is counted on again.
@@ -56,7 +70,7 @@ impl Peer {
         match &self.said {
             None => NodeState::NotJoined,
             Some(said) if said.state == NodeState::NotJoined => NodeState::NotJoined,
-            Some(said) if self.is_up && self.parted.is_none() => said.state,
+            Some(said) if self.is_up() && self.parted.is_none() => said.state,
             Some(_) if !self.was_up && self.parted.is_none() => NodeState::NotJoined,
             Some(_) => NodeState::Dead,
         }
@@ -72,7 +86,7 @@ impl Peer {
 
     /// Whether it is responsible beside this node, and not with it.
     pub(super) fn is_beyond_split(&self, own: NodeId) -> bool {
-        self.is_up && self.is_running() && (self.parted.is_some() || !self.counts_on(own))
+        self.is_up() && self.is_running() && (self.parted.is_some() || !self.counts_on(own))
     }
 
     pub(super) fn is_running(&self) -> bool {

@@ -114,6 +114,9 @@ impl Net {
         let mut nodes = Nodes::new(now, &config);
         let mut outputs = Vec::new();
         nodes.set_nodes(now, &all, &mut outputs);
+        for other in all.iter().filter(|other| other.0 != node) {
+            nodes.set_linked(now, *other, true, &mut outputs);
+        }
         host.nodes = Some(nodes);
         self.put(node, outputs);
     }

@@ -1,0 +1,96 @@
+//! What other parts of the session plane tell each other between nodes.
+//!
+//! It travels with the messages: once, in its order, confirmed when what it did is durable. What is on its way to a node that is lost is gone; whoever has told it
+//! hears of that as a [`LinkChange`]. A node that has started anew gets what it has not confirmed, and knows only what was on its disk.
+
+use bytes::Bytes;
+use cluster::NodeId;
+
+use super::{LinkChange, Routes, Subject, WaitId};
+use crate::node::{Action, Node};
+use crate::now::Now;
+
+impl Routes {
+    /// Tells a node something, if it is reached. `wait` is then over when it has it durably, too.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn tell(
+        &mut self,
+        to: NodeId,
+        (subject, body): (Subject, Bytes),
+        wait: Option<WaitId>,
+    ) -> bool {
+        let Some(slot) = self.slots.get(&to) else {
+            return false;
+        };
+        let link = &mut self.links[*slot];
+        if !link.is_reached {
+            return false;
+        }
+        link.outbox.push_about(subject, body);
+        if let Some(wait) = wait {
+            link.outbox.wait_for_message(wait, &mut self.waits);
+        }
+        true
+    }
+
+    /// Something that several nodes are to confirm; whoever tells them passes it on.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn open_wait(&mut self) -> WaitId {
+        self.waits.open()
+    }
+
+    /// All who have to confirm were told. `None`: there is nobody.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn keep_open(&mut self, wait: WaitId) -> Option<WaitId> {
+        self.waits.keep_open(wait)
+    }
+
+    /// Whether so much is on its way to a node that nothing more should be given to it that can wait.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn is_behind(&self, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_some_and(|slot| self.config.is_exceeded(&self.links[*slot], 2))
+    }
+
+    /// The other nodes of the cluster that are reached.
+    #[expect(dead_code, reason = "the parts that need it are being built")]
+    pub(crate) fn reached(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let links = self.links.iter().map(|(_, link)| link);
+        links.filter(|link| link.is_reached).map(|link| link.node)
+    }
+
+    fn take_changes(&mut self) -> Vec<(NodeId, LinkChange)> {
+        let links = self.links.iter_mut().map(|(_, link)| link);
+        links
+            .flat_map(|link| {
+                let node = link.node;
+                link.take_changes().into_iter().map(move |change| (node, change))
+            })
+            .collect()
+    }
+}
+
+impl Node {
+    /// A node has told something.
+    pub(super) fn take_about(
+        &mut self,
+        _now: Now,
+        from: NodeId,
+        (subject, _body): (Subject, Bytes),
+        actions: &mut Vec<Action>,
+    ) {
+        match subject {
+            Subject::Clients | Subject::Copies | Subject::Retained => {
+                crate::invoking::drop_message(from, crate::state_store_service::PeerError::Damaged, actions);
+            }
+        }
+    }
+
+    /// Tells all parts of the session plane which nodes are reached, which have started anew, and which are lost.
+    pub(super) fn note_links(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let changes = self.peers.as_mut().map(|peers| peers.take_changes());
+        for (node, change) in changes.into_iter().flatten() {
+            self.note_link_of_states(now, (node, change), actions);
+        }
+    }
+}
