@@ -402,6 +402,7 @@ impl Node {
             owner: None,
             due: AllDue::default(),
             forced_ends: ForcedEnds::default(),
+            taken: None,
             route_place: 0,
             route_mark: 0,
             standing: Standing::Away,

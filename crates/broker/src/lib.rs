@@ -11,6 +11,7 @@ mod closing;
 mod commits;
 mod connection;
 mod control_group;
+mod copies;
 mod counters;
 mod delivery;
 mod denial;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::{BufMut, Bytes};
 use cluster::session_plane::detection::DetectionConfig;
 use cluster::session_plane::lifecycle::NodeState;
-use cluster::session_plane::nodes::{NodeStanding, Nodes, NodesOutput};
+use cluster::session_plane::nodes::{NodeStanding, Nodes, NodesOutput, StateChange};
 use cluster::session_plane::{Actor, Ring};
 use cluster::{GroupId, Incarnation, NodeId};
 
@@ -18,7 +18,7 @@ use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::peer_header::{self, HEADER_LENGTH};
 use crate::report::Report;
-use crate::routes::LinkChange;
+use crate::routes::Lost;
 use crate::state_store_service::PeerError;
 
 /// What nodes tell each other of their states travels under this number, which no group has.
@@ -125,14 +125,21 @@ impl Node {
     }
 
     /// A node that is not reached directly misses what is written here.
-    pub(crate) fn note_link_of_states(
+    pub(crate) fn note_answering(
         &mut self,
         now: Now,
-        (node, change): (NodeId, LinkChange),
+        (node, is_answering): (NodeId, bool),
         actions: &mut Vec<Action>,
     ) {
         self.with_states(now, actions, |nodes, outputs| {
-            nodes.set_linked(now.instant, node, change != LinkChange::Lost, outputs);
+            nodes.set_linked(now.instant, node, is_answering, outputs);
+        });
+    }
+
+    /// Another node has lost one, and redirects what was for it.
+    pub(crate) fn hear_of_lost_state(&mut self, now: Now, lost: NodeId, actions: &mut Vec<Action>) {
+        self.with_states(now, actions, |nodes, outputs| {
+            nodes.hear_of_loss(now.instant, lost, outputs);
         });
     }
 
@@ -160,19 +167,44 @@ impl Node {
         while let Some(due) = states.nodes.to_hand_over() {
             states.nodes.handed_over(now.instant, due, &mut outputs);
         }
-        if outputs
-            .iter()
-            .any(|output| matches!(output, NodesOutput::Changed(_)))
-        {
-            (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
-        }
+        let mut changes = Vec::new();
         actions.extend(outputs.into_iter().map(|output| match output {
             NodesOutput::Send(to, message) => Action::ToPeer {
                 to,
                 message: framed(&message),
             },
-            NodesOutput::Changed(change) => Action::Report(Report::NodeState(change)),
+            NodesOutput::Changed(change) => {
+                changes.push(change);
+                Action::Report(Report::NodeState(change))
+            }
         }));
+        if !changes.is_empty() {
+            (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
+            changes
+                .into_iter()
+                .for_each(|change| self.note_state(now, change, actions));
+        }
+    }
+
+    /// A node is in another state: what it had goes on at others, or it is there again.
+    fn note_state(&mut self, now: Now, change: StateChange, actions: &mut Vec<Action>) {
+        let Some(peers) = &mut self.peers else { return };
+        let has_left = (change.from, change.to) == (NodeState::ShuttingDown, NodeState::NotJoined);
+        if change.to != NodeState::Dead && !has_left {
+            return peers.find_again(change.node);
+        }
+        // One that was not counted on has nothing that others go on with.
+        if change.from == NodeState::NotJoined {
+            return;
+        }
+        let after = self
+            .states
+            .as_ref()
+            .and_then(|states| states.nodes.word_of(change.node));
+        if let Some(after) = after {
+            let node = change.node;
+            self.lose_node(now, Lost { node, after }, actions);
+        }
     }
 }
 

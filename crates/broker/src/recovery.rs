@@ -224,6 +224,7 @@ impl Recovery {
             owner: record.owner.map(Box::new),
             due: AllDue::default(),
             forced_ends: ForcedEnds::default(),
+            taken: None,
             route_place: 0,
             route_mark: 0,
             standing: Standing::Away,

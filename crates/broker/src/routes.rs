@@ -11,11 +11,13 @@ mod announced;
 mod forwarding;
 mod inbox;
 mod link;
+mod losses;
 mod messages;
 mod outbox;
 mod receiving;
 mod subjects;
 mod table;
+mod taking_over;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +32,8 @@ use self::announced::Announced;
 pub(crate) use self::forwarding::Elsewhere;
 use self::link::Link;
 pub(crate) use self::link::LinkChange;
+use self::losses::Losses;
+pub(crate) use self::losses::Lost;
 pub(crate) use self::messages::Subject;
 use self::messages::{ADD, REMOVE, SHARE};
 use self::table::{Candidate, RouteTable, Slot};
@@ -74,6 +78,8 @@ pub struct RouteFigures {
     pub resent: u64,
     /// Messages of QoS 0 and wills that were not forwarded because the node was behind.
     pub dropped_behind: u64,
+    /// Messages that were on their way to a node that was lost, and were given to the others.
+    pub redirected: u64,
     /// Messages that a node did not get because it could not be reached.
     pub dropped_unreachable: u64,
     /// Messages of a share that were given to another node because nobody at the first one shared it any more.
@@ -116,6 +122,7 @@ pub(crate) struct Routes {
     held: BTreeSet<ConnectionId>,
     /// Wills that were due before it was known what the others want.
     early: Vec<DueWill>,
+    losses: Losses,
     figures: RouteFigures,
 }
 
@@ -152,6 +159,7 @@ impl Routes {
             over: Vec::new(),
             held: BTreeSet::new(),
             early: Vec::new(),
+            losses: Losses::default(),
             figures: RouteFigures::default(),
             config,
         }
@@ -313,6 +321,8 @@ impl Routes {
                 silent.push(slot);
             }
         }
+        // One that was reached may be lost for the cluster: then others get what was for it.
+        silent.retain(|slot| !self.links[*slot].is_reached);
         silent.into_iter().for_each(|slot| self.give_up(slot));
         self.end_waits();
         while let Some(waiter) = self.waits.pop_overdue(now.instant) {
@@ -391,6 +401,14 @@ impl Routes {
     fn announce(&mut self, kind: u8, body: &Bytes) {
         for (_, link) in &mut self.links {
             link.change(kind, body.clone());
+        }
+    }
+
+    /// A node that is not lost for the cluster does not answer.
+    fn give_up_silent(&mut self, node: NodeId) {
+        let slot = self.slots.get(&node).copied();
+        if let Some(slot) = slot.filter(|slot| self.links[*slot].is_reached) {
+            self.give_up(slot);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use cluster::NodeId;
+use cluster::session_plane::Actor;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use protocol::Text;
@@ -31,6 +33,8 @@ pub(crate) struct SessionEntry {
     /// Retained messages for new subscriptions, as far as they were not delivered.
     pub(crate) due: AllDue,
     pub(crate) forced_ends: ForcedEnds,
+    /// Another node held it before.
+    pub(crate) taken: Option<Box<Taken>>,
     /// The place of this session in the route being worked out, if `mark` is the route's.
     pub(crate) route_place: u32,
     pub(crate) route_mark: u64,
@@ -38,6 +42,15 @@ pub(crate) struct SessionEntry {
     pub(crate) standing: Standing,
     /// What the totals have of it.
     pub(crate) counted: Totals,
+}
+
+/// A session that was taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Who held it.
+    pub(crate) from: Actor,
+    /// At whose loss it was taken over: the holder's, or that of a node that should have taken it over.
+    pub(crate) at_loss_of: NodeId,
 }
 
 /// How often the server has ended the session's connections lately.

@@ -8,6 +8,7 @@ use protocol::packet::QoS;
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
+use super::losses::Postponed;
 use super::table::{Slot, Slots};
 use super::{Routes, WaitId, messages};
 use crate::ids::{ConnectionId, SessionKey};
@@ -28,6 +29,8 @@ pub(crate) struct Elsewhere {
     nodes: Slots,
     /// For shares, of which they are to choose a sharer.
     shares: Vec<(Slot, ForShare)>,
+    /// For shares of which only lost nodes had somebody; with the place of a loss.
+    postponed: Vec<(usize, ForShare)>,
 }
 
 type ForShare = (Arc<SubscriptionFilter>, Option<Point>);
@@ -39,11 +42,12 @@ impl Elsewhere {
     pub(crate) fn clear(&mut self) {
         self.nodes = 0;
         self.shares.clear();
+        self.postponed.clear();
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.nodes == 0 && self.shares.is_empty()
+        self.nodes == 0 && self.shares.is_empty() && self.postponed.is_empty()
     }
 }
 
@@ -59,6 +63,7 @@ impl Routes {
         if elsewhere.is_empty() {
             return None;
         }
+        self.add_heirs(&mut elsewhere.nodes);
         let body = forwarded::encode(message, now);
         let wait = (is_waited_for && message.qos != QoS::AtMostOnce).then(|| self.waits.open());
         elsewhere.shares.sort_unstable_by_key(|(slot, _)| *slot);
@@ -96,6 +101,18 @@ impl Routes {
                 }
             }
             self.figures.forwarded += 1;
+        }
+        for (loss, (filter, point)) in elsewhere.postponed.drain(..) {
+            let waits: Vec<WaitId> = wait.into_iter().collect();
+            waits.iter().for_each(|wait| self.waits.add(*wait));
+            let postponed = Postponed {
+                since: Some(now.instant),
+                body: body.clone(),
+                filter,
+                point,
+                waits,
+            };
+            self.postpone(loss, postponed);
         }
         elsewhere.clear();
         wait.and_then(|wait| self.waits.keep_open(wait))
@@ -155,6 +172,10 @@ impl Node {
         let filter = Arc::clone(peers.table.share_filter(share));
         let own = self.shares.count(&filter);
         let Some(chosen) = peers.choose(share, own, point, without) else {
+            if let Some(loss) = peers.loss_of_sharer(share) {
+                scratch.elsewhere.postponed.push((loss, (filter, point)));
+                return true;
+            }
             peers.figures.dropped_unreachable += 1;
             return false;
         };
@@ -234,29 +255,51 @@ impl Node {
             .counted(&self.memory.messages);
         peers.figures.declined += 1;
         let mut scratch = RouteScratch::default();
-        let share = peers.table.find_share(filter);
-        let is_found = match share {
-            Some(share) => self.choose_anywhere(&message, share, (point, Some(slot)), &mut scratch),
-            None => {
-                let here = self.shares.find(filter);
-                let chosen = here.and_then(|here| self.shares.choose(here, point));
-                scratch
-                    .routes
-                    .extend(chosen.map(|chosen| route_of_share(&message, chosen)));
-                !scratch.routes.is_empty()
-            }
-        };
-        if !is_found {
+        if !self.choose_for_share(&message, filter, (point, Some(slot)), &mut scratch) {
             return self.counters.dropped.count(DropCause::NoSharer);
         }
         let again = self.forward(now, &message, &mut scratch.elsewhere, !waits.is_empty());
+        self.deliver_chosen(now, message, scratch, actions);
+        self.wait_longer(now, waits, again, actions);
+    }
+
+    /// Adds a route for a share, whether other nodes take part in it or not, but not to the node `without`. False if there is nobody.
+    pub(super) fn choose_for_share(
+        &mut self,
+        message: &Message,
+        filter: &SubscriptionFilter,
+        (point, without): (Option<Point>, Option<Slot>),
+        scratch: &mut RouteScratch,
+    ) -> bool {
+        let share = self
+            .peers
+            .as_ref()
+            .and_then(|peers| peers.table.find_share(filter));
+        if let Some(share) = share {
+            return self.choose_anywhere(message, share, (point, without), scratch);
+        }
+        let here = self.shares.find(filter);
+        let chosen = here.and_then(|here| self.shares.choose(here, point));
+        scratch
+            .routes
+            .extend(chosen.map(|chosen| route_of_share(message, chosen)));
+        !scratch.routes.is_empty()
+    }
+
+    /// Gives a message to whoever of this node was chosen.
+    pub(super) fn deliver_chosen(
+        &mut self,
+        now: Now,
+        message: Message,
+        mut scratch: RouteScratch,
+        actions: &mut Vec<Action>,
+    ) {
         let message = Arc::new(message);
         for route in scratch.routes.drain(..) {
             let session = route.session;
             self.deliver(now, session, route.delivery(&message, false), actions);
         }
         self.stored = None;
-        self.wait_longer(now, waits, again, actions);
     }
 
     /// Who has waited for one node waits for another one, and for this node's disk.

@@ -27,8 +27,13 @@ pub(super) struct Link {
     pub(super) node: NodeId,
     /// As it was heard of in this run.
     incarnation: Option<u32>,
-    /// It answers.
+    is_answering: bool,
+    /// The cluster has given it up: what is for it goes to others, also if it answers.
+    is_lost: bool,
+    /// It answers, and is not lost.
     pub(super) is_reached: bool,
+    /// It was reached before, and was given up. It may not have noticed.
+    was_given_up: bool,
     pub(super) outbox: Outbox,
     pub(super) inbox: Inbox,
     /// How far everything was announced to it.
@@ -50,10 +55,14 @@ pub(super) struct Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkChange {
     /// The node answers.
+    Answers,
+    /// It does not answer any more.
+    Silent,
+    /// What it is told reaches it.
     Reached,
     /// It has started anew, and knows what it had on its disk.
     Started,
-    /// It does not answer any more; what was on its way to it is given up.
+    /// It is not reached any more; what was on its way to it is given up.
     Lost,
 }
 
@@ -125,7 +134,10 @@ impl Link {
         Self {
             node,
             incarnation: None,
+            is_answering: false,
+            is_lost: false,
             is_reached: false,
+            was_given_up: false,
             outbox: Outbox::default(),
             inbox: Inbox::recovered(taken),
             cursor: Cursor::Done,
@@ -163,7 +175,11 @@ impl Link {
         if self.incarnation == Some(incarnation) {
             return Heard::Known;
         }
-        self.incarnation = Some(incarnation);
+        let is_another = self.incarnation.replace(incarnation).is_some();
+        if is_another {
+            self.is_lost = false;
+            self.reach();
+        }
         // What it remembers is what it has on disk.
         self.outbox.rewind(0);
         if self.is_reached {
@@ -181,10 +197,10 @@ impl Link {
             self.loose.answered = probe.loose;
             probes.answered = probe.at;
         }
-        if !self.is_reached && answer.probe > 0 && probes.silence() < silence_max {
-            self.is_reached = true;
-            self.changes.push(LinkChange::Reached);
-            self.announce_anew();
+        if !self.is_answering && answer.probe > 0 && probes.silence() < silence_max {
+            self.is_answering = true;
+            self.changes.push(LinkChange::Answers);
+            self.reach();
         }
         let was_resent = self.resent_at.is_some_and(|at| at + RESEND_AFTER > now.instant);
         if !answer.has_gap || was_resent {
@@ -206,8 +222,36 @@ impl Link {
         if self.probes.next <= now.instant {
             self.ask(now, own, send);
         }
-        let has_anything = self.is_reached || self.unknown.is_some();
-        has_anything && self.probes.silence() > silence_max
+        let has_anything = self.is_answering || self.unknown.is_some();
+        let is_silent = has_anything && self.probes.silence() > silence_max;
+        if is_silent && std::mem::take(&mut self.is_answering) {
+            self.changes.push(LinkChange::Silent);
+        }
+        is_silent
+    }
+
+    /// The cluster has given the node up, or counts on it again.
+    pub(super) fn set_lost(&mut self, is_lost: bool) {
+        self.is_lost = is_lost;
+        self.reach();
+    }
+
+    fn reach(&mut self) {
+        if self.is_answering && !self.is_lost && !self.is_reached {
+            self.is_reached = true;
+            self.changes.push(LinkChange::Reached);
+            self.announce_anew();
+            if self.was_given_up {
+                self.outbox.push_other(messages::ASK, Bytes::new());
+            }
+        }
+    }
+
+    /// The node lacks what this one has announced.
+    pub(super) fn is_asked(&mut self) {
+        if self.is_reached && self.cursor == Cursor::Done {
+            self.announce_anew();
+        }
     }
 
     /// This node does not know yet what the other one wants.
@@ -248,6 +292,7 @@ impl Link {
     pub(super) fn give_up(&mut self, over: &mut Vec<WaitId>) -> u64 {
         if std::mem::take(&mut self.is_reached) {
             self.changes.push(LinkChange::Lost);
+            self.was_given_up = true;
         }
         self.cursor = Cursor::Done;
         self.forget_unknown(over);

@@ -13,6 +13,8 @@
 //! item:  1 add | filter        2 remove | filter        3 share | connected u32 | all u32 | $share/name/filter
 //!        4 begin               5 end                    6 message | waited u32, milliseconds | forwarded message
 //!       7 about clients | ...  8 about copies | ...     9 about retained messages | ...
+//!      10 ask                 11 lost | node u64 | its last run u32 | word u64      12 taken over | node u64
+//!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (records/forwarded.rs)
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
 //!                    | message (records/forwarded.rs)
@@ -23,11 +25,14 @@
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use cluster::session_plane::announcement::Word;
+use cluster::{Incarnation, NodeId};
 use protocol::Text;
 use protocol::topic::{SubscriptionFilter, TopicFilter};
 use smallvec::SmallVec;
 
 use super::ROUTES;
+use super::losses::Lost;
 use crate::message::Message;
 use crate::now::Now;
 use crate::peer_header::{self, HEADER_LENGTH};
@@ -52,6 +57,16 @@ pub(super) const MESSAGE: u8 = 6;
 const CLIENTS: u8 = 7;
 const COPIES: u8 = 8;
 const RETAINED: u8 = 9;
+pub(super) const ASK: u8 = 10;
+pub(super) const LOST: u8 = 11;
+pub(super) const TAKEN_OVER: u8 = 12;
+pub(super) const REDIRECTED: u8 = 13;
+
+/// Lost nodes for which a message was on its way, one after the other, and its number among what was sent to each.
+pub(super) type CameBy = Box<[(NodeId, u64)]>;
+
+/// So many are told of; nodes before these are forgotten.
+pub(super) const CAME_BY_MAX: usize = 8;
 
 /// A share that a message is for, and with what it is kept together.
 pub(crate) type ForShare = (SubscriptionFilter, Option<Point>);
@@ -85,6 +100,20 @@ pub(crate) enum Item {
     End,
     Message(Box<Forwarded>),
     About(Subject, Bytes),
+    /// The receiver announces everything anew.
+    Ask,
+    /// The sender has lost a node: what was on its way there follows.
+    Lost(Lost),
+    /// The sender goes on with the sessions of a lost node, as far as it is to, and has announced what they want.
+    TakenOver(NodeId),
+    Redirected(Box<Redirected>),
+}
+
+/// A message for sessions that were taken over.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Redirected {
+    pub(super) came_by: CameBy,
+    pub(super) message: Message,
 }
 
 /// What else nodes tell each other, each once and in its order, and in one order with their messages. What it says is its own part's business.
@@ -133,6 +162,31 @@ pub(crate) struct Answer {
     /// Something before what came last is missing.
     pub(crate) has_gap: bool,
     pub(crate) declined: Vec<(u64, SubscriptionFilter)>,
+}
+
+/// What of a redirected message comes before the message.
+pub(super) fn came_by(came_by: &[(NodeId, u64)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u8(u8::try_from(came_by.len()).expect("at most as many as are told of"));
+    for (lost, number) in came_by {
+        bytes.put_u64(lost.0);
+        bytes.put_u64(*number);
+    }
+    bytes
+}
+
+/// The bytes of an item that tells of a loss.
+pub(super) fn lost_item(lost: Lost) -> Bytes {
+    let mut bytes = Vec::with_capacity(20);
+    bytes.put_u64(lost.node.0);
+    bytes.put_u32(lost.after.run.0);
+    bytes.put_u64(lost.after.number);
+    bytes.into()
+}
+
+/// The bytes of an item that is about a node.
+pub(super) fn node_item(node: NodeId) -> Bytes {
+    Bytes::copy_from_slice(&node.0.to_be_bytes())
 }
 
 /// Whether an item is about routes, which are announced anew when a node has not got all.
@@ -308,8 +362,36 @@ fn item(mut body: Bytes, now: Now) -> Option<Item> {
             let message = forwarded_message(body, waited, now)?;
             Some(Item::Message(Box::new(message)))
         }
+        ASK if body.is_empty() => Some(Item::Ask),
+        LOST => Some(Item::Lost(lost(body)?)),
+        TAKEN_OVER => Some(Item::TakenOver(node_alone(body)?)),
+        REDIRECTED => Some(Item::Redirected(Box::new(redirected(body, now)?))),
         kind => Some(Item::About(Subject::of(kind)?, body)),
     }
+}
+
+fn redirected(mut body: Bytes, now: Now) -> Option<Redirected> {
+    let waited = Duration::from_millis(body.try_get_u32().ok()?.into());
+    let count = body.try_get_u8().ok()?;
+    let came_by = (0..count).map(|_| Some((NodeId(body.try_get_u64().ok()?), body.try_get_u64().ok()?)));
+    Some(Redirected {
+        came_by: came_by.collect::<Option<_>>()?,
+        message: forwarded::decode(body, waited, now).ok()?,
+    })
+}
+
+fn lost(mut body: Bytes) -> Option<Lost> {
+    let node = NodeId(body.try_get_u64().ok()?);
+    let after = Word {
+        run: Incarnation(body.try_get_u32().ok()?),
+        number: body.try_get_u64().ok()?,
+    };
+    body.is_empty().then_some(Lost { node, after })
+}
+
+fn node_alone(mut body: Bytes) -> Option<NodeId> {
+    let node = NodeId(body.try_get_u64().ok()?);
+    body.is_empty().then_some(node)
 }
 
 fn forwarded_message(mut body: Bytes, waited: Duration, now: Now) -> Option<Forwarded> {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes};
+use cluster::NodeId;
 use protocol::topic::SubscriptionFilter;
 
-use super::messages::{self, MESSAGE, Subject, is_route};
+use super::messages::{self, CameBy, MESSAGE, REDIRECTED, is_route};
 use super::waits::{WaitId, Waits};
 use crate::now::Now;
 use crate::subscriptions::Point;
@@ -47,12 +48,13 @@ pub(super) struct Outgoing {
     number: u64,
     kind: u8,
     /// When a message came.
-    since: Option<Instant>,
+    pub(super) since: Option<Instant>,
     /// What is this receiver's alone.
     head: Vec<u8>,
     /// What all receivers get.
     pub(super) body: Bytes,
     pub(super) shares: Shares,
+    pub(super) came_by: CameBy,
 }
 
 /// Bytes of a frame, unless one item has more.
@@ -75,21 +77,42 @@ impl Outbox {
             head: Vec::new(),
             body,
             shares: Shares::default(),
+            came_by: CameBy::default(),
         });
         self.latest_route = self.latest;
         self.routes += 1;
     }
 
     /// Appends what is neither a route nor a message. It has to be told again when the node has started anew, if it still matters.
-    pub(super) fn push_about(&mut self, subject: Subject, body: Bytes) {
+    pub(super) fn push_other(&mut self, kind: u8, body: Bytes) {
         self.push(Outgoing {
             number: 0,
-            kind: subject.kind(),
+            kind,
             since: None,
             head: Vec::new(),
             body,
             shares: Shares::default(),
+            came_by: CameBy::default(),
         });
+    }
+
+    /// Appends a message that was on its way to a node that is lost.
+    pub(super) fn push_redirected(&mut self, since: Option<Instant>, body: Bytes, came_by: CameBy) {
+        self.push(Outgoing {
+            number: 0,
+            kind: REDIRECTED,
+            since,
+            head: messages::came_by(&came_by),
+            body,
+            shares: Shares::default(),
+            came_by,
+        });
+    }
+
+    /// What was on its way, and who waits for it. Everything is still there.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (&Outgoing, Vec<WaitId>)> {
+        let messages = self.items.iter().filter(|item| item.is_message());
+        messages.map(|item| (item, self.waiting_for(item.number)))
     }
 
     /// Appends a message.
@@ -101,6 +124,7 @@ impl Outbox {
             head,
             body,
             shares,
+            came_by: CameBy::default(),
         });
     }
 
@@ -258,7 +282,7 @@ impl Outbox {
             self.sent_bytes -= item.size();
         }
         self.routes -= usize::from(is_route(item.kind));
-        item.kind == MESSAGE
+        item.is_message()
     }
 }
 
@@ -270,6 +294,22 @@ impl Outgoing {
         })
     }
 
+    pub(super) fn is_for_subscriptions(&self) -> bool {
+        self.kind == REDIRECTED || self.head.first() == Some(&1)
+    }
+
+    /// Under which numbers it was on its way to nodes that are lost, when `lost` is, too.
+    pub(super) fn came_by(&self, lost: NodeId) -> CameBy {
+        let known = self.came_by.iter().copied();
+        let latest = known.chain([(lost, self.number)]);
+        let all: Vec<_> = latest.collect();
+        all[all.len().saturating_sub(messages::CAME_BY_MAX)..].into()
+    }
+
+    fn is_message(&self) -> bool {
+        matches!(self.kind, MESSAGE | REDIRECTED)
+    }
+
     fn size(&self) -> u64 {
         ITEM + (self.head.len() + self.body.len()) as u64
     }
@@ -277,7 +317,7 @@ impl Outgoing {
     fn put(&self, now: Now, bytes: &mut bytes::BytesMut) {
         let mut start = Vec::with_capacity(5 + self.head.len());
         start.put_u8(self.kind);
-        if self.kind == MESSAGE {
+        if self.is_message() {
             start.put_u32(u32::try_from(self.waited(now).as_millis()).unwrap_or(u32::MAX));
         }
         messages::put_item(bytes, self.number, [&start, &self.head, &self.body]);

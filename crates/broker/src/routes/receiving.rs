@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster::NodeId;
 
+use super::Routes;
 use super::link::Heard;
 use super::messages::{self, Answer, Forwarded, Frame, Item};
 use super::table::Slot;
@@ -16,6 +17,36 @@ use crate::publishing::Keeping;
 use crate::records;
 use crate::routing::route_of_share;
 use crate::waiting::Waiter;
+
+impl Routes {
+    /// Takes note of what a node wants.
+    fn take_route(&mut self, slot: Slot, item: Item) {
+        let table = &mut self.table;
+        let is_kept = match item {
+            Item::Add(filter) => table.add(slot, &filter),
+            Item::Share {
+                filter,
+                connected,
+                all,
+            } => table.share(slot, &filter, (connected, all)),
+            Item::Remove(filter) => {
+                table.remove(slot, &filter);
+                true
+            }
+            Item::Begin => {
+                table.begin(slot);
+                true
+            }
+            Item::End => {
+                table.end(slot);
+                self.links[slot].has_said_all(&mut self.over);
+                true
+            }
+            _ => true,
+        };
+        self.figures.filters_refused += u64::from(!is_kept);
+    }
+}
 
 impl Node {
     /// Another node's session plane has something to say.
@@ -89,38 +120,7 @@ impl Node {
                 continue;
             }
             is_any_new = true;
-            let table = &mut peers.table;
-            let is_kept = match item {
-                Item::Add(filter) => table.add(slot, &filter),
-                Item::Share {
-                    filter,
-                    connected,
-                    all,
-                } => table.share(slot, &filter, (connected, all)),
-                Item::Remove(filter) => {
-                    table.remove(slot, &filter);
-                    true
-                }
-                Item::Begin => {
-                    table.begin(slot);
-                    true
-                }
-                Item::End => {
-                    table.end(slot);
-                    peers.links[slot].has_said_all(&mut peers.over);
-                    true
-                }
-                Item::Message(forwarded) => {
-                    self.take_message(now, slot, (number, *forwarded), actions);
-                    continue;
-                }
-                Item::About(subject, body) => {
-                    let from = peers.links[slot].node;
-                    self.take_about(now, from, (subject, body), actions);
-                    continue;
-                }
-            };
-            peers.figures.filters_refused += u64::from(!is_kept);
+            self.take_item(now, slot, (number, item), actions);
         }
         if !is_any_new {
             return;
@@ -138,6 +138,26 @@ impl Node {
         self.after_own_writes(now, Waiter::Taken { node, position }, actions);
     }
 
+    fn take_item(&mut self, now: Now, slot: Slot, (number, item): (u64, Item), actions: &mut Vec<Action>) {
+        let Some(peers) = &mut self.peers else { return };
+        let from = peers.links[slot].node;
+        match item {
+            Item::Add(_) | Item::Share { .. } | Item::Remove(_) | Item::Begin | Item::End => {
+                peers.take_route(slot, item);
+            }
+            Item::Ask => peers.links[slot].is_asked(),
+            Item::Message(forwarded) => self.take_message(now, slot, (number, *forwarded), actions),
+            Item::Lost(lost) => self.hear_of_loss(now, from, lost, actions),
+            Item::TakenOver(lost) => self.hear_of_takeover(now, from, lost, actions),
+            Item::Redirected(redirected) => {
+                let incarnation = peers.links[slot].inbox.taken.incarnation;
+                peers.figures.received += 1;
+                self.take_redirected(now, (from, incarnation), *redirected, actions);
+            }
+            Item::About(subject, body) => self.take_about(now, from, (subject, body), actions),
+        }
+    }
+
     /// Gives a message of another node to the sessions of this one. It goes nowhere else.
     fn take_message(
         &mut self,
@@ -146,11 +166,15 @@ impl Node {
         (number, forwarded): (u64, Forwarded),
         actions: &mut Vec<Action>,
     ) {
+        let Some(from) = self.peers.as_ref().map(|peers| peers.links[slot].node) else {
+            return;
+        };
         let message = forwarded.message.counted(&self.memory.messages);
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.elsewhere.clear();
         if forwarded.is_for_subscriptions {
             self.find_routes(&message, &mut scratch);
+            self.leave_out_taken(from, &mut scratch);
         }
         let mut declined = Vec::new();
         for (share, point) in forwarded.shares {

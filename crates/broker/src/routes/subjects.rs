@@ -26,7 +26,7 @@ impl Routes {
         if !link.is_reached {
             return false;
         }
-        link.outbox.push_about(subject, body);
+        link.outbox.push_other(subject.kind(), body);
         if let Some(wait) = wait {
             link.outbox.wait_for_message(wait, &mut self.waits);
         }
@@ -53,7 +53,6 @@ impl Routes {
     }
 
     /// The other nodes of the cluster that are reached.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn reached(&self) -> impl Iterator<Item = NodeId> + '_ {
         let links = self.links.iter().map(|(_, link)| link);
         links.filter(|link| link.is_reached).map(|link| link.node)
@@ -88,9 +87,30 @@ impl Node {
 
     /// Tells all parts of the session plane which nodes are reached, which have started anew, and which are lost.
     pub(super) fn note_links(&mut self, now: Now, actions: &mut Vec<Action>) {
-        let changes = self.peers.as_mut().map(|peers| peers.take_changes());
-        for (node, change) in changes.into_iter().flatten() {
-            self.note_link_of_states(now, (node, change), actions);
+        loop {
+            let changes = self.peers.as_mut().map(|peers| peers.take_changes());
+            let changes = changes.unwrap_or_default();
+            if changes.is_empty() {
+                return;
+            }
+            changes
+                .into_iter()
+                .for_each(|change| self.note_link(now, change, actions));
+        }
+    }
+
+    fn note_link(&mut self, now: Now, (node, change): (NodeId, LinkChange), actions: &mut Vec<Action>) {
+        match change {
+            LinkChange::Answers => self.note_answering(now, (node, true), actions),
+            LinkChange::Silent => {
+                self.note_answering(now, (node, false), actions);
+                if let Some(peers) = &mut self.peers {
+                    peers.give_up_silent(node);
+                }
+            }
+            LinkChange::Reached | LinkChange::Started | LinkChange::Lost => {
+                self.note_link_of_losses(now, (node, change), actions);
+            }
         }
     }
 }

@@ -271,7 +271,8 @@ impl Runtime<'_> {
         match self.up.insert(life.actor.node, life) {
             // Somebody else had taken it for dead.
             Some(before) if before.actor == life.actor => return,
-            Some(_) => self.found.push(Found::Down(life.actor.node)),
+            // It went on without having been missed.
+            Some(_) => return,
             None => {}
         }
         self.found.push(Found::Up(life.actor.node));

@@ -184,6 +184,21 @@ impl Nodes {
         self.settle(now, outputs);
     }
 
+    /// Another node has lost a node, and gives what was for it to others: so it is dead for this node as well, until it has heard of that.
+    pub fn hear_of_loss(&mut self, now: Instant, lost: NodeId, outputs: &mut Vec<NodesOutput>) {
+        let peer = self.peers.get(&lost);
+        if peer.is_some_and(|peer| peer.parted.is_none()) {
+            self.part(lost);
+        }
+        self.settle(now, outputs);
+    }
+
+    /// The last that was heard of another node. A node that is lost and comes back has said more.
+    pub fn word_of(&self, node: NodeId) -> Option<Word> {
+        let said = self.peers.get(&node)?.said.as_ref();
+        said.map(|said| said.word)
+    }
+
     /// When [`tick`](Self::tick) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         let waits = self.state == NodeState::NotJoined && self.is_member && !self.is_stopping;
@@ -347,9 +362,16 @@ impl Nodes {
         };
         let was_up = peer.is_up();
         note(peer);
-        if !was_up || peer.is_up() {
-            return;
+        if was_up && !peer.is_up() {
+            self.part(node);
         }
+    }
+
+    /// From here on a node misses what is written, if it was responsible for something or about to be.
+    fn part(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.get_mut(&node) else {
+            return;
+        };
         let state = peer.said_state();
         if state.is_some_and(|state| state.is_responsible() || state == NodeState::Joining) {
             self.word.number += 1;

@@ -57,6 +57,8 @@ fn forwarded(now: Now) -> (Forwarded, Vec<u8>) {
     (forwarded, receivers)
 }
 
+const LOST_NODE: NodeId = NodeId(7);
+
 /// Every kind of item.
 fn frame_of_items(now: Now) -> Golden {
     let filter = TopicFilter::parse(text("a/+")).expect("a filter");
@@ -70,6 +72,23 @@ fn frame_of_items(now: Now) -> Golden {
     put_item(&mut frame, 6, [&[BEGIN], &[], &[]]);
     put_item(&mut frame, 7, [&[END], &[], &[]]);
     put_item(&mut frame, 8, [&[MESSAGE, 0, 0, 0, 10], &receivers, &body]);
+    put_item(&mut frame, 9, [&[Subject::Copies.kind()], &[], b"copy"]);
+    put_item(&mut frame, 10, [&[ASK], &[], &[]]);
+    let lost = Lost {
+        node: LOST_NODE,
+        after: Word {
+            run: Incarnation(2),
+            number: 4,
+        },
+    };
+    put_item(&mut frame, 11, [&[LOST], &[], &lost_item(lost)]);
+    put_item(&mut frame, 12, [&[TAKEN_OVER], &[], &node_item(LOST_NODE)]);
+    let came = came_by(&[(LOST_NODE, 6)]);
+    put_item(&mut frame, 13, [&[REDIRECTED, 0, 0, 0, 10], &came, &body]);
+    let redirected = Redirected {
+        came_by: [(LOST_NODE, 6)].into(),
+        message: message(now),
+    };
     let share = Item::Share {
         filter: share,
         connected: 1,
@@ -82,6 +101,11 @@ fn frame_of_items(now: Now) -> Golden {
         (6, Item::Begin),
         (7, Item::End),
         (8, Item::Message(Box::new(forwarded))),
+        (9, Item::About(Subject::Copies, Bytes::from_static(b"copy"))),
+        (10, Item::Ask),
+        (11, Item::Lost(lost)),
+        (12, Item::TakenOver(LOST_NODE)),
+        (13, Item::Redirected(Box::new(redirected))),
     ];
     let found = Frame::Items {
         after: 1,
@@ -134,7 +158,13 @@ const ITEMS_GOLDEN: &[u8] = b"\x01\xff\xff\xff\xfe\x21\0\0\0\x05\0\0\0\0\0\0\0\x
               \0\0\0\0\0\0\0\x06\0\0\0\x01\x04\
               \0\0\0\0\0\0\0\x07\0\0\0\x01\x05\
               \0\0\0\0\0\0\0\x08\0\0\0\x2e\x06\0\0\0\x0a\x01\x01\x01\0\0\0\0\0\0\0\x09\0\x0a$share/s/a\
-              \0\x05\0\x03a/b\0\0\0\x07payload";
+              \0\x05\0\x03a/b\0\0\0\x07payload\
+              \0\0\0\0\0\0\0\x09\0\0\0\x05\x08copy\
+              \0\0\0\0\0\0\0\x0a\0\0\0\x01\x0a\
+              \0\0\0\0\0\0\0\x0b\0\0\0\x15\x0b\0\0\0\0\0\0\0\x07\0\0\0\x02\0\0\0\0\0\0\0\x04\
+              \0\0\0\0\0\0\0\x0c\0\0\0\x09\x0c\0\0\0\0\0\0\0\x07\
+              \0\0\0\0\0\0\0\x0d\0\0\0\x28\x0d\0\0\0\x0a\x01\0\0\0\0\0\0\0\x07\
+              \0\0\0\0\0\0\0\x06\0\x05\0\x03a/b\0\0\0\x07payload";
 
 /// Bytes that version 1 sends. Another form needs another version.
 #[test]

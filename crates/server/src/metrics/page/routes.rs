@@ -50,6 +50,12 @@ fn messages(figures: &RouteFigures, page: &mut Page) {
     )
     .sample(&[], figures.declined);
     page.family(
+        Counter,
+        "statehold_forwarded_redirected_total",
+        "Messages that were on their way to a node that was lost, and were given to the nodes that go on with its sessions.",
+    )
+    .sample(&[], figures.redirected);
+    page.family(
         Gauge,
         "statehold_forwarded_waiting",
         "Messages and changes of routes that other nodes have not confirmed.",
