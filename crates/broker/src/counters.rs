@@ -10,6 +10,7 @@ use store::{Quota, Usage};
 
 use crate::denial::Right;
 use crate::memory::{MemoryLevel, MemoryUse};
+use crate::retained_copies::RetainedFigures;
 use crate::routes::RouteFigures;
 use crate::state_store_service::Verb;
 
@@ -143,6 +144,8 @@ pub struct Gauges {
     pub memory_level: MemoryLevel,
     /// Messages between nodes.
     pub routes: RouteFigures,
+    /// Retained messages of all nodes.
+    pub retained_copies: RetainedFigures,
 }
 
 /// This node's part in one group of the state store.

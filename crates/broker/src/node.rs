@@ -32,6 +32,7 @@ use crate::now::Now;
 use crate::policies::{Policies, PoliciesInForce};
 use crate::redirect::Redirect;
 use crate::retained::Retained;
+use crate::retained_copies::RetainedCopies;
 use crate::routes::{Routes, RoutesConfig};
 use crate::sessions::Sessions;
 use crate::sharing::ShareStrategy;
@@ -89,6 +90,8 @@ pub struct Node {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) shares: Shares,
     pub(crate) retained: Retained,
+    /// Where others have the same.
+    pub(crate) retained_copies: Option<Box<RetainedCopies>>,
     pub(crate) wills: PendingWills,
     pub(crate) timers: Timers<TimerKey>,
     pub(crate) commits: Commits<Waiter>,
@@ -171,6 +174,7 @@ impl Node {
             self.timers.next(),
             self.wills.deadline(),
             self.retained.next_expiry(),
+            self.retained_copies_deadline(),
             self.groups.deadline(now),
             self.control.as_ref().map(|control| control.deadline()),
             self.states.as_ref().and_then(|states| states.deadline()),
@@ -241,6 +245,7 @@ impl Node {
             shares: self.shares.len(),
             retained_messages: self.retained.len(),
             retained_bytes: self.retained.bytes(),
+            retained_copies: self.retained_figures(),
             sessions_connected: totals.connected,
             queued_messages: totals.queued_messages,
             queued_bytes: totals.queued_bytes,
@@ -409,5 +414,6 @@ impl Node {
         self.control_timeout(now, actions);
         self.node_states_timeout(now, actions);
         self.routes_timeout(now, actions);
+        self.retained_copies_timeout(now, actions);
     }
 }

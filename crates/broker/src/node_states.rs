@@ -1,7 +1,7 @@
 //! How far the nodes of the cluster are in the session plane: what `cluster::session_plane::nodes` needs, from what happens to the node.
 //!
-//! There is nothing yet that depends on it: sessions are where their clients are. So what would be handed over when a node joins, merges or leaves is
-//! nothing, and is done at once.
+//! A node that joins or merges is not responsible before every part of the session plane has handed over what it has to: it and all that
+//! it counts on have the same retained messages then.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::{BufMut, Bytes};
 use cluster::session_plane::detection::DetectionConfig;
 use cluster::session_plane::lifecycle::NodeState;
-use cluster::session_plane::nodes::{NodeStanding, Nodes, NodesOutput, StateChange};
+use cluster::session_plane::nodes::{Handover, NodeStanding, Nodes, NodesOutput, StateChange};
 use cluster::session_plane::{Actor, Ring};
 use cluster::{GroupId, Incarnation, NodeId};
 
@@ -35,6 +35,8 @@ pub(crate) struct NodeStates {
     /// Who is responsible now, and who will be when joins and merges have ended: made anew when a state changes.
     primary: Ring,
     minority: Ring,
+    /// What the parts are handing over.
+    handover: Option<Handover>,
 }
 
 impl NodeStates {
@@ -44,6 +46,7 @@ impl NodeStates {
             known: BTreeSet::new(),
             primary: Ring::primary([]),
             minority: Ring::minority([]),
+            handover: None,
         }
     }
 
@@ -60,9 +63,17 @@ impl NodeStates {
     }
 
     /// How far a node is, as this one sees it.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn state_of(&self, node: NodeId) -> NodeState {
         self.nodes.state_of(node)
+    }
+
+    /// The other nodes that are there, whatever they do.
+    fn present(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let own = self.nodes.own();
+        let is_present =
+            |node: &NodeId| !matches!(self.state_of(*node), NodeState::NotJoined | NodeState::Dead);
+        let others = self.known.iter().copied().filter(move |node| *node != own);
+        others.filter(is_present)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -122,6 +133,7 @@ impl Node {
     /// Does what is due.
     pub(crate) fn node_states_timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.with_states(now, actions, |nodes, outputs| nodes.tick(now.instant, outputs));
+        self.go_on_handing_over(now, actions);
     }
 
     /// A node that is not reached directly misses what is written here.
@@ -148,6 +160,25 @@ impl Node {
         self.with_states(now, actions, |nodes, outputs| nodes.stop(now.instant, outputs));
     }
 
+    /// Goes on when every part has handed over what there is.
+    pub(crate) fn go_on_handing_over(&mut self, now: Now, actions: &mut Vec<Action>) {
+        while let Some(handover) = self.states.as_ref().and_then(|states| states.handover)
+            && self.has_handed_over(handover)
+        {
+            self.with_states(now, actions, |nodes, outputs| {
+                nodes.handed_over(now.instant, handover, outputs);
+            });
+        }
+    }
+
+    /// Whether every part has.
+    fn has_handed_over(&self, handover: Handover) -> bool {
+        // Whoever leaves has told the others of all its retained messages when it wrote them.
+        let leaves = handover.state == NodeState::ShuttingDown;
+        let mut present = self.states.iter().flat_map(|states| states.present());
+        leaves || self.is_retained_handed_over(&mut present)
+    }
+
     fn with_states(
         &mut self,
         now: Now,
@@ -164,9 +195,9 @@ impl Node {
             states.nodes.set_nodes(now.instant, &states.known, &mut outputs);
         }
         call(&mut states.nodes, &mut outputs);
-        while let Some(due) = states.nodes.to_hand_over() {
-            states.nodes.handed_over(now.instant, due, &mut outputs);
-        }
+        let handover = states.nodes.to_hand_over();
+        let is_begun = handover.is_some() && states.handover != handover;
+        states.handover = handover;
         let mut changes = Vec::new();
         actions.extend(outputs.into_iter().map(|output| match output {
             NodesOutput::Send(to, message) => Action::ToPeer {
@@ -183,6 +214,9 @@ impl Node {
             changes
                 .into_iter()
                 .for_each(|change| self.note_state(now, change, actions));
+        }
+        if is_begun {
+            self.hand_over_retained(now);
         }
     }
 

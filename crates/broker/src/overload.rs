@@ -42,7 +42,7 @@ impl Node {
         let remembered = store.expiring + store.tombstones + store.replies_remembered + store.watches;
         MemoryUse {
             messages: messages + deliveries * DELIVERY,
-            retained: retained + self.retained.len() as u64 * RETAINED,
+            retained: retained + self.retained.len() as u64 * RETAINED + self.tombstone_bytes(),
             store: store.bytes + store.keys * KEY + remembered * REMEMBERED + self.groups.waiting_bytes(),
             writes: self.commits.bytes(),
             outbound: self.memory.outbound + self.peers.as_ref().map_or(0, |peers| peers.bytes()),

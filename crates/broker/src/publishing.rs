@@ -17,7 +17,7 @@ use crate::overload::MEMORY_SCARCE;
 use crate::policies::is_below_sys;
 use crate::records;
 use crate::report::Report;
-use crate::routes::WaitId;
+use crate::routes::{Elsewhere, WaitId};
 use crate::routing::RouteScratch;
 use crate::waiting::Waiter;
 
@@ -129,16 +129,18 @@ impl Node {
         keeping: Keeping,
         actions: &mut Vec<Action>,
     ) -> Published {
+        let is_for_others = keeping == Keeping::Durable && (message.retain || !scratch.elsewhere.is_empty());
+        let wait = is_for_others.then(|| self.open_wait(&message)).flatten();
         let reason = if message.retain {
-            self.retain(now, &message, keeping)
+            self.add_heirs(&mut scratch.elsewhere);
+            self.retain(now, &message, keeping, (&scratch.elsewhere, wait))
         } else {
             ReasonCode::Success
         };
-        let mut wait = None;
         if keeping == Keeping::Durable && !scratch.elsewhere.is_empty() {
-            let is_waited_for = message.publisher.is_some();
-            wait = self.forward(now, &message, &mut scratch.elsewhere, is_waited_for);
+            self.forward(now, &message, &mut scratch.elsewhere, wait);
         }
+        let wait = self.keep_open(wait);
         self.deliver_to_routes(now, message, scratch, keeping, actions);
         Published { reason, wait }
     }
@@ -434,7 +436,17 @@ impl Node {
     }
 
     /// [MQTT-3.3.1-5] [MQTT-3.3.1-6]
-    fn retain(&mut self, now: Now, message: &Arc<Message>, keeping: Keeping) -> ReasonCode {
+    fn retain(
+        &mut self,
+        now: Now,
+        message: &Arc<Message>,
+        keeping: Keeping,
+        others: (&Elsewhere, Option<WaitId>),
+    ) -> ReasonCode {
+        let is_everywhere = keeping == Keeping::Durable && self.retained_copies.is_some();
+        if message.payload.is_empty() && is_everywhere {
+            return self.retain_everywhere(now, Arc::clone(message), others);
+        }
         if message.payload.is_empty() {
             match self.retained.remove(&message.topic) {
                 Some(_) => self.commits.write(records::retained::remove(&message.topic)),
@@ -448,6 +460,9 @@ impl Node {
             return ReasonCode::Success;
         }
         let message = Arc::new(message.detached());
+        if is_everywhere {
+            return self.retain_everywhere(now, message, others);
+        }
         match self.retained.set(Arc::clone(&message)) {
             Err(_) => {
                 self.counters.dropped.retained_full += 1;
@@ -464,8 +479,11 @@ impl Node {
 
     /// Retained messages whose Message Expiry Interval has passed are gone. [MQTT-3.3.2-5]
     pub(crate) fn drop_expired_retained(&mut self, now: Now) {
-        while let Some(message) = self.retained.pop_expired(now) {
-            self.commits.write(records::retained::remove(&message.topic));
+        while let Some((message, edition)) = self.retained.pop_expired(now) {
+            match edition.filter(|_| self.retained_copies.is_some()) {
+                Some(edition) => self.retained_expired(now, &message.topic, edition),
+                None => self.commits.write(records::retained::remove(&message.topic)),
+            }
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
 //! | Received | session number (8), packet id (2) | [`received`]: nothing but the version |
 //! | Received | ff (8), node (8) | [`forwarded`]: up to where its messages were taken |
-//! | Retained | topic | [`retained`]: a message |
+//! | Retained | topic | [`retained`]: a message; in a cluster which write it came with, and what is left of one that was taken away |
 
 mod encoding;
 pub mod forwarded;

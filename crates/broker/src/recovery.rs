@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::replica::{self, Replica};
+use cluster::session_plane::Actor;
 use cluster::write::Keyspace;
-use cluster::{NodeId, Write};
+use cluster::{Incarnation, NodeId, Write};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use protocol::TopicName;
 use protocol::topic::SubscriptionFilter;
 use store::Store;
 
@@ -31,7 +33,7 @@ use crate::records::forwarded::Position;
 use crate::records::queue::QueueRecord;
 use crate::records::session::Presence;
 use crate::records::{self, RecordError};
-use crate::retained::Retained;
+use crate::retained::{Edition, Retained};
 use crate::retained_delivery::{AllDue, RetainedDue};
 use crate::routing::RouteScratch;
 use crate::session::Session;
@@ -64,6 +66,9 @@ pub struct RecoveredGroup {
     pub started: Vec<replica::Action>,
 }
 
+/// Retained messages that are due of a subscription, and from which place on.
+type Due = (SessionKey, SubscriptionFilter, Subscription, Vec<u8>);
+
 /// Collects records until the node can be made.
 #[derive(Debug)]
 pub struct Recovery {
@@ -76,13 +81,15 @@ pub struct Recovery {
     retained: Retained,
     memory: Memory,
     /// Retained messages for subscriptions, from where they were not delivered yet.
-    due: Vec<(SessionKey, SubscriptionFilter, Subscription, Vec<u8>)>,
+    due: Vec<Due>,
     /// Ended while nobody ran, or left over: to be removed.
     leftovers: Vec<Write>,
     discarded: Vec<SessionKey>,
     lost: Vec<SessionKey>,
     /// Up to where the items of other nodes were taken.
     positions: BTreeMap<NodeId, Position>,
+    /// Topics of which nothing is retained any more, where other nodes may not know that.
+    tombstones: Vec<(TopicName, Edition)>,
 }
 
 impl Recovery {
@@ -111,6 +118,7 @@ impl Recovery {
             discarded: Vec::new(),
             lost: Vec::new(),
             positions: BTreeMap::new(),
+            tombstones: Vec::new(),
         }
     }
 
@@ -145,6 +153,7 @@ impl Recovery {
             subscriptions: self.subscriptions,
             shares: self.shares,
             retained: self.retained,
+            retained_copies: None,
             wills: PendingWills::default(),
             timers: Timers::new(),
             step_began: commits.mark(),
@@ -171,20 +180,17 @@ impl Recovery {
             });
         }
         node.begin_node_states(now, (node_id, incarnation));
+        let own = Actor {
+            node: node_id,
+            incarnation: Incarnation(incarnation),
+        };
+        node.begin_retained_copies(now, own, self.tombstones);
         node.begin_routes(now, (node_id, incarnation), self.positions);
         node.with_control(now, actions, |control, _, outputs, actions| {
             control.start(now, outputs, actions);
         });
-        for (key, filter, subscription, place) in self.due {
-            let search = node.retained.search_from(&filter.filter, place);
-            if let Some(entry) = node.sessions.get_mut(key) {
-                entry.due.push(RetainedDue {
-                    filter,
-                    subscription,
-                    search,
-                    is_recorded: true,
-                });
-            }
+        for due in self.due {
+            node.owe_retained_still(due);
         }
         for write in self.leftovers {
             node.commits.write(write);
@@ -303,15 +309,33 @@ impl Recovery {
     }
 
     fn retained(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        let message = records::retained::decode(key, value, self.now)?;
-        // A limit that was lowered since does not delete anything: what is there stays until it is replaced.
-        self.retained
-            .restore(Arc::new(message.counted(&self.memory.messages)));
+        let record = records::retained::decode(key, value, self.now)?;
+        match (record.message, record.edition) {
+            (Some(message), edition) => {
+                let message = Arc::new(message.counted(&self.memory.messages));
+                self.retained.keep(message, edition);
+            }
+            (None, Some(edition)) => self.tombstones.push((record.topic, edition)),
+            (None, None) => {}
+        }
         Ok(())
     }
 }
 
 impl Node {
+    /// What was not delivered before the restart.
+    fn owe_retained_still(&mut self, (key, filter, subscription, place): Due) {
+        let search = self.retained.search_from(&filter.filter, place);
+        if let Some(entry) = self.sessions.get_mut(key) {
+            entry.due.push(RetainedDue {
+                filter,
+                subscription,
+                search,
+                is_recorded: true,
+            });
+        }
+    }
+
     /// A recovered session: its connection ended with the process, or before it.
     fn recover_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         let Some(entry) = self.sessions.get_mut(key) else {

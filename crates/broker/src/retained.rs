@@ -3,16 +3,18 @@
 //! Kept in the order of their topics' levels, so that the messages under a level are neighbours: a filter is answered
 //! by looking up, again and again, the first topic that can still match, and what lies between is not touched.
 
+mod edition;
 mod key;
 mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Instant;
 
 use protocol::{TopicFilter, TopicName};
 
+pub use self::edition::Edition;
 use self::key::Key;
 use crate::limits::Limits;
 use crate::message::Message;
@@ -37,6 +39,8 @@ struct Kept {
     message: Arc<Message>,
     /// They rise with each message that is set.
     number: u64,
+    /// Which write it came with, where nodes of a cluster tell each other.
+    edition: Option<Edition>,
 }
 
 /// A search for the messages of a filter that were retained when it began.
@@ -85,6 +89,12 @@ impl Retained {
     /// [detached](Message::detached), since it is kept for long.
     pub fn set(&mut self, message: Arc<Message>) -> Result<Option<Arc<Message>>, RetainedFull> {
         self.check_room(message.topic.as_str(), message.size())?;
+        Ok(self.keep(message, None))
+    }
+
+    /// The same, whatever the limits say: of what is on the disk already, limits that were lowered since delete nothing, and what another node
+    /// has acknowledged is kept here, too.
+    pub fn keep(&mut self, message: Arc<Message>, edition: Option<Edition>) -> Option<Arc<Message>> {
         let key = Key::of(message.topic.as_str());
         let replaced = self.messages.get(&key).map(|kept| &kept.message);
         let bytes_after = self.bytes - replaced.map_or(0, |replaced| bytes(replaced)) + bytes(&message);
@@ -97,17 +107,12 @@ impl Retained {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let replaced = self.messages.insert(key, Kept { message, number });
-        Ok(replaced.map(|kept| kept.message))
-    }
-
-    /// Takes back a message from the disk. Limits that were lowered since then do not delete it.
-    pub fn restore(&mut self, message: Arc<Message>) {
-        let (messages_max, bytes_max) = (self.messages_max, self.bytes_max);
-        (self.messages_max, self.bytes_max) = (u64::MAX, u64::MAX);
-        let restored = self.set(message);
-        assert!(restored.is_ok(), "there is no limit");
-        (self.messages_max, self.bytes_max) = (messages_max, bytes_max);
+        let kept = Kept {
+            message,
+            number,
+            edition,
+        };
+        self.messages.insert(key, kept).map(|kept| kept.message)
     }
 
     /// Whether [`Retained::set`] would find room for a message of this [size](Message::size).
@@ -138,7 +143,7 @@ impl Retained {
 
     /// Removes the retained message of a topic. [MQTT-3.3.1-6]
     pub fn remove(&mut self, topic: &TopicName) -> Option<Arc<Message>> {
-        self.take(&Key::of(topic.as_str()))
+        self.take(&Key::of(topic.as_str())).map(|kept| kept.message)
     }
 
     /// Begins a search for the messages that match a filter. What is set after this moment is not among them.
@@ -185,14 +190,33 @@ impl Retained {
             .filter(|message| !message.is_expired(now))
     }
 
+    /// Which write the message of a topic came with, also if it has expired.
+    pub fn edition(&self, topic: &str) -> Option<Edition> {
+        self.messages.get(&Key::of(topic))?.edition
+    }
+
+    /// All that came with an edition, and after a place in the order of topics; with the place of each.
+    pub fn editions_after(&self, place: &[u8]) -> impl Iterator<Item = (&[u8], &Arc<Message>, Edition)> {
+        let range = (Bound::Excluded(place), Bound::Unbounded);
+        let all = self.messages.range::<[u8], _>(range);
+        all.filter_map(|(key, kept)| Some((key.as_bytes(), &kept.message, kept.edition?)))
+    }
+
+    /// Says that the messages from the disk that came without an edition have this one.
+    pub fn give_editions(&mut self, edition: Edition) {
+        for kept in self.messages.values_mut() {
+            kept.edition.get_or_insert(edition);
+        }
+    }
+
     /// Takes out a message that has expired. Called until there is none. (section 3.3.2.3.3)
-    pub fn pop_expired(&mut self, now: Now) -> Option<Arc<Message>> {
+    pub fn pop_expired(&mut self, now: Now) -> Option<(Arc<Message>, Option<Edition>)> {
         let (at, key) = self.expiring.first()?;
         if *at > now.instant {
             return None;
         }
         let key = key.clone();
-        self.take(&key)
+        self.take(&key).map(|kept| (kept.message, kept.edition))
     }
 
     /// When the next message expires.
@@ -215,13 +239,13 @@ impl Retained {
         self.bytes
     }
 
-    fn take(&mut self, key: &Key) -> Option<Arc<Message>> {
-        let message = self.messages.remove(key)?.message;
-        self.bytes -= bytes(&message);
-        if let Some(at) = message.expires_at {
+    fn take(&mut self, key: &Key) -> Option<Kept> {
+        let kept = self.messages.remove(key)?;
+        self.bytes -= bytes(&kept.message);
+        if let Some(at) = kept.message.expires_at {
             self.expiring.remove(&(at, key.clone()));
         }
-        Some(message)
+        Some(kept)
     }
 }
 

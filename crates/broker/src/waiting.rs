@@ -57,6 +57,8 @@ pub(crate) enum Waiter {
         packet_id: PacketId,
         then: Box<Waiter>,
     },
+    /// A node that asks whether this one knows tombstones, in this round.
+    TombstonesKnown { to: NodeId, round: u64 },
     /// Who waits for the disk after that.
     Durable(Box<Waiter>),
     /// Anything else for one connection.
@@ -163,6 +165,7 @@ impl Node {
                 }
                 self.after_commit(now, *then, actions);
             }
+            Waiter::TombstonesKnown { to, round } => self.tombstones_known(to, round),
             Waiter::Durable(then) => self.after_commit(now, *then, actions),
             Waiter::Act { connection, action } => {
                 if self.connections.get(connection).is_some() {

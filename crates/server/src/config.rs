@@ -186,6 +186,7 @@ impl Config {
             Some(cluster) => broker::RoutesConfig {
                 subscribe_wait_max: cluster.subscribe_wait_max,
                 silence_max: cluster.silence_max,
+                tombstone_grace: cluster.tombstone_grace,
                 ..defaults
             },
             None => defaults,

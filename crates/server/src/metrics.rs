@@ -34,6 +34,8 @@ pub struct Figures {
     pub peers: PeersFigures,
     /// Messages between the nodes of its cluster.
     pub routes: broker::RouteFigures,
+    /// Retained messages of all nodes of its cluster.
+    pub retained_copies: broker::RetainedFigures,
     /// How far the nodes of the cluster are, as this one sees it.
     pub node_states: Vec<(String, String)>,
     /// Requests that the admin pages have refused, by cause.

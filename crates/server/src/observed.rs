@@ -176,6 +176,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.subscriptions = gauges.subscriptions as u64;
     figures.sessions.shares = gauges.shares as u64;
     figures.routes = gauges.routes;
+    figures.retained_copies = gauges.retained_copies;
     let standings = node.standings().into_iter();
     figures.node_states = standings
         .map(|standing| (standing.node.to_string(), standing.state.to_string()))

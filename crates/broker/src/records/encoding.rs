@@ -111,6 +111,11 @@ impl Reader {
         self.bytes(length)
     }
 
+    /// So many bytes.
+    pub(super) fn take(&mut self, length: usize) -> Result<Bytes, RecordError> {
+        self.bytes(length)
+    }
+
     /// All that is left.
     pub(super) fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.rest)

@@ -1,33 +1,83 @@
 //! Retained messages.
 //!
 //! ```text
-//! key    topic
-//! value  version (1) = 1, message
+//! key      topic
+//! value    version (1) = 1, message                            of a server that is no member of a cluster
+//!          version (1) = 2, edition (20), 1 (1), message       in a cluster
+//!          version (1) = 2, edition (20), 0 (1)                a tombstone: nothing is retained
+//! edition  HLC (8), node (8), incarnation (4)
 //! ```
+//!
+//! Between nodes the value travels as it is on disk: a message expires at the same moment at all of them.
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
+use cluster::session_plane::{Actor, Hlc};
 use cluster::write::{Keyspace, Write};
-use protocol::TopicName;
+use cluster::{Incarnation, NodeId};
+use protocol::{Text, TopicName};
 
 use super::RecordError;
 use super::encoding::Reader;
 use super::message;
 use crate::message::Message;
 use crate::now::Now;
+use crate::retained::Edition;
+
+/// What is known of a topic.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RetainedRecord {
+    /// Of which.
+    pub topic: TopicName,
+    /// Which write it is; `None`: of a server that is no member of a cluster.
+    pub edition: Option<Edition>,
+    /// What is retained; `None`: a tombstone.
+    pub message: Option<Message>,
+}
 
 /// Stores a message under its topic.
 pub fn put(message: &Message, now: Now) -> Write {
     let mut value = Vec::with_capacity(message.size());
     value.put_u8(VERSION);
     message::put_message(&mut value, message, now);
+    put_value(&message.topic, value.into())
+}
+
+/// Stores what a member of a cluster knows of a topic.
+pub fn put_value(topic: &TopicName, value: Bytes) -> Write {
     Write::Put {
         keyspace: Keyspace::Retained,
-        key: key(&message.topic),
-        value: value.into(),
+        key: key(topic),
+        value,
     }
 }
 
-/// Removes the message of a topic.
+/// Appends a value for members of a cluster.
+pub fn append_value(out: &mut Vec<u8>, edition: Edition, message: Option<&Message>, now: Now) {
+    out.put_u8(VERSION_EDITION);
+    append_edition(out, edition);
+    out.put_u8(u8::from(message.is_some()));
+    if let Some(message) = message {
+        message::put_message(out, message, now);
+    }
+}
+
+/// Appends an edition.
+pub fn append_edition(out: &mut Vec<u8>, edition: Edition) {
+    out.put_u64(edition.at.to_bits());
+    out.put_u64(edition.by.node.0);
+    out.put_u32(edition.by.incarnation.0);
+}
+
+/// The edition in front of these bytes.
+pub fn take_edition(bytes: &mut Bytes) -> Option<Edition> {
+    let at = Hlc::from_bits(bytes.try_get_u64().ok()?)?;
+    let node = NodeId(bytes.try_get_u64().ok()?);
+    let incarnation = Incarnation(bytes.try_get_u32().ok()?);
+    let by = Actor { node, incarnation };
+    Some(Edition { at, by })
+}
+
+/// Removes the record of a topic.
 pub fn remove(topic: &TopicName) -> Write {
     Write::Remove {
         keyspace: Keyspace::Retained,
@@ -36,14 +86,42 @@ pub fn remove(topic: &TopicName) -> Write {
 }
 
 /// Reads a record.
-pub fn decode(key: &[u8], value: Bytes, now: Now) -> Result<Message, RecordError> {
-    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
-    let message = message::message(&mut reader, now)?;
+///
+/// # Errors
+/// If it is none.
+pub fn decode(key: &[u8], value: Bytes, now: Now) -> Result<RetainedRecord, RecordError> {
+    let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_EDITION])?;
+    let mut edition = None;
+    let mut has_message = true;
+    if version == VERSION_EDITION {
+        let mut bytes = reader.take(EDITION)?;
+        edition = Some(reader.require(take_edition(&mut bytes), "an edition is too late")?);
+        has_message = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(reader.damaged("a flag is not 0 or 1")),
+        };
+    }
+    let message = has_message
+        .then(|| message::message(&mut reader, now))
+        .transpose()?;
     reader.end()?;
-    if message.topic.as_str().as_bytes() != key {
+    let topic = match &message {
+        Some(message) => message.topic.clone(),
+        None => {
+            let text = Text::from_bytes(Bytes::copy_from_slice(key));
+            let text = reader.parse(text, "a topic name is not valid")?;
+            reader.parse(TopicName::parse(text), "a topic name is not valid")?
+        }
+    };
+    if topic.as_str().as_bytes() != key {
         return Err(reader.damaged("its key is another topic"));
     }
-    Ok(message)
+    Ok(RetainedRecord {
+        topic,
+        edition,
+        message,
+    })
 }
 
 fn key(topic: &TopicName) -> Bytes {
@@ -51,4 +129,6 @@ fn key(topic: &TopicName) -> Bytes {
 }
 
 const VERSION: u8 = 1;
+const VERSION_EDITION: u8 = 2;
+const EDITION: usize = 20;
 const RECORD: &str = "retained message";

@@ -143,7 +143,7 @@ fn expired_messages_are_not_found_and_come_out_once() {
 
     assert!(retained.get("a", at(4)).is_some());
     assert!(retained.get("a", at(5)).is_none());
-    assert_eq!(retained.pop_expired(at(5)).unwrap().topic.as_str(), "a");
+    assert_eq!(retained.pop_expired(at(5)).unwrap().0.topic.as_str(), "a");
     assert_eq!(retained.pop_expired(at(5)), None);
     assert_eq!(retained.len(), 1);
     assert_eq!(retained.next_expiry(), Some(t0 + Duration::from_secs(9)));

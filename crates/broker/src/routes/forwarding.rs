@@ -52,20 +52,19 @@ impl Elsewhere {
 }
 
 impl Routes {
-    /// Sends a message to the nodes that it is for; what to wait for until they have it durably, if somebody waits.
-    fn forward(
-        &mut self,
-        now: Now,
-        message: &Message,
-        elsewhere: &mut Elsewhere,
-        is_waited_for: bool,
-    ) -> Option<WaitId> {
+    /// Whether a message is for subscriptions of a node.
+    pub(crate) fn is_for(&self, elsewhere: &Elsewhere, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_some_and(|slot| elsewhere.nodes >> slot & 1 == 1)
+    }
+
+    /// Sends a message to the nodes that it is for. If somebody waits, `wait` is over when they have it durably.
+    fn forward(&mut self, now: Now, message: &Message, elsewhere: &mut Elsewhere, wait: Option<WaitId>) {
         if elsewhere.is_empty() {
-            return None;
+            return;
         }
         self.add_heirs(&mut elsewhere.nodes);
         let body = forwarded::encode(message, now);
-        let wait = (is_waited_for && message.qos != QoS::AtMostOnce).then(|| self.waits.open());
         elsewhere.shares.sort_unstable_by_key(|(slot, _)| *slot);
         for (slot, link) in &mut self.links {
             let mut is_for_subscriptions = elsewhere.nodes >> slot & 1 == 1;
@@ -115,7 +114,6 @@ impl Routes {
             self.postpone(loss, postponed);
         }
         elsewhere.clear();
-        wait.and_then(|wait| self.waits.keep_open(wait))
     }
 }
 
@@ -206,11 +204,45 @@ impl Node {
         now: Now,
         message: &Message,
         elsewhere: &mut Elsewhere,
+        wait: Option<WaitId>,
+    ) {
+        if let Some(peers) = &mut self.peers {
+            peers.forward(now, message, elsewhere, wait);
+        }
+    }
+
+    /// The same for one that was given to others before, who do not want it any more; what to wait for, if somebody waits.
+    pub(super) fn forward_on(
+        &mut self,
+        now: Now,
+        message: &Message,
+        elsewhere: &mut Elsewhere,
         is_waited_for: bool,
     ) -> Option<WaitId> {
-        self.peers
-            .as_mut()?
-            .forward(now, message, elsewhere, is_waited_for)
+        let peers = self.peers.as_mut()?;
+        let is_waited_for = is_waited_for && message.qos != QoS::AtMostOnce;
+        let wait = is_waited_for.then(|| peers.open_wait());
+        peers.forward(now, message, elsewhere, wait);
+        peers.keep_open(wait?)
+    }
+
+    /// Adds the nodes that may go on with sessions that a message is for.
+    pub(crate) fn add_heirs(&self, elsewhere: &mut Elsewhere) {
+        if let Some(peers) = &self.peers {
+            peers.add_heirs(&mut elsewhere.nodes);
+        }
+    }
+
+    /// Something to wait for while other nodes are told of a message, if somebody waits for it.
+    pub(crate) fn open_wait(&mut self, message: &Message) -> Option<WaitId> {
+        let is_waited_for = message.publisher.is_some() && message.qos != QoS::AtMostOnce;
+        let peers = self.peers.as_mut().filter(|_| is_waited_for)?;
+        Some(peers.open_wait())
+    }
+
+    /// The same, when they were told: unless nobody has to confirm anything.
+    pub(crate) fn keep_open(&mut self, wait: Option<WaitId>) -> Option<WaitId> {
+        self.peers.as_mut()?.keep_open(wait?)
     }
 
     /// A delivery whose share has nobody here any more goes to another node. False if there is none.
@@ -227,7 +259,7 @@ impl Node {
         };
         let mut scratch = RouteScratch::default();
         self.choose_anywhere(message, share, (point, None), &mut scratch) && {
-            self.forward(now, message, &mut scratch.elsewhere, false);
+            self.forward(now, message, &mut scratch.elsewhere, None);
             true
         }
     }
@@ -258,7 +290,7 @@ impl Node {
         if !self.choose_for_share(&message, filter, (point, Some(slot)), &mut scratch) {
             return self.counters.dropped.count(DropCause::NoSharer);
         }
-        let again = self.forward(now, &message, &mut scratch.elsewhere, !waits.is_empty());
+        let again = self.forward_on(now, &message, &mut scratch.elsewhere, !waits.is_empty());
         self.deliver_chosen(now, message, scratch, actions);
         self.wait_longer(now, waits, again, actions);
     }
@@ -360,6 +392,7 @@ impl Node {
     /// Lets those go on who have waited for other nodes.
     pub(crate) fn go_on_after_nodes(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.note_links(now, actions);
+        self.go_on_handing_over(now, actions);
         loop {
             let released = self.peers.as_mut().map(|peers| peers.take_released());
             let Some(released) = released.filter(|released| !released.is_empty()) else {

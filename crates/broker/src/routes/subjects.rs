@@ -12,7 +12,6 @@ use crate::now::Now;
 
 impl Routes {
     /// Tells a node something, if it is reached. `wait` is then over when it has it durably, too.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn tell(
         &mut self,
         to: NodeId,
@@ -34,22 +33,34 @@ impl Routes {
     }
 
     /// Something that several nodes are to confirm; whoever tells them passes it on.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn open_wait(&mut self) -> WaitId {
         self.waits.open()
     }
 
     /// All who have to confirm were told. `None`: there is nobody.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn keep_open(&mut self, wait: WaitId) -> Option<WaitId> {
         self.waits.keep_open(wait)
     }
 
     /// Whether so much is on its way to a node that nothing more should be given to it that can wait.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn is_behind(&self, node: NodeId) -> bool {
         let slot = self.slots.get(&node);
         slot.is_some_and(|slot| self.config.is_exceeded(&self.links[*slot], 2))
+    }
+
+    /// Whether that is twice as much: it is dropped that nobody waits for.
+    pub(crate) fn is_far_behind(&self, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_some_and(|slot| self.config.is_exceeded(&self.links[*slot], 4))
+    }
+
+    /// Something to wait for until everything so far is confirmed by all nodes or given up, if anything is not.
+    pub(crate) fn wait_for_all(&mut self) -> Option<WaitId> {
+        let wait = self.waits.open();
+        for (_, link) in self.links.iter_mut().filter(|(_, link)| !link.outbox.is_empty()) {
+            link.outbox.wait_for_message(wait, &mut self.waits);
+        }
+        self.waits.keep_open(wait)
     }
 
     /// The other nodes of the cluster that are reached.
@@ -73,13 +84,14 @@ impl Node {
     /// A node has told something.
     pub(super) fn take_about(
         &mut self,
-        _now: Now,
+        now: Now,
         from: NodeId,
-        (subject, _body): (Subject, Bytes),
+        (subject, body): (Subject, Bytes),
         actions: &mut Vec<Action>,
     ) {
         match subject {
-            Subject::Clients | Subject::Copies | Subject::Retained => {
+            Subject::Retained => self.take_about_retained(now, from, body, actions),
+            Subject::Clients | Subject::Copies => {
                 crate::invoking::drop_message(from, crate::state_store_service::PeerError::Damaged, actions);
             }
         }
@@ -110,6 +122,7 @@ impl Node {
             }
             LinkChange::Reached | LinkChange::Started | LinkChange::Lost => {
                 self.note_link_of_losses(now, (node, change), actions);
+                self.note_link_of_retained(now, (node, change));
             }
         }
     }

@@ -117,7 +117,7 @@ impl Node {
     }
 
     /// Leaves out the sessions for which a message comes once more.
-    pub(super) fn leave_out_taken(&self, from: NodeId, scratch: &mut RouteScratch) {
+    pub(crate) fn leave_out_taken(&self, from: NodeId, scratch: &mut RouteScratch) {
         let Some(peers) = self.peers.as_ref().filter(|peers| peers.may_come_again()) else {
             return;
         };
@@ -169,7 +169,7 @@ impl Node {
         if !self.choose_for_share(&message, &filter, (point, None), &mut scratch) {
             self.counters.dropped.count(DropCause::NoSharer);
         }
-        let again = self.forward(now, &message, &mut scratch.elsewhere, !waits.is_empty());
+        let again = self.forward_on(now, &message, &mut scratch.elsewhere, !waits.is_empty());
         self.deliver_chosen(now, message, scratch, actions);
         self.after_own_writes(now, Self::after(again, Waiter::Over(waits)), actions);
     }

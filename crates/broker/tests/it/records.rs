@@ -14,13 +14,16 @@ use broker::now::Now;
 use broker::ownership::Owner;
 use broker::records::forwarded::Position;
 use broker::records::queue::QueueRecord;
+use broker::records::retained::RetainedRecord;
 use broker::records::session::{Presence, SessionRecord};
 use broker::records::{self, RecordError};
+use broker::retained::Edition;
 use broker::session::{Change, Positions};
 use broker::subscriptions::Subscription;
 use bytes::Bytes;
-use cluster::NodeId;
+use cluster::session_plane::{Actor, Hlc};
 use cluster::write::Write;
+use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 use protocol::packet::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions, Will};
 use protocol::properties::{MessageProperties, UserProperties};
@@ -260,7 +263,45 @@ fn retained_records_are_as_released() {
         "retained-full.bin",
         records::retained::put(&full_message(now), now),
     );
-    assert_eq!(records::retained::decode(&key, value, now), Ok(full_message(now)));
+    let record = RetainedRecord {
+        topic: full_message(now).topic,
+        edition: None,
+        message: Some(full_message(now)),
+    };
+    assert_eq!(records::retained::decode(&key, value, now), Ok(record));
+}
+
+#[test]
+fn what_is_retained_in_a_cluster_is_as_released() {
+    let now = now();
+    let by = Actor {
+        node: NodeId(0x0102),
+        incarnation: Incarnation(3),
+    };
+    let edition = Edition {
+        at: Hlc::at(now.wall).next(),
+        by,
+    };
+    let message = full_message(now);
+    for (name, message) in [
+        ("retained-edition.bin", Some(&message)),
+        ("retained-tombstone.bin", None),
+    ] {
+        let mut value = Vec::new();
+        records::retained::append_value(&mut value, edition, message, now);
+        let topic = full_message(now).topic;
+        let write = records::retained::put_value(&topic, value.into());
+        let (key, value) = golden_of("v2", name, write);
+        let record = RetainedRecord {
+            topic,
+            edition: Some(edition),
+            message: message.cloned(),
+        };
+        assert_eq!(records::retained::decode(&key, value.clone(), now), Ok(record));
+        let mut late = value.to_vec();
+        late[1] = 0xFF;
+        assert!(records::retained::decode(&key, late.into(), now).is_err());
+    }
 }
 
 #[test]
@@ -518,6 +559,8 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
         "v2/queue-shared",
         "v2/session-owned",
         "v2/subscription-due",
+        "v2/retained-edition",
+        "v2/retained-tombstone",
         "v1/session-disconnected",
         "v1/subscription-shared",
         "v1/subscription-plain",

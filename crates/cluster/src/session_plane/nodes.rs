@@ -260,6 +260,11 @@ impl Nodes {
         self.settle(now, outputs);
     }
 
+    /// Which node this is.
+    pub fn own(&self) -> NodeId {
+        self.own
+    }
+
     /// How far this node is.
     pub fn state(&self) -> NodeState {
         self.state

@@ -1,6 +1,7 @@
 //! Every metric by name.
 
 mod peers;
+mod retained;
 mod routes;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     memory(&figures.memory, page);
     peers::write(&figures.peers, page);
     routes::write(&figures.routes, page);
+    retained::write(&figures.retained_copies, page);
     routes::node_states(&figures.node_states, page);
     expiries(figures, page);
     page.family(

@@ -17,6 +17,7 @@ mod node_states;
 mod notifications;
 mod pacing;
 mod places;
+mod retained;
 mod retained_pages;
 mod sent_again;
 mod slow_disk;

@@ -157,6 +157,40 @@ impl Places {
         }
     }
 
+    /// Publishes something that is to be retained, or that nothing is to be.
+    pub(crate) fn retain(
+        &mut self,
+        who: Who,
+        topic: &str,
+        qos: QoS,
+        (number, expiry): (Option<u64>, Option<u32>),
+    ) {
+        let party = &mut self.parties[who.0];
+        let packet_id = (qos != QoS::AtMostOnce).then(|| PacketId::new(party.id()).expect("above 0"));
+        let publish = Publish {
+            dup: false,
+            qos,
+            retain: true,
+            topic: Text::new(topic).expect("short"),
+            packet_id,
+            topic_alias: None,
+            subscription_ids: smallvec::SmallVec::new(),
+            properties: MessageProperties {
+                message_expiry: expiry,
+                ..MessageProperties::default()
+            },
+            payload: number.map_or(Bytes::new(), |number| {
+                Bytes::copy_from_slice(&number.to_be_bytes())
+            }),
+        };
+        if let Some(packet_id) = packet_id {
+            party.open.push_back((packet_id.get(), Some(publish.clone())));
+        }
+        if self.parties[who.0].is_accepted {
+            self.send(who, Packet::Publish(Box::new(publish)));
+        }
+    }
+
     pub(crate) fn heard(&self, who: Who) -> Vec<u64> {
         self.parties[who.0].heard.clone()
     }
