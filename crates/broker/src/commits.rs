@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 use cluster::{GroupId, Write};
 
+use crate::routes::WaitId;
+
 /// A batch of writes on its way to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskTicket(pub u64);
@@ -20,8 +22,8 @@ pub(crate) struct WriteMark(u64);
 /// What a ticket was for.
 #[derive(Debug)]
 pub(crate) enum Committed<W> {
-    /// The node's own records; `W`: who waited.
-    Records(Vec<W>),
+    /// The node's own records; `W`: who waited, and for which other nodes as well.
+    Records(Vec<W>, Option<WaitId>),
     /// The log of a group of the state store.
     Log(GroupId, cluster::replica::Ticket),
 }
@@ -42,6 +44,8 @@ pub(crate) struct Commits<W> {
     /// With what the writes of each count for.
     on_the_way: VecDeque<(DiskTicket, Committed<W>, u64)>,
     next: u64,
+    /// What is durable here, and waits for other nodes or for what was written before it.
+    settling: VecDeque<(Vec<W>, Option<WaitId>)>,
 }
 
 /// The memory of a write without its value, in bytes, with what waits for it.
@@ -61,6 +65,7 @@ impl<W> Default for Commits<W> {
             written: 0,
             on_the_way: VecDeque::new(),
             next: 1,
+            settling: VecDeque::new(),
         }
     }
 }
@@ -107,10 +112,11 @@ impl<W> Commits<W> {
             .iter_mut()
             .rev()
             .find_map(|(_, committed, _)| match committed {
-                Committed::Records(waiters) => Some(waiters),
+                Committed::Records(waiters, _) => Some(waiters),
                 Committed::Log(..) => None,
             });
-        match last {
+        let settling = self.settling.back_mut().map(|(waiters, _)| waiters);
+        match last.or(settling) {
             Some(waiters) => {
                 waiters.push(waiter);
                 None
@@ -119,23 +125,43 @@ impl<W> Commits<W> {
         }
     }
 
-    /// Closes the open batch, if there is anything in it and the disk is not busy with earlier ones: what comes
+    /// What is in the open batch.
+    pub(crate) fn open(&self) -> &[Write] {
+        &self.writes
+    }
+
+    /// Whether there is anything in the open batch and the disk is not busy with earlier ones: what comes
     /// meanwhile joins it, so one sync serves more, and the number of batches on their way is bounded.
-    pub(crate) fn close(&mut self) -> Option<(DiskTicket, Vec<Write>)> {
+    pub(crate) fn may_close(&self) -> bool {
         if self.writes.is_empty() {
             assert!(self.waiters.is_empty(), "nobody waits for nothing");
-            return None;
+            return false;
         }
-        let is_records =
-            |(_, committed, _): &&(DiskTicket, Committed<W>, u64)| matches!(committed, Committed::Records(_));
-        if self.on_the_way.iter().filter(is_records).count() >= RECORD_BATCHES_MAX {
-            return None;
-        }
+        let is_records = |(_, committed, _): &&(DiskTicket, Committed<W>, u64)| {
+            matches!(committed, Committed::Records(..))
+        };
+        self.on_the_way.iter().filter(is_records).count() < RECORD_BATCHES_MAX
+    }
+
+    /// Closes the open batch, which may be closed. Who waits for it waits for other nodes as well, if there is something to wait for.
+    pub(crate) fn close(&mut self, wait: Option<WaitId>) -> (DiskTicket, Vec<Write>) {
         let waiters = std::mem::take(&mut self.waiters);
         self.latest_value = None;
         let bytes = std::mem::take(&mut self.open_bytes);
-        let ticket = self.issue(Committed::Records(waiters), bytes);
-        Some((ticket, std::mem::take(&mut self.writes)))
+        let ticket = self.issue(Committed::Records(waiters, wait), bytes);
+        (ticket, std::mem::take(&mut self.writes))
+    }
+
+    /// A batch is on disk. Its waiters go on when other nodes have it, too, and those of all batches before it have gone on.
+    pub(crate) fn settle(&mut self, waiters: Vec<W>, wait: Option<WaitId>) {
+        self.settling.push_back((waiters, wait));
+    }
+
+    /// The waiters of the next batch that waits for nothing any more; call until `None`.
+    pub(crate) fn settled(&mut self, is_open: impl Fn(WaitId) -> bool) -> Option<Vec<W>> {
+        let is_over = |(_, wait): &mut (Vec<W>, Option<WaitId>)| !wait.is_some_and(&is_open);
+        let (waiters, _) = self.settling.pop_front_if(is_over)?;
+        Some(waiters)
     }
 
     /// Issues a ticket for writes of a group's log.

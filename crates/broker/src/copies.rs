@@ -1,19 +1,341 @@
-//! Copies of durable sessions at other nodes.
+//! Copies of durable sessions at other nodes, so that they survive their node.
+//!
+//! A durable session is *held* by one node, where it runs. The *owners* of its client id on the rings each have a copy that *stands by*. What is copied
+//! is the batch: what the holder writes to its disk for a session goes to the owners in the same order (`batch.rs`), and whoever waits for the batch waits for
+//! the disks of the owners that are reached. A session's clock counts the batches that have changed it, by who held it. Whoever comes to be an
+//! owner is offered the session, and gets it whole if its clock is not the same (`offering.rs`). When the holder is lost, the first owner goes on with the
+//! session (`taking_over.rs`).
+//!
+//! *Invariant*: a copy that is whole has each of its holder's changes up to its clock, and none behind it.
 
-use cluster::NodeId;
+mod batch;
+mod figures;
+mod handover;
+mod messages;
+mod offering;
+mod receiving;
+mod standing_by;
+mod taking_over;
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Instant;
+
+use cluster::session_plane::nodes::Handover;
+use cluster::session_plane::{Actor, Ring, VectorClock};
+use cluster::{Incarnation, NodeId};
+use protocol::Text;
+use protocol::packet::PacketId;
+use smallvec::SmallVec;
+
+pub use self::figures::CopyFigures;
+use self::messages::Positions;
+pub(crate) use self::standing_by::StandingBy;
+use crate::ids::SessionNumber;
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::records::copy::CopyRecord;
 use crate::records::forwarded::Position;
+
+/// How many nodes have a session, its holder among them or not: the first ones on the ring.
+const OWNERS: usize = 3;
+
+/// What this node has to do with copies.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    own: Actor,
+    /// The durable sessions that run here.
+    held: BTreeMap<SessionNumber, Held>,
+    /// The copies of others' sessions.
+    standing_by: BTreeMap<Text, StandingBy>,
+    /// The same by their holders' numbers.
+    by_holder: BTreeMap<(NodeId, SessionNumber), Text>,
+    /// Up to where holders had taken what others sent, as of their copies here.
+    positions: BTreeMap<NodeId, Positions>,
+    /// Counts changes of the rings.
+    rings: u64,
+    /// The next held session to be looked at, because owners have changed or are reached.
+    visit: Option<SessionNumber>,
+    /// Nodes that hear from the beginning what is held, and whether that was begun.
+    hearing: BTreeMap<NodeId, bool>,
+    /// Who wants which session whole.
+    wanted: VecDeque<(NodeId, SessionNumber)>,
+    /// How many copies each node lacks.
+    lacking: BTreeMap<NodeId, usize>,
+    /// Sessions of which some owner lacks a copy.
+    under_replicated: usize,
+    /// Copies that others have and are to have no more.
+    former: usize,
+    /// How often each node has begun to say what it holds.
+    begun: BTreeMap<NodeId, u64>,
+    /// What is handed over now, and who has not said yet that this node has everything.
+    handover: Option<(Handover, BTreeSet<NodeId>)>,
+    /// What was handed over.
+    handed_over: Option<Handover>,
+    /// Nodes that want to know when they have everything.
+    asking: BTreeMap<NodeId, u64>,
+    /// When there is more to do.
+    go_on_at: Option<Instant>,
+    /// This node has not yet heard from all others since it has started: its own sessions may have gone on without it.
+    is_back: bool,
+    figures: CopyFigures,
+}
+
+/// A durable session of this node.
+#[derive(Debug)]
+pub(crate) struct Held {
+    client_id: Text,
+    clock: VectorClock,
+    /// What a restart has found of it.
+    recovered: Option<Box<VectorClock>>,
+    taken_from: Option<Actor>,
+    /// Packet ids of QoS 2 of which there are records: in the session there are those that wait to be written, too.
+    received: Vec<PacketId>,
+    owners: SmallVec<[Owner; 2]>,
+    /// As of which rings.
+    rings: u64,
+}
+
+/// A node that has a copy, or is to have one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    node: NodeId,
+    stage: Stage,
+    /// It is not to have one any more; and has it until all others have.
+    is_former: bool,
+}
+
+/// How far an owner is with its copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It has not been told of the session, or is not reached.
+    Unknown,
+    /// It was told, and has not said whether it has it.
+    Offered,
+    /// It waits for it.
+    Wanted,
+    /// It has everything.
+    InStep,
+    /// It keeps another one.
+    Refused,
+}
+
+/// What a restart finds of held sessions and copies.
+#[derive(Debug, Default)]
+pub(crate) struct RecoveredCopies {
+    pub(crate) clocks: BTreeMap<SessionNumber, (VectorClock, Option<Actor>)>,
+    pub(crate) standing_by: BTreeMap<SessionNumber, StandingBy>,
+    /// Sessions that stand by, of which the session itself was not read yet; in the end those of which nothing had come.
+    pub(crate) expected: BTreeMap<SessionNumber, CopyRecord>,
+    pub(crate) positions: BTreeMap<NodeId, Positions>,
+}
+
+impl Copies {
+    pub(crate) fn new(own: Actor, recovered: RecoveredCopies) -> Self {
+        let mut copies = Self {
+            own,
+            held: BTreeMap::new(),
+            standing_by: BTreeMap::new(),
+            by_holder: BTreeMap::new(),
+            positions: recovered.positions,
+            rings: 1,
+            visit: None,
+            hearing: BTreeMap::new(),
+            wanted: VecDeque::new(),
+            lacking: BTreeMap::new(),
+            under_replicated: 0,
+            former: 0,
+            begun: BTreeMap::new(),
+            handover: None,
+            handed_over: None,
+            asking: BTreeMap::new(),
+            go_on_at: None,
+            is_back: true,
+            figures: CopyFigures::default(),
+        };
+        for standing_by in recovered.standing_by.into_values() {
+            copies.insert_copy(standing_by);
+        }
+        copies
+    }
+
+    /// A session that a restart has found.
+    pub(crate) fn recover_held(
+        &mut self,
+        number: SessionNumber,
+        client_id: Text,
+        (clock, taken_from): (VectorClock, Option<Actor>),
+        received: Vec<PacketId>,
+    ) {
+        let held = Held {
+            recovered: (!clock.is_empty()).then(|| Box::new(clock.clone())),
+            taken_from,
+            received,
+            ..Held::new(client_id, clock)
+        };
+        self.held.insert(number, held);
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.go_on_at
+    }
+
+    /// The owners of a client id have changed, or can be told something: all sessions are looked at.
+    fn begin_visit(&mut self) {
+        self.visit = self.held.keys().next().copied();
+        let is_empty = self.visit.is_none();
+        self.visit = self
+            .visit
+            .or((!self.hearing.is_empty()).then_some(SessionNumber(0)));
+        assert!(is_empty || self.visit.is_some(), "there is something to look at");
+    }
+
+    /// Takes a copy in, instead of the one that there may be; returns that.
+    fn insert_copy(&mut self, standing_by: StandingBy) -> Option<StandingBy> {
+        let client_id = standing_by.session.client_id.clone();
+        let before = self.remove_copy(&client_id);
+        let place = (standing_by.holder.node, standing_by.number_there);
+        self.by_holder.insert(place, client_id.clone());
+        self.standing_by.insert(client_id, standing_by);
+        before
+    }
+
+    fn remove_copy(&mut self, client_id: &str) -> Option<StandingBy> {
+        let standing_by = self.standing_by.remove(client_id)?;
+        let place = (standing_by.holder.node, standing_by.number_there);
+        self.by_holder.remove(&place);
+        Some(standing_by)
+    }
+
+    fn copy_of(&mut self, holder: NodeId, number: SessionNumber) -> Option<&mut StandingBy> {
+        let client_id = self.by_holder.get(&(holder, number))?;
+        self.standing_by.get_mut(client_id)
+    }
+
+    /// Changes how far an owner is with a copy, and counts.
+    fn set_stage(&mut self, number: SessionNumber, node: NodeId, stage: Stage) {
+        self.with_held(number, |held| {
+            if let Some(owner) = held.owners.iter_mut().find(|owner| owner.node == node) {
+                owner.stage = stage;
+            }
+        });
+    }
+
+    /// Changes something of a held session, and counts what its owners lack.
+    fn with_held<T>(&mut self, number: SessionNumber, change: impl FnOnce(&mut Held) -> T) -> Option<T> {
+        let held = self.held.get_mut(&number)?;
+        let before = held.counted();
+        let result = change(held);
+        let after = held.counted();
+        self.count(&before, &after);
+        Some(result)
+    }
+
+    fn remove_held(&mut self, number: SessionNumber) -> Option<Held> {
+        let held = self.held.remove(&number)?;
+        self.count(&held.counted(), &[]);
+        Some(held)
+    }
+
+    fn count(&mut self, before: &[Owner], after: &[Owner]) {
+        let is_lacking = |owner: &&Owner| owner.is_lacking();
+        for owner in before.iter().filter(is_lacking) {
+            *self.lacking.entry(owner.node).or_default() -= 1;
+        }
+        for owner in after.iter().filter(is_lacking) {
+            *self.lacking.entry(owner.node).or_default() += 1;
+        }
+        self.under_replicated -= usize::from(before.iter().any(|owner| owner.is_lacking()));
+        self.under_replicated += usize::from(after.iter().any(|owner| owner.is_lacking()));
+        self.former -= before.iter().filter(|owner| owner.is_former).count();
+        self.former += after.iter().filter(|owner| owner.is_former).count();
+    }
+}
 
 impl Node {
     /// A node is lost: this one goes on with the sessions of which it is the home.
-    #[expect(clippy::unused_self, reason = "there are no copies yet")]
+    #[expect(clippy::unused_self, reason = "clients do not find yet what was taken over")]
     pub(crate) fn take_over_from(&mut self, _now: Now, _lost: NodeId, _actions: &mut Vec<Action>) {}
 
     /// Up to where a holder had taken what another node sent it, as far as the copies of its sessions here know.
-    #[expect(clippy::unused_self, reason = "there are no copies yet")]
-    pub(crate) fn taken_by(&self, _holder: NodeId, _origin: NodeId) -> Option<Position> {
-        None
+    pub(crate) fn taken_by(&self, holder: NodeId, origin: NodeId) -> Option<Position> {
+        let positions = self.copies.as_ref()?.positions.get(&holder)?;
+        positions.get(&origin).copied()
+    }
+
+    /// From here on the node has to do with copies, in a cluster.
+    pub(crate) fn begin_copies(
+        &mut self,
+        (node, incarnation): (NodeId, u32),
+        mut recovered: RecoveredCopies,
+    ) {
+        if self.control.is_none() {
+            return;
+        }
+        let own = Actor {
+            node,
+            incarnation: Incarnation(incarnation),
+        };
+        let clocks = std::mem::take(&mut recovered.clocks);
+        for number in recovered.expected.keys() {
+            self.commits.write(crate::records::copy::remove(*number));
+        }
+        let mut copies = Copies::new(own, recovered);
+        for (_, entry) in self.sessions.iter() {
+            let session = &entry.session;
+            let known = clocks.get(&session.number).cloned().unwrap_or_default();
+            let received = session.received.iter().collect();
+            copies.recover_held(session.number, session.client_id.clone(), known, received);
+        }
+        self.copies = Some(Box::new(copies));
+    }
+}
+
+impl Held {
+    fn new(client_id: Text, clock: VectorClock) -> Self {
+        Self {
+            client_id,
+            clock,
+            recovered: None,
+            taken_from: None,
+            received: Vec::new(),
+            owners: SmallVec::new(),
+            rings: 0,
+        }
+    }
+
+    fn counted(&self) -> SmallVec<[Owner; 2]> {
+        self.owners.clone()
+    }
+
+    /// Takes note of who owns it now.
+    fn place(&mut self, own: NodeId, rings: (&Ring, &Ring)) {
+        let (primary, minority) = rings;
+        let mut wanted = primary.owners(self.client_id.as_bytes(), OWNERS);
+        for owner in minority.owners(self.client_id.as_bytes(), OWNERS) {
+            if !wanted.contains(&owner) {
+                wanted.push(owner);
+            }
+        }
+        for owner in &mut self.owners {
+            owner.is_former = !wanted.contains(&owner.node);
+        }
+        // What it has not got yet it need not get any more.
+        self.owners
+            .retain(|owner| !owner.is_former || owner.stage == Stage::InStep);
+        for node in wanted.into_iter().filter(|node| *node != own) {
+            if !self.owners.iter().any(|owner| owner.node == node) {
+                self.owners.push(Owner {
+                    node,
+                    stage: Stage::Unknown,
+                    is_former: false,
+                });
+            }
+        }
+    }
+}
+
+impl Owner {
+    fn is_lacking(&self) -> bool {
+        !self.is_former && !matches!(self.stage, Stage::InStep | Stage::Refused)
     }
 }

@@ -8,6 +8,7 @@ use protocol::ReasonCode;
 use protocol::packet::{DecodeError, QoS};
 use store::{Quota, Usage};
 
+use crate::copies::CopyFigures;
 use crate::denial::Right;
 use crate::memory::{MemoryLevel, MemoryUse};
 use crate::retained_copies::RetainedFigures;
@@ -146,6 +147,8 @@ pub struct Gauges {
     pub routes: RouteFigures,
     /// Retained messages of all nodes.
     pub retained_copies: RetainedFigures,
+    /// Copies of durable sessions.
+    pub copies: CopyFigures,
 }
 
 /// This node's part in one group of the state store.

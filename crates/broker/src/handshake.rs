@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::Write;
 use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, ProtocolVersion, encoded_len};
 use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
@@ -391,6 +392,9 @@ impl Node {
             Some(key) => self.discard_session(now, key, actions), // [MQTT-3.1.2-4]
             None => {}
         }
+        if expiry > 0 {
+            self.forget_copy(client_id);
+        }
         let number = self.sessions.next_number();
         let session = Session::new(number, client_id.clone(), self.config.limits.of_session());
         let entry = SessionEntry {
@@ -477,20 +481,25 @@ impl Node {
 
     /// Writes the session's record, if it has one.
     pub(crate) fn write_session(&mut self, now: Now, key: SessionKey) {
-        let Some(entry) = self.sessions.get(key) else {
-            return;
-        };
-        if entry.session.is_durable() {
-            // A will that waits for its delay belongs to the record until it is published.
-            let will = entry.will.as_deref().or_else(|| self.wills.get(key));
-            let since = entry.disconnected_at.unwrap_or(now.wall);
-            let record = SessionRecord {
-                owner: entry.owner.as_deref().cloned(),
-                ..entry.session.record(since, entry.expiry, will.cloned())
-            };
-            self.commits
-                .write(records::session::put(&entry.session.client_id, &record));
+        if let Some(record) = self.session_record(now, key) {
+            self.commits.write(record);
         }
+    }
+
+    /// The session's record, if it has one.
+    pub(crate) fn session_record(&self, now: Now, key: SessionKey) -> Option<Write> {
+        let entry = self.sessions.get(key)?;
+        if !entry.session.is_durable() {
+            return None;
+        }
+        // A will that waits for its delay belongs to the record until it is published.
+        let will = entry.will.as_deref().or_else(|| self.wills.get(key));
+        let since = entry.disconnected_at.unwrap_or(now.wall);
+        let record = SessionRecord {
+            owner: entry.owner.as_deref().cloned(),
+            ..entry.session.record(since, entry.expiry, will.cloned())
+        };
+        Some(records::session::put(&entry.session.client_id, &record))
     }
 }
 

@@ -64,6 +64,7 @@ pub use crate::control_group::{
     ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupReport, GroupStatus, MemberReport,
     NodeStatus, RecoveredControl,
 };
+pub use crate::copies::CopyFigures;
 pub use crate::counters::{Counters, Dropped, Gauges, ReplicaGauges};
 pub use crate::delivery::OutgoingPublish;
 pub use crate::denial::{Denied, Right};

@@ -9,8 +9,10 @@
 
 mod event;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use cluster::replica::Replica;
 use cluster::{GroupId, Index, Term};
 use protocol::Packet;
@@ -21,12 +23,14 @@ use crate::acks::{AckSequence, Acknowledgement};
 use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::control_group::ControlGroup;
+use crate::copies::Copies;
 use crate::counters::{Counters, Gauges, ReplicaGauges};
 use crate::delivery::StoredValue;
 use crate::groups::Groups;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
+use crate::message::Message;
 use crate::node_states::NodeStates;
 use crate::now::Now;
 use crate::policies::{Policies, PoliciesInForce};
@@ -102,6 +106,10 @@ pub struct Node {
     pub(crate) states: Option<Box<NodeStates>>,
     /// The other nodes, where there are any.
     pub(crate) peers: Option<Box<Routes>>,
+    /// Copies of durable sessions, where there are other nodes.
+    pub(crate) copies: Option<Box<Copies>>,
+    /// The message of the copy that was taken last.
+    pub(crate) latest_copied: Option<(Bytes, Arc<Message>)>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
@@ -179,6 +187,7 @@ impl Node {
             self.control.as_ref().map(|control| control.deadline()),
             self.states.as_ref().and_then(|states| states.deadline()),
             self.peers.as_ref().and_then(|peers| peers.deadline()),
+            self.copies.as_ref().and_then(|copies| copies.deadline()),
             self.sys_topics.deadline(),
             self.stops_by,
         ];
@@ -263,6 +272,11 @@ impl Node {
                 .peers
                 .as_ref()
                 .map(|peers| peers.figures())
+                .unwrap_or_default(),
+            copies: self
+                .copies
+                .as_ref()
+                .map(|copies| copies.figures())
                 .unwrap_or_default(),
         }
     }
@@ -384,8 +398,11 @@ impl Node {
                 control.flush(now, outputs, actions);
             });
         }
+        // First what the batch has for other nodes: it leaves in the same moment.
+        let batch = self.close_batch();
+        self.go_on_with_copies(now, actions);
         self.flush_routes(now, actions);
-        if let Some((ticket, writes)) = self.commits.close() {
+        if let Some((ticket, writes)) = batch {
             let needs_disk = false;
             actions.push(Action::Persist {
                 ticket,

@@ -51,13 +51,11 @@ impl NodeStates {
     }
 
     /// Who is responsible now.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn primary(&self) -> &Ring {
         &self.primary
     }
 
     /// Who will be responsible when joins and merges have ended.
-    #[expect(dead_code, reason = "the parts that need it are being built")]
     pub(crate) fn minority(&self) -> &Ring {
         &self.minority
     }
@@ -74,6 +72,11 @@ impl NodeStates {
             |node: &NodeId| !matches!(self.state_of(*node), NodeState::NotJoined | NodeState::Dead);
         let others = self.known.iter().copied().filter(move |node| *node != own);
         others.filter(is_present)
+    }
+
+    /// What is to be handed over now, if anything is.
+    pub(crate) fn handover(&self) -> Option<Handover> {
+        self.handover
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -176,7 +179,7 @@ impl Node {
         // Whoever leaves has told the others of all its retained messages when it wrote them.
         let leaves = handover.state == NodeState::ShuttingDown;
         let mut present = self.states.iter().flat_map(|states| states.present());
-        leaves || self.is_retained_handed_over(&mut present)
+        (leaves || self.is_retained_handed_over(&mut present)) && self.is_copies_handed_over(handover)
     }
 
     fn with_states(
@@ -211,6 +214,7 @@ impl Node {
         }));
         if !changes.is_empty() {
             (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
+            self.copies_rings_changed();
             changes
                 .into_iter()
                 .for_each(|change| self.note_state(now, change, actions));

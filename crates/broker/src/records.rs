@@ -7,13 +7,16 @@
 //!
 //! | keyspace | key | value |
 //! |---|---|---|
+//! | Sessions | 00, session number (8) | [`copy`]: which of its changes are here, and who holds it; only in clusters |
 //! | Sessions | client id | [`session`]: number, expiry, connected or not since when, positions in the queue, will |
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
 //! | Received | session number (8), packet id (2) | [`received`]: nothing but the version |
 //! | Received | ff (8), node (8) | [`forwarded`]: up to where its messages were taken |
+//! | Received | ff (8), node (8), 00 | [`copy`]: what that node had taken of others' messages, as of its copies here |
 //! | Retained | topic | [`retained`]: a message; in a cluster which write it came with, and what is left of one that was taken away |
 
+pub mod copy;
 mod encoding;
 pub mod forwarded;
 mod message;

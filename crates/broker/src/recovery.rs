@@ -15,13 +15,14 @@ use cluster::write::Keyspace;
 use cluster::{Incarnation, NodeId, Write};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use protocol::TopicName;
 use protocol::topic::SubscriptionFilter;
+use protocol::{Text, TopicName};
 use store::Store;
 
 use crate::commits::Commits;
 use crate::connection::Connections;
 use crate::control_group::{ControlGroup, RecoveredControl};
+use crate::copies::{RecoveredCopies, StandingBy};
 use crate::counters::Counters;
 use crate::groups::Groups;
 use crate::ids::{SessionKey, SessionNumber};
@@ -29,9 +30,10 @@ use crate::memory::Memory;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::now::Now;
 use crate::policies::PoliciesInForce;
+use crate::records::copy::CopyRecord;
 use crate::records::forwarded::Position;
 use crate::records::queue::QueueRecord;
-use crate::records::session::Presence;
+use crate::records::session::{Presence, SessionRecord};
 use crate::records::{self, RecordError};
 use crate::retained::{Edition, Retained};
 use crate::retained_delivery::{AllDue, RetainedDue};
@@ -90,6 +92,7 @@ pub struct Recovery {
     positions: BTreeMap<NodeId, Position>,
     /// Topics of which nothing is retained any more, where other nodes may not know that.
     tombstones: Vec<(TopicName, Edition)>,
+    copies: RecoveredCopies,
 }
 
 impl Recovery {
@@ -119,6 +122,7 @@ impl Recovery {
             lost: Vec::new(),
             positions: BTreeMap::new(),
             tombstones: Vec::new(),
+            copies: RecoveredCopies::default(),
         }
     }
 
@@ -162,6 +166,8 @@ impl Recovery {
             control,
             states: None,
             peers: None,
+            copies: None,
+            latest_copied: None,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
             stored: None,
@@ -186,6 +192,7 @@ impl Recovery {
         };
         node.begin_retained_copies(now, own, self.tombstones);
         node.begin_routes(now, (node_id, incarnation), self.positions);
+        node.begin_copies((node_id, incarnation), self.copies);
         node.with_control(now, actions, |control, _, outputs, actions| {
             control.start(now, outputs, actions);
         });
@@ -211,7 +218,14 @@ impl Recovery {
     }
 
     fn session(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        if records::copy::is_copy(key) {
+            return self.copy(key, value);
+        }
         let (client_id, record) = records::session::decode(key, value)?;
+        if let Some(copy) = self.copies.expected.remove(&record.number) {
+            self.restore_copy(client_id, record, copy);
+            return Ok(());
+        }
         let session = Session::restore(client_id.clone(), &record, self.config.limits.of_session());
         let (since, is_over) = match record.presence {
             Presence::Connected { since, .. } => (since, record.expiry == 0),
@@ -246,8 +260,31 @@ impl Recovery {
         Ok(())
     }
 
+    /// What is known of a session that comes behind it.
+    fn copy(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        let (number, copy) = records::copy::decode(key, value)?;
+        if copy.holder.is_some() {
+            self.copies.expected.insert(number, copy);
+        } else {
+            self.copies.clocks.insert(number, (copy.clock, copy.taken_from));
+        }
+        Ok(())
+    }
+
+    fn restore_copy(&mut self, client_id: Text, record: SessionRecord, copy: CopyRecord) {
+        let Some(holder) = copy.holder else { return };
+        let number = record.number;
+        let limits = self.config.limits.of_session();
+        let standing_by = StandingBy::restore(client_id, limits, (record, copy.clock), holder);
+        self.copies.standing_by.insert(number, standing_by);
+    }
+
     fn subscription(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
         let (number, filter, subscription, place) = records::subscription::decode(key, value)?;
+        if let Some(copy) = self.copies.standing_by.get_mut(&number) {
+            copy.restore_subscription(filter, subscription, place);
+            return Ok(());
+        }
         let Some(session) = self.by_number.get(&number).copied() else {
             self.leftovers.extend(records::remove_all(number));
             return Ok(());
@@ -277,6 +314,10 @@ impl Recovery {
             let message = Arc::get_mut(&mut delivery.message).expect("a decoded message is nobody else's");
             message.held = self.memory.messages.hold(message.size() as u64);
         }
+        if let Some(copy) = self.copies.standing_by.get_mut(&number) {
+            copy.restore_delivery(sequence, record);
+            return Ok(());
+        }
         match self
             .by_number
             .get(&number)
@@ -294,7 +335,16 @@ impl Recovery {
             self.positions.insert(node, position);
             return Ok(());
         }
+        if records::copy::is_positions(key) {
+            let (holder, positions) = records::copy::decode_positions(key, value)?;
+            self.copies.positions.insert(holder, positions);
+            return Ok(());
+        }
         let (number, packet_id) = records::received::decode(key, value)?;
+        if let Some(copy) = self.copies.standing_by.get_mut(&number) {
+            copy.restore_received(packet_id);
+            return Ok(());
+        }
         match self
             .by_number
             .get(&number)
@@ -337,7 +387,7 @@ impl Node {
     }
 
     /// A recovered session: its connection ended with the process, or before it.
-    fn recover_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+    pub(crate) fn recover_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };

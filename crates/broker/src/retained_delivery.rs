@@ -58,6 +58,13 @@ impl AllDue {
         self.shrink();
     }
 
+    /// From where on retained messages are due for a subscription, if they are.
+    pub(crate) fn place_of(&self, filter: &SubscriptionFilter) -> Option<&[u8]> {
+        let due = self.0.iter().flat_map(|all| all.iter());
+        let due = due.filter(|due| due.filter == *filter);
+        due.map(|due| due.search.place()).next()
+    }
+
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut RetainedDue> {
         self.0.iter_mut().flat_map(|all| all.iter_mut())
     }

@@ -279,6 +279,11 @@ impl Routes {
         self.waits.park(wait, waiter)
     }
 
+    /// Whether somebody still has to confirm.
+    pub(crate) fn is_open(&self, wait: WaitId) -> bool {
+        self.waits.is_open(wait)
+    }
+
     /// One of those who had to confirm has.
     pub(crate) fn end_wait(&mut self, wait: WaitId) {
         self.released.extend(self.waits.end(wait).map(|waiter| *waiter));
@@ -289,7 +294,20 @@ impl Routes {
         std::mem::take(&mut self.released)
     }
 
-    /// What was taken from a node up to here is on disk.
+    /// What was taken from a node up to here is on disk, and not yet at all who have copies.
+    pub(crate) fn on_disk(&mut self, node: NodeId, position: Position) {
+        if let Some(slot) = self.slots.get(&node) {
+            self.links[*slot].inbox.on_disk(position);
+        }
+    }
+
+    /// Up to where the items of each other node were taken.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = (NodeId, Position)> + '_ {
+        let taken = self.links.iter().map(|(_, link)| (link.node, link.inbox.taken));
+        taken.filter(|(_, position)| position.number > 0)
+    }
+
+    /// What was taken from a node up to here is durable.
     pub(crate) fn written(&mut self, node: NodeId, position: Position) {
         if let Some(slot) = self.slots.get(&node) {
             self.links[*slot].inbox.written(position);

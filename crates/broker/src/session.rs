@@ -251,6 +251,48 @@ impl Session {
         }
     }
 
+    /// A delivery of which the record was written is in it, or was. The records that come next have higher sequences.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Takes out a delivery of a session that stands by. Whether its record was written once; `None`: there is none.
+    pub fn forget_delivery(&mut self, sequence: QueueSequence) -> Option<bool> {
+        if self.queue.take_durable(sequence).is_some() {
+            return Some(true);
+        }
+        let is_released = self.inflight.forget_released(sequence);
+        is_released.then_some(false)
+    }
+
+    /// A session that stood by is the one that runs, as a restart finds it.
+    pub fn stand_up(&mut self, record: &SessionRecord) {
+        self.is_durable = true;
+        self.was_connected = matches!(record.presence, Presence::Connected { .. });
+        self.next_sequence = self.next_sequence.max(record.positions.next_sequence);
+        self.sent_below = if self.was_connected {
+            self.next_sequence
+        } else {
+            record.positions.sent_below
+        };
+        self.persisted.queued_below = self.next_sequence;
+        self.queue.mark_sent_below(self.sent_below);
+    }
+
+    /// What there are records of, in the order of the sequences.
+    pub fn durable_deliveries(&self) -> Vec<(QueueSequence, QueueRecord)> {
+        let waiting = self.inflight.published().chain(self.queue.iter());
+        let waiting = waiting.filter_map(|delivery| {
+            let sequence = delivery.durable?;
+            Some((sequence, QueueRecord::Waiting(delivery.clone())))
+        });
+        let released = self.inflight.released();
+        let released = released.map(|(sequence, packet_id)| (sequence, QueueRecord::Released { packet_id }));
+        let mut all: Vec<_> = waiting.chain(released).collect();
+        all.sort_by_key(|(sequence, _)| *sequence);
+        all
+    }
+
     /// A connection begins. What is inflight will be given by [`Session::next`] again: PUBRELs, then PUBLISHes with
     /// DUP in their original order, before anything from the queue. [MQTT-4.4.0-1] [MQTT-4.6.0-1]
     pub fn connect(&mut self, receive_maximum: u16, is_durable: bool) {

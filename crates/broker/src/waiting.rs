@@ -73,10 +73,10 @@ impl Node {
     pub(crate) fn durable(&mut self, now: Now, ticket: DiskTicket, actions: &mut Vec<Action>) {
         while let Some(committed) = self.commits.durable(ticket) {
             match committed {
-                Committed::Records(waiters) => {
-                    for waiter in waiters {
-                        self.release(now, waiter, actions);
-                    }
+                Committed::Records(waiters, wait) => {
+                    self.note_on_disk(&waiters);
+                    self.commits.settle(waiters, wait);
+                    self.go_on_after_copies(now, actions);
                 }
                 Committed::Log(CONTROL, ticket) => {
                     self.with_control(now, actions, |control, _, outputs, actions| {
@@ -88,6 +88,30 @@ impl Node {
                         service.persisted(now, ticket, outputs);
                     });
                 }
+            }
+        }
+    }
+
+    /// Other nodes are told that copies of theirs are on disk, whatever else is waited for.
+    fn note_on_disk(&mut self, waiters: &[Waiter]) {
+        let Some(peers) = &mut self.peers else { return };
+        for waiter in waiters {
+            if let Waiter::Taken { node, position } = waiter {
+                peers.on_disk(*node, *position);
+            }
+        }
+    }
+
+    /// Lets those go on whose batches are on disk here and wherever there are copies of what they changed.
+    pub(crate) fn go_on_after_copies(&mut self, now: Now, actions: &mut Vec<Action>) {
+        loop {
+            let peers = self.peers.as_deref();
+            let is_open = |wait| peers.is_some_and(|peers| peers.is_open(wait));
+            let Some(waiters) = self.commits.settled(is_open) else {
+                return;
+            };
+            for waiter in waiters {
+                self.release(now, waiter, actions);
             }
         }
     }

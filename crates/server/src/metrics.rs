@@ -36,6 +36,8 @@ pub struct Figures {
     pub routes: broker::RouteFigures,
     /// Retained messages of all nodes of its cluster.
     pub retained_copies: broker::RetainedFigures,
+    /// Copies of durable sessions.
+    pub copies: broker::CopyFigures,
     /// How far the nodes of the cluster are, as this one sees it.
     pub node_states: Vec<(String, String)>,
     /// Requests that the admin pages have refused, by cause.

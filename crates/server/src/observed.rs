@@ -177,6 +177,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.sessions.shares = gauges.shares as u64;
     figures.routes = gauges.routes;
     figures.retained_copies = gauges.retained_copies;
+    figures.copies = gauges.copies;
     let standings = node.standings().into_iter();
     figures.node_states = standings
         .map(|standing| (standing.node.to_string(), standing.state.to_string()))

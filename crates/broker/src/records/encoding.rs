@@ -121,6 +121,11 @@ impl Reader {
         std::mem::take(&mut self.rest)
     }
 
+    /// Whether nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Nothing may be left.
     pub(super) fn end(&self) -> Result<(), RecordError> {
         if self.rest.is_empty() {

@@ -111,11 +111,7 @@ pub fn decode(
     value: Bytes,
     now: Now,
 ) -> Result<(SessionNumber, QueueSequence, QueueRecord), RecordError> {
-    let mut reader = Reader::of_key(key, RECORD);
-    let number = SessionNumber(reader.u64()?);
-    let sequence = QueueSequence(reader.sequence()?);
-    reader.end()?;
-
+    let (number, sequence) = decode_key(key)?;
     let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_SHARED])?;
     let is_shared = version == VERSION_SHARED;
     let record = match reader.u8()? {
@@ -130,6 +126,19 @@ pub fn decode(
     };
     reader.end()?;
     Ok((number, sequence, record))
+}
+
+/// Which delivery a record is of.
+pub fn sequence_of(key: &[u8]) -> Result<QueueSequence, RecordError> {
+    decode_key(key).map(|(_, sequence)| sequence)
+}
+
+fn decode_key(key: &[u8]) -> Result<(SessionNumber, QueueSequence), RecordError> {
+    let mut reader = Reader::of_key(key, RECORD);
+    let number = SessionNumber(reader.u64()?);
+    let sequence = QueueSequence(reader.sequence()?);
+    reader.end()?;
+    Ok((number, sequence))
 }
 
 fn delivery(

@@ -33,6 +33,15 @@ pub fn remove(number: SessionNumber, packet_id: PacketId) -> Write {
 /// Reads a record.
 pub fn decode(key: &[u8], value: Bytes) -> Result<(SessionNumber, PacketId), RecordError> {
     Reader::of_value(value, RECORD, VERSION)?.end()?;
+    decode_key(key)
+}
+
+/// Which identifier a record is of.
+pub fn packet_id_of(key: &[u8]) -> Result<PacketId, RecordError> {
+    decode_key(key).map(|(_, packet_id)| packet_id)
+}
+
+fn decode_key(key: &[u8]) -> Result<(SessionNumber, PacketId), RecordError> {
     let mut reader = Reader::of_key(key, RECORD);
     let number = SessionNumber(reader.u64()?);
     let packet_id = PacketId::new(reader.u16()?);

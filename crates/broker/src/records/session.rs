@@ -87,6 +87,12 @@ pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
     }
 }
 
+/// The session's number in a record that this node has written.
+pub fn number_of(value: &[u8]) -> SessionNumber {
+    let number = value.get(1..9).and_then(|number| number.first_chunk());
+    SessionNumber(u64::from_be_bytes(*number.expect("every version begins with it")))
+}
+
 /// Removes a session's own record; see [`super::remove_all`] for the others.
 pub fn remove(client_id: &Text) -> Write {
     Write::Remove {

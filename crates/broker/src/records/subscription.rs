@@ -81,13 +81,23 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<Decoded, RecordError> {
         retain_handling,
     };
 
+    let (number, filter) = decode_key(key)?;
+    let place = place.map(|place| place.to_vec());
+    Ok((number, filter, Subscription { options, id }, place))
+}
+
+/// Which subscription a record is of.
+pub fn filter_of(key: &[u8]) -> Result<SubscriptionFilter, RecordError> {
+    decode_key(key).map(|(_, filter)| filter)
+}
+
+fn decode_key(key: &[u8]) -> Result<(SessionNumber, SubscriptionFilter), RecordError> {
     let mut reader = Reader::of_key(key, RECORD);
     let number = SessionNumber(reader.u64()?);
     let filter = Text::from_bytes(reader.rest());
     let filter = reader.parse(filter, "a filter is not a text")?;
     let filter = reader.parse(SubscriptionFilter::parse(filter), "a filter is not valid")?;
-    let place = place.map(|place| place.to_vec());
-    Ok((number, filter, Subscription { options, id }, place))
+    Ok((number, filter))
 }
 
 fn key(number: SessionNumber, filter: &SubscriptionFilter) -> Bytes {

@@ -393,6 +393,7 @@ impl Node {
     pub(crate) fn go_on_after_nodes(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.note_links(now, actions);
         self.go_on_handing_over(now, actions);
+        self.go_on_after_copies(now, actions);
         loop {
             let released = self.peers.as_mut().map(|peers| peers.take_released());
             let Some(released) = released.filter(|released| !released.is_empty()) else {

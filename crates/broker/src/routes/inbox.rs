@@ -18,10 +18,12 @@ const DECLINE: usize = 16;
 pub(super) struct Inbox {
     /// The latest that was taken.
     pub(super) taken: Position,
-    /// Everything up to here is durable.
+    /// Everything up to here is on disk.
+    on_disk: u64,
+    /// Everything up to here is durable: on disk, and at all nodes that have copies of what it changed.
     durable: u64,
-    /// Items that were taken and wait for the disk, each with the latest of its frame.
-    under_way: VecDeque<(u64, bool)>,
+    /// Items that were taken and wait for that, each with the latest of its frame.
+    under_way: VecDeque<(u64, Stage)>,
     /// Shares of which nobody was here, until the sender says that it knows.
     declined: Vec<(u64, SubscriptionFilter)>,
     probe: u64,
@@ -35,6 +37,7 @@ impl Inbox {
     pub(super) fn recovered(taken: Position) -> Self {
         Self {
             taken,
+            on_disk: taken.number,
             durable: taken.number,
             ..Self::default()
         }
@@ -77,23 +80,46 @@ impl Inbox {
 
     /// What was taken up to here waits for the disk.
     pub(super) fn begin_writing(&mut self) {
-        self.under_way.push_back((self.taken.number, false));
+        self.under_way.push_back((self.taken.number, Stage::Taken));
     }
 
-    /// What was taken up to here is on disk.
-    pub(super) fn written(&mut self, position: Position) {
-        if position.incarnation != self.taken.incarnation {
+    /// What was taken up to here is on disk: copies are confirmed then. Those who sent them wait for that alone, and two nodes that have copies of
+    /// each other's sessions never for each other.
+    pub(super) fn on_disk(&mut self, position: Position) {
+        if !self.note(position, Stage::OnDisk) {
             return;
+        }
+        let is_on_disk = |(_, stage): &&(u64, Stage)| *stage >= Stage::OnDisk;
+        if let Some((number, _)) = self.under_way.iter().take_while(is_on_disk).last() {
+            self.is_answer_due |= self.on_disk < *number;
+            self.on_disk = self.on_disk.max(*number);
+        }
+    }
+
+    /// What was taken up to here is durable.
+    pub(super) fn written(&mut self, position: Position) {
+        if !self.note(position, Stage::Durable) {
+            return;
+        }
+        let is_durable = |(_, stage): &mut (u64, Stage)| *stage == Stage::Durable;
+        while let Some((number, _)) = self.under_way.pop_front_if(is_durable) {
+            self.durable = number;
+            self.on_disk = self.on_disk.max(number);
+            self.is_answer_due = true;
+        }
+    }
+
+    fn note(&mut self, position: Position, stage: Stage) -> bool {
+        if position.incarnation != self.taken.incarnation {
+            return false;
         }
         let place = self
             .under_way
             .binary_search_by_key(&position.number, |(number, _)| *number);
-        let Ok(place) = place else { return };
-        self.under_way[place].1 = true;
-        while let Some((number, _)) = self.under_way.pop_front_if(|(_, is_written)| *is_written) {
-            self.durable = number;
-            self.is_answer_due = true;
+        if let Ok(place) = place {
+            self.under_way[place].1 = stage;
         }
+        place.is_ok()
     }
 
     /// What the sender is to be told, if it is.
@@ -106,6 +132,7 @@ impl Inbox {
             incarnation: self.taken.incarnation,
             probe: self.probe,
             taken: self.taken.number,
+            on_disk: self.on_disk,
             durable,
             has_gap: std::mem::take(&mut self.has_gap),
             declined,
@@ -132,6 +159,14 @@ impl Inbox {
         }
         (self.durable, told)
     }
+}
+
+/// How far items are that were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Taken,
+    OnDisk,
+    Durable,
 }
 
 #[cfg(test)]

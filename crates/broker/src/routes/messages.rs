@@ -7,7 +7,9 @@
 //!   32 probe   | number u64                       are you there, and up to where have you taken my items?
 //!   33 items   | after u64 (0: nothing before is missing) | settled u64, for each item: number u64 | length u32 | item
 //!   34 loose   | for each message of QoS 0: length u32 | forwarded message
-//!   35 answer  | incarnation that is answered u32 | probe u64 | taken u64 | durable u64 | gap u8 (0, 1)
+//!   35 answer  | incarnation that is answered u32 | probe u64 | taken u64 | durable u64 | gap u8 (0, 1)   of a build before copies, where
+//!              | the same as of 36                                                                      durable says what on disk says
+//!   36 answer  | incarnation that is answered u32 | probe u64 | taken u64 | on disk u64 | durable u64 | gap u8 (0, 1)
 //!              | for each share of which nobody is here any more: number u64 | length u16 | $share/name/filter
 //!
 //! item:  1 add | filter        2 remove | filter        3 share | connected u32 | all u32 | $share/name/filter
@@ -46,7 +48,8 @@ const INCARNATION: usize = 4;
 const PROBE: u8 = 32;
 const ITEMS: u8 = 33;
 const LOOSE: u8 = 34;
-const ANSWER: u8 = 35;
+const ANSWER_ON_DISK: u8 = 35;
+const ANSWER: u8 = 36;
 
 pub(super) const ADD: u8 = 1;
 pub(super) const REMOVE: u8 = 2;
@@ -158,6 +161,9 @@ pub(crate) struct Answer {
     /// The latest that came.
     pub(crate) probe: u64,
     pub(crate) taken: u64,
+    /// On its disk.
+    pub(crate) on_disk: u64,
+    /// There, and at all nodes that have copies of what it changed.
     pub(crate) durable: u64,
     /// Something before what came last is missing.
     pub(crate) has_gap: bool,
@@ -235,10 +241,11 @@ pub(super) fn put_message(bytes: &mut BytesMut, parts: [&[u8]; 3]) {
 }
 
 pub(super) fn answer(incarnation: u32, answer: &Answer) -> Bytes {
-    let mut bytes = header(ANSWER, incarnation, 32);
+    let mut bytes = header(ANSWER, incarnation, 40);
     bytes.put_u32(answer.incarnation);
     bytes.put_u64(answer.probe);
     bytes.put_u64(answer.taken);
+    bytes.put_u64(answer.on_disk);
     bytes.put_u64(answer.durable);
     bytes.put_u8(u8::from(answer.has_gap));
     for (number, share) in &answer.declined {
@@ -320,18 +327,28 @@ fn read(bytes: &Bytes, now: Now) -> Option<(u32, Frame)> {
             }
             Frame::Loose(messages)
         }
-        ANSWER => Frame::Answer(read_answer(&mut body)?),
+        ANSWER | ANSWER_ON_DISK => Frame::Answer(read_answer(&mut body, kind)?),
         _ => return None,
     };
     Some((incarnation, frame))
 }
 
-fn read_answer(body: &mut Bytes) -> Option<Answer> {
+fn read_answer(body: &mut Bytes, kind: u8) -> Option<Answer> {
+    let incarnation = body.try_get_u32().ok()?;
+    let probe = body.try_get_u64().ok()?;
+    let taken = body.try_get_u64().ok()?;
+    let on_disk = body.try_get_u64().ok()?;
+    let durable = if kind == ANSWER {
+        body.try_get_u64().ok()?
+    } else {
+        on_disk
+    };
     let mut answer = Answer {
-        incarnation: body.try_get_u32().ok()?,
-        probe: body.try_get_u64().ok()?,
-        taken: body.try_get_u64().ok()?,
-        durable: body.try_get_u64().ok()?,
+        incarnation,
+        probe,
+        taken,
+        on_disk,
+        durable,
         has_gap: flag(body)?,
         declined: Vec::new(),
     };

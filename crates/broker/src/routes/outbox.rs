@@ -36,6 +36,8 @@ pub(super) struct Outbox {
     latest_route: u64,
     /// Everything up to here is confirmed or given up.
     settled: u64,
+    /// Who waits for which item to be on disk there.
+    disk_waits: VecDeque<(u64, WaitId)>,
     /// Who waits for which message.
     message_waits: VecDeque<(u64, WaitId)>,
     /// Who waits for which route.
@@ -143,6 +145,12 @@ impl Outbox {
         self.message_waits.push_back((self.latest, wait));
     }
 
+    /// Lets somebody wait until the latest item is on disk there.
+    pub(super) fn wait_for_disk(&mut self, wait: WaitId, waits: &mut Waits) {
+        waits.add(wait);
+        self.disk_waits.push_back((self.latest, wait));
+    }
+
     /// Those who wait for the message of this number.
     pub(super) fn waiting_for(&self, number: u64) -> Vec<WaitId> {
         let waits = &self.message_waits;
@@ -185,9 +193,15 @@ impl Outbox {
             messages += u64::from(self.pop());
         }
         self.settled = self.settled.max(durable.min(self.latest));
+        end_waits(&mut self.disk_waits, self.settled, over);
         end_waits(&mut self.message_waits, self.settled, over);
         end_waits(&mut self.route_waits, self.settled, over);
         messages
+    }
+
+    /// Everything up to here is on disk there.
+    pub(super) fn on_disk(&mut self, on_disk: u64, over: &mut Vec<WaitId>) {
+        end_waits(&mut self.disk_waits, on_disk, over);
     }
 
     /// Everything up to here was taken there: routes are in force as soon as they are known, and need no disk.

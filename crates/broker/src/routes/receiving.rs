@@ -105,6 +105,7 @@ impl Node {
         let resent = link.answered(now, peers.config.silence_max, answer);
         link.know(&mut peers.over);
         link.outbox.taken(answer.taken, &mut peers.over);
+        link.outbox.on_disk(answer.on_disk, &mut peers.over);
         link.outbox.confirm(answer.durable, &mut peers.over);
         peers.figures.resent += resent;
         peers.end_waits();

@@ -26,8 +26,11 @@ impl Routes {
             return false;
         }
         link.outbox.push_other(subject.kind(), body);
-        if let Some(wait) = wait {
-            link.outbox.wait_for_message(wait, &mut self.waits);
+        match wait {
+            // A copy makes nobody else wait: see `Inbox::on_disk`.
+            Some(wait) if subject == Subject::Copies => link.outbox.wait_for_disk(wait, &mut self.waits),
+            Some(wait) => link.outbox.wait_for_message(wait, &mut self.waits),
+            None => {}
         }
         true
     }
@@ -63,6 +66,18 @@ impl Routes {
         self.waits.keep_open(wait)
     }
 
+    /// Whether so little is on its way to a node that what can wait may be given to it, and nobody else has to wait for that.
+    pub(crate) fn has_room(&self, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_some_and(|slot| !self.config.is_exceeded(&self.links[*slot], 1))
+    }
+
+    /// Whether a node is reached.
+    pub(crate) fn is_reached(&self, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_some_and(|slot| self.links[*slot].is_reached)
+    }
+
     /// The other nodes of the cluster that are reached.
     pub(crate) fn reached(&self) -> impl Iterator<Item = NodeId> + '_ {
         let links = self.links.iter().map(|(_, link)| link);
@@ -90,8 +105,9 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         match subject {
+            Subject::Copies => self.take_copies(now, from, &body, actions),
             Subject::Retained => self.take_about_retained(now, from, body, actions),
-            Subject::Clients | Subject::Copies => {
+            Subject::Clients => {
                 crate::invoking::drop_message(from, crate::state_store_service::PeerError::Damaged, actions);
             }
         }
@@ -123,6 +139,7 @@ impl Node {
             LinkChange::Reached | LinkChange::Started | LinkChange::Lost => {
                 self.note_link_of_losses(now, (node, change), actions);
                 self.note_link_of_retained(now, (node, change));
+                self.note_link_of_copies(node, change);
             }
         }
     }

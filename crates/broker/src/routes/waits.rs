@@ -63,6 +63,11 @@ impl Waits {
         is_open.then_some(id)
     }
 
+    /// Whether somebody still has to confirm.
+    pub(super) fn is_open(&self, id: WaitId) -> bool {
+        self.waiting.contains_key(&id)
+    }
+
     /// Until when it is waited for at most. Those of later calls are later.
     pub(super) fn limit(&mut self, id: WaitId, until: Instant) {
         self.until.push_back((until, id));

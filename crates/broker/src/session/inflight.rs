@@ -204,6 +204,27 @@ impl Inflight {
         Ok(released.sequence)
     }
 
+    /// Forgets a delivery of a session that stands by; false if there is none.
+    pub(super) fn forget_released(&mut self, sequence: QueueSequence) -> bool {
+        let before = self.released.len();
+        self.released
+            .retain(|released| released.sequence != Some(sequence));
+        self.releases_unsent -= before - self.released.len();
+        self.released.len() < before
+    }
+
+    /// Deliveries that await PUBACK or PUBREC, in the order in which they were sent.
+    pub(super) fn published(&self) -> impl Iterator<Item = &Delivery> {
+        self.published.iter().map(|published| &published.delivery)
+    }
+
+    /// Those that await PUBCOMP, as far as they are durable.
+    pub(super) fn released(&self) -> impl Iterator<Item = (QueueSequence, PacketId)> {
+        self.released
+            .iter()
+            .filter_map(|released| Some((released.sequence?, released.packet_id)))
+    }
+
     /// The QoS 1 deliveries of shared subscriptions, in the order in which they were sent.
     pub(super) fn shared(&self) -> impl Iterator<Item = &Delivery> {
         let deliveries = self.published.iter().map(|published| &published.delivery);

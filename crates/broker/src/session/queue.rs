@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use protocol::packet::QoS;
 
 use super::{DropCause, Dropped};
+use crate::ids::QueueSequence;
 use crate::limits::{QueueFull, SessionLimits};
 use crate::message::Delivery;
 use crate::now::Now;
@@ -74,6 +75,32 @@ impl Queue {
             self.waiting = VecDeque::new();
         }
         Some(delivery)
+    }
+
+    /// Takes the delivery of this sequence. All are durable, and in the order of their sequences.
+    pub(super) fn take_durable(&mut self, sequence: QueueSequence) -> Option<Delivery> {
+        let place = self
+            .waiting
+            .binary_search_by_key(&Some(sequence), |waiting| waiting.delivery.durable);
+        let Waiting { delivery, bytes } = self.waiting.remove(place.ok()?)?;
+        self.bytes -= bytes;
+        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
+            self.waiting = VecDeque::new();
+        }
+        Some(delivery)
+    }
+
+    /// Those with a lower sequence may have been sent.
+    pub(super) fn mark_sent_below(&mut self, sent_below: u64) {
+        for waiting in &mut self.waiting {
+            let sequence = waiting.delivery.durable;
+            waiting.delivery.dup = sequence.is_some_and(|sequence| sequence.0 < sent_below);
+        }
+    }
+
+    /// All deliveries.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Delivery> {
+        self.waiting.iter().map(|waiting| &waiting.delivery)
     }
 
     /// Takes deliveries from the front as long as they have expired, which is for those that were never sent.

@@ -37,6 +37,11 @@ impl Received {
         self.0.binary_search(&packet_id).is_ok()
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = PacketId> {
+        self.0.iter().copied()
+    }
+
     /// How many there are: they count for the Receive Maximum that the server told.
     pub fn len(&self) -> usize {
         self.0.len()

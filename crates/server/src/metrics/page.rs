@@ -1,5 +1,6 @@
 //! Every metric by name.
 
+mod copies;
 mod peers;
 mod retained;
 mod routes;
@@ -27,6 +28,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     routes::write(&figures.routes, page);
     retained::write(&figures.retained_copies, page);
     routes::node_states(&figures.node_states, page);
+    copies::write(&figures.copies, page);
     expiries(figures, page);
     page.family(
         Counter,

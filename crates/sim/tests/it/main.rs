@@ -20,6 +20,7 @@ mod places;
 mod retained;
 mod retained_pages;
 mod sent_again;
+mod session_copies;
 mod slow_disk;
 mod storms;
 mod waiting_requests;

@@ -6,7 +6,7 @@ mod weather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::RouteFigures;
+use broker::{CopyFigures, RouteFigures};
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
@@ -220,6 +220,10 @@ impl Places {
     /// The client does not come back when its connection ends.
     pub(crate) fn forget(&mut self, who: Who) {
         self.parties[who.0].is_gone = true;
+    }
+
+    pub(crate) fn copies(&self, node: usize) -> CopyFigures {
+        self.machine(node).node().gauges().copies
     }
 
     pub(crate) fn kill(&mut self, node: usize) {

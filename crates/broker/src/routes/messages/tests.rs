@@ -125,6 +125,7 @@ fn all(now: Now) -> Vec<Golden> {
         incarnation: 6,
         probe: 7,
         taken: 8,
+        on_disk: 10,
         durable: 9,
         has_gap: true,
         declined: vec![(8, shared("$share/s/a"))],
@@ -145,8 +146,8 @@ fn all(now: Now) -> Vec<Golden> {
         (
             Frame::Answer(said.clone()),
             answer(5, &said),
-            b"\x01\xff\xff\xff\xfe\x23\0\0\0\x05\0\0\0\x06\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x09\x01\
-              \0\0\0\0\0\0\0\x08\0\x0a$share/s/a",
+            b"\x01\xff\xff\xff\xfe\x24\0\0\0\x05\0\0\0\x06\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x0a\
+              \0\0\0\0\0\0\0\x09\x01\0\0\0\0\0\0\0\x08\0\x0a$share/s/a",
         ),
     ]
 }

@@ -1,0 +1,310 @@
+//! Who owns the sessions of this node is told of them, and gets what it lacks.
+//!
+//! Sessions are looked at one after the other when owners have changed or are reached again. An owner that has another clock says that it wants the session, which
+//! then goes whole: at once, since it must fit what is copied before and behind it; the next one when there is room on the way.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cluster::NodeId;
+use cluster::session_plane::Ring;
+use cluster::write::Write;
+
+use super::messages::{Change, CopyMessage, Part, encode};
+use super::{Copies, Owner, Stage};
+use crate::ids::SessionNumber;
+use crate::node::Node;
+use crate::now::Now;
+use crate::records;
+use crate::records::queue::QueueRecord;
+use crate::routes::{LinkChange, Routes, Subject};
+use crate::session::Change as Acknowledged;
+use crate::sessions::Sessions;
+
+/// Sessions that are looked at before others have their turn: about a millisecond.
+const VISITED_MAX: usize = 1_024;
+
+/// Sessions that are sent whole before others have their turn.
+const WHOLES_MAX: usize = 64;
+
+/// How long the others have their turn.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Bytes of a part of a session, unless one record has more.
+const PART_BYTES: usize = 256 << 10;
+
+impl Node {
+    /// A node is reached, has started anew, or is lost.
+    pub(crate) fn note_link_of_copies(&mut self, node: NodeId, change: LinkChange) {
+        let Some(copies) = &mut self.copies else { return };
+        copies.forget_stages(node);
+        copies.wanted.retain(|(to, _)| *to != node);
+        if change == LinkChange::Lost {
+            copies.hearing.remove(&node);
+            copies.asking.remove(&node);
+            return;
+        }
+        copies.hearing.insert(node, false);
+        // Who was asked may have forgotten it.
+        copies.handover = None;
+        copies.begin_visit();
+    }
+
+    /// Goes on with what owners are to be told.
+    pub(crate) fn offer_copies(&mut self, now: Now) {
+        let (Some(copies), Some(peers), Some(states)) = (&mut self.copies, &mut self.peers, &self.states)
+        else {
+            return;
+        };
+        copies.go_on_at = None;
+        let rings = (states.primary(), states.minority());
+        for write in copies.visit(now, (&self.sessions, peers), rings) {
+            self.commits.write(write);
+        }
+        self.send_wholes(now);
+    }
+
+    /// Sends sessions to who wants them. They are as of the batch that was closed last.
+    fn send_wholes(&mut self, now: Now) {
+        for _ in 0..WHOLES_MAX {
+            if !self.commits.open().is_empty() {
+                return;
+            }
+            let (Some(copies), Some(peers)) = (&mut self.copies, &mut self.peers) else {
+                return;
+            };
+            let next = copies.wanted.iter().position(|(node, _)| peers.has_room(*node));
+            let next = next.and_then(|next| copies.wanted.remove(next));
+            let Some((node, number)) = next else { return };
+            for part in self.whole_of(now, number) {
+                self.tell_copies(node, &CopyMessage::Whole(Box::new(part)));
+            }
+            if let Some(copies) = &mut self.copies {
+                copies.figures.sent_whole += 1;
+                copies.set_stage(number, node, Stage::Offered);
+            }
+        }
+        if let Some(copies) = self.copies.as_mut().filter(|copies| !copies.wanted.is_empty()) {
+            copies.go_on_at = Some(now.instant + PAUSE);
+        }
+    }
+
+    /// Tells a node something about copies. False if it is not reached.
+    pub(super) fn tell_copies(&mut self, to: NodeId, message: &CopyMessage) -> bool {
+        let (Some(copies), Some(peers)) = (&self.copies, &mut self.peers) else {
+            return false;
+        };
+        copies.tell(peers, to, message)
+    }
+
+    /// A session of this node, in parts.
+    fn whole_of(&self, now: Now, number: SessionNumber) -> Vec<Part> {
+        let (Some(copies), Some(peers)) = (&self.copies, &self.peers) else {
+            return Vec::new();
+        };
+        let Some(held) = copies.held.get(&number) else {
+            return Vec::new();
+        };
+        let changes = self.changes_of(now, number, held);
+        let mut parts = Vec::new();
+        let mut changes = changes.into_iter().peekable();
+        while changes.peek().is_some() {
+            let (mut bytes, mut of_part) = (0, Vec::new());
+            while let Some(change) = changes.next_if(|_| bytes < PART_BYTES) {
+                bytes += change.size();
+                of_part.push(change);
+            }
+            parts.push(Part {
+                number,
+                client_id: held.client_id.clone(),
+                clock: held.clock.clone(),
+                is_first: parts.is_empty(),
+                is_last: changes.peek().is_none(),
+                positions: peers.positions().collect(),
+                changes: of_part,
+            });
+        }
+        parts
+    }
+
+    /// All records of a session, as changes.
+    fn changes_of(&self, now: Now, number: SessionNumber, held: &super::Held) -> Vec<Change> {
+        let key = self.sessions.find(&held.client_id);
+        let entry = key.and_then(|key| Some((key, self.sessions.get(key)?)));
+        let Some((key, entry)) = entry.filter(|(_, entry)| entry.session.number == number) else {
+            return Vec::new();
+        };
+        let mut changes = Vec::new();
+        if let Some(Write::Put { value, .. }) = self.session_record(now, key) {
+            changes.push(Change::Session(value));
+        }
+        for (filter, subscription) in entry.session.filters.iter() {
+            let place = entry.due.place_of(filter);
+            let write = records::subscription::put(number, filter, subscription, place);
+            changes.extend(suffix_and_value(write).map(|(suffix, value)| Change::Subscribed(suffix, value)));
+        }
+        for packet_id in &held.received {
+            let write = records::received::put(number, *packet_id);
+            changes.extend(suffix_and_value(write).map(|(suffix, _)| Change::Received(suffix)));
+        }
+        for (sequence, record) in entry.session.durable_deliveries() {
+            let write = match record {
+                QueueRecord::Waiting(delivery) => {
+                    let value = records::queue::value(&delivery, now);
+                    Some(records::queue::put(number, sequence, value))
+                }
+                QueueRecord::Released { packet_id } => {
+                    records::queue::change(number, Acknowledged::Release { sequence, packet_id })
+                }
+            };
+            let change = write.and_then(suffix_and_value);
+            changes.extend(change.map(|(suffix, value)| Change::Delivery(suffix, value)));
+        }
+        changes
+    }
+}
+
+impl Copies {
+    pub(super) fn tell(&self, peers: &mut Routes, to: NodeId, message: &CopyMessage) -> bool {
+        let body = encode(self.own.incarnation.0, message);
+        peers.tell(to, (Subject::Copies, body), None)
+    }
+
+    /// Looks at sessions whose owners are to be told something. Returns what is to be written.
+    fn visit(
+        &mut self,
+        now: Now,
+        (sessions, peers): (&Sessions, &mut Routes),
+        rings: (&Ring, &Ring),
+    ) -> Vec<Write> {
+        for _ in 0..VISITED_MAX {
+            let Some(next) = self.visit else {
+                return Vec::new();
+            };
+            // What they confirm lets it go on.
+            if peers.reached().any(|node| !peers.has_room(node)) {
+                return Vec::new();
+            }
+            self.begin_to_tell(peers);
+            let Some(number) = self.held.range(next..).next().map(|(number, _)| *number) else {
+                return self.end_visit(peers);
+            };
+            self.look_at(number, (sessions, peers), rings);
+            self.visit = Some(SessionNumber(number.0 + 1));
+        }
+        self.go_on_at = Some(now.instant + PAUSE);
+        Vec::new()
+    }
+
+    fn begin_to_tell(&mut self, peers: &mut Routes) {
+        let new = self.hearing.iter().filter(|(_, is_begun)| !**is_begun);
+        let new: Vec<NodeId> = new.map(|(node, _)| *node).collect();
+        for node in new {
+            if self.tell(peers, node, &CopyMessage::Begin) {
+                self.hearing.insert(node, true);
+            }
+        }
+    }
+
+    /// All sessions were looked at.
+    fn end_visit(&mut self, peers: &mut Routes) -> Vec<Write> {
+        self.visit = None;
+        for (node, is_begun) in std::mem::take(&mut self.hearing) {
+            if is_begun {
+                self.tell(peers, node, &CopyMessage::All);
+            }
+        }
+        self.forget_positions()
+    }
+
+    /// Places one session anew, and offers it to owners that have not heard of it.
+    fn look_at(
+        &mut self,
+        number: SessionNumber,
+        (sessions, peers): (&Sessions, &mut Routes),
+        rings: (&Ring, &Ring),
+    ) {
+        let (own, version) = (self.own.node, self.rings);
+        let unknown = self.with_held(number, |held| {
+            if held.rings != version {
+                held.rings = version;
+                held.place(own, rings);
+            }
+            let unknown = held.owners.iter().filter(|owner| owner.stage == Stage::Unknown);
+            unknown.map(|owner| owner.node).collect::<Vec<_>>()
+        });
+        for node in unknown.into_iter().flatten() {
+            let Some(held) = self.held.get(&number) else {
+                return;
+            };
+            let key = sessions.find(&held.client_id);
+            let entry = key.and_then(|key| sessions.get(key));
+            let offer = CopyMessage::Offer {
+                number,
+                client_id: held.client_id.clone(),
+                clock: held.clock.clone(),
+                is_connected: entry.is_some_and(|entry| entry.session.is_connected()),
+            };
+            if self.tell(peers, node, &offer) {
+                self.set_stage(number, node, Stage::Offered);
+            }
+        }
+        self.drop_former(number, peers);
+    }
+
+    /// Nodes that are to have a copy no more delete it when all that are to have one have it.
+    pub(super) fn drop_former(&mut self, number: SessionNumber, peers: &mut Routes) {
+        let former = self.with_held(number, |held| {
+            if held.owners.iter().any(Owner::is_lacking) {
+                return Vec::new();
+            }
+            let former = held.owners.iter().filter(|owner| owner.is_former);
+            let former = former.map(|owner| owner.node).collect();
+            held.owners.retain(|owner| !owner.is_former);
+            former
+        });
+        for node in former.into_iter().flatten() {
+            self.tell(peers, node, &CopyMessage::Drop(number));
+        }
+    }
+
+    /// Nothing is known any more of what a node has.
+    fn forget_stages(&mut self, node: NodeId) {
+        let numbers: Vec<SessionNumber> = self.held.keys().copied().collect();
+        for number in numbers {
+            self.set_stage(number, node, Stage::Unknown);
+        }
+    }
+
+    /// Forgets what holders had taken that nobody here refers to any more.
+    fn forget_positions(&mut self) -> Vec<Write> {
+        let holders = self.standing_by.values().map(|copy| copy.holder.node);
+        let taken_from = self.held.values().filter_map(|held| Some(held.taken_from?.node));
+        let known: std::collections::BTreeSet<_> = holders.chain(taken_from).collect();
+        let gone = self.positions.keys().filter(|holder| !known.contains(holder));
+        let gone: Vec<_> = gone.copied().collect();
+        gone.iter().for_each(|holder| drop(self.positions.remove(holder)));
+        gone.into_iter().map(records::copy::remove_positions).collect()
+    }
+}
+
+impl Change {
+    fn size(&self) -> usize {
+        match self {
+            Change::Session(value) => value.len(),
+            Change::Subscribed(key, value) | Change::Delivery(key, value) => key.len() + value.len(),
+            Change::Unsubscribed(key)
+            | Change::Delivered(key)
+            | Change::Received(key)
+            | Change::Released(key) => key.len(),
+        }
+    }
+}
+
+/// A write of a session's record, without the session's number.
+fn suffix_and_value(write: Write) -> Option<(Bytes, Bytes)> {
+    match write {
+        Write::Put { key, value, .. } => Some((key.slice(8..), value)),
+        _ => None,
+    }
+}

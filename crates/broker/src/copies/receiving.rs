@@ -1,0 +1,407 @@
+//! What other nodes say about copies.
+
+use bytes::Bytes;
+use cluster::session_plane::lifecycle::NodeState;
+use cluster::session_plane::{Actor, Causality, VectorClock};
+use cluster::{Incarnation, NodeId};
+use protocol::Text;
+
+use super::messages::{CopyAnswer, CopyMessage, Other, Part, Piece, Positions, What, decode};
+use super::standing_by::Surroundings;
+use super::{Copies, Stage, StandingBy};
+use crate::ids::SessionNumber;
+use crate::invoking::drop_message;
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::records;
+
+impl Node {
+    /// A node says something about copies.
+    pub(crate) fn take_copies(&mut self, now: Now, from: NodeId, body: &Bytes, actions: &mut Vec<Action>) {
+        let (incarnation, message) = match decode(body) {
+            Ok(found) => found,
+            Err(error) => return drop_message(from, error, actions),
+        };
+        let from = Actor {
+            node: from,
+            incarnation: Incarnation(incarnation),
+        };
+        let Some(copies) = &mut self.copies else { return };
+        match message {
+            CopyMessage::Begin => *copies.begun.entry(from.node).or_default() += 1,
+            CopyMessage::All => self.drop_unnamed(from.node),
+            CopyMessage::Offer {
+                number,
+                client_id,
+                clock,
+                is_connected,
+            } => {
+                let offered = Other {
+                    clock,
+                    holder: from.node,
+                    is_connected,
+                };
+                self.take_offer(now, (from, number), (&client_id, &offered), actions);
+            }
+            CopyMessage::Changes(positions, pieces) => {
+                self.take_positions(from.node, positions);
+                for piece in pieces {
+                    self.take_piece(now, from, piece, actions);
+                }
+            }
+            CopyMessage::Whole(part) => self.take_part(now, from, *part, actions),
+            CopyMessage::Answer(number, answer) => {
+                self.take_copy_answer(now, from.node, (number, answer), actions);
+            }
+            CopyMessage::Drop(number) => self.drop_copy(from.node, number),
+            CopyMessage::Ask(number) => {
+                copies.asking.insert(from.node, number);
+            }
+            CopyMessage::Done(number) => copies.note_done(from.node, number),
+        }
+    }
+
+    /// A node holds a session, and this one is to have a copy.
+    fn take_offer(
+        &mut self,
+        now: Now,
+        (from, number): (Actor, SessionNumber),
+        (client_id, offered): (&Text, &Other),
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(other) = self.prefer(now, client_id, offered, actions) {
+            return self.answer_copy(from.node, number, CopyAnswer::Other(other));
+        }
+        let Some(copies) = &mut self.copies else { return };
+        let copy = copies.standing_by.get(client_id);
+        if copy.is_none_or(|copy| !copy.is_whole() || copy.clock != offered.clock) {
+            // What there is stays until the whole session comes: it is better than nothing.
+            return self.answer_copy(from.node, number, CopyAnswer::Want);
+        }
+        let named = copies.begun_by(from.node);
+        if let Some(copy) = copies.remove_copy(client_id) {
+            let copy = StandingBy {
+                holder: from,
+                number_there: number,
+                named,
+                ..copy
+            };
+            self.commits.write(copy.put());
+            copies.insert_copy(copy);
+        }
+        self.answer_copy(from.node, number, CopyAnswer::Have);
+    }
+
+    /// Which copy is kept instead of one that a node offers; `None`: that one.
+    fn prefer(
+        &mut self,
+        now: Now,
+        client_id: &Text,
+        offered: &Other,
+        actions: &mut Vec<Action>,
+    ) -> Option<Other> {
+        let copies = self.copies.as_ref()?;
+        let key = self.sessions.find(client_id);
+        let entry = key.and_then(|key| self.sessions.get(key));
+        if let Some(entry) = entry.filter(|entry| entry.session.is_durable()) {
+            let number = entry.session.number;
+            let own = Other {
+                clock: copies.clock_of(number),
+                holder: copies.own.node,
+                is_connected: entry.session.is_connected(),
+            };
+            if self.yields(number, offered) {
+                self.supersede(now, number, actions);
+                return None;
+            }
+            return Some(own);
+        }
+        let copy = copies.standing_by.get(client_id)?;
+        let is_preferred = copy.holder.node != offered.holder
+            && copy.is_whole()
+            && !offered.clock.covers(&copy.clock)
+            && !self.is_lost(copy.holder.node);
+        is_preferred.then(|| copy.as_other())
+    }
+
+    /// Whether a session of this node gives way to one that another node holds: one that has gone on from it; or of two that have gone on apart from the same one,
+    /// in a split, the one with a client, or that of the lower node.
+    pub(super) fn yields(&self, number: SessionNumber, other: &Other) -> bool {
+        let Some(copies) = &self.copies else {
+            return false;
+        };
+        let Some(held) = copies.held.get(&number) else {
+            return false;
+        };
+        // While this node does not know what has happened without it, what it did since it is back does not count: others have got the same messages.
+        let recovered = held.recovered.as_deref().filter(|_| copies.is_back);
+        let own = recovered.unwrap_or(&held.clock);
+        match other.clock.compare(own) {
+            Causality::After => true,
+            Causality::Equal | Causality::Before => false,
+            Causality::Concurrent => {
+                let key = self.sessions.find(&held.client_id);
+                let entry = key.and_then(|key| self.sessions.get(key));
+                let is_connected = entry.is_some_and(|entry| entry.session.is_connected());
+                let has_seen = |actor| other.clock.counter(actor) > 0;
+                let is_same = own.actors().any(has_seen);
+                let other = (other.is_connected, std::cmp::Reverse(other.holder));
+                is_same && other > (is_connected, std::cmp::Reverse(copies.own.node))
+            }
+        }
+    }
+
+    fn take_positions(&mut self, from: NodeId, positions: Positions) {
+        let Some(copies) = &mut self.copies else { return };
+        if copies.positions.get(&from) != Some(&positions) {
+            self.commits.write(records::copy::put_positions(from, &positions));
+            copies.positions.insert(from, positions);
+        }
+    }
+
+    /// What a batch of a node has changed of one session.
+    fn take_piece(&mut self, now: Now, from: Actor, piece: Piece, actions: &mut Vec<Action>) {
+        let Piece { number, event, what } = piece;
+        match what {
+            What::HasEnded => self.drop_copy(from.node, number),
+            What::Begins(client_id, changes) => {
+                let part = Part {
+                    number,
+                    client_id,
+                    clock: clock_of_first(from, event),
+                    is_first: true,
+                    is_last: true,
+                    positions: Positions::new(),
+                    changes,
+                };
+                self.take_first(now, from, part, actions);
+            }
+            What::GoesOn(changes) => {
+                let Some(copies) = &mut self.copies else { return };
+                let copy = copies.copy_of(from.node, number);
+                let copy = copy.filter(|copy| {
+                    let is_next = copy.clock.counter(from).checked_add(1) == Some(event);
+                    copy.holder == from && copy.is_whole() && is_next
+                });
+                let Some(copy) = copy else {
+                    return self.answer_copy(from.node, number, CopyAnswer::Want);
+                };
+                let mut surroundings = Surroundings {
+                    now,
+                    messages: &self.memory.messages,
+                    latest: self.latest_copied.take(),
+                    writes: Vec::new(),
+                };
+                let taken = copy.take(changes, &mut surroundings);
+                let is_counted = copy.clock.increment(from, 0).is_ok();
+                let fits = taken.is_ok() && is_counted;
+                if !fits {
+                    copy.clock = VectorClock::new();
+                }
+                surroundings.writes.push(copy.put());
+                let Surroundings { writes, latest, .. } = surroundings;
+                self.latest_copied = latest;
+                writes.into_iter().for_each(|write| self.commits.write(write));
+                if !fits {
+                    self.answer_copy(from.node, number, CopyAnswer::Want);
+                }
+            }
+        }
+    }
+
+    /// A session that has just begun.
+    fn take_first(&mut self, now: Now, from: Actor, part: Part, actions: &mut Vec<Action>) {
+        let number = part.number;
+        if let Some(other) = self.prefer(now, &part.client_id, &part.offered(from.node), actions) {
+            return self.answer_copy(from.node, number, CopyAnswer::Other(other));
+        }
+        if !self.take_changes(now, from, part) {
+            self.answer_copy(from.node, number, CopyAnswer::Want);
+        }
+    }
+
+    /// A part of a whole session.
+    fn take_part(&mut self, now: Now, from: Actor, part: Part, actions: &mut Vec<Action>) {
+        let (number, is_first, is_last) = (part.number, part.is_first, part.is_last);
+        if is_first && let Some(other) = self.prefer(now, &part.client_id, &part.offered(from.node), actions)
+        {
+            return self.answer_copy(from.node, number, CopyAnswer::Other(other));
+        }
+        self.take_positions(from.node, part.positions.clone());
+        let is_taken = self.take_changes(now, from, part);
+        let Some(copies) = &mut self.copies else { return };
+        if !is_taken {
+            // What does not fit is left incomplete: it is asked for again when there is more of it.
+            return;
+        }
+        let is_whole = copies
+            .copy_of(from.node, number)
+            .is_some_and(|copy| copy.is_whole());
+        if is_last && is_whole {
+            self.answer_copy(from.node, number, CopyAnswer::Have);
+        }
+    }
+
+    /// Takes a session from its beginning, or goes on with it. False if it does not fit.
+    fn take_changes(&mut self, now: Now, from: Actor, part: Part) -> bool {
+        let Some(copies) = &mut self.copies else {
+            return false;
+        };
+        if part.is_first {
+            let own_number = self.sessions.next_number();
+            let limits = self.config.limits.of_session();
+            let mut copy = StandingBy::new(own_number, part.client_id.clone(), limits, (from, part.number));
+            copy.named = copies.begun_by(from.node);
+            if let Some(before) = copies.insert_copy(copy) {
+                before.remove().for_each(|write| self.commits.write(write));
+            }
+        }
+        let Some(copy) = copies.copy_of(from.node, part.number) else {
+            return false;
+        };
+        if copy.holder != from || !copy.clock.is_empty() {
+            return false;
+        }
+        let mut surroundings = Surroundings {
+            now,
+            messages: &self.memory.messages,
+            latest: self.latest_copied.take(),
+            writes: Vec::new(),
+        };
+        if part.is_first {
+            // First that it stands by, then the session: a restart must not take it for one of this node's.
+            surroundings.writes.push(copy.put());
+        }
+        let is_taken = copy.take(part.changes, &mut surroundings).is_ok();
+        if is_taken && part.is_last {
+            copy.clock = part.clock;
+            surroundings.writes.push(copy.put());
+        }
+        let Surroundings { writes, latest, .. } = surroundings;
+        self.latest_copied = latest;
+        writes.into_iter().for_each(|write| self.commits.write(write));
+        is_taken
+    }
+
+    /// An owner says what it has.
+    fn take_copy_answer(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        (number, answer): (SessionNumber, CopyAnswer),
+        actions: &mut Vec<Action>,
+    ) {
+        let (Some(copies), Some(peers)) = (&mut self.copies, &mut self.peers) else {
+            return;
+        };
+        match answer {
+            CopyAnswer::Have => {
+                if copies.stage_of(number, from) == Some(Stage::Offered) {
+                    copies.set_stage(number, from, Stage::InStep);
+                    copies.drop_former(number, peers);
+                }
+            }
+            CopyAnswer::Want => {
+                let stage = copies.stage_of(number, from);
+                if matches!(stage, Some(Stage::Offered | Stage::InStep)) {
+                    copies.set_stage(number, from, Stage::Wanted);
+                    copies.wanted.push_back((from, number));
+                }
+            }
+            CopyAnswer::Other(other) => {
+                copies.set_stage(number, from, Stage::Refused);
+                if self.yields(number, &other) {
+                    self.supersede(now, number, actions);
+                }
+            }
+        }
+    }
+
+    /// The holder of a copy does not hold it any more, or this node is to have it no more.
+    fn drop_copy(&mut self, holder: NodeId, number: SessionNumber) {
+        let Some(copies) = &mut self.copies else { return };
+        let client_id = copies.by_holder.get(&(holder, number)).cloned();
+        let copy = client_id.and_then(|client_id| copies.remove_copy(&client_id));
+        for write in copy.iter().flat_map(StandingBy::remove) {
+            self.commits.write(write);
+        }
+    }
+
+    /// A client begins a session here: it is not a copy of another one any more.
+    pub(crate) fn forget_copy(&mut self, client_id: &Text) {
+        let copies = self.copies.as_mut();
+        let copy = copies.and_then(|copies| copies.remove_copy(client_id));
+        for write in copy.iter().flat_map(StandingBy::remove) {
+            self.commits.write(write);
+        }
+    }
+
+    /// A node has named everything that it holds: copies of anything else are left over.
+    fn drop_unnamed(&mut self, holder: NodeId) {
+        let Some(copies) = &mut self.copies else { return };
+        let begun = copies.begun_by(holder);
+        let of_holder = copies
+            .standing_by
+            .values()
+            .filter(|copy| copy.holder.node == holder && copy.named < begun);
+        let numbers: Vec<SessionNumber> = of_holder.map(|copy| copy.number_there).collect();
+        for number in numbers {
+            self.drop_copy(holder, number);
+        }
+    }
+
+    fn answer_copy(&mut self, to: NodeId, number: SessionNumber, answer: CopyAnswer) {
+        self.tell_copies(to, &CopyMessage::Answer(number, answer));
+    }
+
+    /// Whether a node is gone: what it held others go on with.
+    pub(super) fn is_lost(&self, node: NodeId) -> bool {
+        let (Some(states), Some(peers)) = (&self.states, &self.peers) else {
+            return false;
+        };
+        match states.state_of(node) {
+            NodeState::Dead => true,
+            NodeState::NotJoined => !peers.is_reached(node),
+            _ => false,
+        }
+    }
+}
+
+impl Copies {
+    fn begun_by(&self, node: NodeId) -> u64 {
+        self.begun.get(&node).copied().unwrap_or_default()
+    }
+
+    fn stage_of(&self, number: SessionNumber, node: NodeId) -> Option<Stage> {
+        let owners = &self.held.get(&number)?.owners;
+        owners
+            .iter()
+            .find(|owner| owner.node == node)
+            .map(|owner| owner.stage)
+    }
+
+    fn clock_of(&self, number: SessionNumber) -> VectorClock {
+        let held = self.held.get(&number);
+        held.map(|held| held.clock.clone()).unwrap_or_default()
+    }
+}
+
+impl Part {
+    /// As something that is offered.
+    fn offered(&self, holder: NodeId) -> Other {
+        Other {
+            clock: self.clock.clone(),
+            holder,
+            is_connected: false,
+        }
+    }
+}
+
+fn clock_of_first(from: Actor, event: u64) -> VectorClock {
+    let mut clock = VectorClock::new();
+    if event > 0 {
+        // One event fits in an empty clock.
+        clock.increment(from, event - 1).ok();
+    }
+    clock
+}

@@ -1,0 +1,248 @@
+//! What a node has on disk of a session besides the session, where there are copies of it at other nodes.
+//!
+//! ```text
+//! key    00, session number (8)
+//! value  version (1) = 1, flags (1): bit 0 it stands by, 1 it was taken over, clock (4 + n)
+//!        [0: holder: node (8), incarnation (4), session number there (8)] [1: from node (8), incarnation (4)]
+//! ```
+//!
+//! It stands before all client ids, which have no 0 in them: so a restart knows which sessions stand by before it reads them. The clock of a copy
+//! that has not come whole is empty.
+//!
+//! With copies comes up to where their holder had taken what others sent: what of it is not in a copy is behind that.
+//!
+//! ```text
+//! key    ff (8), node (8), 00
+//! value  version (1) = 1, for each other node: node (8), incarnation (4), number (8)
+//! ```
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes};
+use cluster::session_plane::encoding::{decode_clock, encode_clock};
+use cluster::session_plane::{Actor, VectorClock};
+use cluster::write::{Keyspace, Write};
+use cluster::{Incarnation, NodeId};
+
+use super::RecordError;
+use super::encoding::{Reader, put_long};
+use super::forwarded::Position;
+use crate::ids::SessionNumber;
+
+/// Which of a session's changes are here, and who holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyRecord {
+    /// The changes.
+    pub clock: VectorClock,
+    /// Another node holds it, under this number. `None`: this node does.
+    pub holder: Option<(Actor, SessionNumber)>,
+    /// This node has taken it over from there.
+    pub taken_from: Option<Actor>,
+}
+
+/// Stores what is known of a session.
+pub fn put(number: SessionNumber, record: &CopyRecord) -> Write {
+    let mut value = Vec::with_capacity(64);
+    value.put_u8(VERSION);
+    let flag = |is_set: bool, bit: u8| u8::from(is_set) << bit;
+    value.put_u8(flag(record.holder.is_some(), 0) | flag(record.taken_from.is_some(), 1));
+    put_long(&mut value, &encode_clock(&record.clock));
+    if let Some((actor, number)) = record.holder {
+        put_actor(&mut value, actor);
+        value.put_u64(number.0);
+    }
+    if let Some(actor) = record.taken_from {
+        put_actor(&mut value, actor);
+    }
+    Write::Put {
+        keyspace: Keyspace::Sessions,
+        key: key(number),
+        value: value.into(),
+    }
+}
+
+/// Removes it, with the session.
+pub fn remove(number: SessionNumber) -> Write {
+    Write::Remove {
+        keyspace: Keyspace::Sessions,
+        key: key(number),
+    }
+}
+
+/// Whether a key is that of such a record, and not of a session.
+pub fn is_copy(key: &[u8]) -> bool {
+    key.first() == Some(&BEFORE_SESSIONS)
+}
+
+/// Reads such a record.
+///
+/// # Errors
+/// If it is none.
+pub fn decode(key: &[u8], value: Bytes) -> Result<(SessionNumber, CopyRecord), RecordError> {
+    let mut reader = Reader::of_key(key, RECORD);
+    reader.u8()?;
+    let number = SessionNumber(reader.u64()?);
+    reader.end()?;
+    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
+    let flags = reader.u8()?;
+    if flags >> 2 != 0 {
+        return Err(reader.damaged("unknown flags of a copy"));
+    }
+    let clock = reader.long()?;
+    let clock = reader.parse(decode_clock(&clock), "a clock is not valid")?;
+    let holder = (flags & 1 != 0).then(|| Ok((actor(&mut reader)?, SessionNumber(reader.u64()?))));
+    let holder = holder.transpose()?;
+    let taken_from = (flags & 2 != 0).then(|| actor(&mut reader)).transpose()?;
+    reader.end()?;
+    let record = CopyRecord {
+        clock,
+        holder,
+        taken_from,
+    };
+    Ok((number, record))
+}
+
+/// Stores up to where a holder had taken what others sent.
+pub fn put_positions(holder: NodeId, positions: &BTreeMap<NodeId, Position>) -> Write {
+    let mut value = Vec::with_capacity(1 + 20 * positions.len());
+    value.put_u8(VERSION);
+    for (node, position) in positions {
+        value.put_u64(node.0);
+        value.put_u32(position.incarnation);
+        value.put_u64(position.number);
+    }
+    Write::Put {
+        keyspace: Keyspace::Received,
+        key: positions_key(holder),
+        value: value.into(),
+    }
+}
+
+/// Removes it: no copy here is that holder's any more.
+pub fn remove_positions(holder: NodeId) -> Write {
+    Write::Remove {
+        keyspace: Keyspace::Received,
+        key: positions_key(holder),
+    }
+}
+
+/// Whether a key among the received packet ids is that of such a record.
+pub fn is_positions(key: &[u8]) -> bool {
+    key.len() == POSITIONS_KEY
+}
+
+/// Reads such a record.
+///
+/// # Errors
+/// If it is none.
+pub fn decode_positions(
+    key: &[u8],
+    value: Bytes,
+) -> Result<(NodeId, BTreeMap<NodeId, Position>), RecordError> {
+    let mut reader = Reader::of_key(key, POSITIONS);
+    let prefix = reader.u64()?;
+    let (holder, what) = (NodeId(reader.u64()?), reader.u8()?);
+    if (prefix, what) != (BEHIND_SESSIONS, OF_COPIES) {
+        return Err(reader.damaged("it is not behind the sessions"));
+    }
+    let mut reader = Reader::of_value(value, POSITIONS, VERSION)?;
+    let mut positions = BTreeMap::new();
+    while !reader.is_empty() {
+        let node = NodeId(reader.u64()?);
+        let (incarnation, number) = (reader.u32()?, reader.u64()?);
+        positions.insert(node, Position { incarnation, number });
+    }
+    Ok((holder, positions))
+}
+
+fn put_actor(out: &mut Vec<u8>, actor: Actor) {
+    out.put_u64(actor.node.0);
+    out.put_u32(actor.incarnation.0);
+}
+
+fn actor(reader: &mut Reader) -> Result<Actor, RecordError> {
+    let node = NodeId(reader.u64()?);
+    if node.0 == 0 {
+        return Err(reader.damaged("a node is 0"));
+    }
+    let incarnation = Incarnation(reader.u32()?);
+    Ok(Actor { node, incarnation })
+}
+
+fn key(number: SessionNumber) -> Bytes {
+    let mut key = [BEFORE_SESSIONS; 9];
+    key[1..].copy_from_slice(&number.0.to_be_bytes());
+    Bytes::copy_from_slice(&key)
+}
+
+fn positions_key(holder: NodeId) -> Bytes {
+    let mut key = [OF_COPIES; POSITIONS_KEY];
+    key[..8].copy_from_slice(&BEHIND_SESSIONS.to_be_bytes());
+    key[8..16].copy_from_slice(&holder.0.to_be_bytes());
+    Bytes::copy_from_slice(&key)
+}
+
+const VERSION: u8 = 1;
+const RECORD: &str = "copy of a session";
+const POSITIONS: &str = "position of copies";
+const POSITIONS_KEY: usize = 17;
+
+/// Stands where a key has nothing that is the node's own.
+const OF_COPIES: u8 = 0;
+
+/// No client id begins with it.
+const BEFORE_SESSIONS: u8 = 0;
+
+/// No session has this number.
+const BEHIND_SESSIONS: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn actor(node: u64, incarnation: u32) -> Actor {
+        Actor {
+            node: NodeId(node),
+            incarnation: Incarnation(incarnation),
+        }
+    }
+
+    fn parts(write: Write) -> (Bytes, Bytes) {
+        match write {
+            Write::Put { key, value, .. } => (key, value),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Bytes of version 1. Another form needs another version.
+    #[test]
+    fn records_of_copies_are_written_as_ever() {
+        let mut clock = VectorClock::new();
+        clock.increment(actor(2, 1), 0).expect("there is room");
+        let record = CopyRecord {
+            clock,
+            holder: Some((actor(2, 1), SessionNumber(9))),
+            taken_from: Some(actor(3, 4)),
+        };
+        let (key, value) = parts(put(SessionNumber(7), &record));
+        assert_eq!(&key[..], b"\0\0\0\0\0\0\0\0\x07");
+        assert_eq!(
+            &value[..],
+            b"\x01\x03\0\0\0\x1f\x01\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\
+              \0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\x03\0\0\0\x04"
+        );
+        assert!(is_copy(&key));
+        assert_eq!(decode(&key, value), Ok((SessionNumber(7), record)));
+
+        let position = Position {
+            incarnation: 5,
+            number: 6,
+        };
+        let positions = BTreeMap::from([(NodeId(1), position)]);
+        let (key, value) = parts(put_positions(NodeId(2), &positions));
+        assert_eq!(&key[..], b"\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\x02\0");
+        assert_eq!(&value[..], b"\x01\0\0\0\0\0\0\0\x01\0\0\0\x05\0\0\0\0\0\0\0\x06");
+        assert!(is_positions(&key));
+        assert_eq!(decode_positions(&key, value), Ok((NodeId(2), positions)));
+    }
+}

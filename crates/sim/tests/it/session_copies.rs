@@ -1,0 +1,106 @@
+//! Others have copies of durable sessions.
+
+use std::time::Duration;
+
+use protocol::packet::QoS;
+
+use crate::places::{Party, Places};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Three nodes that are responsible together.
+fn places(seed: u64) -> Places {
+    let mut places = Places::new(seed, |_| {});
+    places.settle();
+    places.run(5 * SECOND);
+    places
+}
+
+#[test]
+fn every_owner_has_a_copy() {
+    let mut places = places(1);
+    let subscribers: Vec<_> = (0..9)
+        .map(|number| places.connect(Party::durable(number % 3, &format!("subscriber{number}"))))
+        .collect();
+    for subscriber in &subscribers {
+        places.subscribe(*subscriber, "a", QoS::AtLeastOnce);
+    }
+    places.run(SECOND);
+    for node in 0..3 {
+        let copies = places.copies(node);
+        assert_eq!((copies.copies, copies.under_replicated), (6, 0), "at {node}");
+        assert_eq!(copies.sent_whole, 0);
+    }
+    places.disconnect(subscribers[0]);
+    places.run(SECOND);
+    assert_eq!(places.copies(1).copies, 6, "it outlives its connection");
+}
+
+#[test]
+fn an_acknowledgement_waits_for_the_disks_of_all_owners() {
+    let mut places = places(2);
+    let subscriber = places.connect(Party::durable(0, "subscriber"));
+    let publisher = places.connect(Party::new(0, "publisher"));
+    places.subscribe(subscriber, "a", QoS::AtLeastOnce);
+    places.weather.frozen_disk = Some(1);
+    places.publish(publisher, "a", QoS::AtLeastOnce, 1);
+    places.run(SECOND);
+    assert_eq!(places.unacknowledged(publisher), 1);
+    places.weather.frozen_disk = None;
+    places.run(Duration::from_millis(50));
+    assert_eq!(places.unacknowledged(publisher), 0);
+    places.kill(1);
+    places.publish(publisher, "a", QoS::AtLeastOnce, 2);
+    places.run(4 * SECOND);
+    assert_eq!(
+        places.unacknowledged(publisher),
+        0,
+        "nobody waits for a node that is lost"
+    );
+}
+
+#[test]
+fn nodes_that_have_copies_of_each_others_sessions_do_not_wait_for_each_other() {
+    let mut places = places(3);
+    let subscribers = [0, 1, 2].map(|node| {
+        let subscriber = places.connect(Party::durable(node, &format!("subscriber{node}")));
+        places.subscribe(subscriber, "a", QoS::ExactlyOnce);
+        subscriber
+    });
+    let publishers = [0, 1, 2].map(|node| places.connect(Party::durable(node, &format!("publisher{node}"))));
+    for number in 0..300 {
+        for publisher in publishers {
+            places.publish(publisher, "a", QoS::ExactlyOnce, number);
+        }
+        places.run(Duration::from_millis(2));
+    }
+    places.run(Duration::from_millis(100));
+    for publisher in publishers {
+        assert_eq!(places.unacknowledged(publisher), 0);
+    }
+    for subscriber in subscribers {
+        assert_eq!(places.heard(subscriber).len(), 900);
+    }
+}
+
+#[test]
+fn a_node_that_comes_back_is_brought_up_to_date() {
+    let mut places = places(4);
+    let subscriber = places.connect(Party::durable(0, "subscriber"));
+    let publisher = places.connect(Party::durable(1, "publisher"));
+    places.subscribe(subscriber, "a", QoS::AtLeastOnce);
+    places.lose(subscriber);
+    places.crash(2, 5 * SECOND);
+    for number in 0..20 {
+        places.publish(publisher, "a", QoS::AtLeastOnce, number);
+    }
+    places.run(4 * SECOND);
+    assert_eq!(places.unacknowledged(publisher), 0);
+    places.run(10 * SECOND);
+    assert!(places.copies(0).sent_whole > 0);
+    for node in 0..3 {
+        let copies = places.copies(node);
+        assert_eq!((copies.under_replicated, copies.to_clean_up), (0, 0), "at {node}");
+    }
+    assert_eq!(places.copies(2).copies, 2);
+}
