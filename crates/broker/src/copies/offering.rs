@@ -187,7 +187,7 @@ impl Copies {
             }
             self.begin_to_tell(peers);
             let Some(number) = self.held.range(next..).next().map(|(number, _)| *number) else {
-                return self.end_visit(peers);
+                return self.end_visit(peers, rings);
             };
             self.look_at(number, (sessions, peers), rings);
             self.visit = Some(SessionNumber(number.0 + 1));
@@ -206,12 +206,18 @@ impl Copies {
         }
     }
 
-    /// All sessions were looked at.
-    fn end_visit(&mut self, peers: &mut Routes) -> Vec<Write> {
+    /// All sessions were looked at. A node has heard of all that it is to have if it owns anything, and if this node knows who does: else what it has would be left over.
+    fn end_visit(&mut self, peers: &mut Routes, (primary, minority): (&Ring, &Ring)) -> Vec<Write> {
         self.visit = None;
+        if self.is_back {
+            return Vec::new();
+        }
         for (node, is_begun) in std::mem::take(&mut self.hearing) {
-            if is_begun {
+            let is_owner = primary.nodes().contains(&node) || minority.nodes().contains(&node);
+            if is_begun && is_owner {
                 self.tell(peers, node, &CopyMessage::All);
+            } else {
+                self.hearing.insert(node, is_begun);
             }
         }
         self.forget_positions()

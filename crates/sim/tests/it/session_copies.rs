@@ -104,3 +104,21 @@ fn a_node_that_comes_back_is_brought_up_to_date() {
     }
     assert_eq!(places.copies(2).copies, 2);
 }
+
+#[test]
+fn copies_stay_while_their_holder_starts_again() {
+    for seed in 0..10 {
+        let mut places = places(seed);
+        let subscriber = places.connect(Party::durable(0, "subscriber"));
+        places.subscribe(subscriber, "a", QoS::AtLeastOnce);
+        places.run(SECOND);
+        places.crash(0, Duration::from_millis(100 + 10 * seed));
+        for _ in 0..5_000 {
+            places.step();
+            for node in [1, 2] {
+                assert_eq!(places.copies(node).copies, 1, "seed {seed} at {node}");
+            }
+        }
+        assert_eq!(places.copies(0).under_replicated, 0, "seed {seed}");
+    }
+}
