@@ -21,6 +21,8 @@ const USAGE: &str = "sim: random conversations with simulated servers, over faul
   sim check FILE...     whether L1, L2 and L3 hold in what real clients were told (bench/faults)
       --skew MILLIS     by how much servers' clocks may differ (default 0)
 
+  sim scale [N ...]     what nodes of clusters of these sizes (default 3 10 30 100) say to each other to know who is there
+
 Faults, separated by commas: ";
 
 struct Options {
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let Some(("check", words)) = words.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return check(words);
+    }
+    if let Some(("scale", sizes)) = words.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return scale(sizes);
     }
     let options = match options(words.into_iter()) {
         Ok(options) => options,
@@ -71,6 +76,24 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Measures clusters of these sizes.
+fn scale(words: &[String]) -> ExitCode {
+    let sizes: Result<Vec<u64>, _> = words.iter().map(|word| word.parse()).collect();
+    let sizes = match sizes {
+        Ok(sizes) if sizes.is_empty() => vec![3, 10, 30, 100],
+        Ok(sizes) if sizes.iter().all(|size| *size > 1) => sizes,
+        _ => {
+            say(&format!("a size is a number above 1\n{USAGE}"));
+            return ExitCode::from(2);
+        }
+    };
+    say("of each node: | nodes | all is well | one joins | one is lost | copies that move when one joins |");
+    for costs in sim::scale::measure(now(), &sizes, 1) {
+        say(&costs.to_string());
+    }
+    ExitCode::SUCCESS
 }
 
 /// Checks what real clients were told.
