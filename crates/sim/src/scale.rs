@@ -56,6 +56,8 @@ struct Net {
     on_its_way: BTreeMap<(Instant, u64), (NodeId, NodeId, Bytes)>,
     sent: u64,
     traffic: Traffic,
+    /// Somebody sees somebody in another state.
+    has_changed: bool,
 }
 
 /// Plays clusters of these sizes. `now` is where their time begins.
@@ -76,6 +78,7 @@ impl Net {
             on_its_way: BTreeMap::new(),
             sent: 0,
             traffic: Traffic::default(),
+            has_changed: false,
         }
     }
 
@@ -146,7 +149,9 @@ impl Net {
     }
 
     fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
-        while !is_so(self) {
+        self.has_changed = true;
+        while !(self.has_changed && is_so(self)) {
+            self.has_changed = false;
             self.step();
         }
     }
@@ -202,6 +207,7 @@ impl Net {
     fn put(&mut self, from: NodeId, outputs: Vec<NodesOutput>) {
         for output in outputs {
             let NodesOutput::Send(to, message) = output else {
+                self.has_changed = true;
                 continue;
             };
             self.traffic.messages += 1;
