@@ -6,10 +6,13 @@
 //! That everything comes to rest when all faults are over (liveness) is in `workload/several_nodes/calm.rs`.
 
 pub(crate) mod bounded_memory;
+pub(crate) mod c1;
+pub(crate) mod c2;
 pub(crate) mod election_safety;
 pub(crate) mod f1;
 pub(crate) mod l1;
 pub(crate) mod l2;
 pub(crate) mod l3;
 pub(crate) mod log_matching;
+pub(crate) mod s3;
 pub(crate) mod state_equality;

@@ -58,6 +58,12 @@ pub enum Defect {
     ChangedEntries,
     /// Some notifications do not arrive.
     LostNotifications,
+    /// Nodes that start do not know which retained messages were taken away.
+    ForgottenTombstones,
+    /// Nodes do not compare their retained messages.
+    NoComparisons,
+    /// Nobody confirms that it knows which retained messages were taken away.
+    NoConfirmations,
 }
 
 /// What a run did, to see that it was worth it.

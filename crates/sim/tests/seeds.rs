@@ -115,6 +115,7 @@ fn fresh_seeds_of_clusters_pass_and_do_something() {
     assert!(sum.retried > 1_000, "{sum:?}");
     assert!(sum.pages > 400, "{sum:?}");
     assert!(sum.notified > 500, "{sum:?}");
+    assert!(sum.retained_gone > 500, "{sum:?}");
     assert!(sum.crashes > 500, "{sum:?}");
     assert!(sum.stops > 50, "{sum:?}");
     assert!(sum.damaged > 5, "{sum:?}");
@@ -149,5 +150,27 @@ fn clusters_with_defects_are_found() {
             run.play(now()).is_err()
         });
         assert!(found.is_some(), "1,000 seeds did not notice {defect:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_retained_messages_is_found_by_the_promise_that_it_breaks() {
+    for (defect, promise) in [
+        (Defect::ForgottenTombstones, "S3"),
+        (Defect::NoComparisons, "C1"),
+        (Defect::NoConfirmations, "C2"),
+    ] {
+        let found = (1..1_000).find(|seed| {
+            let defect = Some(defect);
+            let run = ClusterRun {
+                defect,
+                ..cluster(*seed, 3)
+            };
+            run.play(now()).is_err_and(|why| why.starts_with(promise))
+        });
+        assert!(
+            found.is_some(),
+            "1,000 seeds did not notice {defect:?} by {promise}"
+        );
     }
 }

@@ -184,6 +184,9 @@ fn recovered_node(
             if config.forgets_positions && broker::records::forwarded::is_position(key) {
                 return ControlFlow::Continue(());
             }
+            if config.forgets_tombstones && is_tombstone(keyspace, &value) {
+                return ControlFlow::Continue(());
+            }
             read_all = recovery.record(keyspace, key, value);
             if read_all.is_ok() {
                 ControlFlow::Continue(())
@@ -288,4 +291,12 @@ pub fn founder(node: NodeId) -> Founder {
         node,
         address: address.parse().expect("a name and a port"),
     }
+}
+
+/// (broker/src/records/retained.rs)
+fn is_tombstone(keyspace: Keyspace, value: &[u8]) -> bool {
+    keyspace == Keyspace::Retained
+        && value.first() == Some(&2)
+        && value.last() == Some(&0)
+        && value.len() == 22
 }

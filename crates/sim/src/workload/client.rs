@@ -107,6 +107,14 @@ impl Client {
         }
     }
 
+    /// Retains messages, and takes them away.
+    pub(super) fn retainer(name: String) -> Self {
+        Self {
+            is_guest: true,
+            ..Self::new(name)
+        }
+    }
+
     /// Subscribes to the responses of the state store.
     pub(super) fn keeper(name: String) -> Self {
         Self {
@@ -352,7 +360,7 @@ impl Client {
         if self.had_connack && !connack.session_present {
             return Err(format!("F1: the acknowledged session of {} is lost", self.name));
         }
-        self.had_connack = true;
+        self.had_connack = !self.is_guest;
         self.is_connected = true;
         self.begins_anew = false;
         let mut packets = Vec::new();

@@ -13,6 +13,7 @@ pub mod faults;
 mod look;
 mod member;
 mod network;
+mod retainers;
 mod trace;
 mod watcher;
 mod weather;
@@ -28,6 +29,7 @@ use self::faults::{Fault, Faults};
 use self::look::Look;
 use self::member::Member;
 use self::network::{Link, Network};
+use self::retainers::Retainers;
 use self::trace::Trace;
 use self::watcher::Watcher;
 use super::Defect;
@@ -66,6 +68,8 @@ pub struct ClusterSummary {
     pub pages: u64,
     /// Changes of which watchers were notified.
     pub notified: u64,
+    /// Retained messages that were taken away.
+    pub retained_gone: u64,
     /// Nodes that lost their power.
     pub crashes: u64,
     /// Nodes that were stopped.
@@ -114,6 +118,7 @@ impl ClusterSummary {
             retried: self.retried + other.retried,
             pages: self.pages + other.pages,
             notified: self.notified + other.notified,
+            retained_gone: self.retained_gone + other.retained_gone,
             crashes: self.crashes + other.crashes,
             stops: self.stops + other.stops,
             pauses: self.pauses + other.pauses,
@@ -154,6 +159,7 @@ struct World {
     /// With the node to which each keeps.
     keepers: Vec<(usize, Keeper)>,
     watchers: Vec<Watcher>,
+    retainers: Retainers,
     histories: Histories,
     notifications: Notifications,
     look: Look,
@@ -222,6 +228,8 @@ impl World {
             config.forgets_votes = run.defect == Some(Defect::ForgottenVotes);
             config.tells_log = true;
             config.has_control = faults.has(Fault::Members);
+            config.routes.tombstone_grace = retainers::GRACE;
+            config.forgets_tombstones = run.defect == Some(Defect::ForgottenTombstones);
             changes.get_or_insert_with(|| Changes::new(config.clone()));
             let mut member = Member::new(Machine::new(config, origin), origin);
             member.set_clock(random.between(0, CLOCK_AHEAD_MAX) as i64);
@@ -251,6 +259,14 @@ impl World {
             histories: Histories::default(),
             notifications: Notifications::default(),
             look: Look::new(nodes.len()),
+            retainers: Retainers::new(
+                run.seed,
+                if faults.has(Fault::Members) {
+                    nodes.len()
+                } else {
+                    0
+                },
+            ),
             skew: 0,
             summary: ClusterSummary::default(),
             trace: Trace::new(run.is_traced, origin),
@@ -269,6 +285,7 @@ impl World {
         }
         self.calm()?;
         self.check()?;
+        self.check_retained()?;
         self.lose_minority()?;
         self.calm()?;
         self.check()?;
@@ -325,6 +342,7 @@ impl World {
             _ => self.listen_to_watcher().map(|_| ())?,
         }
         self.worsen()?;
+        self.retain_sometimes()?;
         self.operate_sometimes()?;
         self.collect()?;
         self.network.step();

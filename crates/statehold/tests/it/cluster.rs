@@ -4,6 +4,7 @@ mod broken_links;
 mod growing;
 mod member;
 mod messages;
+mod retained;
 mod revoked;
 mod stranger;
 

@@ -62,7 +62,11 @@ impl World {
 
     /// Time passes, and everything that can be done in no time is done. True if a client heard something.
     pub(super) fn round(&mut self) -> Result<bool, String> {
-        self.pass(ROUND);
+        self.round_of(ROUND)
+    }
+
+    pub(super) fn round_of(&mut self, time: Duration) -> Result<bool, String> {
+        self.pass(time);
         self.write_all()?;
         while !self.network.is_idle() {
             let links: Vec<_> = self.network.busy(self.now + Duration::from_secs(1)).collect();
@@ -78,6 +82,7 @@ impl World {
         for index in 0..self.watchers.len() {
             is_anything |= self.listen_to(index)?;
         }
+        is_anything |= self.listen_to_retainers()?;
         self.look()?;
         Ok(is_anything)
     }
@@ -106,6 +111,7 @@ impl World {
         // A response that was on its way when its node lost its power is gone, like what else is in memory.
         self.keepers.iter().all(|(_, keeper)| keeper.client.is_done())
             && self.watchers.iter().all(|watcher| watcher.client.is_done())
+            && self.are_retainers_done()
             && self.is_led()
             && self.is_idle()
             && self.check_members().is_ok()

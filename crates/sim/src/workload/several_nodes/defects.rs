@@ -12,6 +12,11 @@ const KIND: usize = 5;
 const RAFT: u8 = 1;
 const COMMANDS: u8 = 2;
 const READ_AT: u8 = 4;
+const ITEMS: u8 = 33;
+const ABOUT_RETAINED: u8 = 9;
+const COMPARE: u8 = 2;
+const DIFFERS: u8 = 4;
+const CONFIRMED: u8 = 11;
 
 /// The message as a node with the defect would have sent it, or understood it. `number`: of the message.
 pub(super) fn changed(defect: Option<Defect>, message: Bytes, number: u64) -> Bytes {
@@ -21,8 +26,27 @@ pub(super) fn changed(defect: Option<Defect>, message: Bytes, number: u64) -> By
         (Some(Defect::ForgottenOutcomes), Some(COMMANDS)) => with_commands(&message, forget_outcome),
         (Some(Defect::NoFencing), Some(COMMANDS)) => with_commands(&message, fence_nothing),
         (Some(Defect::ChangedEntries), Some(RAFT)) if number.is_multiple_of(20) => with_other_entry(&message),
+        (Some(Defect::NoComparisons), Some(ITEMS)) => with_items(&message, &[COMPARE, DIFFERS]),
+        (Some(Defect::NoConfirmations), Some(ITEMS)) => with_items(&message, &[CONFIRMED]),
         _ => message,
     }
+}
+
+/// What is said of these kinds about retained messages is not understood. (broker/src/routes/messages.rs, broker/src/retained_copies/messages.rs)
+fn with_items(message: &Bytes, kinds: &[u8]) -> Bytes {
+    const FIRST: usize = KIND + 1 + 4 + 8 + 8;
+    const BEFORE_LENGTH: usize = 8;
+    let mut changed = message.to_vec();
+    let mut at = FIRST;
+    while let Some(length) = changed.get(at + BEFORE_LENGTH..at + BEFORE_LENGTH + 4) {
+        let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+        let item = at + BEFORE_LENGTH + 4;
+        if changed.get(item) == Some(&ABOUT_RETAINED) && kinds.contains(&changed[item + 2]) {
+            changed[item + 2] = u8::MAX;
+        }
+        at = item + length;
+    }
+    changed.into()
 }
 
 /// "From this index on a read sees everything" becomes "from the first one on".

@@ -160,6 +160,7 @@ impl World {
                 watcher.cut(at, &mut self.notifications);
             }
         }
+        self.retainers.cut(index);
         self.network.forget(index);
         let torn = if self.faults.has(Fault::Torn) {
             Torn::Somewhere
@@ -191,6 +192,7 @@ impl World {
 
     /// A node will never be there again: its clients go elsewhere.
     pub(super) fn leave(&mut self, index: usize) {
+        self.retainers.leave(index);
         for number in 0..self.keepers.len() {
             if self.keepers[number].0 == index {
                 self.move_keeper(number);

@@ -9,7 +9,7 @@ use super::member::{Member, Place};
 use crate::harness::block_on;
 
 /// Far longer than a node takes to come back on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client whose session outlives its connections, for an hour.
 async fn connect(address: &str) -> Client {
@@ -48,7 +48,7 @@ fn wait_reached(members: &[Member]) {
     }
 }
 
-fn three_nodes(place: &Place) -> Vec<Member> {
+pub(super) fn three_nodes(place: &Place) -> Vec<Member> {
     let members = place.start_all(3);
     wait_reached(&members);
     members
