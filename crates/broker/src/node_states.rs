@@ -65,13 +65,16 @@ impl NodeStates {
         self.nodes.state_of(node)
     }
 
-    /// The other nodes that are there, whatever they do.
+    /// Whether a node is counted on, whatever it does.
+    pub(crate) fn is_there(&self, node: NodeId) -> bool {
+        !matches!(self.state_of(node), NodeState::NotJoined | NodeState::Dead)
+    }
+
+    /// The other nodes that are.
     fn present(&self) -> impl Iterator<Item = NodeId> + '_ {
         let own = self.nodes.own();
-        let is_present =
-            |node: &NodeId| !matches!(self.state_of(*node), NodeState::NotJoined | NodeState::Dead);
         let others = self.known.iter().copied().filter(move |node| *node != own);
-        others.filter(is_present)
+        others.filter(|node| self.is_there(*node))
     }
 
     /// What is to be handed over now, if anything is.

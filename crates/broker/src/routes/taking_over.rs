@@ -59,7 +59,15 @@ impl Node {
             // Also if it was not known to be there.
             self.lose_node(now, lost, actions);
         }
+        let is_there = self
+            .states
+            .as_ref()
+            .is_some_and(|states| states.is_there(lost.node));
         if let Some(peers) = &mut self.peers {
+            if is_there {
+                // It was dead for this node, and is counted on again, both in this moment.
+                peers.find_again(lost.node);
+            }
             peers.is_aware(from, lost.node);
             peers.say_taken_over(from, lost.node);
         }

@@ -1,17 +1,19 @@
 //! S3: nothing that was taken away comes back, and nothing that was retained and acknowledged is lost.
 //!
 //! Each topic is retained once in a run, and perhaps taken away for good. When everything is at rest, whatever happened before, no node has what was
-//! taken away and acknowledged: also none that was away meanwhile, and had it still. What was acknowledged and never asked to be taken away is there, as long as
+//! taken away and acknowledged: also none that was away meanwhile, and had it still. (A node that is lost for ever takes along what it acknowledged while it was
+//! alone.) What was acknowledged and never asked to be taken away is there, as long as
 //! no node was lost for ever, with what only it and others that are lost had.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What clients were told.
 #[derive(Debug, Default)]
 pub(crate) struct Retained {
     kept: BTreeSet<String>,
     asked: BTreeSet<String>,
-    gone: BTreeSet<String>,
+    /// With the node that acknowledged it.
+    gone: BTreeMap<String, usize>,
 }
 
 impl Retained {
@@ -25,9 +27,14 @@ impl Retained {
         self.asked.insert(topic);
     }
 
-    /// That was acknowledged.
-    pub(crate) fn gone(&mut self, topic: String) {
-        self.gone.insert(topic);
+    /// A node has acknowledged that.
+    pub(crate) fn gone(&mut self, topic: String, node: usize) {
+        self.gone.insert(topic, node);
+    }
+
+    /// A node is lost for ever, or was removed: what it has acknowledged while it was alone is lost with it.
+    pub(crate) fn lost(&mut self, node: usize) {
+        self.gone.retain(|_, by| *by != node);
     }
 
     /// Whether a topic's message was acknowledged, and nobody has wanted to take it away.
@@ -42,10 +49,11 @@ impl Retained {
 
     /// At rest: what a node has. `is_complete`: no node was lost.
     pub(crate) fn check(&self, node: u64, found: &BTreeSet<&str>, is_complete: bool) -> Result<(), String> {
-        let back = self.gone.iter().find(|topic| found.contains(topic.as_str()));
-        if let Some(topic) = back {
+        let back = self.gone.iter().find(|(topic, _)| found.contains(topic.as_str()));
+        if let Some((topic, by)) = back {
+            let by = by + 1;
             return Err(format!(
-                "S3: {topic} was taken away, and node {node} has it again"
+                "S3: {topic} was taken away at node {by}, and node {node} has it again"
             ));
         }
         let kept = self
@@ -73,7 +81,7 @@ mod tests {
         }
         retained.asked("asked".to_owned());
         retained.asked("gone".to_owned());
-        retained.gone("gone".to_owned());
+        retained.gone("gone".to_owned(), 1);
         let check = |found: &[&str], is_complete| {
             let found = found.iter().copied().collect();
             retained.check(1, &found, is_complete).is_ok()

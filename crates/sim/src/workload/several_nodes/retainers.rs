@@ -2,7 +2,7 @@
 //!
 //! Each topic is retained once. Whoever clears one has seen it at its own node, and it was acknowledged: so the removal is the later write, whatever the clocks say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use broker::retained::Edition;
@@ -25,7 +25,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(40);
 const QUIET_ROUND: Duration = Duration::from_millis(50);
 
 /// One of so many steps is one of a retainer.
-const STEPS: usize = 12;
+const STEPS: usize = 25;
 
 /// All of them.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Retainers {
     clients: Vec<(usize, Client)>,
     random: Random,
     retained: Retained,
+    /// Which edition of each topic was acknowledged: whoever has sent it has not sent it again after that.
+    editions: BTreeMap<String, Edition>,
 }
 
 impl Retainers {
@@ -43,6 +45,7 @@ impl Retainers {
             clients: clients.collect(),
             random: Random::new(seed ^ 0x7265_7461_696E_0000),
             retained: Retained::default(),
+            editions: BTreeMap::new(),
         }
     }
 
@@ -56,6 +59,7 @@ impl Retainers {
     /// A node will never be there again.
     pub(super) fn leave(&mut self, node: usize) {
         self.clients.retain(|(at, _)| *at != node);
+        self.retained.lost(node);
     }
 }
 
@@ -71,6 +75,7 @@ impl World {
             clients,
             random,
             retained,
+            editions,
         } = &mut self.retainers;
         let (node, client) = &mut clients[index];
         let Some(machine) = self.nodes[*node].running() else {
@@ -80,13 +85,19 @@ impl World {
             client.retain(machine);
             return Ok(());
         }
-        let there = machine.node().retained_editions();
-        let there = there.into_iter().filter(|(_, (_, message))| message.is_some());
-        let topics: Vec<String> = there.map(|(topic, _)| topic.as_str().to_owned()).collect();
-        let mut topics = topics.into_iter().filter(|topic| retained.is_kept(topic));
+        // One that was sent twice may be here as it came first, and elsewhere be a later write.
+        let there = machine.node().retained_editions().into_iter();
+        let there = there.filter_map(|(topic, (edition, message))| Some((topic, edition, message?)));
+        let is_latest = |topic: &str, edition| editions.get(topic).is_some_and(|known| *known <= edition);
+        let mut topics = there
+            .filter(|(topic, edition, _)| is_latest(topic.as_str(), *edition))
+            .map(|(topic, ..)| topic.as_str().to_owned())
+            .filter(|topic| retained.is_kept(topic));
         if let Some(topic) = topics.next()
             && client.is_connected()
         {
+            self.trace
+                .note(self.now, || format!("clear {topic} at {}", *node + 1));
             client.clear(machine, &topic);
             retained.asked(topic);
         }
@@ -110,9 +121,17 @@ impl World {
         client.connect(machine);
         let heard = client.listen(machine)?;
         for change in heard.retaining {
+            self.trace.note(self.now, || {
+                format!("retainer of {} is told {change:?}", *node + 1)
+            });
             match change {
-                Retaining::Set(topic) => self.retainers.retained.kept(topic),
-                Retaining::Clear(topic) => self.retainers.retained.gone(topic),
+                Retaining::Set(topic) => {
+                    let found = editions(machine).remove(&topic);
+                    let edition = found.map(|(edition, _)| (topic.clone(), edition));
+                    self.retainers.editions.extend(edition);
+                    self.retainers.retained.kept(topic);
+                }
+                Retaining::Clear(topic) => self.retainers.retained.gone(topic, *node),
             }
         }
         Ok(heard.is_anything)
