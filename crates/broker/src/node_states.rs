@@ -199,6 +199,10 @@ impl Node {
         if !nodes.clone().eq(&states.known) {
             states.known = nodes.copied().collect();
             states.nodes.set_nodes(now.instant, &states.known, &mut outputs);
+            // Those that are new here may have answered before.
+            for node in self.peers.iter().flat_map(|peers| peers.answering()) {
+                states.nodes.set_linked(now.instant, node, true, &mut outputs);
+            }
         }
         call(&mut states.nodes, &mut outputs);
         let handover = states.nodes.to_hand_over();

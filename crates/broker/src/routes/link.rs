@@ -27,7 +27,7 @@ pub(super) struct Link {
     pub(super) node: NodeId,
     /// As it was heard of in this run.
     incarnation: Option<u32>,
-    is_answering: bool,
+    pub(super) is_answering: bool,
     /// The cluster has given it up: what is for it goes to others, also if it answers.
     is_lost: bool,
     /// It answers, and is not lost.

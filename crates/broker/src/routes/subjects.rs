@@ -78,6 +78,12 @@ impl Routes {
         slot.is_some_and(|slot| self.links[*slot].is_reached)
     }
 
+    /// The other nodes that answer, also those that are lost for the cluster.
+    pub(crate) fn answering(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let links = self.links.iter().map(|(_, link)| link);
+        links.filter(|link| link.is_answering).map(|link| link.node)
+    }
+
     /// The other nodes of the cluster that are reached.
     pub(crate) fn reached(&self) -> impl Iterator<Item = NodeId> + '_ {
         let links = self.links.iter().map(|(_, link)| link);

@@ -110,6 +110,13 @@ impl Detection {
             .filter(|node| *node != self.own.actor.node)
             .collect();
         self.up.retain(|node, _| self.wanted.contains(node));
+        // Others may have told of one before the cluster had it, as this node knew it: foca says so once.
+        for member in self.foca.iter_members() {
+            let life = *member.id();
+            if self.wanted.contains(&life.actor.node) {
+                self.up.insert(life.actor.node, life);
+            }
+        }
         self.call_at = now;
     }
 

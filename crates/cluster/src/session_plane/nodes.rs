@@ -140,6 +140,10 @@ impl Nodes {
             self.peers.entry(*node).or_insert_with(|| Peer::new(now));
         }
         self.detection.set_nodes(now, nodes);
+        // One that was away from the cluster for a moment is found anew by nobody.
+        for (node, peer) in &mut self.peers {
+            peer.note_up(self.detection.is_up(*node), peer.is_linked);
+        }
         self.settle(now, outputs);
     }
 
