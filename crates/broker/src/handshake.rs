@@ -17,10 +17,8 @@ use crate::pacing::Pace;
 use crate::records;
 use crate::records::session::SessionRecord;
 use crate::report::Report;
-use crate::retained_delivery::AllDue;
 use crate::session::Session;
-use crate::sessions::{ForcedEnds, SessionEntry, Totals};
-use crate::subscriptions::Standing;
+use crate::sessions::SessionEntry;
 use crate::topic_alias;
 use crate::waiting::Waiter;
 use crate::will;
@@ -397,21 +395,7 @@ impl Node {
         }
         let number = self.sessions.next_number();
         let session = Session::new(number, client_id.clone(), self.config.limits.of_session());
-        let entry = SessionEntry {
-            session,
-            connection: None,
-            expiry,
-            disconnected_at: None,
-            will: None,
-            owner: None,
-            due: AllDue::default(),
-            forced_ends: ForcedEnds::default(),
-            taken: None,
-            route_place: 0,
-            route_mark: 0,
-            standing: Standing::Away,
-            counted: Totals::default(),
-        };
+        let entry = SessionEntry::new(session, expiry);
         (self.sessions.insert(client_id, entry), false)
     }
 

@@ -33,15 +33,15 @@ use crate::policies::PoliciesInForce;
 use crate::records::copy::CopyRecord;
 use crate::records::forwarded::Position;
 use crate::records::queue::QueueRecord;
-use crate::records::session::{Presence, SessionRecord};
+use crate::records::session::SessionRecord;
 use crate::records::{self, RecordError};
 use crate::retained::{Edition, Retained};
-use crate::retained_delivery::{AllDue, RetainedDue};
+use crate::retained_delivery::RetainedDue;
 use crate::routing::RouteScratch;
 use crate::session::Session;
-use crate::sessions::{ForcedEnds, SessionEntry, Sessions, Totals};
+use crate::sessions::{SessionEntry, Sessions};
 use crate::state_store_service::StateStoreConfig;
-use crate::subscriptions::{Shares, Standing, Subscription, Subscriptions, point_of};
+use crate::subscriptions::{Shares, Subscription, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::will::{self, PendingWills};
@@ -227,31 +227,10 @@ impl Recovery {
             return Ok(());
         }
         let session = Session::restore(client_id.clone(), &record, self.config.limits.of_session());
-        let (since, is_over) = match record.presence {
-            Presence::Connected { since, .. } => (since, record.expiry == 0),
-            Presence::Disconnected { since } => {
-                let ends_at = since.saturating_add(u64::from(record.expiry) * 1_000);
-                (since, record.expiry != u32::MAX && ends_at <= self.now.wall)
-            }
-        };
-        let disconnected_at = matches!(record.presence, Presence::Disconnected { .. }).then_some(since);
-        let entry = SessionEntry {
-            session,
-            connection: None,
-            expiry: record.expiry,
-            disconnected_at,
-            will: record.will.map(Box::new),
-            owner: record.owner.map(Box::new),
-            due: AllDue::default(),
-            forced_ends: ForcedEnds::default(),
-            taken: None,
-            route_place: 0,
-            route_mark: 0,
-            standing: Standing::Away,
-            counted: Totals::default(),
-        };
+        let (number, is_over) = (record.number, record.is_over(self.now.wall));
+        let entry = SessionEntry::recovered(session, record);
         let key = self.sessions.insert(&client_id, entry);
-        self.by_number.insert(record.number, key);
+        self.by_number.insert(number, key);
         if is_over {
             self.discarded.push(key);
         } else {

@@ -12,6 +12,7 @@ use slab::Slab;
 
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::ownership::Owner;
+use crate::records::session::{Presence, SessionRecord};
 use crate::retained_delivery::AllDue;
 use crate::session::Session;
 use crate::subscriptions::Standing;
@@ -42,6 +43,41 @@ pub(crate) struct SessionEntry {
     pub(crate) standing: Standing,
     /// What the totals have of it.
     pub(crate) counted: Totals,
+}
+
+impl SessionEntry {
+    /// Of a session that has no connection.
+    pub(crate) fn new(session: Session, expiry: u32) -> Self {
+        Self {
+            session,
+            connection: None,
+            expiry,
+            disconnected_at: None,
+            will: None,
+            owner: None,
+            due: AllDue::default(),
+            forced_ends: ForcedEnds::default(),
+            taken: None,
+            route_place: 0,
+            route_mark: 0,
+            standing: Standing::Away,
+            counted: Totals::default(),
+        }
+    }
+
+    /// The same, as its record has it.
+    pub(crate) fn recovered(session: Session, record: SessionRecord) -> Self {
+        let disconnected_at = match record.presence {
+            Presence::Connected { .. } => None,
+            Presence::Disconnected { since } => Some(since),
+        };
+        Self {
+            disconnected_at,
+            will: record.will.map(Box::new),
+            owner: record.owner.map(Box::new),
+            ..Self::new(session, record.expiry)
+        }
+    }
 }
 
 /// A session that was taken over.

@@ -9,10 +9,8 @@ use crate::ids::SessionNumber;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::records;
-use crate::records::session::Presence;
-use crate::retained_delivery::{AllDue, RetainedDue};
-use crate::sessions::{ForcedEnds, SessionEntry, Totals};
-use crate::subscriptions::Standing;
+use crate::retained_delivery::RetainedDue;
+use crate::sessions::SessionEntry;
 use crate::will;
 
 impl Node {
@@ -65,33 +63,13 @@ impl Node {
         copies.held.insert(number, held);
         copies.begin_visit();
         copies.figures.taken_over += 1;
-        let (disconnected_at, is_over) = match record.presence {
-            Presence::Connected { .. } => (None, record.expiry == 0),
-            Presence::Disconnected { since } => {
-                let ends_at = since.saturating_add(u64::from(record.expiry) * 1_000);
-                (Some(since), record.expiry != u32::MAX && ends_at <= now.wall)
-            }
-        };
+        let is_over = record.is_over(now.wall);
         let filters: Vec<_> = session
             .filters
             .iter()
             .map(|(filter, subscription)| (filter.clone(), *subscription))
             .collect();
-        let entry = SessionEntry {
-            session,
-            connection: None,
-            expiry: record.expiry,
-            disconnected_at,
-            will: record.will.map(Box::new),
-            owner: record.owner.map(Box::new),
-            due: AllDue::default(),
-            forced_ends: ForcedEnds::default(),
-            taken: None,
-            route_place: 0,
-            route_mark: 0,
-            standing: Standing::Away,
-            counted: Totals::default(),
-        };
+        let entry = SessionEntry::recovered(session, record);
         let key = self.sessions.insert(&client_id, entry);
         for (filter, subscription) in filters {
             self.join(key, &filter, subscription);

@@ -44,6 +44,19 @@ pub struct SessionRecord {
     pub owner: Option<Owner>,
 }
 
+impl SessionRecord {
+    /// Whether its time is over at this moment, in Unix milliseconds, when its connection has ended at the latest now.
+    pub fn is_over(&self, wall: u64) -> bool {
+        match self.presence {
+            Presence::Connected { .. } => self.expiry == 0,
+            Presence::Disconnected { since } => {
+                let ends_at = since.saturating_add(u64::from(self.expiry) * 1_000);
+                self.expiry != u32::MAX && ends_at <= wall
+            }
+        }
+    }
+}
+
 /// Whether a connection held the session when its record was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {

@@ -72,15 +72,7 @@ const ITEM: u64 = 128;
 impl Outbox {
     /// Appends a change of this node's routes.
     pub(super) fn push_route(&mut self, kind: u8, body: Bytes) {
-        self.push(Outgoing {
-            number: 0,
-            kind,
-            since: None,
-            head: Vec::new(),
-            body,
-            shares: Shares::default(),
-            came_by: CameBy::default(),
-        });
+        self.push_other(kind, body);
         self.latest_route = self.latest;
         self.routes += 1;
     }
