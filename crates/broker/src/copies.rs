@@ -30,9 +30,10 @@ use smallvec::SmallVec;
 pub use self::figures::CopyFigures;
 use self::messages::Positions;
 pub(crate) use self::standing_by::StandingBy;
+#[allow(unused_imports, reason = "for those who look for the session of a client")]
+pub(crate) use self::taking_over::CopyAt;
 use crate::ids::SessionNumber;
-use crate::node::{Action, Node};
-use crate::now::Now;
+use crate::node::Node;
 use crate::records::copy::CopyRecord;
 use crate::records::forwarded::Position;
 
@@ -252,10 +253,6 @@ impl Copies {
 }
 
 impl Node {
-    /// A node is lost: this one goes on with the sessions of which it is the home.
-    #[expect(clippy::unused_self, reason = "clients do not find yet what was taken over")]
-    pub(crate) fn take_over_from(&mut self, _now: Now, _lost: NodeId, _actions: &mut Vec<Action>) {}
-
     /// Up to where a holder had taken what another node sent it, as far as the copies of its sessions here know.
     pub(crate) fn taken_by(&self, holder: NodeId, origin: NodeId) -> Option<Position> {
         let positions = self.copies.as_ref()?.positions.get(&holder)?;
@@ -303,6 +300,12 @@ impl Held {
         }
     }
 
+    /// Counts one more event here. Its number; 0: there is no room for it.
+    fn count_on(&mut self, own: Actor, number: SessionNumber) -> u64 {
+        let dot = self.clock.increment(own, floor_of(number));
+        dot.map_or(0, |dot| dot.counter)
+    }
+
     fn counted(&self) -> SmallVec<[Owner; 2]> {
         self.owners.clone()
     }
@@ -318,6 +321,10 @@ impl Held {
         }
         for owner in &mut self.owners {
             owner.is_former = !wanted.contains(&owner.node);
+            // Who kept another one may have given it up.
+            if owner.stage == Stage::Refused {
+                owner.stage = Stage::Unknown;
+            }
         }
         // What it has not got yet it need not get any more.
         self.owners
@@ -332,6 +339,12 @@ impl Held {
             }
         }
     }
+}
+
+/// From where on a holder counts the events of a session that has this number there. No other session has any of these, so that clocks of two that a client has had one
+/// after the other have nothing in common.
+fn floor_of(number: SessionNumber) -> u64 {
+    number.0 << 32
 }
 
 impl Owner {

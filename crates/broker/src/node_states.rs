@@ -221,10 +221,10 @@ impl Node {
         }));
         if !changes.is_empty() {
             (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
-            self.copies_rings_changed();
             changes
                 .into_iter()
                 .for_each(|change| self.note_state(now, change, actions));
+            self.copies_rings_changed(now, actions);
         }
         if is_begun {
             self.hand_over_retained(now);

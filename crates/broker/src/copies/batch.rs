@@ -207,7 +207,7 @@ impl Copies {
             held.note_received(change);
         }
         // Full after 2^64 changes, or when thousands of nodes have held it: then no owner follows it any more, and each takes it whole.
-        let event = held.clock.increment(own, 0).map_or(0, |dot| dot.counter);
+        let event = held.count_on(own, number);
         let what = match begins {
             Some(client_id) => What::Begins(client_id, changed.changes),
             None => What::GoesOn(changed.changes),

@@ -14,13 +14,14 @@ use crate::routes::Routes;
 
 impl Node {
     /// States of nodes have changed, and with them who owns what.
-    pub(crate) fn copies_rings_changed(&mut self) {
+    pub(crate) fn copies_rings_changed(&mut self, now: Now, actions: &mut Vec<Action>) {
         let (Some(copies), Some(states)) = (&mut self.copies, &self.states) else {
             return;
         };
         copies.rings += 1;
         copies.begin_visit();
         copies.is_back &= states.state_of(copies.own.node) != NodeState::Running;
+        self.take_over_orphans(now, None, actions);
     }
 
     /// Goes on with copies: batches were closed, or there is room on the way to others.

@@ -8,7 +8,7 @@ use protocol::Text;
 
 use super::messages::{CopyAnswer, CopyMessage, Other, Part, Piece, Positions, What, decode};
 use super::standing_by::Surroundings;
-use super::{Copies, Stage, StandingBy};
+use super::{Copies, Held, Stage, StandingBy, floor_of};
 use crate::ids::SessionNumber;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
@@ -119,35 +119,61 @@ impl Node {
         let copy = copies.standing_by.get(client_id)?;
         let is_preferred = copy.holder.node != offered.holder
             && copy.is_whole()
+            && !self.is_lost(copy.holder.node)
             && !offered.clock.covers(&copy.clock)
-            && !self.is_lost(copy.holder.node);
+            && !self.gives_way(&copy.as_other(), offered, true);
         is_preferred.then(|| copy.as_other())
     }
 
-    /// Whether a session of this node gives way to one that another node holds: one that has gone on from it; or of two that have gone on apart from the same one,
-    /// in a split, the one with a client, or that of the lower node.
+    /// Whether a session of this node gives way to one that another node holds.
     pub(super) fn yields(&self, number: SessionNumber, other: &Other) -> bool {
-        let Some(copies) = &self.copies else {
+        let copies = self.copies.as_ref();
+        let Some(held) = copies.and_then(|copies| copies.held.get(&number)) else {
             return false;
         };
-        let Some(held) = copies.held.get(&number) else {
-            return false;
-        };
+        let own = self.own_session(held, number);
+        self.gives_way(&own, other, held.recovered.is_some())
+    }
+
+    /// A session of this node, as others are told of it.
+    fn own_session(&self, held: &Held, number: SessionNumber) -> Other {
+        let copies = self
+            .copies
+            .as_ref()
+            .expect("it has sessions that others have copies of");
         // While this node does not know what has happened without it, what it did since it is back does not count: others have got the same messages.
         let recovered = held.recovered.as_deref().filter(|_| copies.is_back);
-        let own = recovered.unwrap_or(&held.clock);
-        match other.clock.compare(own) {
-            Causality::After => true,
-            Causality::Equal | Causality::Before => false,
-            Causality::Concurrent => {
-                let key = self.sessions.find(&held.client_id);
-                let entry = key.and_then(|key| self.sessions.get(key));
-                let is_connected = entry.is_some_and(|entry| entry.session.is_connected());
-                let has_seen = |actor| other.clock.counter(actor) > 0;
-                let is_same = own.actors().any(has_seen);
-                let other = (other.is_connected, std::cmp::Reverse(other.holder));
-                is_same && other > (is_connected, std::cmp::Reverse(copies.own.node))
-            }
+        let key = self.sessions.find(&held.client_id);
+        let entry = key.and_then(|key| self.sessions.get(key));
+        let entry = entry.filter(|entry| entry.session.number == number);
+        Other {
+            clock: recovered.unwrap_or(&held.clock).clone(),
+            holder: copies.own.node,
+            is_connected: entry.is_some_and(|entry| entry.session.is_connected()),
+        }
+    }
+
+    /// Of two nodes that hold a session of the same client: whether the first one gives way. A node that is responsible never does to one that is not, which may have
+    /// been away; that one does unless it has seen all that the other has. Else the one that has gone on from the other stays; and of two that have gone on apart, the one with
+    /// the client, or that of the lower node. Sessions that have nothing in common are left alone: the client knows which one is its own. But `may_be_old`, that the first is of a time
+    /// that the other node knows more of.
+    fn gives_way(&self, one: &Other, other: &Other, may_be_old: bool) -> bool {
+        let is_running = |node| {
+            let states = self.states.as_ref();
+            states.is_some_and(|states| states.state_of(node) == NodeState::Running)
+        };
+        let is_same = one.clock.has_common(&other.clock);
+        match (is_running(one.holder), is_running(other.holder)) {
+            (true, false) => false,
+            (false, true) => (is_same || may_be_old) && !one.clock.covers(&other.clock),
+            _ => match other.clock.compare(&one.clock) {
+                Causality::After => true,
+                Causality::Equal | Causality::Before => false,
+                Causality::Concurrent => {
+                    let rank = |other: &Other| (other.is_connected, std::cmp::Reverse(other.holder));
+                    is_same && rank(other) > rank(one)
+                }
+            },
         }
     }
 
@@ -180,7 +206,8 @@ impl Node {
                 let Some(copies) = &mut self.copies else { return };
                 let copy = copies.copy_of(from.node, number);
                 let copy = copy.filter(|copy| {
-                    let is_next = copy.clock.counter(from).checked_add(1) == Some(event);
+                    let before = copy.clock.counter(from).max(floor_of(number));
+                    let is_next = before.checked_add(1) == Some(event);
                     copy.holder == from && copy.is_whole() && is_next
                 });
                 let Some(copy) = copy else {
@@ -193,7 +220,7 @@ impl Node {
                     writes: Vec::new(),
                 };
                 let taken = copy.take(changes, &mut surroundings);
-                let is_counted = copy.clock.increment(from, 0).is_ok();
+                let is_counted = copy.clock.increment(from, floor_of(number)).is_ok();
                 let fits = taken.is_ok() && is_counted;
                 if !fits {
                     copy.clock = VectorClock::new();
@@ -212,7 +239,12 @@ impl Node {
     /// A session that has just begun.
     fn take_first(&mut self, now: Now, from: Actor, part: Part, actions: &mut Vec<Action>) {
         let number = part.number;
-        if let Some(other) = self.prefer(now, &part.client_id, &part.offered(from.node), actions) {
+        // A client is there: with its CONNECT it begins.
+        let offered = Other {
+            is_connected: true,
+            ..part.offered(from.node)
+        };
+        if let Some(other) = self.prefer(now, &part.client_id, &offered, actions) {
             return self.answer_copy(from.node, number, CopyAnswer::Other(other));
         }
         if !self.take_changes(now, from, part) {
@@ -359,11 +391,7 @@ impl Node {
         let (Some(states), Some(peers)) = (&self.states, &self.peers) else {
             return false;
         };
-        match states.state_of(node) {
-            NodeState::Dead => true,
-            NodeState::NotJoined => !peers.is_reached(node),
-            _ => false,
-        }
+        peers.has_lost(node) || (!states.is_there(node) && !peers.is_reached(node))
     }
 }
 

@@ -1,8 +1,10 @@
 //! When the holder of a session is lost, the first owner goes on with it; and a node that comes back leaves to others what they have gone on with.
 
+use cluster::NodeId;
 use protocol::packet::Disconnect;
 use protocol::{ReasonCode, Text};
 
+use super::messages::CopyMessage;
 use super::{Held, StandingBy};
 use crate::closing::Ending;
 use crate::ids::SessionNumber;
@@ -10,42 +12,108 @@ use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::records;
 use crate::retained_delivery::RetainedDue;
-use crate::sessions::SessionEntry;
+use crate::routes::LinkChange;
+use crate::sessions::{SessionEntry, Taken};
 use crate::will;
 
+/// A copy of a client's session.
+#[allow(dead_code, reason = "for those who look for the session of a client")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CopyAt {
+    pub(crate) holder: NodeId,
+    /// It may be the session, if it has to.
+    pub(crate) is_whole: bool,
+    /// Its holder is lost.
+    pub(crate) is_orphan: bool,
+}
+
 impl Node {
-    /// Goes on with the sessions that were held by nodes that are lost, and of which this node is the first owner now. Before, nothing of them is in the index of
+    /// A node is lost: this one goes on with the sessions of which it is the home. Before, nothing of them is in the index of
     /// subscriptions; after, all is.
-    #[expect(dead_code, reason = "clients do not find yet what was taken over")]
-    pub(crate) fn take_over_lost(&mut self, now: Now, actions: &mut Vec<Action>) {
+    pub(crate) fn take_over_from(&mut self, now: Now, lost: NodeId, actions: &mut Vec<Action>) {
+        // Nobody waits for its copies any more, from this moment on.
+        self.note_link_of_copies(lost, LinkChange::Lost);
+        self.take_over_orphans(now, Some(lost), actions);
+    }
+
+    /// Goes on with the sessions that were held by nodes that are lost, and of which this node is the first owner now. `lost`: at whose loss; `None`: it has
+    /// come to be the first owner.
+    pub(super) fn take_over_orphans(&mut self, now: Now, lost: Option<NodeId>, actions: &mut Vec<Action>) {
         let (Some(copies), Some(states)) = (&self.copies, &self.states) else {
             return;
         };
         let own = Some(copies.own.node);
         let due = copies.standing_by.iter().filter(|(client_id, copy)| {
-            copy.is_whole()
-                && self.is_lost(copy.holder.node)
-                && states.primary().home(client_id.as_bytes()) == own
-                // A session that ends with its connection, or one that began while nobody knew better.
-                && self.sessions.find(client_id).is_none()
+            self.is_orphan(copy) && states.primary().home(client_id.as_bytes()) == own
         });
         let due: Vec<Text> = due.map(|(client_id, _)| client_id.clone()).collect();
         for client_id in due {
-            let copies = self.copies.as_mut();
-            if let Some(copy) = copies.and_then(|copies| copies.remove_copy(&client_id)) {
-                self.stand_up(now, copy, actions);
-            }
+            self.go_on_with(now, &client_id, lost, actions);
         }
     }
 
+    /// Whether a durable session of a client runs here.
+    pub fn holds(&self, client_id: &str) -> bool {
+        let key = self.sessions.find(client_id);
+        let entry = key.and_then(|key| self.sessions.get(key));
+        entry.is_some_and(|entry| entry.session.is_durable())
+    }
+
+    /// What this node has of a client's session that another one holds, or held.
+    #[allow(dead_code, reason = "for those who look for the session of a client")]
+    pub(crate) fn copy_of_client(&self, client_id: &str) -> Option<CopyAt> {
+        let copy = self.copies.as_ref()?.standing_by.get(client_id)?;
+        Some(CopyAt {
+            holder: copy.holder.node,
+            is_whole: copy.is_whole(),
+            is_orphan: self.is_lost(copy.holder.node),
+        })
+    }
+
+    /// Goes on with a session whose holder is lost, although this node is not its first owner. False if it has no copy of it that is whole.
+    #[allow(dead_code, reason = "for those who look for the session of a client")]
+    pub(crate) fn stand_up_orphan(&mut self, now: Now, client_id: &Text, actions: &mut Vec<Action>) -> bool {
+        let copy = self
+            .copies
+            .as_ref()
+            .and_then(|copies| copies.standing_by.get(client_id));
+        let is_orphan = copy.is_some_and(|copy| self.is_orphan(copy));
+        is_orphan && self.go_on_with(now, client_id, None, actions)
+    }
+
+    /// Whether a copy may be the session from here on.
+    fn is_orphan(&self, copy: &StandingBy) -> bool {
+        copy.is_whole()
+            && self.is_lost(copy.holder.node)
+            // A session that ends with its connection, or one that began while nobody knew better.
+            && self.sessions.find(&copy.session.client_id).is_none()
+    }
+
+    fn go_on_with(
+        &mut self,
+        now: Now,
+        client_id: &Text,
+        lost: Option<NodeId>,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let copies = self.copies.as_mut();
+        let copy = copies.and_then(|copies| copies.remove_copy(client_id));
+        let Some(copy) = copy else { return false };
+        let taken = Taken {
+            from: copy.holder,
+            at_loss_of: lost.unwrap_or(copy.holder.node),
+        };
+        self.stand_up(now, copy, taken, actions);
+        true
+    }
+
     /// A copy is the session from here on.
-    fn stand_up(&mut self, now: Now, copy: StandingBy, actions: &mut Vec<Action>) {
+    fn stand_up(&mut self, now: Now, copy: StandingBy, taken: Taken, actions: &mut Vec<Action>) {
         let StandingBy {
             mut session,
             record,
             due,
-            holder,
-            mut clock,
+            clock,
             ..
         } = copy;
         let (Some(record), Some(copies)) = (record, &mut self.copies) else {
@@ -53,13 +121,13 @@ impl Node {
         };
         session.stand_up(&record);
         let (number, client_id) = (session.number, session.client_id.clone());
-        // From here on it is another one than what its holder may come back with.
-        clock.increment(copies.own, 0).ok();
-        let held = Held {
-            taken_from: Some(holder),
+        let mut held = Held {
+            taken_from: Some(taken.from),
             received: session.received.iter().collect(),
             ..Held::new(client_id.clone(), clock)
         };
+        // From here on it is another one than what its holder may come back with.
+        held.count_on(copies.own, number);
         copies.held.insert(number, held);
         copies.begin_visit();
         copies.figures.taken_over += 1;
@@ -69,7 +137,10 @@ impl Node {
             .iter()
             .map(|(filter, subscription)| (filter.clone(), *subscription))
             .collect();
-        let entry = SessionEntry::recovered(session, record);
+        let entry = SessionEntry {
+            taken: Some(Box::new(taken)),
+            ..SessionEntry::recovered(session, record)
+        };
         let key = self.sessions.insert(&client_id, entry);
         for (filter, subscription) in filters {
             self.join(key, &filter, subscription);
@@ -97,6 +168,11 @@ impl Node {
             return;
         };
         copies.figures.superseded += 1;
+        if let Some(peers) = &mut self.peers {
+            for owner in &held.owners {
+                copies.tell(peers, owner.node, &CopyMessage::Drop(number));
+            }
+        }
         let key = self.sessions.find(&held.client_id);
         let Some(key) = key.filter(|key| {
             let entry = self.sessions.get(*key);

@@ -29,7 +29,7 @@ pub(super) struct Link {
     incarnation: Option<u32>,
     pub(super) is_answering: bool,
     /// The cluster has given it up: what is for it goes to others, also if it answers.
-    is_lost: bool,
+    pub(super) is_lost: bool,
     /// It answers, and is not lost.
     pub(super) is_reached: bool,
     /// It was reached before, and was given up. It may not have noticed.
@@ -230,9 +230,15 @@ impl Link {
         is_silent
     }
 
-    /// The cluster has given the node up, or counts on it again.
-    pub(super) fn set_lost(&mut self, is_lost: bool) {
-        self.is_lost = is_lost;
+    /// The cluster has given the node up. What is on its way to it stays until it is given to others.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+        self.stop_reaching();
+    }
+
+    /// The cluster counts on the node again.
+    pub(super) fn find_again(&mut self) {
+        self.is_lost = false;
         self.reach();
     }
 
@@ -290,14 +296,18 @@ impl Link {
 
     /// The node is not reached any more. Says how many messages it does not get.
     pub(super) fn give_up(&mut self, over: &mut Vec<WaitId>) -> u64 {
-        if std::mem::take(&mut self.is_reached) {
-            self.changes.push(LinkChange::Lost);
-            self.was_given_up = true;
-        }
+        self.stop_reaching();
         self.cursor = Cursor::Done;
         self.forget_unknown(over);
         over.append(&mut self.announced_waits);
         self.outbox.give_up(over)
+    }
+
+    fn stop_reaching(&mut self) {
+        if std::mem::take(&mut self.is_reached) {
+            self.changes.push(LinkChange::Lost);
+            self.was_given_up = true;
+        }
     }
 
     /// Appends an item about routes, if the node is reached: else everything is announced when it is.

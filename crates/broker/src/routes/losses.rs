@@ -83,6 +83,8 @@ impl Routes {
             return false;
         };
         self.losses.lost.insert(lost, after);
+        // From here on it is told nothing, and nobody begins to wait for it.
+        self.links[slot].lose();
         let others: BTreeSet<NodeId> = self.reached().filter(|node| *node != lost).collect();
         let said = messages::lost_item(Lost { node: lost, after });
         for node in &others {
@@ -129,7 +131,6 @@ impl Routes {
         }
         self.figures.redirected += kept.len() as u64;
         self.losses.open[at].postponed.extend(postponed);
-        self.links[slot].set_lost(true);
         self.links[slot].give_up(&mut self.over);
         self.end_waits();
         kept
@@ -214,8 +215,14 @@ impl Routes {
     /// A lost node is counted on again.
     pub(crate) fn find_again(&mut self, node: NodeId) {
         if let Some(slot) = self.slots.get(&node) {
-            self.links[*slot].set_lost(false);
+            self.links[*slot].find_again();
         }
+    }
+
+    /// Whether a node is lost, or not in the cluster.
+    pub(crate) fn has_lost(&self, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_none_or(|slot| self.links[*slot].is_lost)
     }
 
     /// Whether a session that was taken over from a lost node does not get what this node sends: it comes once more, redirected.

@@ -140,6 +140,14 @@ impl VectorClock {
         })
     }
 
+    /// Whether there is an event that both have seen.
+    pub fn has_common(&self, other: &VectorClock) -> bool {
+        self.runs().iter().any(|run| {
+            let theirs = other.run_from(run.actor(), run.last);
+            theirs.is_some_and(|theirs| run.first <= theirs.last)
+        })
+    }
+
     /// Whether an event was seen.
     pub fn contains(&self, dot: Dot) -> bool {
         let run = self.run_from(dot.actor, dot.counter);
@@ -350,6 +358,18 @@ mod tests {
         assert_eq!(clock.runs().len(), 2);
         clock.see(dot(7), 2).unwrap();
         assert_eq!(clock, self::clock(&[(1, 9)]));
+    }
+
+    #[test]
+    fn clocks_have_something_in_common_if_both_have_seen_the_same_event() {
+        assert!(clock(&[(1, 5), (2, 1)]).has_common(&clock(&[(1, 1), (3, 1)])));
+        assert!(!clock(&[(1, 5)]).has_common(&clock(&[(2, 5)])));
+        let mut later = VectorClock::new();
+        later.increment(actor(1, 1), 7).unwrap();
+        assert!(!clock(&[(1, 7)]).has_common(&later));
+        assert!(!later.has_common(&clock(&[(1, 7)])));
+        assert!(clock(&[(1, 8)]).has_common(&later));
+        assert!(later.has_common(&clock(&[(1, 8)])));
     }
 
     #[test]

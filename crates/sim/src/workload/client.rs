@@ -25,6 +25,8 @@ pub(super) struct Client {
     is_guest: bool,
     /// Its next session begins anew.
     begins_anew: bool,
+    /// Its node is one of several: another one may have gone on with its session, which it does not look for.
+    is_of_several: bool,
     /// What to subscribe to; `None` once it was acknowledged.
     subscription: Option<&'static str>,
     /// With which QoS.
@@ -63,6 +65,7 @@ impl Client {
             had_connack: false,
             is_guest: false,
             begins_anew: false,
+            is_of_several: false,
             subscription: None,
             qos: QoS::ExactlyOnce,
             receive_maximum: 20,
@@ -120,6 +123,14 @@ impl Client {
         Self {
             subscription: Some(RESPONSES),
             ..Self::new(name)
+        }
+    }
+
+    /// Its node is one of several.
+    pub(super) fn of_several(self) -> Self {
+        Self {
+            is_of_several: true,
+            ..self
         }
     }
 
@@ -350,6 +361,11 @@ impl Client {
                 Ok(None)
             }
             Packet::UnsubAck(_) => Ok(None),
+            Packet::Disconnect(disconnect)
+                if self.is_of_several && disconnect.reason == ReasonCode::SessionTakenOver =>
+            {
+                Ok(None)
+            }
             Packet::Disconnect(disconnect) => Err(format!("{} was disconnected: {disconnect:?}", self.name)),
             other => Err(format!("{} got {other:?}", self.name)),
         }
@@ -357,7 +373,9 @@ impl Client {
 
     /// S1 and F1: a session that was acknowledged once is there.
     fn accepted(&mut self, connack: &ConnAck, heard: &mut Heard) -> Result<Vec<Packet>, String> {
-        if self.had_connack && !connack.session_present {
+        if self.had_connack && !connack.session_present && self.is_of_several {
+            self.subscription = Some(RESPONSES);
+        } else if self.had_connack && !connack.session_present {
             return Err(format!("F1: the acknowledged session of {} is lost", self.name));
         }
         self.had_connack = !self.is_guest;

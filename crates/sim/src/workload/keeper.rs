@@ -80,9 +80,10 @@ impl Keeper {
         Self { asked_max, ..self }
     }
 
-    /// Scans now and then, a state store of so many groups.
-    pub(super) fn with_scans(self, groups: u32) -> Self {
+    /// Of several nodes whose state store has so many groups: scans now and then.
+    pub(super) fn of_several(self, groups: u32) -> Self {
         Self {
+            client: self.client.of_several(),
             scanned_groups: groups,
             ..self
         }

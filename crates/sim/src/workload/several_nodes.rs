@@ -239,7 +239,7 @@ impl World {
         let keepers = (0..nodes.len() * KEEPERS_PER_NODE)
             .map(|number| {
                 let keeper = Keeper::new(format!("keeper{number}"));
-                let keeper = keeper.with_asked_max(ASKED_MAX).with_scans(groups);
+                let keeper = keeper.with_asked_max(ASKED_MAX).of_several(groups);
                 (number % nodes.len(), keeper)
             })
             .collect();

@@ -23,6 +23,7 @@ mod sent_again;
 mod session_copies;
 mod slow_disk;
 mod storms;
+mod taking_over;
 mod waiting_requests;
 mod withdrawal;
 mod world;

@@ -42,11 +42,15 @@ pub(crate) struct Who(usize);
 
 impl Places {
     pub(crate) fn new(seed: u64, change: fn(&mut MachineConfig)) -> Self {
+        Self::with_nodes(seed, NODES, change)
+    }
+
+    pub(crate) fn with_nodes(seed: u64, count: usize, change: fn(&mut MachineConfig)) -> Self {
         let now = clock::now();
-        let nodes = (1..=NODES as u64).map(|number| {
+        let nodes = (1..=count as u64).map(|number| {
             let mut config = MachineConfig::new(seed * 100 + number);
             config.node = NodeId(number);
-            config.voters = (1..=NODES as u64).map(NodeId).collect();
+            config.voters = (1..=count as u64).map(NodeId).collect();
             config.has_control = true;
             change(&mut config);
             Some(Machine::new(config, now))
@@ -68,9 +72,12 @@ impl Places {
     pub(crate) fn settle(&mut self) {
         for _ in 0..5_000 {
             self.step();
-            if (0..NODES)
-                .all(|node| self.figures(node).reached == NODES - 1 && self.figures(node).under_way == 0)
-            {
+            let others = self.nodes.len() - 1;
+            let is_settled = |node| {
+                let figures = self.figures(node);
+                figures.reached == others && figures.under_way == 0
+            };
+            if (0..self.nodes.len()).all(is_settled) {
                 return;
             }
         }
@@ -103,7 +110,7 @@ impl Places {
         }
         self.carry();
         self.let_parties_talk();
-        for node in 0..NODES {
+        for node in 0..self.nodes.len() {
             self.write_and_flush(node);
         }
     }
@@ -215,6 +222,33 @@ impl Places {
             .as_mut()
             .expect("it is there")
             .lose(connection);
+    }
+
+    /// The client's connection is over, and it connects to another node.
+    pub(crate) fn go_to(&mut self, who: Who, node: usize) {
+        let party = &mut self.parties[who.0];
+        let before = party.connection.take();
+        let from = std::mem::replace(&mut party.node, node);
+        party.is_accepted = false;
+        if let (Some(connection), Some(machine)) = (before, &mut self.nodes[from]) {
+            machine.forget(connection);
+        }
+    }
+
+    /// The nodes at which a durable session of the client runs.
+    pub(crate) fn holders(&self, who: Who) -> Vec<usize> {
+        let name = &self.parties[who.0].name;
+        let nodes = self.nodes.iter().enumerate();
+        let holding =
+            nodes.filter(|(_, node)| node.as_ref().is_some_and(|machine| machine.node().holds(name)));
+        holding.map(|(node, _)| node).collect()
+    }
+
+    /// A client that was gone is there again.
+    pub(crate) fn come_back(&mut self, who: Who) {
+        let party = &mut self.parties[who.0];
+        party.is_gone = false;
+        party.connection = None;
     }
 
     /// The client does not come back when its connection ends.

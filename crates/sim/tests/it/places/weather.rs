@@ -6,7 +6,6 @@ use cluster::NodeId;
 use cluster::random::Random;
 
 use super::{Places, STEP};
-use crate::world::NODES;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +57,10 @@ impl Places {
         let end = self.now + time;
         while self.now < end {
             if self.weather.breaks && self.random.between(0, 40) == 0 {
-                let (one, other) = (self.random.between(0, NODES), self.random.between(0, NODES));
+                let (one, other) = (
+                    self.random.between(0, self.nodes.len()),
+                    self.random.between(0, self.nodes.len()),
+                );
                 self.break_link(one, other);
             }
             if self.weather.splits && self.heals_at.is_none() && self.random.between(0, 150) == 0 {
@@ -87,7 +89,7 @@ impl Places {
 
     /// A node is heard by nobody, and hears nobody.
     pub(crate) fn split(&mut self, node: usize) {
-        for other in (0..NODES).filter(|other| *other != node) {
+        for other in (0..self.nodes.len()).filter(|other| *other != node) {
             self.cut.extend([(node, other), (other, node)]);
         }
     }
@@ -104,8 +106,8 @@ impl Places {
     }
 
     fn split_somehow(&mut self) {
-        let alone = self.random.between(0, NODES);
-        let other = (alone + 1) % NODES;
+        let alone = self.random.between(0, self.nodes.len());
+        let other = (alone + 1) % self.nodes.len();
         match self.random.between(0, 3) {
             0 => self.split(alone),
             1 => self.cut.extend([(alone, other), (other, alone)]),
