@@ -265,7 +265,7 @@ impl Node {
         let will = entry.will.take().filter(|_| ending == Ending::Abnormal);
         self.forget(number, &dropped);
         self.note_standing(key);
-        if let Some(will) = will {
+        if let Some(will) = self.take_back_will(now, key, will) {
             let session_expires_in = Duration::from_secs(expiry.into());
             let event = will::Event::ConnectionLost {
                 session: key,
@@ -325,6 +325,7 @@ impl Node {
         for will::Action::Publish { session, will } in due {
             if self.may_will(session, &will) {
                 let message = Arc::new(Message::from_will(*will, None, now).counted(&self.memory.messages));
+                let session = Some(session);
                 self.publish_will(now, DueWill { session, message }, actions);
             } else {
                 self.deny(None, session, Right::Will, will.topic.as_str(), actions);
@@ -342,7 +343,9 @@ impl Node {
         let Some(will) = will else { return };
         self.counters.wills_published += 1;
         self.publish_message(now, will.message, Keeping::Durable, actions);
-        self.write_session(now, will.session);
+        if let Some(session) = will.session {
+            self.write_session(now, session);
+        }
     }
 
     /// Others shall lead what this node leads, and what it has taken shall be decided. After that, or when that takes too long, it

@@ -10,6 +10,7 @@ use store::{Quota, Usage};
 
 use crate::copies::CopyFigures;
 use crate::denial::Right;
+use crate::guards::WillFigures;
 use crate::memory::{MemoryLevel, MemoryUse};
 use crate::retained_copies::RetainedFigures;
 use crate::routes::RouteFigures;
@@ -149,6 +150,8 @@ pub struct Gauges {
     pub retained_copies: RetainedFigures,
     /// Copies of durable sessions.
     pub copies: CopyFigures,
+    /// Wills that nodes guard for each other.
+    pub wills: WillFigures,
 }
 
 /// This node's part in one group of the state store.

@@ -128,6 +128,25 @@ impl Node {
         self.end_connect(id, ReasonCode::NotAuthorized, NOT_AUTHORIZED, report, actions);
     }
 
+    /// Counts and tells what a client may not do whose session is not here.
+    pub(crate) fn deny_gone(
+        &mut self,
+        (client_id, principal): (Text, Option<Principal>),
+        right: Right,
+        resource: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        self.counters.denied[right as usize] += 1;
+        actions.push(Action::Report(Report::Denied(Box::new(Denied {
+            connection: None,
+            client_id,
+            principal,
+            right,
+            resource: shown(resource),
+            is_withdrawn: false,
+        }))));
+    }
+
     fn tell_denied(
         &self,
         connection: Option<ConnectionId>,

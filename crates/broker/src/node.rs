@@ -27,6 +27,7 @@ use crate::copies::Copies;
 use crate::counters::{Counters, Gauges, ReplicaGauges};
 use crate::delivery::StoredValue;
 use crate::groups::Groups;
+use crate::guards::Guards;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::limits::Limits;
 use crate::memory::Memory;
@@ -108,6 +109,8 @@ pub struct Node {
     pub(crate) peers: Option<Box<Routes>>,
     /// Copies of durable sessions, where there are other nodes.
     pub(crate) copies: Option<Box<Copies>>,
+    /// Wills that other nodes are to publish, where there are other nodes.
+    pub(crate) guards: Option<Box<Guards>>,
     /// The message of the copy that was taken last.
     pub(crate) latest_copied: Option<(Bytes, Arc<Message>)>,
     pub(crate) outputs: Vec<Output>,
@@ -188,6 +191,7 @@ impl Node {
             self.states.as_ref().and_then(|states| states.deadline()),
             self.peers.as_ref().and_then(|peers| peers.deadline()),
             self.copies.as_ref().and_then(|copies| copies.deadline()),
+            self.guards.as_ref().and_then(|guards| guards.deadline()),
             self.sys_topics.deadline(),
             self.stops_by,
         ];
@@ -277,6 +281,11 @@ impl Node {
                 .copies
                 .as_ref()
                 .map(|copies| copies.figures())
+                .unwrap_or_default(),
+            wills: self
+                .guards
+                .as_ref()
+                .map(|guards| guards.figures())
                 .unwrap_or_default(),
         }
     }

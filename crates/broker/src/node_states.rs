@@ -221,6 +221,7 @@ impl Node {
         }));
         if !changes.is_empty() {
             (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
+            self.visit_wills();
             changes
                 .into_iter()
                 .for_each(|change| self.note_state(now, change, actions));

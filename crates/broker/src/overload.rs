@@ -52,7 +52,8 @@ impl Node {
                 + totals.filter_bytes
                 + totals.will_bytes
                 + self.memory.connects.bytes()
-                + self.wills.bytes(),
+                + self.wills.bytes()
+                + self.guards.as_ref().map_or(0, |guards| guards.bytes()),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::connection::Connection;
 use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::Node;
+use crate::ownership::Owner;
 use crate::sessions::SessionEntry;
 
 /// Which of the [`Policies`] a listener has.
@@ -235,17 +236,20 @@ impl Node {
 
     /// Whether the will of a session may be published. Its connection may be gone for long.
     pub(crate) fn may_will(&self, key: SessionKey, will: &Will) -> bool {
-        if is_of_server(will.topic.as_str()) {
-            return false;
-        }
         let Some(entry) = self.sessions.get(key) else {
             return false;
         };
-        let Some(owner) = entry.owner.as_deref() else {
-            return true;
-        };
+        self.may_will_of(&entry.session.client_id, entry.owner.as_deref(), will)
+    }
+
+    /// The same for one whose session is not here.
+    pub(crate) fn may_will_of(&self, client_id: &Text, owner: Option<&Owner>, will: &Will) -> bool {
+        if is_of_server(will.topic.as_str()) {
+            return false;
+        }
+        let Some(owner) = owner else { return true };
         let Some(policy) = &owner.policy else { return true };
-        let subject = Subject::of(entry.session.client_id.clone(), owner.principal.as_ref());
+        let subject = Subject::of(client_id.clone(), owner.principal.as_ref());
         let policy = self.policies.named(policy);
         policy
             .decide(&subject, Request::Publish(&will.topic))

@@ -167,6 +167,7 @@ impl Recovery {
             states: None,
             peers: None,
             copies: None,
+            guards: None,
             latest_copied: None,
             outputs: Vec::new(),
             routes: RouteScratch::default(),
@@ -180,11 +181,7 @@ impl Recovery {
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };
-        for group in node.groups.ids() {
-            node.with_group(now, group, actions, |service, outputs| {
-                service.start(now, outputs);
-            });
-        }
+        node.with_each_group(now, actions, |service, outputs| service.start(now, outputs));
         node.begin_node_states(now, (node_id, incarnation));
         let own = Actor {
             node: node_id,
@@ -193,6 +190,7 @@ impl Recovery {
         node.begin_retained_copies(now, own, self.tombstones);
         node.begin_routes(now, (node_id, incarnation), self.positions);
         node.begin_copies((node_id, incarnation), self.copies);
+        node.begin_guards((node_id, incarnation));
         node.with_control(now, actions, |control, _, outputs, actions| {
             control.start(now, outputs, actions);
         });

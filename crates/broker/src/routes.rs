@@ -86,7 +86,7 @@ pub struct RouteFigures {
     pub dropped_unreachable: u64,
     /// Messages of a share that were given to another node because nobody at the first one shared it any more.
     pub declined: u64,
-    /// SUBACKs and CONNACKs that were sent before all nodes had confirmed the routes.
+    /// SUBACKs and CONNACKs that were sent before all nodes had confirmed the routes, or the guard of a will had it.
     pub unconfirmed: u64,
     /// Times that publishers were not read from for a while because too much was on its way.
     pub held_back: u64,

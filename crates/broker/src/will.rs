@@ -56,7 +56,8 @@ pub enum Action {
 /// A will whose time has come, as the message that it is.
 #[derive(Debug)]
 pub(crate) struct DueWill {
-    pub(crate) session: SessionKey,
+    /// Whose, if that is here.
+    pub(crate) session: Option<SessionKey>,
     pub(crate) message: Arc<Message>,
 }
 

@@ -65,6 +65,7 @@ impl Node {
         self.grant(id, &client_id);
         self.own(id, key);
         self.write_session(now, key);
+        self.guard_will_anew(now, key);
         self.look_again(now, id, actions);
     }
 

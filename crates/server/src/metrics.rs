@@ -38,6 +38,8 @@ pub struct Figures {
     pub retained_copies: broker::RetainedFigures,
     /// Copies of durable sessions.
     pub copies: broker::CopyFigures,
+    /// Wills that nodes guard for each other.
+    pub wills: broker::WillFigures,
     /// How far the nodes of the cluster are, as this one sees it.
     pub node_states: Vec<(String, String)>,
     /// Requests that the admin pages have refused, by cause.

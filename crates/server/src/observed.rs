@@ -178,6 +178,7 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.routes = gauges.routes;
     figures.retained_copies = gauges.retained_copies;
     figures.copies = gauges.copies;
+    figures.wills = gauges.wills;
     let standings = node.standings().into_iter();
     figures.node_states = standings
         .map(|standing| (standing.node.to_string(), standing.state.to_string()))

@@ -8,7 +8,7 @@
 pub mod history;
 pub mod inputs;
 pub mod machine;
-mod promises;
+pub mod promises;
 pub mod scale;
 pub mod transcript;
 pub mod workload;

@@ -16,3 +16,4 @@ pub(crate) mod l3;
 pub(crate) mod log_matching;
 pub(crate) mod s3;
 pub(crate) mod state_equality;
+pub mod w1;

@@ -368,7 +368,9 @@ impl Node {
         };
         let entry = self.sessions.get(key);
         let is_subscribed = entry.is_some_and(|entry| !entry.session.filters.is_empty());
-        match peers.wait_to_know() {
+        let wait = peers.wait_to_know();
+        let waiter = Self::after(self.guard_will(now, key), waiter);
+        match wait {
             None if is_subscribed => self.after_routes(now, waiter),
             wait if is_subscribed => Self::after(wait, Waiter::Announced(Box::new(waiter))),
             wait => Self::after(wait, waiter),
@@ -466,6 +468,7 @@ impl Node {
 
     /// Sends to other nodes what was collected.
     pub(crate) fn flush_routes(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.go_on_with_wills(now, actions);
         if let Some(peers) = &mut self.peers {
             peers.flush(now, actions);
         }

@@ -77,6 +77,10 @@ struct Probes {
     looked_at: Instant,
     /// How long that was when the latest probe left that was answered.
     answered: Duration,
+    /// When that was.
+    answered_at: Option<Instant>,
+    /// Once it was long after the one before: this node was away, or the other one was.
+    had_gap: bool,
     /// What is not answered.
     open: VecDeque<Probe>,
 }
@@ -85,6 +89,7 @@ struct Probes {
 struct Probe {
     number: u64,
     at: Duration,
+    sent_at: Instant,
     /// What was sent of QoS 0 before.
     loose: u64,
 }
@@ -150,6 +155,8 @@ impl Link {
                 awake: Duration::ZERO,
                 looked_at: now.instant,
                 answered: Duration::ZERO,
+                answered_at: None,
+                had_gap: false,
                 open: VecDeque::new(),
             },
             resent_at: None,
@@ -196,6 +203,8 @@ impl Link {
         while let Some(probe) = probes.open.pop_front_if(is_answered) {
             self.loose.answered = probe.loose;
             probes.answered = probe.at;
+            probes.had_gap |= probes.is_long_since(probe.sent_at, silence_max / 2);
+            probes.answered_at = Some(probe.sent_at);
         }
         if !self.is_answering && answer.probe > 0 && probes.silence() < silence_max {
             self.is_answering = true;
@@ -228,6 +237,17 @@ impl Link {
             self.changes.push(LinkChange::Silent);
         }
         is_silent
+    }
+
+    /// Whether the node has answered all the time: never less lately than this.
+    pub(super) fn is_in_touch(&self, now: Now, lately: Duration) -> bool {
+        let probes = &self.probes;
+        !probes.had_gap && probes.answered_at.is_some() && !probes.is_long_since(now.instant, lately)
+    }
+
+    /// Whatever was before, the node has not given this one up.
+    pub(super) fn trust_again(&mut self) {
+        self.probes.had_gap = false;
     }
 
     /// The cluster has given the node up. What is on its way to it stays until it is given to others.
@@ -376,7 +396,7 @@ impl Link {
         if let Some(reminder) = self.outbox.reminder(own) {
             send(reminder);
         }
-        let number = self.probes.begin(self.loose.sent);
+        let number = self.probes.begin(now.instant, self.loose.sent);
         send(messages::probe(own, number));
     }
 
@@ -413,16 +433,23 @@ impl Probes {
         self.awake += passed.min(PROBE_IDLE);
     }
 
-    fn begin(&mut self, loose: u64) -> u64 {
+    fn begin(&mut self, sent_at: Instant, loose: u64) -> u64 {
         self.latest += 1;
         if self.open.len() < PROBES_MAX {
             self.open.push_back(Probe {
                 number: self.latest,
                 at: self.awake,
+                sent_at,
                 loose,
             });
         }
         self.latest
+    }
+
+    /// Whether at this moment the latest probe that was answered had left longer ago than this.
+    fn is_long_since(&self, now: Instant, lately: Duration) -> bool {
+        let since = self.answered_at.map(|at| now.saturating_duration_since(at));
+        since.is_some_and(|since| since > lately)
     }
 
     /// For how long the node has not answered.

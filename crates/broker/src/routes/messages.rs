@@ -17,6 +17,7 @@
 //!       7 about clients | ...  8 about copies | ...     9 about retained messages | ...
 //!      10 ask                 11 lost | node u64 | its last run u32 | word u64      12 taken over | node u64
 //!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (records/forwarded.rs)
+//!      14 about wills | ...
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
 //!                    | message (records/forwarded.rs)
@@ -64,6 +65,7 @@ pub(super) const ASK: u8 = 10;
 pub(super) const LOST: u8 = 11;
 pub(super) const TAKEN_OVER: u8 = 12;
 pub(super) const REDIRECTED: u8 = 13;
+const WILLS: u8 = 14;
 
 /// Lost nodes for which a message was on its way, one after the other, and its number among what was sent to each.
 pub(super) type CameBy = Box<[(NodeId, u64)]>;
@@ -128,6 +130,8 @@ pub(crate) enum Subject {
     Copies,
     /// Retained messages.
     Retained,
+    /// Wills of sessions that end with their node.
+    Wills,
 }
 
 impl Subject {
@@ -136,11 +140,12 @@ impl Subject {
             Self::Clients => CLIENTS,
             Self::Copies => COPIES,
             Self::Retained => RETAINED,
+            Self::Wills => WILLS,
         }
     }
 
     fn of(kind: u8) -> Option<Self> {
-        let all = [Self::Clients, Self::Copies, Self::Retained];
+        let all = [Self::Clients, Self::Copies, Self::Retained, Self::Wills];
         all.into_iter().find(|subject| subject.kind() == kind)
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Outbox {
     settled: u64,
     /// Who waits for which item to be on disk there.
     disk_waits: VecDeque<(u64, WaitId)>,
+    /// Who waits for which item to be taken there.
+    taken_waits: VecDeque<(u64, WaitId)>,
     /// Who waits for which message.
     message_waits: VecDeque<(u64, WaitId)>,
     /// Who waits for which route.
@@ -137,6 +139,12 @@ impl Outbox {
         self.message_waits.push_back((self.latest, wait));
     }
 
+    /// Lets somebody wait until the latest item was taken there.
+    pub(super) fn wait_until_taken(&mut self, wait: WaitId, waits: &mut Waits) {
+        waits.add(wait);
+        self.taken_waits.push_back((self.latest, wait));
+    }
+
     /// Lets somebody wait until the latest item is on disk there.
     pub(super) fn wait_for_disk(&mut self, wait: WaitId, waits: &mut Waits) {
         waits.add(wait);
@@ -185,6 +193,7 @@ impl Outbox {
             messages += u64::from(self.pop());
         }
         self.settled = self.settled.max(durable.min(self.latest));
+        end_waits(&mut self.taken_waits, self.settled, over);
         end_waits(&mut self.disk_waits, self.settled, over);
         end_waits(&mut self.message_waits, self.settled, over);
         end_waits(&mut self.route_waits, self.settled, over);
@@ -199,6 +208,7 @@ impl Outbox {
     /// Everything up to here was taken there: routes are in force as soon as they are known, and need no disk.
     pub(super) fn taken(&mut self, taken: u64, over: &mut Vec<WaitId>) {
         end_waits(&mut self.route_waits, taken, over);
+        end_waits(&mut self.taken_waits, taken, over);
     }
 
     /// Sends everything behind this item again.

@@ -29,6 +29,8 @@ impl Routes {
         match wait {
             // A copy makes nobody else wait: see `Inbox::on_disk`.
             Some(wait) if subject == Subject::Copies => link.outbox.wait_for_disk(wait, &mut self.waits),
+            // A guard needs no disk.
+            Some(wait) if subject == Subject::Wills => link.outbox.wait_until_taken(wait, &mut self.waits),
             Some(wait) => link.outbox.wait_for_message(wait, &mut self.waits),
             None => {}
         }
@@ -43,6 +45,12 @@ impl Routes {
     /// All who have to confirm were told. `None`: there is nobody.
     pub(crate) fn keep_open(&mut self, wait: WaitId) -> Option<WaitId> {
         self.waits.keep_open(wait)
+    }
+
+    /// It is waited for as long as for routes, and no longer.
+    pub(crate) fn limit_wait(&mut self, now: Now, wait: WaitId) {
+        self.waits
+            .limit(wait, now.instant + self.config.subscribe_wait_max);
     }
 
     /// Whether so much is on its way to a node that nothing more should be given to it that can wait.
@@ -70,6 +78,24 @@ impl Routes {
     pub(crate) fn has_room(&self, node: NodeId) -> bool {
         let slot = self.slots.get(&node);
         slot.is_some_and(|slot| !self.config.is_exceeded(&self.links[*slot], 1))
+    }
+
+    /// Whether a node is in the cluster.
+    pub(crate) fn has_node(&self, node: NodeId) -> bool {
+        self.slots.contains_key(&node)
+    }
+
+    /// Whether a node has answered all the time, and lately: then it has not given this one up.
+    pub(crate) fn is_in_touch(&self, now: Now, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_some_and(|slot| self.links[*slot].is_in_touch(now, self.config.silence_max / 2))
+    }
+
+    /// A node has said that it counts on this one, although it was not in touch.
+    pub(crate) fn trust_again(&mut self, node: NodeId) {
+        if let Some(slot) = self.slots.get(&node) {
+            self.links[*slot].trust_again();
+        }
     }
 
     /// Whether a node is reached.
@@ -113,6 +139,7 @@ impl Node {
         match subject {
             Subject::Copies => self.take_copies(now, from, &body, actions),
             Subject::Retained => self.take_about_retained(now, from, body, actions),
+            Subject::Wills => self.take_about_wills(now, from, &body, actions),
             Subject::Clients => {
                 crate::invoking::drop_message(from, crate::state_store_service::PeerError::Damaged, actions);
             }
@@ -138,6 +165,7 @@ impl Node {
             LinkChange::Answers => self.note_answering(now, (node, true), actions),
             LinkChange::Silent => {
                 self.note_answering(now, (node, false), actions);
+                self.note_link_of_wills(now, (node, change), actions);
                 if let Some(peers) = &mut self.peers {
                     peers.give_up_silent(node);
                 }
@@ -146,6 +174,7 @@ impl Node {
                 self.note_link_of_losses(now, (node, change), actions);
                 self.note_link_of_retained(now, (node, change));
                 self.note_link_of_copies(node, change);
+                self.note_link_of_wills(now, (node, change), actions);
             }
         }
     }

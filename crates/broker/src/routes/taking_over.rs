@@ -28,6 +28,8 @@ impl Node {
         if !is_new {
             return;
         }
+        // When this is over: so they reach what is taken over, too.
+        self.publish_wills_of(now, lost.node, lost.after.run.0);
         let lost = lost.node;
         self.take_over_from(now, lost, actions);
         let Some(peers) = &mut self.peers else { return };

@@ -4,6 +4,7 @@ mod copies;
 mod peers;
 mod retained;
 mod routes;
+mod wills;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     retained::write(&figures.retained_copies, page);
     routes::node_states(&figures.node_states, page);
     copies::write(&figures.copies, page);
+    wills::write(&figures.wills, page);
     expiries(figures, page);
     page.family(
         Counter,

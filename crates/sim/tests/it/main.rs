@@ -25,5 +25,6 @@ mod slow_disk;
 mod storms;
 mod taking_over;
 mod waiting_requests;
+mod wills;
 mod withdrawal;
 mod world;

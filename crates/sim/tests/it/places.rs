@@ -1,4 +1,4 @@
-//! Three nodes, a network on which everything may happen, and clients.
+//! Nodes, mostly three, a network on which everything may happen, and clients.
 
 mod party;
 mod weather;
@@ -6,7 +6,7 @@ mod weather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::{CopyFigures, RouteFigures};
+use broker::{CopyFigures, RouteFigures, WillFigures};
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
@@ -29,6 +29,8 @@ pub(crate) struct Places {
     nodes: Vec<Option<Machine>>,
     /// Machines that are switched off, and when they are switched on.
     away: BTreeMap<usize, (Instant, Machine)>,
+    /// Nodes for which no time passes: what comes for them waits.
+    paused: BTreeSet<usize>,
     wires: BTreeMap<(usize, usize), VecDeque<(Instant, Bytes)>>,
     cut: BTreeSet<(usize, usize)>,
     heals_at: Option<Instant>,
@@ -60,6 +62,7 @@ impl Places {
             weather: Weather::FINE,
             nodes: nodes.collect(),
             away: BTreeMap::new(),
+            paused: BTreeSet::new(),
             wires: BTreeMap::new(),
             cut: BTreeSet::new(),
             heals_at: None,
@@ -105,8 +108,11 @@ impl Places {
         if self.heals_at.is_some_and(|at| at <= self.now) {
             self.heal();
         }
-        for machine in self.nodes.iter_mut().flatten() {
-            machine.tick(self.now);
+        for node in 0..self.nodes.len() {
+            let now = self.now;
+            if let Some(machine) = self.awake(node) {
+                machine.tick(now);
+            }
         }
         self.carry();
         self.let_parties_talk();
@@ -260,9 +266,50 @@ impl Places {
         self.machine(node).node().gauges().copies
     }
 
+    pub(crate) fn wills(&self, node: usize) -> WillFigures {
+        self.machine(node).node().gauges().wills
+    }
+
+    /// The numbers of the wills that a node guards for others.
+    pub(crate) fn guarded_wills(&self, node: usize) -> Vec<u64> {
+        let Some(machine) = &self.nodes[node] else {
+            return Vec::new();
+        };
+        let wills = machine.node().guarded_wills();
+        wills.map(|(_, will)| party::number(&will.payload)).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn is_there(&self, node: usize) -> bool {
+        self.nodes[node].is_some()
+    }
+
     pub(crate) fn kill(&mut self, node: usize) {
         self.nodes[node] = None;
         self.wires.retain(|(from, to), _| *from != node && *to != node);
+    }
+
+    /// No time passes for a node, until it is woken.
+    pub(crate) fn pause(&mut self, node: usize) {
+        self.paused.insert(node);
+    }
+
+    /// Time has passed for everybody else.
+    pub(crate) fn wake(&mut self, node: usize) {
+        self.paused.remove(&node);
+        let now = self.now;
+        if let Some(machine) = self.awake(node) {
+            machine.tick(now);
+        }
+    }
+
+    /// A node that is there, and for which time passes.
+    fn awake(&mut self, node: usize) -> Option<&mut Machine> {
+        let is_paused = self.paused.contains(&node);
+        self.nodes[node].as_mut().filter(|_| !is_paused)
     }
 
     fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
@@ -285,7 +332,8 @@ impl Places {
     fn let_parties_talk(&mut self) {
         for number in 0..self.parties.len() {
             let party = &mut self.parties[number];
-            let Some(machine) = self.nodes[party.node].as_mut() else {
+            let is_paused = self.paused.contains(&party.node);
+            let Some(machine) = self.nodes[party.node].as_mut().filter(|_| !is_paused) else {
                 continue;
             };
             if party.is_gone {

@@ -88,7 +88,7 @@ fn routes(figures: &RouteFigures, page: &mut Page) {
     page.family(
         Counter,
         "statehold_routes_unconfirmed_total",
-        "SUBACK and CONNACK packets that were sent before all nodes that answer had confirmed the subscriptions, after cluster.subscribe_wait_max.",
+        "SUBACK and CONNACK packets that were sent before all nodes that answer had confirmed the subscriptions, or the guard of a will had it, after cluster.subscribe_wait_max.",
     )
     .sample(&[], figures.unconfirmed);
     page.family(

@@ -16,6 +16,8 @@ pub(crate) struct Party {
     pub(super) name: String,
     pub(super) expiry: u32,
     pub(super) will: Option<(&'static str, u64)>,
+    /// What its will says besides its number.
+    pub(super) will_bytes: usize,
     pub(super) connection: Option<ConnectionId>,
     pub(super) is_accepted: bool,
     pub(super) is_gone: bool,
@@ -35,6 +37,7 @@ impl Party {
             name: name.to_owned(),
             expiry: 0,
             will: None,
+            will_bytes: 0,
             connection: None,
             is_accepted: false,
             is_gone: false,
@@ -60,6 +63,10 @@ impl Party {
         }
     }
 
+    pub(crate) fn with_will_bytes(self, will_bytes: usize) -> Self {
+        Self { will_bytes, ..self }
+    }
+
     pub(super) fn id(&mut self) -> u16 {
         self.next_id = self.next_id % 60_000 + 1;
         self.next_id
@@ -68,7 +75,9 @@ impl Party {
     pub(super) fn connect_packet(&self) -> Packet {
         let will = self.will.map(|(topic, number)| Will {
             topic: TopicName::parse(Text::new(topic).expect("short")).expect("a topic"),
-            payload: Bytes::copy_from_slice(&number.to_be_bytes()),
+            payload: [&number.to_be_bytes()[..], &vec![0; self.will_bytes]]
+                .concat()
+                .into(),
             qos: QoS::AtLeastOnce,
             retain: false,
             delay: None,
@@ -127,7 +136,7 @@ impl Party {
     }
 
     fn hear_message(&mut self, publish: &Publish) -> Vec<Packet> {
-        let number = u64::from_be_bytes(publish.payload[..8].try_into().expect("8 bytes"));
+        let number = number(&publish.payload);
         let Some(packet_id) = publish.packet_id else {
             self.heard.push(number);
             return Vec::new();
@@ -142,4 +151,9 @@ impl Party {
         }
         vec![Packet::PubRec(ack)]
     }
+}
+
+/// The number with which a payload begins.
+pub(super) fn number(payload: &Bytes) -> u64 {
+    u64::from_be_bytes(payload[..8].try_into().expect("8 bytes"))
 }

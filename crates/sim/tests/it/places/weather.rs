@@ -134,6 +134,9 @@ impl Places {
 
     pub(super) fn carry(&mut self) {
         for ((from, to), wire) in &mut self.wires {
+            if self.paused.contains(to) {
+                continue;
+            }
             while let Some((_, message)) = wire.pop_front_if(|(at, _)| *at <= self.now) {
                 if self.cut.contains(&(*from, *to)) {
                     continue;
@@ -150,7 +153,8 @@ impl Places {
     }
 
     pub(super) fn write_and_flush(&mut self, node: usize) {
-        let Some(machine) = &mut self.nodes[node] else {
+        let is_paused = self.paused.contains(&node);
+        let Some(machine) = self.nodes[node].as_mut().filter(|_| !is_paused) else {
             return;
         };
         let is_slow = self.weather.slow_disks && self.random.between(0, 4) != 0;

@@ -1,0 +1,409 @@
+//! Wills of sessions that end with their connection: each is published once, whatever becomes of the node.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster::NodeId;
+use cluster::random::Random;
+use protocol::packet::QoS;
+use sim::machine::MachineConfig;
+use sim::promises::w1::{Fate, Wills};
+
+use crate::places::{Party, Places, Weather, Who};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long it takes until a node is taken for dead, and others have done what they are to.
+const LOSS: Duration = Duration::from_secs(4);
+
+/// Nodes that are responsible together, and a subscriber to all wills at the first one, which stays.
+fn places(count: usize, seed: u64, change: fn(&mut MachineConfig)) -> (Places, Who) {
+    let mut places = Places::with_nodes(seed, count, change);
+    places.settle();
+    places.run(5 * SECOND);
+    let subscriber = places.connect(Party::new(0, "subscriber"));
+    places.subscribe(subscriber, "wills", QoS::AtLeastOnce);
+    (places, subscriber)
+}
+
+fn with_will(places: &mut Places, node: usize, number: u64) -> Who {
+    places.connect(Party::new(node, &format!("mortal{number}")).with_will("wills", number))
+}
+
+/// The nodes that have this will, to publish it when its own is lost.
+fn guards_of(places: &Places, number: u64) -> Vec<usize> {
+    let has = |node: usize| places.guarded_wills(node).contains(&number);
+    (0..places.count()).filter(|node| has(*node)).collect()
+}
+
+/// A client at this node whose will that other node guards.
+fn guarded_by(places: &mut Places, node: usize, guard: usize) -> (Who, u64) {
+    for number in 1_000.. {
+        let mortal = with_will(places, node, number);
+        if guards_of(places, number) == [guard] {
+            return (mortal, number);
+        }
+        places.disconnect(mortal);
+    }
+    unreachable!("each node guards a part of all");
+}
+
+#[test]
+fn who_is_connected_has_its_will_at_one_other_node() {
+    let (mut places, subscriber) = places(3, 1, |_| {});
+    for number in 0..30 {
+        with_will(&mut places, number as usize % 3, number);
+        // At the moment of CONNACK.
+        let guards = guards_of(&places, number);
+        assert_eq!(guards.len(), 1, "{number}: {guards:?}");
+        assert_ne!(guards[0], number as usize % 3);
+    }
+    for node in 0..3 {
+        assert_eq!(places.wills(node).unguarded, 0);
+        assert!(places.wills(node).guarded > 3, "{:?}", places.wills(node));
+    }
+    places.run(LOSS);
+    assert!(places.heard(subscriber).is_empty());
+}
+
+#[test]
+fn the_wills_of_a_node_that_dies_are_published_once() {
+    let (mut places, subscriber) = places(3, 2, |_| {});
+    for number in 0..20 {
+        with_will(&mut places, 2, number);
+    }
+    places.kill(2);
+    places.run(LOSS);
+    let mut heard = places.heard(subscriber);
+    heard.sort_unstable();
+    assert_eq!(heard, (0..20).collect::<Vec<_>>());
+    assert_eq!(places.wills(0).guarded + places.wills(1).guarded, 0);
+    assert_eq!(places.wills(0).published + places.wills(1).published, 20);
+}
+
+#[test]
+fn those_of_a_node_that_starts_again_at_once_are_published_too() {
+    for seed in 0..10 {
+        let (mut places, subscriber) = places(3, seed, |_| {});
+        for number in 0..5 {
+            let mortal = with_will(&mut places, 2, number);
+            places.forget(mortal);
+        }
+        places.crash(2, Duration::from_millis(50 + 100 * seed));
+        places.run(2 * LOSS);
+        let mut heard = places.heard(subscriber);
+        heard.sort_unstable();
+        assert_eq!(heard, [0, 1, 2, 3, 4], "seed {seed}");
+    }
+}
+
+#[test]
+fn who_has_said_goodbye_or_was_lost_before_has_no_will_any_more_when_its_node_dies() {
+    let (mut places, subscriber) = places(3, 3, |_| {});
+    for number in 0..10 {
+        let mortal = with_will(&mut places, 2, number);
+        if number % 2 == 0 {
+            places.disconnect(mortal);
+        } else {
+            places.lose(mortal);
+        }
+    }
+    places.run(Duration::from_millis(20));
+    assert_eq!(places.heard(subscriber), [1, 3, 5, 7, 9], "by its own node");
+    places.kill(2);
+    places.run(LOSS);
+    assert_eq!(places.heard(subscriber), [1, 3, 5, 7, 9]);
+}
+
+#[test]
+fn a_will_that_was_published_while_its_node_was_away_is_not_published_again() {
+    for (seed, is_lost_at_once) in [(0, false), (1, true), (2, false), (3, true)] {
+        let (mut places, subscriber) = places(3, seed, |_| {});
+        let mortals: Vec<_> = (0..6).map(|number| with_will(&mut places, 2, number)).collect();
+        places.pause(2);
+        places.run(LOSS);
+        let mut heard = places.heard(subscriber);
+        heard.sort_unstable();
+        assert_eq!(
+            heard,
+            [0, 1, 2, 3, 4, 5],
+            "seed {seed}: nobody knows that it will be back"
+        );
+        places.wake(2);
+        if !is_lost_at_once {
+            places.run(2 * LOSS);
+        }
+        mortals.into_iter().for_each(|mortal| places.lose(mortal));
+        places.run(2 * LOSS);
+        assert_eq!(places.heard(subscriber).len(), 6, "seed {seed}");
+        assert_eq!(places.wills(2).published_elsewhere, 6);
+        with_will(&mut places, 2, 7);
+        assert_eq!(
+            guards_of(&places, 7).len(),
+            1,
+            "seed {seed}: a new one is guarded as ever"
+        );
+    }
+}
+
+#[test]
+fn a_node_that_was_away_for_a_moment_publishes_the_wills_of_those_who_went_meanwhile() {
+    for millis in [500, 1_200, 1_700] {
+        let (mut places, subscriber) = places(3, millis, |_| {});
+        let mortal = with_will(&mut places, 2, 7);
+        places.pause(2);
+        places.run(Duration::from_millis(millis));
+        places.wake(2);
+        places.lose(mortal);
+        places.run(Duration::from_millis(50));
+        assert_eq!(places.heard(subscriber), [7], "{millis} ms");
+        places.run(2 * LOSS);
+        assert_eq!(places.heard(subscriber), [7], "{millis} ms");
+        assert_eq!(places.wills(0).guarded + places.wills(1).guarded, 0);
+    }
+}
+
+#[test]
+fn a_will_that_was_published_is_remembered_by_others_than_its_guard() {
+    let (mut places, subscriber) = places(4, 5, |_| {});
+    let (mortal, number) = guarded_by(&mut places, 3, 2);
+    places.pause(3);
+    places.run(LOSS);
+    assert_eq!(places.heard(subscriber), [number]);
+    places.kill(2);
+    places.run(LOSS);
+    places.wake(3);
+    places.run(2 * LOSS);
+    places.lose(mortal);
+    places.run(LOSS);
+    assert_eq!(places.heard(subscriber), [number]);
+}
+
+#[test]
+fn when_the_guard_dies_first_another_one_is_told() {
+    let (mut places, subscriber) = places(4, 6, |_| {});
+    let (_, number) = guarded_by(&mut places, 3, 2);
+    places.kill(2);
+    places.run(LOSS);
+    assert_eq!(guards_of_those_there(&places, number, &[0, 1]).len(), 1);
+    places.kill(3);
+    places.run(LOSS);
+    assert_eq!(places.heard(subscriber), [number]);
+}
+
+#[test]
+fn a_guard_that_dies_with_the_node_takes_the_will_along_and_one_that_starts_again_is_told_again() {
+    let (mut places, subscriber) = places(4, 7, |_| {});
+    let (mortal, number) = guarded_by(&mut places, 3, 2);
+    places.crash(2, Duration::from_millis(300));
+    places.run(SECOND);
+    assert_eq!(
+        guards_of(&places, number),
+        [2],
+        "it has lost it, and was told again"
+    );
+    places.kill(2);
+    places.kill(3);
+    places.forget(mortal);
+    places.run(LOSS);
+    assert!(places.heard(subscriber).is_empty());
+}
+
+#[test]
+fn a_will_has_one_guard_at_a_time_while_guards_change() {
+    for seed in 0..10 {
+        let (mut places, subscriber) = places(4, seed, |_| {});
+        for number in 0..40 {
+            with_will(&mut places, 3, number);
+        }
+        let before: Vec<_> = (0..40).map(|number| guards_of(&places, number)).collect();
+        places.crash(2, 4 * SECOND);
+        for _ in 0..15_000 {
+            places.step();
+            for number in 0..40 {
+                let guards = guards_of_those_there(&places, number, &[0, 1, 2]);
+                assert!(guards.len() <= 1, "seed {seed}: {number} has {guards:?}");
+            }
+        }
+        let after: Vec<_> = (0..40).map(|number| guards_of(&places, number)).collect();
+        assert_eq!(before, after, "seed {seed}: as it was when the node is back");
+        places.kill(3);
+        places.run(LOSS);
+        let mut heard = places.heard(subscriber);
+        heard.sort_unstable();
+        assert_eq!(heard, (0..40).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_client_does_not_wait_for_long_for_a_guard_that_says_nothing() {
+    let (mut places, _) = places(3, 9, |_| {});
+    places.pause(2);
+    let before = places.now;
+    // One of them is guarded by the node that says nothing.
+    for number in 0..10 {
+        with_will(&mut places, 1, number);
+    }
+    let waited = places.now - before;
+    assert!(
+        waited >= Duration::from_millis(200) && waited < 2 * SECOND,
+        "{waited:?}"
+    );
+    assert!(places.figures(1).unconfirmed > 0);
+}
+
+#[test]
+fn a_guard_whose_memory_is_full_takes_no_more_wills() {
+    let is_small = |config: &mut MachineConfig| {
+        if config.node == NodeId(2) {
+            config.limits.memory_max = 1 << 20;
+        }
+    };
+    let (mut places, subscriber) = places(3, 10, is_small);
+    for number in 0..400 {
+        let mortal = Party::new(2, &format!("mortal{number}")).with_will("wills", number);
+        places.connect(mortal.with_will_bytes(8 << 10));
+    }
+    let (large, small) = (places.wills(0), places.wills(1));
+    assert!(small.refused > 0 && small.guarded > 50, "{small:?}");
+    assert_eq!(
+        (large.refused, large.guarded + small.guarded),
+        (0, 400 - small.refused as usize)
+    );
+    places.kill(2);
+    places.run(LOSS);
+    assert_eq!(places.heard(subscriber).len(), large.guarded + small.guarded);
+}
+
+fn guards_of_those_there(places: &Places, number: u64, nodes: &[usize]) -> Vec<usize> {
+    let is_there = nodes.iter().filter(|node| places.is_there(**node));
+    is_there
+        .copied()
+        .filter(|node| places.guarded_wills(*node).contains(&number))
+        .collect()
+}
+
+/// Clients with wills come and go at five nodes that die and come back; the first one stays.
+struct Storm {
+    places: Places,
+    subscriber: Who,
+    random: Random,
+    next: u64,
+    /// By node.
+    connected: BTreeMap<usize, Vec<(Who, u64)>>,
+    wills: Wills,
+}
+
+const STORM_NODES: usize = 5;
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let (mut places, subscriber) = places(STORM_NODES, seed, |_| {});
+        places.weather = Weather {
+            delay_max: Duration::from_millis([0, 2, 10, 40][seed as usize % 4]),
+            ..Weather::FINE
+        };
+        Self {
+            places,
+            subscriber,
+            random: Random::new(seed),
+            next: 1,
+            connected: BTreeMap::new(),
+            wills: Wills::default(),
+        }
+    }
+
+    fn rage(&mut self) {
+        for _ in 0..60 {
+            match self.random.between(0, 12) {
+                0..7 => self.connect(),
+                7 => self.part(Fate::SaidGoodbye),
+                8 => self.part(Fate::Lost),
+                9 => self.pause(),
+                _ => self.crash(),
+            }
+            let pause = self.random.between(0, 400) as u64;
+            self.places.run(Duration::from_millis(pause));
+        }
+        self.places.run(5 * LOSS);
+    }
+
+    fn node(&mut self) -> Option<usize> {
+        let node = self.random.between(1, STORM_NODES);
+        self.places.is_there(node).then_some(node)
+    }
+
+    fn connect(&mut self) {
+        let Some(node) = self.node() else { return };
+        let number = self.next;
+        self.next += 1;
+        let who = with_will(&mut self.places, node, number);
+        self.wills.note(number, Fate::Connected);
+        self.connected.entry(node).or_default().push((who, number));
+    }
+
+    fn part(&mut self, fate: Fate) {
+        let Some(node) = self.node() else { return };
+        self.part_from(node, fate);
+        // It is known everywhere before anybody dies.
+        self.places.run(Duration::from_millis(100));
+    }
+
+    fn part_from(&mut self, node: usize, fate: Fate) {
+        let Some((who, number)) = self.connected.get_mut(&node).and_then(Vec::pop) else {
+            return;
+        };
+        if fate == Fate::Lost {
+            self.wills.note(number, fate);
+            return self.places.lose(who);
+        }
+        // What was published before cannot be taken back.
+        if self.wills.fate(number) != Some(Fate::TakenForDead) {
+            self.wills.note(number, fate);
+        }
+        self.places.disconnect(who);
+    }
+
+    /// A node is away for a while, shorter or longer than it takes to be given up; some connections may break meanwhile.
+    fn pause(&mut self) {
+        let Some(node) = self.node() else { return };
+        self.places.pause(node);
+        let away = self.random.between(100, 6_000) as u64;
+        self.places.run(Duration::from_millis(away));
+        for (_, number) in self.connected.get(&node).into_iter().flatten() {
+            self.wills.note(*number, Fate::TakenForDead);
+        }
+        self.places.wake(node);
+        for _ in 0..self.random.between(0, 3) {
+            self.part_from(node, Fate::Lost);
+        }
+        self.places.run(LOSS);
+    }
+
+    fn crash(&mut self) {
+        let Some(node) = self.node() else { return };
+        for (who, number) in self.connected.remove(&node).unwrap_or_default() {
+            self.places.forget(who);
+            let others: Vec<usize> = (0..STORM_NODES).filter(|other| *other != node).collect();
+            let guards = guards_of_those_there(&self.places, number, &others);
+            let is_guarded = !guards.is_empty();
+            self.wills.note(number, Fate::Died { is_guarded });
+        }
+        let down = self.random.between(10, 8_000) as u64;
+        self.places.crash(node, Duration::from_millis(down));
+        // Who guards is not lost before it has published what it guards.
+        self.places.run(LOSS);
+    }
+}
+
+#[test]
+fn each_will_is_published_once_whoever_dies() {
+    for seed in 0..30 {
+        let mut storm = Storm::new(seed);
+        storm.rage();
+        let heard = storm.places.heard(storm.subscriber);
+        if let Err(broken) = storm.wills.check(&heard) {
+            panic!("seed {seed}: {broken}");
+        }
+    }
+}
