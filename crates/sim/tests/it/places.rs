@@ -292,6 +292,13 @@ impl Places {
         self.wires.retain(|(from, to), _| *from != node && *to != node);
     }
 
+    /// Other policies decide at a node from now on.
+    pub(crate) fn set_policies(&mut self, node: usize, rules: &[&str]) {
+        let policies = sim::transcript::policies(rules).expect("the rules are understood");
+        let machine = self.nodes[node].as_mut().expect("it is there");
+        machine.set_policies(policies);
+    }
+
     /// No time passes for a node, until it is woken.
     pub(crate) fn pause(&mut self, node: usize) {
         self.paused.insert(node);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use broker::Right;
 use cluster::NodeId;
 use cluster::random::Random;
 use protocol::packet::QoS;
@@ -273,6 +274,27 @@ fn a_guard_whose_memory_is_full_takes_no_more_wills() {
     places.kill(2);
     places.run(LOSS);
     assert_eq!(places.heard(subscriber).len(), large.guarded + small.guarded);
+}
+
+#[test]
+fn what_a_client_may_publish_is_asked_when_its_will_is_published() {
+    for (rules, expected) in [
+        ("client=* connect publish=wills subscribe=#", vec![7]),
+        ("client=* connect subscribe=#", vec![]),
+    ] {
+        let policies = |config: &mut MachineConfig| {
+            config.policies = sim::transcript::policies(&["client=* connect publish=wills subscribe=#"])
+                .expect("the rules are understood");
+        };
+        let (mut places, subscriber) = places(3, 11, policies);
+        with_will(&mut places, 2, 7);
+        places.kill(2);
+        [0, 1].map(|node| places.set_policies(node, &[rules]));
+        places.run(LOSS);
+        assert_eq!(places.heard(subscriber), expected, "{rules}");
+        let denied = [0, 1].map(|node| places.machine(node).node().counters().denied[Right::Will as usize]);
+        assert_eq!(denied.iter().sum::<u64>(), 1 - expected.len() as u64, "{rules}");
+    }
 }
 
 fn guards_of_those_there(places: &Places, number: u64, nodes: &[usize]) -> Vec<usize> {
