@@ -12,6 +12,7 @@ use protocol::{Packet, ReasonCode, Text};
 
 use super::message::{Heard, Numbered, Retaining, Sent, numbered, publish};
 use crate::machine::Machine;
+use crate::promises::s1;
 
 /// A client, mostly with a durable session.
 #[derive(Debug)]
@@ -371,12 +372,12 @@ impl Client {
         }
     }
 
-    /// S1 and F1: a session that was acknowledged once is there.
+    /// S1: a session that was acknowledged once is there.
     fn accepted(&mut self, connack: &ConnAck, heard: &mut Heard) -> Result<Vec<Packet>, String> {
         if self.had_connack && !connack.session_present && self.is_of_several {
             self.subscription = Some(RESPONSES);
-        } else if self.had_connack && !connack.session_present {
-            return Err(format!("F1: the acknowledged session of {} is lost", self.name));
+        } else if self.had_connack {
+            s1::check_present(&self.name, Some(true), connack.session_present)?;
         }
         self.had_connack = !self.is_guest;
         self.is_connected = true;

@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{Numbered, Retaining};
 use crate::promises::l1::Histories;
-use crate::promises::l2;
+use crate::promises::{l2, q1, q2, q3};
 
 /// What all clients together know.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
     acknowledged: BTreeSet<Numbered>,
-    /// How often each subscriber got each message.
-    delivered: BTreeMap<(usize, Numbered), u64>,
-    /// The highest number that a subscriber got of a publisher, by QoS.
-    highest: BTreeMap<(usize, String, bool), u64>,
+    received: [Received; super::SUBSCRIBERS],
     /// How often sharers got each message: those that stay, and the others.
     shared: BTreeMap<Numbered, (u64, u64)>,
     /// Messages that were sent again, and may have been refused before: while memory is scarce these come late.
@@ -22,6 +19,14 @@ pub(super) struct Oracle {
     pub(super) histories: Histories,
     /// Topics whose retained message was acknowledged, and what became of it.
     retained: BTreeMap<String, Clearing>,
+}
+
+/// What a subscriber got.
+#[derive(Debug, Default)]
+struct Received {
+    delivered: q2::Delivered<Numbered>,
+    /// Of each publisher, by QoS.
+    order: q3::Order<(String, bool)>,
 }
 
 /// How far the clearing of a retained message is.
@@ -45,25 +50,14 @@ impl Oracle {
 
     /// Q2 and Q3, as far as they can be seen at once.
     pub(super) fn delivered(&mut self, subscriber: usize, message: &Numbered) -> Result<(), String> {
-        let count = self.delivered.entry((subscriber, message.clone())).or_default();
-        *count += 1;
-        if message.is_exactly_once && *count > 1 {
-            return Err(format!(
-                "Q2: subscriber {subscriber} got {message:?} {count} times"
-            ));
-        }
-        if *count > 1 {
+        let name = format!("subscriber {subscriber}");
+        let received = &mut self.received[subscriber];
+        if !received.delivered.note(&name, message, message.is_exactly_once)? {
             return Ok(());
         }
-        let line = (subscriber, message.publisher.clone(), message.is_exactly_once);
-        let highest = self.highest.entry(line).or_default();
-        if *highest > message.number && !self.resent.contains(message) {
-            return Err(format!(
-                "Q3: subscriber {subscriber} got {message:?} after {highest}"
-            ));
-        }
-        *highest = message.number.max(*highest);
-        Ok(())
+        let line = (message.publisher.clone(), message.is_exactly_once);
+        let may_be_late = self.resent.contains(message);
+        received.order.first(&name, (&line, message.number), may_be_late)
     }
 
     /// Q4: a QoS 2 message reaches one of the sharers who keep their sessions, once.
@@ -123,13 +117,14 @@ impl Oracle {
                     "Q4: no sharer ever got {message:?}, which was acknowledged"
                 ));
             }
-            for subscriber in 0..super::SUBSCRIBERS {
-                if !self.delivered.contains_key(&(subscriber, message.clone())) {
-                    return Err(format!(
-                        "Q1: subscriber {subscriber} never got {message:?}, which was acknowledged"
-                    ));
-                }
-            }
+        }
+        for (number, received) in self.received.iter().enumerate() {
+            let acknowledged = self.acknowledged.iter().cloned();
+            q1::check(
+                format!("subscriber {number}"),
+                acknowledged,
+                received.delivered.all(),
+            )?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode, Text};
 
 use crate::machine::Machine;
+use crate::promises::{q1, s1};
 
 /// Its filter: the QoS 1 messages of the first publisher.
 const FILTER: &str = "t/publisher0/1";
@@ -168,13 +169,7 @@ impl Wanderer {
 
     /// When everything is quiet: Q1 for a subscription that came and went.
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.required.difference(&self.delivered).next() {
-            Some(number) => Err(format!(
-                "Q1: {} never got {number}, which was acknowledged while it was subscribed",
-                self.name
-            )),
-            None => Ok(()),
-        }
+        q1::check(&self.name, self.required.iter().copied(), &self.delivered)
     }
 
     fn connect_as(&mut self, machine: &mut Machine, manner: Manner) {
@@ -194,13 +189,7 @@ impl Wanderer {
             Manner::Anew => Some(false),
             Manner::Resume | Manner::LastTime => self.has_session,
         };
-        if expected.is_some_and(|expected| expected != connack.session_present) {
-            return Err(format!(
-                "S1: the session of {} is {}present, against what it was told before",
-                self.name,
-                if connack.session_present { "" } else { "not " }
-            ));
-        }
+        s1::check_present(&self.name, expected, connack.session_present)?;
         self.is_connected = true;
         self.has_session = Some(true);
         if !connack.session_present {

@@ -289,7 +289,9 @@ fn what_a_client_may_publish_is_asked_when_its_will_is_published() {
         let (mut places, subscriber) = places(3, 11, policies);
         with_will(&mut places, 2, 7);
         places.kill(2);
-        [0, 1].map(|node| places.set_policies(node, &[rules]));
+        for node in [0, 1] {
+            places.set_policies(node, &[rules]);
+        }
         places.run(LOSS);
         assert_eq!(places.heard(subscriber), expected, "{rules}");
         let denied = [0, 1].map(|node| places.machine(node).node().counters().denied[Right::Will as usize]);
