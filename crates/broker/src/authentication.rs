@@ -105,6 +105,18 @@ enum Turn {
 }
 
 impl Authentication {
+    /// Of a client that another node has let in.
+    pub(crate) fn of(principal: Option<Principal>) -> Option<Self> {
+        let principal = Some(principal?);
+        Some(Self {
+            method: None,
+            principal,
+            expires_at: None,
+            exchange: None,
+            connect: None,
+        })
+    }
+
     /// True while the edge has a question.
     pub(crate) fn is_asked(&self) -> bool {
         self.exchange
@@ -170,8 +182,11 @@ impl Node {
 
     /// The client id of a CONNECT that waits.
     pub(crate) fn waiting_client(&self, id: ConnectionId) -> Option<Text> {
-        let (connect, _) = self.authentication(id)?.connect.as_ref()?;
-        Some(connect.client_id.clone())
+        let authentication = self.authentication(id);
+        match authentication.and_then(|authentication| authentication.connect.as_ref()) {
+            Some((connect, _)) => Some(connect.client_id.clone()),
+            None => self.sought_client(id).or_else(|| self.client_of(id)),
+        }
     }
 
     /// A packet before CONNACK. [MQTT-4.12.0-3] and [MQTT-3.1.2-30] allow two.
@@ -431,8 +446,13 @@ impl Node {
         self.timers.cancel(TimerKey::Connection(id));
         self.timers.cancel(TimerKey::Pace(id));
         self.timers.cancel(TimerKey::Authentication(id));
-        if connection.stage == Stage::Authenticating {
-            self.authenticating -= 1;
+        match connection.stage {
+            Stage::Authenticating => self.authenticating -= 1,
+            Stage::Seeking | Stage::Tunnelled => {
+                self.stop_seeking(id);
+                self.leave_tunnel(id);
+            }
+            _ => {}
         }
         Some(connection)
     }

@@ -90,8 +90,10 @@ impl Node {
         let reason = error.reason_code();
         match connection.stage {
             Stage::AwaitingConnect => {}
-            Stage::Authenticating => return self.refuse(id, reason, &error.to_string(), actions),
-            Stage::Accepting(_) | Stage::Connected(_) => {
+            Stage::Authenticating | Stage::Seeking => {
+                return self.refuse(id, reason, &error.to_string(), actions);
+            }
+            Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {
                 return self.disconnect(now, id, reason, &error.to_string(), actions);
             }
         }
@@ -119,8 +121,10 @@ impl Node {
         };
         match connection.stage {
             Stage::AwaitingConnect => self.close_unconnected(id, actions),
-            Stage::Authenticating => self.refuse(id, ReasonCode::NotAuthorized, why, actions),
-            Stage::Accepting(_) | Stage::Connected(_) => {
+            Stage::Authenticating | Stage::Seeking => {
+                self.refuse(id, ReasonCode::NotAuthorized, why, actions);
+            }
+            Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {
                 self.disconnect(now, id, ReasonCode::NotAuthorized, why, actions);
             }
         }
@@ -149,8 +153,10 @@ impl Node {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        if let Some(entry) = connection.session().and_then(|key| self.sessions.get(key)) {
-            let client_id = entry.session.client_id.clone();
+        if connection.stage == Stage::Seeking {
+            return self.refuse(id, ReasonCode::ServerUnavailable, why, actions);
+        }
+        if let Some(client_id) = self.client_of(id) {
             let report = Report::Disconnected {
                 connection: id,
                 client_id,
@@ -210,7 +216,11 @@ impl Node {
             match connection.stage {
                 Stage::AwaitingConnect => self.close_unconnected(id, actions),
                 Stage::Authenticating => self.give_up_authentication(id, actions),
-                Stage::Accepting(_) | Stage::Connected(_) => {}
+                Stage::Seeking => {
+                    let why = "the other nodes took too long to say whether they have the session";
+                    self.refuse(id, ReasonCode::ServerUnavailable, why, actions);
+                }
+                Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {}
             }
             return;
         };
@@ -377,12 +387,7 @@ impl Node {
     }
 
     fn report_end(&self, id: ConnectionId, is_graceful: bool, actions: &mut Vec<Action>) {
-        let key = self
-            .connections
-            .get(id)
-            .and_then(crate::connection::Connection::session);
-        if let Some(entry) = key.and_then(|key| self.sessions.get(key)) {
-            let client_id = entry.session.client_id.clone();
+        if let Some(client_id) = self.client_of(id) {
             actions.push(Action::Report(Report::Ended {
                 connection: id,
                 client_id,

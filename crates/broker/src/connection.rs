@@ -16,9 +16,11 @@ use crate::topic_alias;
 ///
 /// ```text
 /// AwaitingConnect --CONNECT--> Authenticating --known--> Accepting --durable--> Connected
-///        |      \                    |                    |   /                 |
-///        |       \--CONNECT, nobody asks who it is---------+--/                  |
-///        +---------------------------+--------------------+---------------------+--> removed
+///        |      \                    |                   |   /  ^               |
+///        |       \--CONNECT, nobody asks who it is--------+--/   | here          |
+///        |                           |                   |      |               |
+///        |             in a cluster  +--------------> Seeking --+--elsewhere--> Tunnelled
+///        +---------------------------+-------------------+----------------------+--> removed
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -26,6 +28,10 @@ pub(crate) enum Stage {
     AwaitingConnect,
     /// CONNECT came, and it is not known yet whether it says who it should. Nothing is read while the edge has a question.
     Authenticating,
+    /// Other nodes are asked for its session, or the one that has it was not heard of yet. Nothing is read meanwhile.
+    Seeking,
+    /// Another node holds its session and has sent CONNACK.
+    Tunnelled,
     /// The CONNACK waits until the session is durable; nothing is read meanwhile.
     Accepting(SessionKey),
     /// CONNACK was sent.
@@ -64,7 +70,7 @@ pub(crate) struct Connection {
     pub(crate) silence_max: Option<Duration>,
     /// It published while memory is critical: nothing is read for a moment.
     pub(crate) is_held_back: bool,
-    /// It published while too much is on its way to other nodes: nothing is read until there is room.
+    /// It published while too much is on its way to other nodes, or to the one with its session: nothing is read until there is room.
     pub(crate) awaits_nodes: bool,
     /// How fast the client publishes, if that is limited.
     pub(crate) pace: Option<Box<Pace>>,
@@ -134,7 +140,7 @@ impl Connection {
     /// The session, once there is one.
     pub(crate) fn session(&self) -> Option<SessionKey> {
         match self.stage {
-            Stage::AwaitingConnect | Stage::Authenticating => None,
+            Stage::AwaitingConnect | Stage::Authenticating | Stage::Seeking | Stage::Tunnelled => None,
             Stage::Accepting(session) | Stage::Connected(session) => Some(session),
         }
     }
@@ -147,7 +153,8 @@ impl Connection {
                 .authentication
                 .as_ref()
                 .is_some_and(|authentication| authentication.is_asked()),
-            Stage::Accepting(_) => false,
+            Stage::Accepting(_) | Stage::Seeking => false,
+            Stage::Tunnelled => !self.awaits_nodes,
             Stage::Connected(_) => {
                 let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
                 !is_paused && !self.is_held_back && !self.awaits_nodes
@@ -157,19 +164,98 @@ impl Connection {
 
     /// True from the CONNACK on.
     pub(crate) fn is_connected(&self) -> bool {
-        matches!(self.stage, Stage::Connected(_))
+        matches!(self.stage, Stage::Connected(_) | Stage::Tunnelled)
     }
 }
 
 /// All connections by their id.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
+    near: Slots,
+    /// Of clients at other nodes.
+    far: Slots,
+    /// Slots of far connections that are free, and how many connections have had one.
+    far_free: Vec<u32>,
+    far_opened: u32,
+}
+
+/// Connections by their slots.
+#[derive(Debug, Default)]
+struct Slots {
     slots: Vec<Option<Box<Connection>>>,
     count: usize,
 }
 
 impl Connections {
     pub(crate) fn insert(&mut self, connection: Connection) {
+        self.of_mut(connection.id).insert(connection);
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        let slots = if id.is_far() { &self.far } else { &self.near };
+        slots
+            .slots
+            .get(id.slot())?
+            .as_deref()
+            .filter(|connection| connection.id == id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.of_mut(id)
+            .slots
+            .get_mut(id.slot())?
+            .as_deref_mut()
+            .filter(|connection| connection.id == id)
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        self.get(id)?;
+        if id.is_far() {
+            self.far_free
+                .push(u32::try_from(id.slot()).expect("a slot is below 2^31"));
+        }
+        let slots = self.of_mut(id);
+        slots.count -= 1;
+        slots.slots[id.slot()].take().map(|connection| *connection)
+    }
+
+    /// Connections to this node.
+    pub(crate) fn len(&self) -> usize {
+        self.near.count
+    }
+
+    /// Those to other nodes, of clients whose sessions are here.
+    pub(crate) fn far_len(&self) -> usize {
+        self.far.count
+    }
+
+    /// All of them.
+    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
+        let all = self.near.slots.iter().chain(&self.far.slots);
+        all.flatten().map(|connection| connection.id).collect()
+    }
+
+    /// The id of the next far connection, which is inserted at once.
+    pub(crate) fn next_far(&mut self) -> ConnectionId {
+        let slot = self.far_free.pop().unwrap_or_else(|| {
+            let next = u32::try_from(self.far.slots.len());
+            next.expect("fewer than 2^31 connections")
+        });
+        self.far_opened = self.far_opened.wrapping_add(1);
+        ConnectionId::far(self.far_opened, slot)
+    }
+
+    fn of_mut(&mut self, id: ConnectionId) -> &mut Slots {
+        if id.is_far() {
+            &mut self.far
+        } else {
+            &mut self.near
+        }
+    }
+}
+
+impl Slots {
+    fn insert(&mut self, connection: Connection) {
         let slot = connection.id.slot();
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, || None);
@@ -180,37 +266,5 @@ impl Connections {
         );
         self.slots[slot] = Some(Box::new(connection));
         self.count += 1;
-    }
-
-    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
-        self.slots
-            .get(id.slot())?
-            .as_deref()
-            .filter(|connection| connection.id == id)
-    }
-
-    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.slots
-            .get_mut(id.slot())?
-            .as_deref_mut()
-            .filter(|connection| connection.id == id)
-    }
-
-    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
-        self.get(id)?;
-        self.count -= 1;
-        self.slots[id.slot()].take().map(|connection| *connection)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.count
-    }
-
-    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
-        self.slots
-            .iter()
-            .flatten()
-            .map(|connection| connection.id)
-            .collect()
     }
 }

@@ -30,8 +30,7 @@ use smallvec::SmallVec;
 pub use self::figures::CopyFigures;
 use self::messages::Positions;
 pub(crate) use self::standing_by::StandingBy;
-#[allow(unused_imports, reason = "for those who look for the session of a client")]
-pub(crate) use self::taking_over::CopyAt;
+use crate::clients::Clients;
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::records::copy::CopyRecord;
@@ -284,6 +283,7 @@ impl Node {
             copies.recover_held(session.number, session.client_id.clone(), known, received);
         }
         self.copies = Some(Box::new(copies));
+        self.clients = Some(Box::new(Clients::new(incarnation)));
     }
 }
 

@@ -152,6 +152,10 @@ pub struct Gauges {
     pub copies: CopyFigures,
     /// Wills that nodes guard for each other.
     pub wills: WillFigures,
+    /// Clients of this node whose sessions other nodes hold.
+    pub tunnels: usize,
+    /// Clients of other nodes whose sessions this node holds.
+    pub far_connections: usize,
 }
 
 /// This node's part in one group of the state store.

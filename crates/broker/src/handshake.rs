@@ -8,6 +8,7 @@ use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, Protocol
 use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
 
+use crate::clients::Sought;
 use crate::connection::Stage;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
@@ -61,7 +62,7 @@ impl Node {
         }
     }
 
-    /// Gives a client its session. `proof` is for the client: the last word of its authentication.
+    /// Lets a client in that may be. `proof` is for the client: the last word of its authentication.
     pub(crate) fn welcome(
         &mut self,
         now: Now,
@@ -79,6 +80,55 @@ impl Node {
         if let Err((right, resource)) = self.permit(id, &client_id, connect.will.as_ref()) {
             return self.deny_connect(id, client_id, right, &resource, actions);
         }
+        if self.must_seek(&connect) {
+            let sought = self.sought(connect, proof);
+            return self.seek(now, id, sought, actions);
+        }
+        self.accept(now, id, (connect, client_id, proof), actions);
+    }
+
+    /// A client whose session other nodes are asked for.
+    fn sought(&self, mut connect: Connect, proof: Option<Bytes>) -> Sought {
+        // They have done what they are for.
+        (connect.username, connect.password) = (None, None);
+        let connect = Box::new(connect);
+        let bytes = encoded_len(&Packet::Connect(connect.clone()), connect.version);
+        Sought {
+            _held: self.memory.connects.hold(bytes as u64),
+            connect,
+            proof,
+            tries: 0,
+        }
+    }
+
+    /// Lets a client in whose session is here, or nowhere.
+    pub(crate) fn let_in(&mut self, now: Now, id: ConnectionId, sought: Sought, actions: &mut Vec<Action>) {
+        let Sought { connect, proof, .. } = sought;
+        if self.connections.far_len() > self.config.limits.connections_max as usize && id.is_far() {
+            let why = "the limit of connections is reached at the node with the session";
+            return self.refuse_client(id, Some(connect.client_id), ReasonCode::ServerBusy, why, actions);
+        }
+        let client_id = match self.name(&connect) {
+            Ok(client_id) => client_id,
+            Err(refusal) => {
+                return self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
+            }
+        };
+        // Since it was permitted the session may have come here, and another node may have other rules.
+        if let Err((right, resource)) = self.permit(id, &client_id, connect.will.as_ref()) {
+            return self.deny_connect(id, client_id, right, &resource, actions);
+        }
+        self.accept(now, id, (*connect, client_id, proof), actions);
+    }
+
+    /// Gives a client its session, which is here or begins here.
+    fn accept(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        (connect, client_id, proof): (Connect, Text, Option<Bytes>),
+        actions: &mut Vec<Action>,
+    ) {
         let limits = &self.config.limits;
         let asked_expiry = expiry_asked(&connect);
         let expiry = limits.session_expiry(asked_expiry);
@@ -204,7 +254,7 @@ impl Node {
     }
 
     /// Takes over how the connection speaks.
-    fn speak(&mut self, now: Now, id: ConnectionId, connect: &Connect, actions: &mut Vec<Action>) {
+    pub(crate) fn speak(&mut self, now: Now, id: ConnectionId, connect: &Connect, actions: &mut Vec<Action>) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };

@@ -7,6 +7,7 @@
 mod acks;
 pub mod authentication;
 pub mod authorization;
+mod clients;
 mod closing;
 mod commits;
 mod connection;
@@ -54,6 +55,7 @@ pub mod subscriptions;
 mod sys_topics;
 pub mod timers;
 pub mod topic_alias;
+mod tunnels;
 mod waiting;
 pub mod will;
 mod withdrawal;

@@ -20,6 +20,7 @@ use store::Store;
 
 pub use self::event::{Action, Event};
 use crate::acks::{AckSequence, Acknowledgement};
+use crate::clients::Clients;
 use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::control_group::ControlGroup;
@@ -107,6 +108,8 @@ pub struct Node {
     pub(crate) states: Option<Box<NodeStates>>,
     /// The other nodes, where there are any.
     pub(crate) peers: Option<Box<Routes>>,
+    /// Clients with something at other nodes, where there are any.
+    pub(crate) clients: Option<Box<Clients>>,
     /// Copies of durable sessions, where there are other nodes.
     pub(crate) copies: Option<Box<Copies>>,
     /// Wills that other nodes are to publish, where there are other nodes.
@@ -133,6 +136,7 @@ impl Node {
     /// Works through one event.
     pub fn step(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
         self.step_began = self.commits.mark();
+        let before = actions.len();
         match event {
             Event::Opened {
                 connection,
@@ -177,6 +181,7 @@ impl Node {
         }
         self.watch_memory(now, actions);
         self.go_on_stopping(now, actions);
+        self.divert(now, before, actions);
     }
 
     /// When the node must be stepped with [`Event::Timeout`] next.
@@ -277,6 +282,11 @@ impl Node {
                 .as_ref()
                 .map(|peers| peers.figures())
                 .unwrap_or_default(),
+            tunnels: self
+                .clients
+                .as_ref()
+                .map_or(0, |clients| clients.tunnels.fronts()),
+            far_connections: self.connections.far_len(),
             copies: self
                 .copies
                 .as_ref()
@@ -319,7 +329,7 @@ impl Node {
         self.counters.connections_opened += 1;
     }
 
-    fn received(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
+    pub(crate) fn received(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -333,6 +343,9 @@ impl Node {
             (Stage::Authenticating, packet) => {
                 return self.received_authenticating(now, id, packet, actions);
             }
+            // Nothing is read while its session is looked for.
+            (Stage::Seeking, _) => return self.close_unconnected(id, actions),
+            (Stage::Tunnelled, packet) => return self.pass_on(now, id, packet, actions),
             (Stage::Accepting(key) | Stage::Connected(key), packet) => {
                 self.received_connected(now, id, key, packet, actions);
                 key
@@ -370,14 +383,15 @@ impl Node {
         }
     }
 
-    fn drained(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+    pub(crate) fn drained(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         connection.is_congested = false;
         connection.send_budget = self.config.limits.outbound_bytes_max as usize;
-        if let Some(key) = connection.session() {
-            self.pump(now, key, actions);
+        match connection.session() {
+            Some(key) => self.pump(now, key, actions),
+            None => self.near_drained(id),
         }
     }
 
@@ -410,6 +424,7 @@ impl Node {
         // First what the batch has for other nodes: it leaves in the same moment.
         let batch = self.close_batch();
         self.go_on_with_copies(now, actions);
+        self.flush_tunnels();
         self.flush_routes(now, actions);
         if let Some((ticket, writes)) = batch {
             let needs_disk = false;

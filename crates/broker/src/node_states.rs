@@ -60,6 +60,11 @@ impl NodeStates {
         &self.minority
     }
 
+    /// How far this node is.
+    pub(crate) fn own_state(&self) -> NodeState {
+        self.state_of(self.nodes.own())
+    }
+
     /// How far a node is, as this one sees it.
     pub(crate) fn state_of(&self, node: NodeId) -> NodeState {
         self.nodes.state_of(node)

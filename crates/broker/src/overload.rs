@@ -45,8 +45,10 @@ impl Node {
             retained: retained + self.retained.len() as u64 * RETAINED + self.tombstone_bytes(),
             store: store.bytes + store.keys * KEY + remembered * REMEMBERED + self.groups.waiting_bytes(),
             writes: self.commits.bytes(),
-            outbound: self.memory.outbound + self.peers.as_ref().map_or(0, |peers| peers.bytes()),
-            clients: self.connections.len() as u64 * CONNECTION
+            outbound: self.memory.outbound
+                + self.peers.as_ref().map_or(0, |peers| peers.bytes())
+                + self.clients.as_ref().map_or(0, |clients| clients.tunnels.bytes()),
+            clients: (self.connections.len() + self.connections.far_len()) as u64 * CONNECTION
                 + self.sessions.len() as u64 * SESSION
                 + subscriptions as u64 * SUBSCRIPTION
                 + totals.filter_bytes

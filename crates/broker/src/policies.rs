@@ -127,6 +127,13 @@ impl PoliciesInForce {
             .map(|known| &known.name)
     }
 
+    /// The id of a policy by its name; of none that there is, if it has another name.
+    pub(crate) fn id_of(&self, name: &str) -> PolicyId {
+        let known = self.policies.0.iter().position(|known| &*known.name == name);
+        let id = known.and_then(|known| u16::try_from(known).ok());
+        PolicyId(id.unwrap_or(u16::MAX))
+    }
+
     fn named(&self, name: &str) -> &Policy {
         let known = self.policies.0.iter().find(|known| &*known.name == name);
         known.map_or(&self.nothing, |known| &known.policy)

@@ -166,6 +166,7 @@ impl Recovery {
             control,
             states: None,
             peers: None,
+            clients: None,
             copies: None,
             guards: None,
             latest_copied: None,
@@ -183,11 +184,7 @@ impl Recovery {
         };
         node.with_each_group(now, actions, |service, outputs| service.start(now, outputs));
         node.begin_node_states(now, (node_id, incarnation));
-        let own = Actor {
-            node: node_id,
-            incarnation: Incarnation(incarnation),
-        };
-        node.begin_retained_copies(now, own, self.tombstones);
+        node.begin_retained_copies(now, actor(node_id, incarnation), self.tombstones);
         node.begin_routes(now, (node_id, incarnation), self.positions);
         node.begin_copies((node_id, incarnation), self.copies);
         node.begin_guards((node_id, incarnation));
@@ -392,4 +389,8 @@ impl Node {
         self.note_standing(key);
         self.write_session(now, key);
     }
+}
+fn actor(node: NodeId, incarnation: u32) -> Actor {
+    let incarnation = Incarnation(incarnation);
+    Actor { node, incarnation }
 }

@@ -446,6 +446,16 @@ impl Routes {
         }
     }
 
+    /// This node.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Whether there is no other node.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// Whether it is known what all nodes want that answer.
     fn is_known(&self) -> bool {
         self.links.iter().all(|(_, link)| link.is_known())

@@ -9,6 +9,7 @@ use protocol::Packet;
 use protocol::packet::PacketId;
 
 use crate::acks::{AckSequence, Acknowledgement};
+use crate::clients::Place;
 use crate::commits::{Committed, DiskTicket};
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::node::{Action, Node};
@@ -57,6 +58,10 @@ pub(crate) enum Waiter {
         packet_id: PacketId,
         then: Box<Waiter>,
     },
+    /// A client whose session is looked for at other nodes, as soon as it is known who they are.
+    Seek(u64),
+    /// A node that asks what this one has of a client.
+    Place { to: NodeId, question: u64, place: Place },
     /// A node that asks whether this one knows tombstones, in this round.
     TombstonesKnown { to: NodeId, round: u64 },
     /// Who waits for the disk after that.
@@ -189,6 +194,8 @@ impl Node {
                 }
                 self.after_commit(now, *then, actions);
             }
+            Waiter::Seek(question) => self.ask_nodes(now, question, actions),
+            Waiter::Place { to, question, place } => self.answer_place(to, question, place),
             Waiter::TombstonesKnown { to, round } => self.tombstones_known(to, round),
             Waiter::Durable(then) => self.after_commit(now, *then, actions),
             Waiter::Act { connection, action } => {

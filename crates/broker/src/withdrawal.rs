@@ -56,13 +56,14 @@ impl Node {
 
     /// A client has authenticated again, and is known as something else than before.
     pub(crate) fn grant_again(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
-        let Some(key) = self.connections.get(id).and_then(Connection::session) else {
-            return;
-        };
-        let Some(client_id) = self.client_id(key) else {
+        let Some(client_id) = self.client_of(id) else {
             return;
         };
         self.grant(id, &client_id);
+        let Some(key) = self.connections.get(id).and_then(Connection::session) else {
+            // Its rights count where its session is.
+            return self.near_known(id);
+        };
         self.own(id, key);
         self.write_session(now, key);
         self.guard_will_anew(now, key);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::{Action, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question};
+use bytes::Bytes;
 use bytes::BytesMut;
 use cluster::NodeId;
 use cluster::forming::Founder;
@@ -483,6 +484,7 @@ impl Driver {
         match action {
             Action::Send { connection, packet } => self.send(connection, &packet),
             Action::Publish { connection, publish } => self.publish(connection, &publish),
+            Action::SendBytes { connection, bytes } => self.send_bytes(connection, &bytes),
             Action::Persist {
                 ticket,
                 writes,
@@ -610,6 +612,16 @@ impl Driver {
                 .borrow_mut()
                 .encode(publish, version, out.tail(&mut self.spare.borrow_mut()));
             out.payload(&publish.delivery.message.payload);
+            self.mark_dirty(socket);
+        });
+    }
+
+    fn send_bytes(&self, connection: ConnectionId, bytes: &Bytes) {
+        self.with_socket(connection, |socket| {
+            let mut out = socket.out.borrow_mut();
+            // Where the last of what came before is found.
+            out.tail(&mut self.spare.borrow_mut());
+            out.payload(bytes);
             self.mark_dirty(socket);
         });
     }

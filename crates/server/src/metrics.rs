@@ -40,6 +40,10 @@ pub struct Figures {
     pub copies: broker::CopyFigures,
     /// Wills that nodes guard for each other.
     pub wills: broker::WillFigures,
+    /// Clients of this node whose sessions other nodes hold.
+    pub tunnels: usize,
+    /// Clients of other nodes whose sessions this node holds.
+    pub far_connections: usize,
     /// How far the nodes of the cluster are, as this one sees it.
     pub node_states: Vec<(String, String)>,
     /// Requests that the admin pages have refused, by cause.

@@ -179,6 +179,8 @@ fn connections(figures: &mut Figures, node: &Node, observed: &Observed) {
     figures.retained_copies = gauges.retained_copies;
     figures.copies = gauges.copies;
     figures.wills = gauges.wills;
+    figures.tunnels = gauges.tunnels;
+    figures.far_connections = gauges.far_connections;
     let standings = node.standings().into_iter();
     figures.node_states = standings
         .map(|standing| (standing.node.to_string(), standing.state.to_string()))

@@ -627,6 +627,11 @@ impl Machine {
                 Action::Publish { connection, publish } => {
                     self.send(connection, &Packet::Publish(Box::new(publish.to_packet())));
                 }
+                Action::SendBytes { connection, bytes } => {
+                    if let Some(wire) = self.connections.get_mut(&connection) {
+                        wire.bytes.extend_from_slice(&bytes);
+                    }
+                }
                 Action::Close { connection } => {
                     if let Some(wire) = self.connections.get_mut(&connection) {
                         wire.is_closed = true;

@@ -17,10 +17,8 @@ use crate::sessions::{SessionEntry, Taken};
 use crate::will;
 
 /// A copy of a client's session.
-#[allow(dead_code, reason = "for those who look for the session of a client")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CopyAt {
-    pub(crate) holder: NodeId,
     /// It may be the session, if it has to.
     pub(crate) is_whole: bool,
     /// Its holder is lost.
@@ -60,18 +58,15 @@ impl Node {
     }
 
     /// What this node has of a client's session that another one holds, or held.
-    #[allow(dead_code, reason = "for those who look for the session of a client")]
     pub(crate) fn copy_of_client(&self, client_id: &str) -> Option<CopyAt> {
         let copy = self.copies.as_ref()?.standing_by.get(client_id)?;
         Some(CopyAt {
-            holder: copy.holder.node,
             is_whole: copy.is_whole(),
             is_orphan: self.is_lost(copy.holder.node),
         })
     }
 
     /// Goes on with a session whose holder is lost, although this node is not its first owner. False if it has no copy of it that is whole.
-    #[allow(dead_code, reason = "for those who look for the session of a client")]
     pub(crate) fn stand_up_orphan(&mut self, now: Now, client_id: &Text, actions: &mut Vec<Action>) -> bool {
         let copy = self
             .copies

@@ -158,7 +158,19 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(Text, SessionRecord), RecordE
     ))
 }
 
-fn put_owner(out: &mut Vec<u8>, owner: &Owner) {
+/// Reads what [`put_owner`] wrote.
+///
+/// # Errors
+/// If it is no owner.
+pub(crate) fn owner_of(bytes: Bytes) -> Result<Owner, RecordError> {
+    let mut reader = Reader::of_rest(bytes, RECORD);
+    let owner = owner(&mut reader)?;
+    reader.end()?;
+    Ok(owner)
+}
+
+/// Appends an owner, as in a session's record.
+pub(crate) fn put_owner(out: &mut Vec<u8>, owner: &Owner) {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     out.put_u8(flag(owner.principal.is_some(), PRINCIPAL) | flag(owner.policy.is_some(), POLICY));
     if let Some(principal) = &owner.principal {

@@ -8,6 +8,7 @@ use protocol::packet::QoS;
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
+use super::LinkChange;
 use super::losses::Postponed;
 use super::table::{Slot, Slots};
 use super::{Routes, WaitId, messages};
@@ -443,12 +444,13 @@ impl Node {
             }
         }
         self.peers = Some(Box::new(peers));
-        self.look_for_nodes(now);
+        // Nobody is gone yet.
+        self.look_for_nodes(now, &mut Vec::new());
     }
 
     /// Takes note of the nodes of the cluster, and does what is due with them.
     pub(crate) fn routes_timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
-        self.look_for_nodes(now);
+        self.look_for_nodes(now, actions);
         if let Some(peers) = &mut self.peers {
             peers.timeout(now, actions);
         }
@@ -456,13 +458,15 @@ impl Node {
     }
 
     /// Takes note of the nodes of the cluster.
-    pub(crate) fn look_for_nodes(&mut self, now: Now) {
+    pub(crate) fn look_for_nodes(&mut self, now: Now, actions: &mut Vec<Action>) {
         let (Some(peers), Some(control)) = (&mut self.peers, &self.control) else {
             return;
         };
         let gone = peers.set_nodes(now, control.control().nodes().keys().copied());
         for node in gone {
             self.commits.write(records::forwarded::remove_position(node));
+            self.forget_answers(node);
+            self.note_link_of_clients(now, (node, LinkChange::Lost), actions);
         }
     }
 

@@ -61,7 +61,7 @@ impl Node {
             Ok(found) => found,
             Err(error) => return drop_message(from, error, actions),
         };
-        self.look_for_nodes(now);
+        self.look_for_nodes(now, actions);
         let Some(peers) = &mut self.peers else { return };
         // One that is not in the cluster, or not yet, sends again what matters.
         let Some(slot) = peers.slots.get(&from).copied() else {

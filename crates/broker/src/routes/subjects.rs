@@ -140,9 +140,7 @@ impl Node {
             Subject::Copies => self.take_copies(now, from, &body, actions),
             Subject::Retained => self.take_about_retained(now, from, body, actions),
             Subject::Wills => self.take_about_wills(now, from, &body, actions),
-            Subject::Clients => {
-                crate::invoking::drop_message(from, crate::state_store_service::PeerError::Damaged, actions);
-            }
+            Subject::Clients => self.take_about_clients(now, from, &body, actions),
         }
     }
 
@@ -175,6 +173,7 @@ impl Node {
                 self.note_link_of_retained(now, (node, change));
                 self.note_link_of_copies(node, change);
                 self.note_link_of_wills(now, (node, change), actions);
+                self.note_link_of_clients(now, (node, change), actions);
             }
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     routes::write(&figures.routes, page);
     retained::write(&figures.retained_copies, page);
     routes::node_states(&figures.node_states, page);
-    copies::write(&figures.copies, page);
+    copies::write(figures, page);
     wills::write(&figures.wills, page);
     expiries(figures, page);
     page.family(

@@ -328,6 +328,8 @@ impl Client {
         match packet {
             // Memory is full: it comes back.
             Packet::ConnAck(connack) if connack.reason == ReasonCode::QuotaExceeded => Ok(None),
+            // Another connection of it was made, or the node with its session was lost meanwhile.
+            Packet::ConnAck(connack) if self.is_of_several && connack.reason.is_error() => Ok(None),
             Packet::ConnAck(connack) => self.accepted(&connack, heard).map(Some),
             Packet::Publish(publish) => Ok(self.delivered(*publish, heard)),
             Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason.is_error() => {
@@ -363,7 +365,11 @@ impl Client {
             }
             Packet::UnsubAck(_) => Ok(None),
             Packet::Disconnect(disconnect)
-                if self.is_of_several && disconnect.reason == ReasonCode::SessionTakenOver =>
+                if self.is_of_several
+                    && matches!(
+                        disconnect.reason,
+                        ReasonCode::SessionTakenOver | ReasonCode::ServerBusy
+                    ) =>
             {
                 Ok(None)
             }

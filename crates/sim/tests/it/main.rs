@@ -25,6 +25,7 @@ mod slow_disk;
 mod storms;
 mod taking_over;
 mod waiting_requests;
+mod wandering;
 mod wills;
 mod withdrawal;
 mod world;

@@ -88,8 +88,8 @@ fn who_was_told_that_it_is_subscribed_gets_what_is_published_at_any_node() {
 #[test]
 fn a_subscription_waits_no_longer_than_the_setting_for_a_node_that_says_nothing() {
     let mut places = places(3);
-    places.split(2);
     let subscriber = places.connect(Party::new(0, "subscriber"));
+    places.split(2);
     let before = places.now;
     places.subscribe(subscriber, "a", QoS::AtLeastOnce);
     let waited = places.now - before;

@@ -6,7 +6,7 @@ mod weather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::{CopyFigures, RouteFigures, WillFigures};
+use broker::{ConnectionId, CopyFigures, RouteFigures, WillFigures};
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
@@ -122,10 +122,21 @@ impl Places {
     }
 
     pub(crate) fn connect(&mut self, party: Party) -> Who {
-        self.parties.push(party);
-        let who = Who(self.parties.len() - 1);
+        let who = self.appear(party);
         self.until("CONNACK", |places| places.parties[who.0].is_accepted);
         who
+    }
+
+    /// Connects some time.
+    pub(crate) fn appear(&mut self, party: Party) -> Who {
+        self.parties.push(party);
+        Who(self.parties.len() - 1)
+    }
+
+    /// A node is heard by nobody, and hears nobody, for so long.
+    pub(crate) fn isolate(&mut self, node: usize, time: Duration) {
+        self.split(node);
+        self.heals_at = Some(self.now + time);
     }
 
     /// Subscribes, and waits for SUBACK.
@@ -257,6 +268,33 @@ impl Places {
         party.connection = None;
     }
 
+    /// The client goes to another node, without a word to the one where it is.
+    pub(crate) fn go(&mut self, who: Who, node: usize) {
+        let party = &mut self.parties[who.0];
+        let left = party.connection.map(|connection| (party.node, connection));
+        party.left.extend(left);
+        party.cut();
+        party.node = node;
+        self.until("CONNACK elsewhere", |places| places.parties[who.0].is_accepted);
+    }
+
+    /// What CONNACK has said of its session.
+    pub(crate) fn session_present(&self, who: Who) -> Option<bool> {
+        self.parties[who.0].session_present
+    }
+
+    /// How many connections of a client its nodes have that are there.
+    pub(crate) fn connections(&self, who: Who) -> usize {
+        let party = &self.parties[who.0];
+        let present = party.connection.map(|connection| (party.node, connection));
+        let all = party.left.iter().copied().chain(present);
+        let is_open = |(node, connection): &(usize, ConnectionId)| {
+            let machine = self.nodes[*node].as_ref();
+            machine.is_some_and(|machine| machine.is_open(*connection))
+        };
+        all.filter(is_open).count()
+    }
+
     /// The client does not come back when its connection ends.
     pub(crate) fn forget(&mut self, who: Who) {
         self.parties[who.0].is_gone = true;
@@ -356,6 +394,9 @@ impl Places {
                 for answer in party.hear(packet) {
                     machine.receive(connection, answer);
                 }
+            }
+            if !machine.is_open(connection) {
+                party.cut();
             }
         }
     }

@@ -6,6 +6,7 @@ mod member;
 mod messages;
 mod retained;
 mod revoked;
+mod sessions;
 mod stranger;
 
 use std::process::Command;

@@ -1,11 +1,24 @@
-//! Metrics of copies of durable sessions.
+//! Metrics of copies of durable sessions, and of clients whose sessions are at other nodes.
 
-use broker::CopyFigures;
+use super::super::Figures;
 
 use super::super::text::Kind::{Counter, Gauge};
 use super::super::text::Page;
 
-pub(super) fn write(figures: &CopyFigures, page: &mut Page) {
+pub(super) fn write(figures: &Figures, page: &mut Page) {
+    page.family(
+        Gauge,
+        "statehold_tunnelled_connections",
+        "Clients of this node whose sessions other nodes hold.",
+    )
+    .sample(&[], figures.tunnels as u64);
+    page.family(
+        Gauge,
+        "statehold_far_connections",
+        "Clients of other nodes whose sessions this node holds.",
+    )
+    .sample(&[], figures.far_connections as u64);
+    let figures = &figures.copies;
     page.family(
         Gauge,
         "statehold_session_copies",

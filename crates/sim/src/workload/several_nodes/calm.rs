@@ -154,9 +154,18 @@ impl World {
             text += &format!(
                 "\nnode {node}: term {term}, applied {applied}, {waiting} requests wait, leads {leads:?}"
             );
+            text += &format!(
+                ", {} clients elsewhere, {} from elsewhere",
+                gauges.tunnels, gauges.far_connections
+            );
+            let at_rest = Maxima::at_rest(node, &gauges, machine.writing_len());
+            text.extend(at_rest.err().map(|why| format!(", {why}")));
         }
         for (node, keeper) in self.keepers.iter().filter(|(_, keeper)| !keeper.client.is_done()) {
             text += &format!("\nof node {}: {:?}", node + 1, keeper.client);
+        }
+        if !self.are_retainers_done() {
+            text += "\nretainers wait";
         }
         for watcher in self.watchers.iter().filter(|watcher| !watcher.client.is_done()) {
             text += &format!("\nof node {}: {:?}", watcher.node + 1, watcher.client);

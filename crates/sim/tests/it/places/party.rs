@@ -15,11 +15,16 @@ pub(crate) struct Party {
     pub(super) node: usize,
     pub(super) name: String,
     pub(super) expiry: u32,
+    pub(super) is_clean: bool,
     pub(super) will: Option<(&'static str, u64)>,
     /// What its will says besides its number.
     pub(super) will_bytes: usize,
     pub(super) connection: Option<ConnectionId>,
     pub(super) is_accepted: bool,
+    /// As CONNACK has said.
+    pub(crate) session_present: Option<bool>,
+    /// Connections that it has left without a word.
+    pub(super) left: Vec<(usize, ConnectionId)>,
     pub(super) is_gone: bool,
     pub(super) next_id: u16,
     pub(super) subacks: usize,
@@ -36,10 +41,13 @@ impl Party {
             node,
             name: name.to_owned(),
             expiry: 0,
+            is_clean: false,
             will: None,
             will_bytes: 0,
             connection: None,
             is_accepted: false,
+            session_present: None,
+            left: Vec::new(),
             is_gone: false,
             next_id: 0,
             subacks: 0,
@@ -67,6 +75,14 @@ impl Party {
         Self { will_bytes, ..self }
     }
 
+    /// It begins its session anew.
+    pub(crate) fn clean(self) -> Self {
+        Self {
+            is_clean: true,
+            ..self
+        }
+    }
+
     pub(super) fn id(&mut self) -> u16 {
         self.next_id = self.next_id % 60_000 + 1;
         self.next_id
@@ -84,7 +100,7 @@ impl Party {
             properties: MessageProperties::default(),
         });
         Packet::Connect(Box::new(Connect {
-            clean_start: false,
+            clean_start: self.is_clean,
             will,
             properties: ConnectProperties {
                 session_expiry: Some(self.expiry),
@@ -94,13 +110,22 @@ impl Party {
         }))
     }
 
+    /// Its connection has ended.
+    pub(super) fn cut(&mut self) {
+        self.connection = None;
+        self.is_accepted = false;
+    }
+
     /// What the client answers to a packet.
     pub(super) fn hear(&mut self, packet: Packet) -> Vec<Packet> {
         let id = |id: u16| PacketId::new(id).expect("above 0");
         match packet {
+            // It tries again.
+            Packet::ConnAck(connack) if connack.reason == ReasonCode::ServerBusy => Vec::new(),
             Packet::ConnAck(connack) => {
                 assert_eq!(connack.reason, ReasonCode::Success, "{}", self.name);
                 self.is_accepted = true;
+                self.session_present = Some(connack.session_present);
                 let again = |(number, publish): &(u16, Option<Publish>)| match publish {
                     Some(publish) => Packet::Publish(Box::new(Publish {
                         dup: true,

@@ -1,0 +1,150 @@
+//! A client connects to another node: its connection here ends, and that node is told what this one has of it.
+
+use cluster::NodeId;
+use protocol::ReasonCode;
+use protocol::Text;
+use protocol::packet::Disconnect;
+
+use super::messages::{QuestionNumber, Take};
+use super::{ClientMessage, Place};
+use crate::closing::Ending;
+use crate::ids::ConnectionId;
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::waiting::Waiter;
+
+/// Answers that are kept for a node that is not reached; whoever waits for more is told after a while that nobody answers.
+const OWED_MAX: usize = 65_536;
+
+impl Node {
+    /// A client connects to another node.
+    pub(super) fn give_client(
+        &mut self,
+        now: Now,
+        (to, question): (NodeId, QuestionNumber),
+        take: &Take,
+        actions: &mut Vec<Action>,
+    ) {
+        let place = self.place_of(now, to, take, actions);
+        // That its connection and perhaps its session have ended must not be undone by a crash.
+        let answer = Waiter::Place {
+            to,
+            question: question.0,
+            place,
+        };
+        self.after_commit(now, answer, actions);
+    }
+
+    /// What was to be durable before a node is answered is.
+    pub(crate) fn answer_place(&mut self, to: NodeId, question: u64, place: Place) {
+        let question = QuestionNumber(question);
+        if self.tell_clients(to, &ClientMessage::Answer(question, place)) {
+            return;
+        }
+        // It reaches this node, and this one not it, or not yet.
+        let Some(clients) = &mut self.clients else { return };
+        let owed = clients.owed.entry(to).or_default();
+        if owed.len() < OWED_MAX {
+            owed.push((question, place));
+        }
+    }
+
+    /// A node is reached that has asked something before.
+    pub(super) fn give_answers(&mut self, to: NodeId) {
+        let owed = self.clients.as_mut().and_then(|clients| clients.owed.remove(&to));
+        for (question, place) in owed.into_iter().flatten() {
+            self.tell_clients(to, &ClientMessage::Answer(question, place));
+        }
+    }
+
+    /// Whoever has asked is not there any more.
+    pub(crate) fn forget_answers(&mut self, to: NodeId) {
+        if let Some(clients) = &mut self.clients {
+            clients.owed.remove(&to);
+        }
+    }
+
+    /// Whether the client of one connection is known as that of another one.
+    pub(super) fn is_same_principal(&self, one: ConnectionId, other: ConnectionId) -> bool {
+        match self.principal(one) {
+            Some(principal) => self
+                .principal(other)
+                .is_some_and(|other| other.name == principal.name),
+            None => true,
+        }
+    }
+
+    /// Ends a connection because its client has another one. [MQTT-3.1.4-3]
+    pub(super) fn end_for_another(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        self.counters.takeovers += 1;
+        let disconnect = Disconnect {
+            explanation: self.explain(id, "another connection uses this client id"),
+            ..Disconnect::new(ReasonCode::SessionTakenOver)
+        };
+        self.send_disconnect(now, id, disconnect, actions);
+        actions.push(Action::Close { connection: id });
+        self.connection_ended(now, id, Ending::Abnormal, actions);
+    }
+
+    fn place_of(&mut self, now: Now, to: NodeId, take: &Take, actions: &mut Vec<Action>) -> Place {
+        let client_id = &take.client_id;
+        if let Some((id, at)) = self.sought_since(client_id) {
+            let own = self.peers.as_ref().map(|peers| peers.node());
+            if Some((at, own)) > Some((take.at, Some(to))) {
+                return Place::Later;
+            }
+            self.refuse_late(id, actions);
+        }
+        if !self.may_give(take) {
+            return Place::Denied;
+        }
+        if let Some(id) = self.near_connection_of(client_id) {
+            self.end_for_another(now, id, actions);
+        }
+        if let Some(key) = self.sessions.find(client_id) {
+            if !take.clean_start {
+                return Place::Held {
+                    is_running: self.is_running(),
+                };
+            }
+            if let Some(id) = self.sessions.get(key).and_then(|entry| entry.connection) {
+                self.end_for_another(now, id, actions);
+            }
+            if let Some(key) = self.sessions.find(client_id) {
+                self.discard_session(now, key, actions); // [MQTT-3.1.2-4]
+            }
+            return Place::Nothing;
+        }
+        if !self.has_orphan(client_id) {
+            return Place::Nothing;
+        }
+        if take.clean_start {
+            self.forget_copy(client_id);
+            return Place::Nothing;
+        }
+        Place::Orphan
+    }
+
+    /// Whether the client that connects elsewhere may have what there is here of its client id.
+    fn may_give(&self, take: &Take) -> bool {
+        let is_theirs =
+            |owner: Option<&Text>| owner.is_none_or(|owner| take.principal.as_ref() == Some(owner));
+        let near = self.near_connection_of(&take.client_id);
+        let of_connection = near
+            .and_then(|id| self.principal(id))
+            .map(|principal| &principal.name);
+        let key = self.sessions.find(&take.client_id);
+        let entry = key.and_then(|key| self.sessions.get(key));
+        let owner = entry.and_then(|entry| entry.owner.as_deref());
+        let of_session = owner
+            .and_then(|owner| owner.principal.as_ref())
+            .map(|principal| &principal.name);
+        is_theirs(of_connection) && is_theirs(of_session)
+    }
+
+    /// Whether this node has a whole copy of a client's session, whose holder is lost.
+    pub(super) fn has_orphan(&self, client_id: &str) -> bool {
+        self.copy_of_client(client_id)
+            .is_some_and(|copy| copy.is_whole && copy.is_orphan)
+    }
+}

@@ -1,0 +1,208 @@
+//! Clients connect to any node, and find their sessions.
+
+use std::time::Duration;
+
+use protocol::packet::QoS;
+
+use crate::places::{Party, Places, Who};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Three nodes that are responsible together.
+fn places(seed: u64) -> Places {
+    let mut places = Places::new(seed, |_| {});
+    places.settle();
+    places.run(5 * SECOND);
+    places
+}
+
+fn sessions(places: &Places) -> [usize; 3] {
+    [0, 1, 2].map(|node| places.machine(node).node().gauges().sessions)
+}
+
+fn publish(places: &mut Places, publisher: Who, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        places.publish(publisher, "a", QoS::AtLeastOnce, number);
+    }
+}
+
+#[test]
+fn a_durable_session_is_found_from_every_node() {
+    let mut places = places(1);
+    let publisher = places.connect(Party::durable(2, "publisher"));
+    let subscriber = places.connect(Party::durable(0, "subscriber"));
+    places.subscribe(subscriber, "a", QoS::AtLeastOnce);
+    for round in 0..6 {
+        publish(&mut places, publisher, round * 10..round * 10 + 10);
+        places.run(Duration::from_millis(50));
+        places.go(subscriber, usize::try_from(round % 3).expect("few"));
+        assert_eq!(places.session_present(subscriber), Some(true), "round {round}");
+        places.run(Duration::from_millis(50));
+        assert_eq!(places.connections(subscriber), 1, "round {round}");
+    }
+    places.run(SECOND);
+    assert_eq!(places.heard(subscriber), Vec::from_iter(0..60));
+    assert_eq!(sessions(&places), [1, 0, 1], "it stays where it began");
+}
+
+#[test]
+fn a_passing_client_has_one_connection_wherever_it_goes() {
+    let mut places = places(2);
+    let client = places.connect(Party::new(0, "client"));
+    for node in [1, 2, 2, 0, 1] {
+        places.go(client, node);
+        assert_eq!(places.session_present(client), Some(false));
+        places.run(Duration::from_millis(10));
+        assert_eq!(places.connections(client), 1);
+        let mut expected = [0; 3];
+        expected[node] = 1;
+        assert_eq!(sessions(&places), expected);
+    }
+}
+
+#[test]
+fn whoever_connects_to_two_nodes_at_once_keeps_one_connection() {
+    for seed in 0..20 {
+        let mut places = places(seed);
+        let (one, other) = (
+            places.appear(Party::new(0, "me")),
+            places.appear(Party::new(1, "me")),
+        );
+        places.step();
+        // Whoever is refused does not try again.
+        places.forget(one);
+        places.forget(other);
+        places.run(SECOND);
+        assert_eq!(
+            places.connections(one) + places.connections(other),
+            1,
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_client_at_another_node_does_all_that_clients_do() {
+    let mut places = places(3);
+    let client = places.connect(Party::durable(0, "client"));
+    places.go(client, 1);
+    let publisher = places.connect(Party::durable(2, "publisher"));
+    places.subscribe(client, "a", QoS::ExactlyOnce);
+    places.subscribe(publisher, "b", QoS::ExactlyOnce);
+    for number in 0..200 {
+        places.publish(publisher, "a", QoS::ExactlyOnce, number);
+        places.publish(client, "b", QoS::ExactlyOnce, number);
+    }
+    places.run(2 * SECOND);
+    let all = Vec::from_iter(0..200);
+    assert_eq!(
+        (places.heard(client), places.heard(publisher)),
+        (all.clone(), all)
+    );
+    assert_eq!(
+        (places.unacknowledged(client), places.unacknowledged(publisher)),
+        (0, 0)
+    );
+    assert_eq!(places.machine(1).node().gauges().tunnels, 1);
+    places.disconnect(client);
+    places.run(SECOND);
+    assert_eq!(places.machine(1).node().gauges().tunnels, 0);
+    assert_eq!(places.machine(0).node().gauges().far_connections, 0);
+}
+
+#[test]
+fn more_than_the_window_of_a_tunnel_waits_at_the_client() {
+    // No subscriber misses anything of QoS 0 because it does not keep up.
+    let mut places = Places::new(4, |config| config.limits.outbound_bytes_max = 64 << 20);
+    places.settle();
+    places.run(5 * SECOND);
+    let client = places.connect(Party::durable(0, "client"));
+    places.go(client, 1);
+    let subscriber = places.connect(Party::durable(0, "subscriber"));
+    places.subscribe(subscriber, "b", QoS::AtLeastOnce);
+    for number in 0..20_000 {
+        places.publish(client, "b", QoS::AtMostOnce, number);
+    }
+    places.run(10 * SECOND);
+    let is_all = places.heard(subscriber).into_iter().eq(0..20_000);
+    assert!(is_all, "{} messages", places.heard(subscriber).len());
+}
+
+#[test]
+fn a_client_at_another_node_gets_what_its_socket_takes_and_then_the_rest() {
+    let mut places = Places::new(4, |config| config.limits.outbound_bytes_max = 4_096);
+    places.settle();
+    places.run(5 * SECOND);
+    let client = places.connect(Party::durable(0, "client"));
+    places.go(client, 1);
+    places.subscribe(client, "a", QoS::AtLeastOnce);
+    let publisher = places.connect(Party::durable(2, "publisher"));
+    publish(&mut places, publisher, 0..1_000);
+    places.run(10 * SECOND);
+    let is_all = places.heard(client).into_iter().eq(0..1_000);
+    assert!(is_all, "{} messages", places.heard(client).len());
+}
+
+#[test]
+fn a_session_ends_from_another_node() {
+    let mut places = places(5);
+    let client = places.connect(Party::durable(0, "client"));
+    let publisher = places.connect(Party::durable(2, "publisher"));
+    places.subscribe(client, "a", QoS::AtLeastOnce);
+    places.lose(client);
+    publish(&mut places, publisher, 0..10);
+    places.run(SECOND);
+    let again = places.connect(Party::durable(1, "client").clean());
+    assert_eq!(places.session_present(again), Some(false));
+    places.run(SECOND);
+    assert_eq!(sessions(&places), [0, 1, 1], "it is where its client is");
+    assert!(places.heard(again).is_empty());
+    for node in 0..3 {
+        assert_eq!(places.copies(node).under_replicated, 0);
+    }
+}
+
+#[test]
+fn the_front_is_lost_and_the_session_stays() {
+    let mut places = places(6);
+    let client = places.connect(Party::durable(0, "client"));
+    let publisher = places.connect(Party::durable(2, "publisher"));
+    places.subscribe(client, "a", QoS::AtLeastOnce);
+    places.go(client, 1);
+    places.kill(1);
+    publish(&mut places, publisher, 0..10);
+    places.run(4 * SECOND);
+    assert_eq!(places.machine(0).node().gauges().far_connections, 0);
+    places.go(client, 2);
+    assert_eq!(places.session_present(client), Some(true));
+    places.run(SECOND);
+    assert_eq!(places.heard(client), Vec::from_iter(0..10));
+}
+
+#[test]
+fn the_holder_restarts_and_its_clients_elsewhere_come_back() {
+    let mut places = places(7);
+    let client = places.connect(Party::durable(0, "client"));
+    let publisher = places.connect(Party::durable(2, "publisher"));
+    places.subscribe(client, "a", QoS::AtLeastOnce);
+    places.go(client, 1);
+    places.crash(0, Duration::from_millis(500));
+    publish(&mut places, publisher, 0..10);
+    places.run(10 * SECOND);
+    assert_eq!(places.session_present(client), Some(true));
+    assert_eq!(places.heard(client), Vec::from_iter(0..10));
+}
+
+#[test]
+fn two_connections_of_a_client_in_a_split_become_one() {
+    let mut places = places(8);
+    let one = places.connect(Party::new(0, "me"));
+    places.forget(one);
+    places.isolate(0, 6 * SECOND);
+    places.run(4 * SECOND);
+    let other = places.connect(Party::new(1, "me"));
+    places.forget(other);
+    assert_eq!(places.connections(one) + places.connections(other), 2);
+    places.run(10 * SECOND);
+    assert_eq!(places.connections(one) + places.connections(other), 1);
+}
