@@ -132,6 +132,8 @@ impl Node {
                 self.seek_without(now, node, actions);
                 self.seek_also_at(node);
             }
+            // What it was about to answer is gone.
+            LinkChange::Asked => self.seek_also_at(node),
             LinkChange::Lost => {
                 self.end_tunnels_of(now, node, actions);
                 self.seek_without(now, node, actions);

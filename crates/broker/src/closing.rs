@@ -369,12 +369,16 @@ impl Node {
         });
     }
 
-    /// Says goodbye when nothing is waited for any more.
+    /// Says goodbye when others lead; and has stopped when others know what became of its sessions, which go on there.
     pub(crate) fn go_on_stopping(&mut self, now: Now, actions: &mut Vec<Action>) {
-        let is_over = |by| by <= now.instant || self.groups.have_stopped();
-        if self.stops_by.is_some_and(is_over) {
-            self.stops_by = None;
+        let Some(by) = self.stops_by else { return };
+        let is_over = by <= now.instant;
+        if !self.has_said_goodbye && (is_over || self.groups.have_stopped()) {
+            self.has_said_goodbye = true;
             self.say_goodbye(now, actions);
+        }
+        if is_over || self.has_said_goodbye && self.has_left() {
+            self.stops_by = None;
         }
     }
 

@@ -8,6 +8,7 @@
 //!
 //! *Invariant*: a copy that is whole has each of its holder's changes up to its clock, and none behind it.
 
+mod awaited;
 mod batch;
 mod figures;
 mod handover;
@@ -27,6 +28,7 @@ use protocol::Text;
 use protocol::packet::PacketId;
 use smallvec::SmallVec;
 
+use self::awaited::Awaited;
 pub use self::figures::CopyFigures;
 use self::messages::Positions;
 pub(crate) use self::standing_by::StandingBy;
@@ -59,6 +61,8 @@ pub(crate) struct Copies {
     hearing: BTreeMap<NodeId, bool>,
     /// Who wants which session whole.
     wanted: VecDeque<(NodeId, SessionNumber)>,
+    /// Who waits for owners to have a session in the first place.
+    awaited: Awaited,
     /// How many copies each node lacks.
     lacking: BTreeMap<NodeId, usize>,
     /// Sessions of which some owner lacks a copy.
@@ -141,6 +145,7 @@ impl Copies {
             visit: None,
             hearing: BTreeMap::new(),
             wanted: VecDeque::new(),
+            awaited: Awaited::default(),
             lacking: BTreeMap::new(),
             under_replicated: 0,
             former: 0,
@@ -227,12 +232,14 @@ impl Copies {
         let result = change(held);
         let after = held.counted();
         self.count(&before, &after);
+        self.awaited.look_at(number);
         Some(result)
     }
 
     fn remove_held(&mut self, number: SessionNumber) -> Option<Held> {
         let held = self.held.remove(&number)?;
         self.count(&held.counted(), &[]);
+        self.awaited.look_at(number);
         Some(held)
     }
 

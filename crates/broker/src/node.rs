@@ -129,6 +129,8 @@ pub struct Node {
     pub(crate) step_began: WriteMark,
     /// The node stops, and says goodbye by then.
     pub(crate) stops_by: Option<Instant>,
+    /// It has; and stops when it has left the cluster.
+    pub(crate) has_said_goodbye: bool,
     pub(crate) random: u64,
 }
 
@@ -209,7 +211,7 @@ impl Node {
         !self.is_stopping() && connection.is_some_and(|connection| connection.is_reading())
     }
 
-    /// From [`Event::Stop`] on until the node says goodbye: others take over what it leads, and what it took is decided.
+    /// From [`Event::Stop`] on until the node has stopped: others take over what it leads and what it holds, what it took is decided, and it says goodbye.
     pub fn is_stopping(&self) -> bool {
         self.stops_by.is_some()
     }

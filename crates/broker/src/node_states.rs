@@ -186,8 +186,23 @@ impl Node {
     fn has_handed_over(&self, handover: Handover) -> bool {
         // Whoever leaves has told the others of all its retained messages when it wrote them.
         let leaves = handover.state == NodeState::ShuttingDown;
+        if leaves && !self.is_all_said() {
+            return false;
+        }
         let mut present = self.states.iter().flat_map(|states| states.present());
         (leaves || self.is_retained_handed_over(&mut present)) && self.is_copies_handed_over(handover)
+    }
+
+    /// Whether it has said goodbye to its clients, and others know all that follows from that.
+    fn is_all_said(&self) -> bool {
+        let is_confirmed = self.peers.as_ref().is_none_or(|peers| peers.is_all_confirmed());
+        self.has_said_goodbye && self.commits.is_settled() && is_confirmed
+    }
+
+    /// Whether nobody counts on this node any more.
+    pub(crate) fn has_left(&self) -> bool {
+        let states = self.states.as_ref();
+        states.is_none_or(|states| states.own_state() == NodeState::NotJoined)
     }
 
     fn with_states(
@@ -200,9 +215,12 @@ impl Node {
             return;
         };
         let mut outputs = Vec::new();
+        let mut removed = Vec::new();
         let nodes = control.control().nodes().keys();
         if !nodes.clone().eq(&states.known) {
-            states.known = nodes.copied().collect();
+            let before = std::mem::replace(&mut states.known, nodes.copied().collect());
+            let gone = before.difference(&states.known);
+            removed.extend(gone.filter_map(|node| lost(&states.nodes, *node)));
             states.nodes.set_nodes(now.instant, &states.known, &mut outputs);
             // Those that are new here may have answered before.
             for node in self.peers.iter().flat_map(|peers| peers.answering()) {
@@ -224,9 +242,12 @@ impl Node {
                 Action::Report(Report::NodeState(change))
             }
         }));
-        if !changes.is_empty() {
+        if !changes.is_empty() || !removed.is_empty() {
             (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
             self.visit_wills();
+            removed
+                .into_iter()
+                .for_each(|lost| self.lose_node(now, lost, actions));
             changes
                 .into_iter()
                 .for_each(|change| self.note_state(now, change, actions));
@@ -244,19 +265,29 @@ impl Node {
         if change.to != NodeState::Dead && !has_left {
             return peers.find_again(change.node);
         }
-        // One that was not counted on has nothing that others go on with.
+        // One that was not counted on is lost when it is silent.
         if change.from == NodeState::NotJoined {
             return;
         }
-        let after = self
-            .states
-            .as_ref()
-            .and_then(|states| states.nodes.word_of(change.node));
-        if let Some(after) = after {
-            let node = change.node;
-            self.lose_node(now, Lost { node, after }, actions);
+        let states = self.states.as_ref();
+        if let Some(lost) = states.and_then(|states| lost(&states.nodes, change.node)) {
+            self.lose_node(now, lost, actions);
         }
     }
+
+    /// A node does not answer any more: it is lost, unless others reach it and it is counted on.
+    pub(crate) fn lose_silent(&mut self, now: Now, node: NodeId, actions: &mut Vec<Action>) {
+        let states = self.states.as_ref().filter(|states| !states.is_there(node));
+        if let Some(lost) = states.and_then(|states| lost(&states.nodes, node)) {
+            self.lose_node(now, lost, actions);
+        }
+    }
+}
+
+/// A node that is lost, after the last that was heard of it.
+fn lost(nodes: &Nodes, node: NodeId) -> Option<Lost> {
+    let after = nodes.word_of(node)?;
+    Some(Lost { node, after })
 }
 
 fn framed(message: &Bytes) -> Bytes {

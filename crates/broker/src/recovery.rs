@@ -179,6 +179,7 @@ impl Recovery {
             policies: PoliciesInForce::new(self.config.policies.clone()),
             authenticating: 0,
             stops_by: None,
+            has_said_goodbye: false,
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };
@@ -194,9 +195,8 @@ impl Recovery {
         for due in self.due {
             node.owe_retained_still(due);
         }
-        for write in self.leftovers {
-            node.commits.write(write);
-        }
+        let leftovers = self.leftovers.into_iter();
+        leftovers.for_each(|write| node.commits.write(write));
         // Those that are over get nothing of each other's, which would be written once for each of them.
         for key in &self.discarded {
             node.leave_shares(*key);

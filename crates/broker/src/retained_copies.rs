@@ -319,7 +319,7 @@ impl Node {
         };
         let mut out = Vec::new();
         match change {
-            LinkChange::Reached | LinkChange::Started => {
+            LinkChange::Reached | LinkChange::Started | LinkChange::Asked => {
                 comparison.reached(now.instant, &copies.digests, &mut out);
             }
             LinkChange::Lost => comparison.lost(),

@@ -36,7 +36,7 @@ use self::losses::Losses;
 pub(crate) use self::losses::Lost;
 pub(crate) use self::messages::Subject;
 use self::messages::{ADD, REMOVE, SHARE};
-use self::table::{Candidate, RouteTable, Slot};
+use self::table::{Candidate, RouteTable, Slot, Slots};
 pub(crate) use self::waits::WaitId;
 use self::waits::Waits;
 use crate::ids::ConnectionId;
@@ -191,8 +191,14 @@ impl Routes {
         gone
     }
 
+    /// A node that was removed stays until its loss is over: others go on with what it had.
     fn forget_all_but(&mut self, nodes: &BTreeSet<NodeId>) -> Vec<NodeId> {
-        let known = self.slots.keys().filter(|node| !nodes.contains(node));
+        let is_full = self.slots.len() + nodes.len() > Slots::BITS as usize;
+        let is_over = |node: &NodeId| is_full || self.is_loss_over(*node);
+        let known = self
+            .slots
+            .keys()
+            .filter(|node| !nodes.contains(node) && is_over(node));
         let gone: Vec<_> = known.copied().collect();
         for node in &gone {
             if let Some(slot) = self.slots.remove(node) {

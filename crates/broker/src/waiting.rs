@@ -5,6 +5,7 @@
 use cluster::NodeId;
 use cluster::control::CONTROL;
 use cluster::replica::record::LogPoint;
+use cluster::session_plane::Actor;
 use protocol::Packet;
 use protocol::packet::PacketId;
 
@@ -45,6 +46,8 @@ pub(crate) enum Waiter {
     ControlKept(LogPoint),
     /// Items of another node, up to here.
     Taken { node: NodeId, position: Position },
+    /// The holder of a session that has a copy here, as far as it has this one on disk then, whatever else is waited for.
+    Copied { holder: Actor, number: SessionNumber },
     /// Who waits for other nodes, too.
     After { wait: WaitId, then: Box<Waiter> },
     /// What takes the place of another node that was waited for.
@@ -73,14 +76,27 @@ pub(crate) enum Waiter {
     },
 }
 
+impl Waiter {
+    /// Whether it has nothing to do with sessions: it does not wait for the nodes that have copies of them. Those may wait for it, to count on this node.
+    fn is_of_disk_alone(&self) -> bool {
+        matches!(self, Self::ControlRecorded(_) | Self::ControlKept(_))
+    }
+}
+
 impl Node {
     /// Everything up to `ticket` is on disk.
     pub(crate) fn durable(&mut self, now: Now, ticket: DiskTicket, actions: &mut Vec<Action>) {
         while let Some(committed) = self.commits.durable(ticket) {
             match committed {
-                Committed::Records(waiters, wait) => {
+                Committed::Records(mut waiters, wait) => {
                     self.note_on_disk(&waiters);
+                    let alone: Vec<_> = waiters
+                        .extract_if(.., |waiter| waiter.is_of_disk_alone())
+                        .collect();
                     self.commits.settle(waiters, wait);
+                    alone
+                        .into_iter()
+                        .for_each(|waiter| self.release(now, waiter, actions));
                     self.go_on_after_copies(now, actions);
                 }
                 Committed::Log(CONTROL, ticket) => {
@@ -99,10 +115,15 @@ impl Node {
 
     /// Other nodes are told that copies of theirs are on disk, whatever else is waited for.
     fn note_on_disk(&mut self, waiters: &[Waiter]) {
-        let Some(peers) = &mut self.peers else { return };
         for waiter in waiters {
-            if let Waiter::Taken { node, position } = waiter {
-                peers.on_disk(*node, *position);
+            match waiter {
+                Waiter::Taken { node, position } => {
+                    if let Some(peers) = &mut self.peers {
+                        peers.on_disk(*node, *position);
+                    }
+                }
+                Waiter::Copied { holder, number } => self.note_copied(*holder, *number),
+                _ => {}
             }
         }
     }
@@ -165,6 +186,8 @@ impl Node {
                     peers.written(node, position);
                 }
             }
+            // It was told when its batch was on disk.
+            Waiter::Copied { .. } => {}
             Waiter::After { wait, then } => {
                 let Some(peers) = &mut self.peers else { return };
                 if let Some(then) = peers.park(wait, then) {

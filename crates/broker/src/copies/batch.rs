@@ -52,7 +52,15 @@ impl Node {
         let positions: Positions = peers.positions().collect();
         let mut writers: BTreeMap<NodeId, Writer> = BTreeMap::new();
         let wait = peers.open_wait();
+        peers.wait_for_losses(wait);
+        let numbers: Vec<SessionNumber> = changed.keys().copied().collect();
         for (number, changed) in changed {
+            // Who has not heard of it yet is offered it as it was, and told what has changed.
+            copies.look_at(
+                number,
+                (&self.sessions, peers),
+                (states.primary(), states.minority()),
+            );
             let (piece, owners) = match copies.advance(number, changed) {
                 Advanced::Gone => continue,
                 Advanced::Ended(held) => {
@@ -91,7 +99,11 @@ impl Node {
         for (node, writer) in writers {
             peers.tell(node, (Subject::Copies, writer.finish()), Some(wait));
         }
-        peers.keep_open(wait)
+        for number in numbers {
+            self.await_owners(number, wait);
+        }
+        self.end_awaited();
+        self.peers.as_mut()?.keep_open(wait)
     }
 }
 

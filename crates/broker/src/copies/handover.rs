@@ -21,6 +21,8 @@ impl Node {
         copies.rings += 1;
         copies.begin_visit();
         copies.is_back &= states.state_of(copies.own.node) != NodeState::Running;
+        copies.awaited.look_at_all();
+        self.end_awaited();
         self.take_over_orphans(now, None, actions);
     }
 

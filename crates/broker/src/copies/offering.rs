@@ -11,7 +11,7 @@ use cluster::session_plane::Ring;
 use cluster::write::Write;
 
 use super::messages::{Change, CopyMessage, Part, encode};
-use super::{Copies, Owner, Stage};
+use super::{Copies, Held, Owner, Stage};
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::now::Now;
@@ -39,10 +39,11 @@ impl Node {
         let Some(copies) = &mut self.copies else { return };
         copies.forget_stages(node);
         copies.wanted.retain(|(to, _)| *to != node);
+        copies.awaited.look_at_all();
         if change == LinkChange::Lost {
             copies.hearing.remove(&node);
             copies.asking.remove(&node);
-            return;
+            return self.end_awaited();
         }
         copies.hearing.insert(node, false);
         // Who was asked may have forgotten it.
@@ -73,7 +74,10 @@ impl Node {
             let (Some(copies), Some(peers)) = (&mut self.copies, &mut self.peers) else {
                 return;
             };
-            let next = copies.wanted.iter().position(|(node, _)| peers.has_room(*node));
+            let is_due = |(node, number): &(NodeId, SessionNumber)| {
+                peers.has_room(*node) || copies.awaited.has(*number)
+            };
+            let next = copies.wanted.iter().position(is_due);
             let next = next.and_then(|next| copies.wanted.remove(next));
             let Some((node, number)) = next else { return };
             for part in self.whole_of(now, number) {
@@ -224,13 +228,20 @@ impl Copies {
     }
 
     /// Places one session anew, and offers it to owners that have not heard of it.
-    fn look_at(
+    pub(super) fn look_at(
         &mut self,
         number: SessionNumber,
         (sessions, peers): (&Sessions, &mut Routes),
         rings: (&Ring, &Ring),
     ) {
         let (own, version) = (self.own.node, self.rings);
+        let is_settled = |held: &Held| {
+            let is_settled = |owner: &Owner| !owner.is_former && owner.stage != Stage::Unknown;
+            held.rings == version && held.owners.iter().all(is_settled)
+        };
+        if self.held.get(&number).is_some_and(is_settled) {
+            return;
+        }
         let unknown = self.with_held(number, |held| {
             if held.rings != version {
                 held.rings = version;

@@ -14,6 +14,7 @@ use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
+use crate::waiting::Waiter;
 
 impl Node {
     /// A node says something about copies.
@@ -89,7 +90,7 @@ impl Node {
             self.commits.write(copy.put());
             copies.insert_copy(copy);
         }
-        self.answer_copy(from.node, number, CopyAnswer::Have);
+        self.after_commit(now, Waiter::Copied { holder: from, number }, actions);
     }
 
     /// Which copy is kept instead of one that a node offers; `None`: that one.
@@ -270,8 +271,21 @@ impl Node {
             .copy_of(from.node, number)
             .is_some_and(|copy| copy.is_whole());
         if is_last && is_whole {
-            self.answer_copy(from.node, number, CopyAnswer::Have);
+            self.after_commit(now, Waiter::Copied { holder: from, number }, actions);
         }
+    }
+
+    /// A copy is on disk: its holder is told. Or something came between, of which it hears when it sends the session once more.
+    pub(crate) fn note_copied(&mut self, holder: Actor, number: SessionNumber) {
+        let Some(copies) = &mut self.copies else { return };
+        let copy = copies.copy_of(holder.node, number);
+        let is_there = copy.is_some_and(|copy| copy.holder == holder && copy.is_whole());
+        let answer = if is_there {
+            CopyAnswer::Have
+        } else {
+            CopyAnswer::Want
+        };
+        self.answer_copy(holder.node, number, answer);
     }
 
     /// Takes a session from its beginning, or goes on with it. False if it does not fit.
@@ -347,6 +361,7 @@ impl Node {
                 }
             }
         }
+        self.end_awaited();
     }
 
     /// The holder of a copy does not hold it any more, or this node is to have it no more.

@@ -94,9 +94,12 @@ impl Node {
         let copies = self.copies.as_mut();
         let copy = copies.and_then(|copies| copies.remove_copy(client_id));
         let Some(copy) = copy else { return false };
+        let at_loss_of = lost.unwrap_or(copy.holder.node);
+        let peers = self.peers.as_ref();
         let taken = Taken {
             from: copy.holder,
-            at_loss_of: lost.unwrap_or(copy.holder.node),
+            at_loss_of,
+            losses: peers.map_or(0, |peers| peers.losses_of(at_loss_of)),
         };
         self.stand_up(now, copy, taken, actions);
         true
@@ -168,6 +171,7 @@ impl Node {
                 copies.tell(peers, owner.node, &CopyMessage::Drop(number));
             }
         }
+        self.end_awaited();
         let key = self.sessions.find(&held.client_id);
         let Some(key) = key.filter(|key| {
             let entry = self.sessions.get(*key);

@@ -127,7 +127,8 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         match change {
-            LinkChange::Answers => {}
+            // What it was asked it is asked again.
+            LinkChange::Answers | LinkChange::Asked => {}
             // It has told this one of wills after it was given up.
             LinkChange::Silent => {
                 let states = self.states.as_ref();

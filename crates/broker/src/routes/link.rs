@@ -7,7 +7,7 @@
 //! silent --answer: everything is announced anew--> reached --no answer for long--> silent
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -26,7 +26,7 @@ use crate::records::forwarded::Position;
 pub(super) struct Link {
     pub(super) node: NodeId,
     /// As it was heard of in this run.
-    incarnation: Option<u32>,
+    pub(super) incarnation: Option<u32>,
     pub(super) is_answering: bool,
     /// The cluster has given it up: what is for it goes to others, also if it answers.
     pub(super) is_lost: bool,
@@ -36,6 +36,8 @@ pub(super) struct Link {
     was_given_up: bool,
     pub(super) outbox: Outbox,
     pub(super) inbox: Inbox,
+    /// The nodes that are lost, and under which number it was told so.
+    pub(super) losses_said: BTreeMap<NodeId, u64>,
     /// How far everything was announced to it.
     cursor: Cursor,
     /// Who waits for the end of that.
@@ -62,6 +64,8 @@ pub(crate) enum LinkChange {
     Reached,
     /// It has started anew, and knows what it had on its disk.
     Started,
+    /// It had given this node up: it does not say any more what it was about to.
+    Asked,
     /// It is not reached any more; what was on its way to it is given up.
     Lost,
 }
@@ -145,6 +149,7 @@ impl Link {
             was_given_up: false,
             outbox: Outbox::default(),
             inbox: Inbox::recovered(taken),
+            losses_said: BTreeMap::new(),
             cursor: Cursor::Done,
             announced_waits: Vec::new(),
             has_said_all: false,
@@ -275,7 +280,11 @@ impl Link {
 
     /// The node lacks what this one has announced.
     pub(super) fn is_asked(&mut self) {
-        if self.is_reached && self.cursor == Cursor::Done {
+        if !self.is_reached {
+            return;
+        }
+        self.changes.push(LinkChange::Asked);
+        if self.cursor == Cursor::Done {
             self.announce_anew();
         }
     }

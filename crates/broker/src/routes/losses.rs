@@ -22,7 +22,7 @@ use cluster::NodeId;
 use cluster::session_plane::announcement::Word;
 use protocol::topic::SubscriptionFilter;
 
-use super::messages::{self, CameBy, LOST, TAKEN_OVER};
+use super::messages::{self, CameBy, TAKEN_OVER};
 use super::table::{Slot, Slots};
 use super::{Routes, WaitId};
 use crate::subscriptions::Point;
@@ -39,6 +39,8 @@ pub(crate) struct Lost {
 pub(super) struct Losses {
     /// After which word each was lost that was.
     lost: BTreeMap<NodeId, Word>,
+    /// How often each was.
+    counts: BTreeMap<NodeId, u64>,
     /// Those whose sessions not all others have taken over yet.
     open: Vec<Loss>,
     /// Who has not said yet that it has lost the node, too.
@@ -83,12 +85,17 @@ impl Routes {
             return false;
         };
         self.losses.lost.insert(lost, after);
+        *self.losses.counts.entry(lost).or_default() += 1;
         // From here on it is told nothing, and nobody begins to wait for it.
         self.links[slot].lose();
         let others: BTreeSet<NodeId> = self.reached().filter(|node| *node != lost).collect();
         let said = messages::lost_item(Lost { node: lost, after });
         for node in &others {
-            self.say(*node, LOST, said.clone());
+            if let Some(slot) = self.slots.get(node) {
+                let link = &mut self.links[*slot];
+                let number = link.outbox.push_loss(said.clone());
+                link.losses_said.insert(lost, number);
+            }
         }
         self.losses.unaware.insert(lost, others.clone());
         let before = self.losses.open.extract_if(.., |loss| loss.slot == slot);
@@ -130,16 +137,45 @@ impl Routes {
             }
         }
         self.figures.redirected += kept.len() as u64;
+        self.wait_for_others_instead(slot);
         self.losses.open[at].postponed.extend(postponed);
         self.links[slot].give_up(&mut self.over);
         self.end_waits();
         kept
     }
 
+    /// Who has waited for a copy at a node that is lost waits for all others to know that it is. Else this node could say "done" because of that, and be lost as well; and those
+    /// who know nothing of it would let the lost one, if it comes back, go on from its copy.
+    fn wait_for_others_instead(&mut self, slot: Slot) {
+        for wait in self.links[slot].outbox.disk_waits() {
+            self.wait_for_losses(wait);
+        }
+    }
+
+    /// Lets somebody wait until all nodes that are reached know of all losses.
+    pub(crate) fn wait_for_losses(&mut self, wait: WaitId) {
+        for (_, link) in self.links.iter_mut().filter(|(_, link)| link.is_reached) {
+            link.outbox.wait_for_losses(wait, &mut self.waits);
+        }
+    }
+
+    /// Whether everybody has dealt with the loss of a node, or it was never heard of.
+    pub(super) fn is_loss_over(&self, node: NodeId) -> bool {
+        let link = self.slots.get(&node).map(|slot| &self.links[*slot]);
+        let is_lost = link.is_none_or(|link| link.is_lost || link.incarnation.is_none());
+        is_lost && self.losses.open.iter().all(|loss| loss.lost != node)
+    }
+
+    /// How often a node was lost. A session that was taken over at an earlier loss of it is like any other.
+    pub(crate) fn losses_of(&self, node: NodeId) -> u64 {
+        self.losses.counts.get(&node).copied().unwrap_or_default()
+    }
+
     /// What was on its way to a node that is lost. Whoever waits for it waits for the caller.
     fn keep(&mut self, slot: Slot, lost: NodeId) -> (Vec<Kept>, Vec<Postponed>) {
         let (mut kept, mut postponed) = (Vec::new(), Vec::new());
-        for (item, waits) in self.links[slot].outbox.messages() {
+        let link = &self.links[slot];
+        for (item, waits) in link.outbox.messages() {
             let hold =
                 |waits: &[WaitId], all: &mut super::Waits| waits.iter().for_each(|wait| all.add(*wait));
             if item.is_for_subscriptions() {
@@ -147,7 +183,7 @@ impl Routes {
                 kept.push(Kept {
                     since: item.since,
                     body: item.body.clone(),
-                    came_by: item.came_by(lost),
+                    came_by: item.came_by(lost, &link.losses_said),
                     waits: waits.clone(),
                 });
             }
@@ -216,6 +252,9 @@ impl Routes {
     pub(crate) fn find_again(&mut self, node: NodeId) {
         if let Some(slot) = self.slots.get(&node) {
             self.links[*slot].find_again();
+        }
+        for (_, link) in &mut self.links {
+            link.losses_said.remove(&node);
         }
     }
 

@@ -3,7 +3,7 @@
 //! A frame says after which item its first one comes, so whoever takes it sees whether something is missing. What is missing is
 //! sent again from there on, in order. Nothing before the first item of the outbox is missing for anybody: it was confirmed, or given up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use bytes::{BufMut, Bytes};
 use cluster::NodeId;
 use protocol::topic::SubscriptionFilter;
 
-use super::messages::{self, CameBy, MESSAGE, REDIRECTED, is_route};
+use super::messages::{self, CameBy, LOST, MESSAGE, REDIRECTED, is_route};
 use super::waits::{WaitId, Waits};
 use crate::now::Now;
 use crate::subscriptions::Point;
@@ -44,6 +44,12 @@ pub(super) struct Outbox {
     message_waits: VecDeque<(u64, WaitId)>,
     /// Who waits for which route.
     route_waits: VecDeque<(u64, WaitId)>,
+    /// The latest that tells of the loss of a node.
+    latest_loss: u64,
+    /// Who waits for which of these to be taken there.
+    loss_waits: VecDeque<(u64, WaitId)>,
+    /// Everything up to here was taken there.
+    taken: u64,
 }
 
 /// An item.
@@ -90,6 +96,13 @@ impl Outbox {
             shares: Shares::default(),
             came_by: CameBy::default(),
         });
+    }
+
+    /// Appends that a node is lost. Returns its number.
+    pub(super) fn push_loss(&mut self, body: Bytes) -> u64 {
+        self.push_other(LOST, body);
+        self.latest_loss = self.latest;
+        self.latest
     }
 
     /// Appends a message that was on its way to a node that is lost.
@@ -151,6 +164,19 @@ impl Outbox {
         self.disk_waits.push_back((self.latest, wait));
     }
 
+    /// Lets somebody wait until the node knows of all losses that it was told of, if it does not.
+    pub(super) fn wait_for_losses(&mut self, wait: WaitId, waits: &mut Waits) {
+        if self.latest_loss > self.taken.max(self.settled) {
+            waits.add(wait);
+            self.loss_waits.push_back((self.latest_loss, wait));
+        }
+    }
+
+    /// Those who wait for the disk there.
+    pub(super) fn disk_waits(&self) -> Vec<WaitId> {
+        self.disk_waits.iter().map(|(_, wait)| *wait).collect()
+    }
+
     /// Those who wait for the message of this number.
     pub(super) fn waiting_for(&self, number: u64) -> Vec<WaitId> {
         let waits = &self.message_waits;
@@ -197,6 +223,7 @@ impl Outbox {
         end_waits(&mut self.disk_waits, self.settled, over);
         end_waits(&mut self.message_waits, self.settled, over);
         end_waits(&mut self.route_waits, self.settled, over);
+        end_waits(&mut self.loss_waits, self.settled, over);
         messages
     }
 
@@ -205,10 +232,12 @@ impl Outbox {
         end_waits(&mut self.disk_waits, on_disk, over);
     }
 
-    /// Everything up to here was taken there: routes are in force as soon as they are known, and need no disk.
+    /// Everything up to here was taken there: routes and losses are in force as soon as they are known, and need no disk.
     pub(super) fn taken(&mut self, taken: u64, over: &mut Vec<WaitId>) {
+        self.taken = self.taken.max(taken);
         end_waits(&mut self.route_waits, taken, over);
         end_waits(&mut self.taken_waits, taken, over);
+        end_waits(&mut self.loss_waits, taken, over);
     }
 
     /// Sends everything behind this item again.
@@ -314,10 +343,16 @@ impl Outgoing {
         self.kind == REDIRECTED || self.head.first() == Some(&1)
     }
 
-    /// Under which numbers it was on its way to nodes that are lost, when `lost` is, too.
-    pub(super) fn came_by(&self, lost: NodeId) -> CameBy {
+    /// Under which numbers it was on its way to nodes that are lost, when `lost` is, too. `said`: of which losses before it that node was told, and under which
+    /// numbers: a message that came behind one was also for sessions that it was to take over.
+    pub(super) fn came_by(&self, lost: NodeId, said: &BTreeMap<NodeId, u64>) -> CameBy {
+        let is_behind = |(_, at): &(&NodeId, &u64)| self.kind == MESSAGE && **at < self.number;
+        let behind = said
+            .iter()
+            .filter(is_behind)
+            .map(|(before, _)| (*before, u64::MAX));
         let known = self.came_by.iter().copied();
-        let latest = known.chain([(lost, self.number)]);
+        let latest = behind.chain(known).chain([(lost, self.number)]);
         let all: Vec<_> = latest.collect();
         all[all.len().saturating_sub(messages::CAME_BY_MAX)..].into()
     }

@@ -78,7 +78,9 @@ impl Node {
                 settled,
                 items,
             } => {
-                if link.inbox.has_all_before(after, settled) {
+                // Of a node that is lost nothing is taken: it goes on at others, and who asks it must not be told "done". It sends it again when it is
+                // counted on, if it still says so then. And nothing of one that cannot be answered.
+                if link.is_reached && link.inbox.has_all_before(after, settled) {
                     self.take_items(now, slot, items, actions);
                 }
             }

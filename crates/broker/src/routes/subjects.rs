@@ -42,6 +42,11 @@ impl Routes {
         self.waits.open()
     }
 
+    /// One more has to confirm.
+    pub(crate) fn add_to_wait(&mut self, wait: WaitId) {
+        self.waits.add(wait);
+    }
+
     /// All who have to confirm were told. `None`: there is nobody.
     pub(crate) fn keep_open(&mut self, wait: WaitId) -> Option<WaitId> {
         self.waits.keep_open(wait)
@@ -72,6 +77,12 @@ impl Routes {
             link.outbox.wait_for_message(wait, &mut self.waits);
         }
         self.waits.keep_open(wait)
+    }
+
+    /// Whether nothing is on its way to any node that is reached.
+    pub(crate) fn is_all_confirmed(&self) -> bool {
+        let mut reached = self.links.iter().filter(|(_, link)| link.is_reached);
+        reached.all(|(_, link)| link.outbox.is_empty())
     }
 
     /// Whether so little is on its way to a node that what can wait may be given to it, and nobody else has to wait for that.
@@ -164,11 +175,13 @@ impl Node {
             LinkChange::Silent => {
                 self.note_answering(now, (node, false), actions);
                 self.note_link_of_wills(now, (node, change), actions);
+                // One that has just started holds what it held before, although nobody counts on it.
+                self.lose_silent(now, node, actions);
                 if let Some(peers) = &mut self.peers {
                     peers.give_up_silent(node);
                 }
             }
-            LinkChange::Reached | LinkChange::Started | LinkChange::Lost => {
+            LinkChange::Reached | LinkChange::Started | LinkChange::Asked | LinkChange::Lost => {
                 self.note_link_of_losses(now, (node, change), actions);
                 self.note_link_of_retained(now, (node, change));
                 self.note_link_of_copies(node, change);

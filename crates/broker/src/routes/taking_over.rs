@@ -16,6 +16,7 @@ use crate::publishing::Keeping;
 use crate::records::forwarded::{self, Position};
 use crate::routing::RouteScratch;
 use crate::session::DropCause;
+use crate::sessions::Taken;
 use crate::waiting::Waiter;
 
 /// From where messages for other nodes come: a node, in one of its runs.
@@ -84,6 +85,8 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         if let Some(peers) = &mut self.peers {
+            // Its own word of the loss may have been given up with this node.
+            peers.is_aware(from, lost);
             peers.has_taken_over(from, lost);
         }
         self.end_losses(now, actions);
@@ -132,16 +135,14 @@ impl Node {
             return;
         };
         scratch.routes.retain(|route| {
-            let entry = self.sessions.get(route.session);
-            let taken = entry.and_then(|entry| entry.taken.as_ref());
+            let taken = self.taken(route.session);
             taken.is_none_or(|taken| !peers.comes_again(from, taken.at_loss_of))
         });
     }
 
     /// Whether a session was taken over from one of these nodes, and the copy did not have what that node was sent under this number.
     fn lacks(&self, key: SessionKey, origin: Origin, came_by: &[(NodeId, u64)]) -> bool {
-        let entry = self.sessions.get(key);
-        let Some(taken) = entry.and_then(|entry| entry.taken.as_ref()) else {
+        let Some(taken) = self.taken(key) else {
             return false;
         };
         let is_of_this_loss = came_by.last().is_some_and(|(lost, _)| *lost == taken.at_loss_of);
@@ -156,6 +157,13 @@ impl Node {
                 number: *number,
             }
         })
+    }
+
+    /// From where a session was taken over, at the latest loss of that node.
+    fn taken(&self, key: SessionKey) -> Option<&Taken> {
+        let taken = self.sessions.get(key)?.taken.as_ref()?;
+        let losses = self.peers.as_ref()?.losses_of(taken.at_loss_of);
+        (taken.losses == losses).then_some(taken)
     }
 
     /// What could not be given to a share until everybody had taken over finds somebody now.

@@ -1,0 +1,99 @@
+//! Who waits until owners that are responsible have a session at all.
+//!
+//! An owner that has an older copy would go on with that one if the holder were lost now. So nobody is told "done" about a change on the strength of others' copies alone. One that is not
+//! responsible yet goes on with nothing before it has everything, and is not waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::NodeId;
+use cluster::session_plane::lifecycle::NodeState;
+
+use super::{Copies, Stage};
+use crate::ids::SessionNumber;
+use crate::node::Node;
+use crate::routes::WaitId;
+
+/// By session.
+#[derive(Debug, Default)]
+pub(super) struct Awaited {
+    waits: BTreeMap<SessionNumber, Vec<WaitId>>,
+    /// Those of which something may have changed.
+    changed: BTreeSet<SessionNumber>,
+}
+
+impl Awaited {
+    /// Something of a session has changed.
+    pub(super) fn look_at(&mut self, number: SessionNumber) {
+        if self.waits.contains_key(&number) {
+            self.changed.insert(number);
+        }
+    }
+
+    /// Other nodes are reached, or responsible.
+    pub(super) fn look_at_all(&mut self) {
+        self.changed.extend(self.waits.keys());
+    }
+
+    pub(super) fn has(&self, number: SessionNumber) -> bool {
+        self.waits.contains_key(&number)
+    }
+}
+
+impl Node {
+    /// Lets somebody wait for the owners of a session that was changed, as far as they do not have it yet.
+    pub(super) fn await_owners(&mut self, number: SessionNumber, wait: WaitId) {
+        if !self.is_awaited(number) {
+            return;
+        }
+        let (Some(copies), Some(peers)) = (&mut self.copies, &mut self.peers) else {
+            return;
+        };
+        peers.add_to_wait(wait);
+        let waits = copies.awaited.waits.entry(number).or_default();
+        waits.push(wait);
+        if waits.len() == 1 {
+            copies.hurry(number);
+        }
+    }
+
+    /// Ends the waits for those that have it now, or are gone.
+    pub(super) fn end_awaited(&mut self) {
+        let copies = self.copies.as_mut();
+        let changed = copies.map(|copies| std::mem::take(&mut copies.awaited.changed));
+        for number in changed.into_iter().flatten() {
+            if self.is_awaited(number) {
+                continue;
+            }
+            let copies = self.copies.as_mut();
+            let waits = copies.and_then(|copies| copies.awaited.waits.remove(&number));
+            if let Some(peers) = &mut self.peers {
+                waits.into_iter().flatten().for_each(|wait| peers.end_wait(wait));
+            }
+        }
+    }
+
+    /// Whether an owner that is responsible and reached lacks a session.
+    fn is_awaited(&self, number: SessionNumber) -> bool {
+        let (Some(copies), Some(peers), Some(states)) = (&self.copies, &self.peers, &self.states) else {
+            return false;
+        };
+        let is_responsible =
+            |node: NodeId| peers.is_reached(node) && states.state_of(node) == NodeState::Running;
+        let owners = copies.held.get(&number).map(|held| held.owners.as_slice());
+        let mut owners = owners.unwrap_or_default().iter();
+        owners.any(|owner| owner.is_lacking() && is_responsible(owner.node))
+    }
+}
+
+impl Copies {
+    /// Those that want a session get it before others get theirs.
+    fn hurry(&mut self, number: SessionNumber) {
+        let owners = self.held.get(&number).map(|held| held.owners.as_slice());
+        let mut owners = owners.unwrap_or_default().iter();
+        if owners.any(|owner| owner.stage == Stage::Wanted) {
+            self.wanted
+                .make_contiguous()
+                .sort_by_key(|(_, wanted)| *wanted != number);
+        }
+    }
+}
