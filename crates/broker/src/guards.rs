@@ -81,6 +81,8 @@ pub(crate) struct Guards {
 struct Told {
     key: SessionKey,
     stage: Stage,
+    /// Some node was told of it, and may have published it.
+    was_told: bool,
 }
 
 /// Who may publish a will when this node is lost.
@@ -148,6 +150,20 @@ impl Guards {
     /// Tells a node something. False if it is not reached.
     fn tell(&self, peers: &mut Routes, to: NodeId, message: &WillMessage, wait: Option<WaitId>) -> bool {
         peers.tell(to, (Subject::Wills, encode(self.incarnation, message)), wait)
+    }
+}
+
+impl Stage {
+    /// The node that has it, or may have it still.
+    fn node(self) -> Option<NodeId> {
+        match self {
+            Self::Untold => None,
+            Self::Guarded(node) | Self::Asked(node) => Some(node),
+        }
+    }
+
+    fn is_with(self, node: NodeId) -> bool {
+        self.node() == Some(node)
     }
 }
 

@@ -66,8 +66,9 @@ impl Node {
                 self.take_let_go(now, from, (question, numbers), actions);
             }
             WillMessage::Published(node, numbers) if node == guards.own => {
-                self.take_published(from, &numbers);
+                self.take_published(from, numbers);
             }
+            WillMessage::Heard(numbers) => guards.forget_published(from, &numbers),
             WillMessage::Published(node, numbers) => {
                 guards.let_go(node, &numbers);
                 guards.note_published(node, numbers);
@@ -302,6 +303,18 @@ impl Guards {
         let published = self.published.get(&node);
         let is_published = |number: &&SessionNumber| published.is_some_and(|all| all.contains(number));
         numbers.iter().filter(is_published).copied().collect()
+    }
+
+    /// A node knows that they were published, and whether they still count for it.
+    fn forget_published(&mut self, node: NodeId, numbers: &[SessionNumber]) {
+        if let Some(published) = self.published.get_mut(&node) {
+            numbers.iter().for_each(|number| {
+                published.remove(number);
+            });
+            if published.is_empty() {
+                self.published.remove(&node);
+            }
+        }
     }
 
     fn note_published(&mut self, node: NodeId, numbers: Vec<SessionNumber>) {

@@ -9,6 +9,7 @@
 //!   5 ask       | question u64 | numbers                 the same, and say so: they are mine then, unless you have published them
 //!   6 let go    | question u64 | numbers                 I guard these no more
 //!   7 published | node u64 | numbers                     these wills of that node were published
+//!   8 heard     | numbers                                I know that these wills of mine were: forget that
 //!
 //! client id  (2 + n)              numbers  of sessions, u64 each, to the end
 //! ```
@@ -29,6 +30,7 @@ const GONE: u8 = 4;
 const ASK: u8 = 5;
 const LET_GO: u8 = 6;
 const PUBLISHED: u8 = 7;
+const HEARD: u8 = 8;
 
 /// What a node says.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +46,7 @@ pub(super) enum WillMessage {
     Ask(u64, Vec<SessionNumber>),
     LetGo(u64, Vec<SessionNumber>),
     Published(NodeId, Vec<SessionNumber>),
+    Heard(Vec<SessionNumber>),
 }
 
 pub(super) fn encode(incarnation: u32, message: &WillMessage) -> Bytes {
@@ -56,6 +59,7 @@ pub(super) fn encode(incarnation: u32, message: &WillMessage) -> Bytes {
         WillMessage::Ask(..) => ASK,
         WillMessage::LetGo(..) => LET_GO,
         WillMessage::Published(..) => PUBLISHED,
+        WillMessage::Heard(_) => HEARD,
     };
     bytes.put_u8(VERSION);
     bytes.put_u8(kind);
@@ -68,7 +72,7 @@ pub(super) fn encode(incarnation: u32, message: &WillMessage) -> Bytes {
             bytes.put_slice(client_id.as_bytes());
             bytes.put_slice(record);
         }
-        WillMessage::Gone(numbers) => put_numbers(&mut bytes, numbers),
+        WillMessage::Gone(numbers) | WillMessage::Heard(numbers) => put_numbers(&mut bytes, numbers),
         WillMessage::Ask(question, numbers) | WillMessage::LetGo(question, numbers) => {
             bytes.put_u64(*question);
             put_numbers(&mut bytes, numbers);
@@ -105,6 +109,7 @@ fn read(mut bytes: Bytes) -> Option<(u32, WillMessage)> {
             }
         }
         GONE => WillMessage::Gone(numbers(&bytes)?),
+        HEARD => WillMessage::Heard(numbers(&bytes)?),
         ASK => WillMessage::Ask(bytes.try_get_u64().ok()?, numbers(&bytes)?),
         LET_GO => WillMessage::LetGo(bytes.try_get_u64().ok()?, numbers(&bytes)?),
         PUBLISHED => WillMessage::Published(NodeId(bytes.try_get_u64().ok()?), numbers(&bytes)?),

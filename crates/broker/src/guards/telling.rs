@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use cluster::NodeId;
+use cluster::session_plane::lifecycle::NodeState;
 use cluster::write::Write;
 use protocol::packet::Will;
 
@@ -42,8 +43,11 @@ impl Node {
         }
         let number = entry.session.number;
         let guards = self.guards.as_mut()?;
-        let stage = Stage::Untold;
-        let told = guards.told.entry(number).or_insert(Told { key, stage });
+        let told = guards.told.entry(number).or_insert(Told {
+            key,
+            stage: Stage::Untold,
+            was_told: false,
+        });
         if let Stage::Asked(_) = told.stage {
             return None;
         }
@@ -90,31 +94,22 @@ impl Node {
         let Some(told) = guards.told.remove(&number) else {
             return will;
         };
-        let (guard, is_guarded) = match told.stage {
-            Stage::Untold => return will,
-            Stage::Guarded(guard) => (guard, true),
-            Stage::Asked(guard) => (guard, false),
-        };
-        let is_sure = is_guarded && peers.is_in_touch(now, guard);
-        let Some(will) = will else {
-            guards.tell(peers, guard, &WillMessage::Gone(vec![number]), None);
-            return None;
-        };
-        if is_sure {
-            guards.tell(peers, guard, &WillMessage::Gone(vec![number]), None);
-            return Some(will);
+        let guard = told.stage.node();
+        let is_sure = matches!(told.stage, Stage::Guarded(guard) if peers.is_in_touch(now, guard));
+        if will.is_none() || is_sure || !told.was_told {
+            if let Some(guard) = guard {
+                guards.tell(peers, guard, &WillMessage::Gone(vec![number]), None);
+            }
+            return will;
         }
         let guarded = Guarded {
             client_id: entry.session.client_id.clone(),
             owner: entry.owner.as_deref().cloned(),
-            will: (*will).clone(),
+            will: *will?,
             is_confirmed: true,
         };
-        if !guards.ask(now, peers, guard, vec![number]) {
-            return Some(will);
-        }
-        guards.asked.insert(number, (guard, guarded));
-        None
+        let own = guards.ask_somebody(now, peers, guard, (number, guarded));
+        own.map(|guarded| Box::new(guarded.will))
     }
 
     /// A guard has let wills go: they are this node's, except those that it has said before to have published.
@@ -139,9 +134,7 @@ impl Node {
                 told.stage = Stage::Untold;
                 guards.visit = Some(guards.visit.map_or(number, |visit| visit.min(number)));
             }
-            let asked = guards
-                .asked
-                .extract_if(number..=number, |_, (guard, _)| *guard == from);
+            let asked = guards.asked.extract_if(number..=number, |_, (of, _)| *of == from);
             own.extend(asked.map(|(_, (_, guarded))| guarded));
         }
         for guarded in own {
@@ -149,24 +142,38 @@ impl Node {
         }
     }
 
-    /// Wills of this node were published by others: not again, whatever becomes of their connections.
-    pub(super) fn take_published(&mut self, from: NodeId, numbers: &[SessionNumber]) {
-        for number in numbers {
+    /// Wills of this node were published by others. If these have gone on without this node, the wills are not published again, whatever becomes of their connections: it
+    /// hears of that before it is RUNNING again. If it was RUNNING all the time they were on the smaller side of a split, and the wills are guarded as before.
+    pub(super) fn take_published(&mut self, from: NodeId, numbers: Vec<SessionNumber>) {
+        let (Some(guards), Some(states)) = (&mut self.guards, &self.states) else {
+            return;
+        };
+        let is_running = states.state_of(guards.own) == NodeState::Running;
+        for number in &numbers {
             let Some(guards) = &mut self.guards else { return };
+            if is_running {
+                let told = guards.told.get_mut(number);
+                if let Some(told) = told.filter(|told| told.stage.is_with(from)) {
+                    told.stage = Stage::Untold;
+                    guards.visit = Some(SessionNumber(0));
+                }
+                continue;
+            }
             let told = guards.told.remove(number);
             let is_known = told.is_some() | guards.asked.remove(number).is_some();
             guards.figures.published_elsewhere += u64::from(is_known);
-            let Some(Told { key, stage }) = told else { continue };
+            let Some(Told { key, stage, .. }) = told else {
+                continue;
+            };
             if let Some(entry) = self.sessions.get_mut(key) {
                 entry.will = None;
                 self.sessions.recount(key);
             }
-            if let Stage::Guarded(guard) | Stage::Asked(guard) = stage
-                && guard != from
-            {
+            if let Some(guard) = stage.node().filter(|guard| *guard != from) {
                 self.tell_wills(guard, &WillMessage::Gone(vec![*number]));
             }
         }
+        self.tell_wills(from, &WillMessage::Heard(numbers));
     }
 
     /// What becomes of a link is what becomes of what the node guards.
@@ -178,17 +185,22 @@ impl Node {
     ) {
         let Some(guards) = &mut self.guards else { return };
         for told in guards.told.values_mut() {
-            if matches!(told.stage, Stage::Guarded(guard) | Stage::Asked(guard) if guard == node) {
+            if told.stage.is_with(node) {
                 told.stage = Stage::Untold;
             }
         }
-        // Nobody answers any more: on this side of a split nobody has published them.
-        let asked = guards.asked.extract_if(.., |_, (guard, _)| *guard == node);
-        let own: Vec<Guarded> = asked.map(|(_, (_, guarded))| guarded).collect();
         match change {
             LinkChange::Lost => guards.hearing.remove(&node),
             _ => guards.hearing.insert(node, false),
         };
+        let Some(peers) = &mut self.peers else { return };
+        // Others know what it has published, if it has.
+        let asked = guards.asked.extract_if(.., |_, (of, _)| *of == node);
+        let asked: Vec<_> = asked.map(|(number, (_, guarded))| (number, guarded)).collect();
+        let own = asked
+            .into_iter()
+            .filter_map(|asked| guards.ask_somebody(now, peers, None, asked));
+        let own: Vec<Guarded> = own.collect();
         self.visit_wills();
         for guarded in own {
             self.publish_guarded(now, guarded, actions);
@@ -244,7 +256,7 @@ impl Node {
     /// Tells whoever is to guard a will, or asks who is not to any more. False if there is no room on the way.
     fn look_at_will(&mut self, now: Now, number: SessionNumber) -> bool {
         let told = self.guards.as_ref().and_then(|guards| guards.told.get(&number));
-        let Some(&Told { key, stage }) = told else {
+        let Some(&Told { key, stage, .. }) = told else {
             return true;
         };
         let (Some(guard), Some(peers)) = (self.guard_of(key), &mut self.peers) else {
@@ -298,6 +310,7 @@ impl Node {
         let message = super::encode(guards.incarnation, &WillMessage::Guard { client_id, record });
         if peers.tell(guard, (super::Subject::Wills, message), wait) {
             told.stage = Stage::Guarded(guard);
+            told.was_told = true;
         }
     }
 
@@ -336,6 +349,24 @@ impl Node {
 }
 
 impl Guards {
+    /// Asks whether a will of a connection that is gone was published: its guard, or else somebody who knows what others have published. Gives it back if nobody is
+    /// reached: on this side of a split nobody has published it.
+    fn ask_somebody(
+        &mut self,
+        now: Now,
+        peers: &mut super::Routes,
+        guard: Option<NodeId>,
+        (number, guarded): (SessionNumber, Guarded),
+    ) -> Option<Guarded> {
+        let guard = guard.filter(|guard| peers.is_reached(*guard));
+        let Some(of) = guard.or_else(|| peers.reached().min()) else {
+            return Some(guarded);
+        };
+        self.ask(now, peers, of, vec![number]);
+        self.asked.insert(number, (of, guarded));
+        None
+    }
+
     /// Asks a guard to let wills go. False if it is not reached.
     fn ask(
         &mut self,

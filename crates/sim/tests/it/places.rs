@@ -10,6 +10,7 @@ use broker::{ConnectionId, CopyFigures, RouteFigures, WillFigures};
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
+use cluster::session_plane::lifecycle::NodeState;
 use protocol::packet::{PacketId, Publish, QoS, Subscribe, SubscribeFilter, SubscriptionOptions};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};
@@ -315,6 +316,13 @@ impl Places {
         };
         let wills = machine.node().guarded_wills();
         wills.map(|(_, will)| party::number(&will.payload)).collect()
+    }
+
+    /// Whether a node says of itself that it is responsible.
+    pub(crate) fn is_running(&self, node: usize) -> bool {
+        let own = NodeId(node as u64 + 1);
+        let mut standings = self.machine(node).node().standings().into_iter();
+        standings.any(|standing| standing.node == own && standing.state == NodeState::Running)
     }
 
     pub(crate) fn count(&self) -> usize {

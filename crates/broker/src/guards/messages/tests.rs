@@ -29,6 +29,11 @@ fn all() -> Vec<(WillMessage, u8, &'static [u8])> {
             7,
             b"\0\0\0\0\0\0\0\x07\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x03",
         ),
+        (
+            WillMessage::Heard(numbers()),
+            8,
+            b"\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x03",
+        ),
     ]
 }
 
@@ -70,7 +75,7 @@ fn what_is_cut_short_is_refused_or_says_less() {
 fn another_version_or_kind_is_refused() {
     let error = decode(&Bytes::from_static(b"\x02\x01\0\0\0\x05")).expect_err("it is none");
     assert!(matches!(error, PeerError::Version { found: 2 }));
-    for kind in [0, 8] {
+    for kind in [0, 9] {
         let bytes = Bytes::copy_from_slice(&[1, kind, 0, 0, 0, 5]);
         assert!(matches!(decode(&bytes), Err(PeerError::Damaged)), "{kind}");
     }
