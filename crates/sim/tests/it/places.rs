@@ -284,6 +284,11 @@ impl Places {
         self.parties[who.0].session_present
     }
 
+    /// Whether it was told that it is not who it has to be.
+    pub(crate) fn is_denied(&self, who: Who) -> bool {
+        self.parties[who.0].is_denied
+    }
+
     /// How many connections of a client its nodes have that are there.
     pub(crate) fn connections(&self, who: Who) -> usize {
         let party = &self.parties[who.0];
@@ -398,6 +403,11 @@ impl Places {
                 connection
             });
             party.connection = Some(connection);
+            // Whoever is asked is let in.
+            for (asked, _) in machine.take_questions() {
+                assert_eq!(asked, connection, "one client connects at a time");
+                machine.answer(asked, party.accepted_as());
+            }
             for packet in machine.take_sent(connection) {
                 for answer in party.hear(packet) {
                     machine.receive(connection, answer);

@@ -206,3 +206,43 @@ fn two_connections_of_a_client_in_a_split_become_one() {
     places.run(10 * SECOND);
     assert_eq!(places.connections(one) + places.connections(other), 1);
 }
+
+#[test]
+fn nobody_else_gets_or_ends_a_session_from_another_node() {
+    let mut places = Places::new(9, |config| config.authenticates = true);
+    places.settle();
+    places.run(5 * SECOND);
+    let mine = places.connect(Party::durable(0, "durable").known_as("me"));
+    places.subscribe(mine, "a", QoS::AtLeastOnce);
+    let passing = places.connect(Party::new(0, "passing").known_as("me"));
+    let tunnelled = places.connect(Party::durable(0, "tunnelled").known_as("me"));
+    places.go(tunnelled, 1);
+    let before = sessions(&places);
+    for (name, node) in [
+        ("durable", 1),
+        ("passing", 2),
+        ("tunnelled", 1),
+        ("tunnelled", 2),
+        ("tunnelled", 0),
+    ] {
+        for thief in [
+            Party::new(node, name),
+            Party::new(node, name).clean(),
+            Party::durable(node, name),
+        ] {
+            let thief = places.appear(thief.known_as("somebody else"));
+            places.run(Duration::from_millis(20));
+            places.forget(thief);
+            assert!(places.is_denied(thief), "{name} at {node}");
+            places.run(Duration::from_millis(20));
+        }
+    }
+    assert_eq!(sessions(&places), before);
+    for who in [mine, passing, tunnelled] {
+        assert_eq!(places.connections(who), 1);
+    }
+    // It is still who it was.
+    places.forget(mine);
+    let again = places.connect(Party::durable(2, "durable").known_as("me"));
+    assert_eq!(places.session_present(again), Some(true));
+}

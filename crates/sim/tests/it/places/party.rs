@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use broker::ConnectionId;
+use broker::{Answer, ConnectionId, Principal};
 use bytes::Bytes;
 use protocol::packet::{Ack, Connect, ConnectProperties, PacketId, Publish, QoS, Will};
 use protocol::properties::MessageProperties;
@@ -16,11 +16,13 @@ pub(crate) struct Party {
     pub(super) name: String,
     pub(super) expiry: u32,
     pub(super) is_clean: bool,
+    pub(super) principal: Option<&'static str>,
     pub(super) will: Option<(&'static str, u64)>,
     /// What its will says besides its number.
     pub(super) will_bytes: usize,
     pub(super) connection: Option<ConnectionId>,
     pub(super) is_accepted: bool,
+    pub(super) is_denied: bool,
     /// As CONNACK has said.
     pub(crate) session_present: Option<bool>,
     /// Connections that it has left without a word.
@@ -42,10 +44,12 @@ impl Party {
             name: name.to_owned(),
             expiry: 0,
             is_clean: false,
+            principal: None,
             will: None,
             will_bytes: 0,
             connection: None,
             is_accepted: false,
+            is_denied: false,
             session_present: None,
             left: Vec::new(),
             is_gone: false,
@@ -73,6 +77,25 @@ impl Party {
 
     pub(crate) fn with_will_bytes(self, will_bytes: usize) -> Self {
         Self { will_bytes, ..self }
+    }
+
+    /// It is this principal, where it has to say who it is.
+    pub(crate) fn known_as(self, principal: &'static str) -> Self {
+        Self {
+            principal: Some(principal),
+            ..self
+        }
+    }
+
+    /// What is found out when somebody asks who it is.
+    pub(super) fn accepted_as(&self) -> Answer {
+        Answer::Accept {
+            principal: self
+                .principal
+                .map(|name| Principal::named(Text::from_static(name))),
+            data: None,
+            expires_in: None,
+        }
     }
 
     /// It begins its session anew.
@@ -120,6 +143,11 @@ impl Party {
     pub(super) fn hear(&mut self, packet: Packet) -> Vec<Packet> {
         let id = |id: u16| PacketId::new(id).expect("above 0");
         match packet {
+            // It is not let in.
+            Packet::ConnAck(connack) if connack.reason == ReasonCode::NotAuthorized => {
+                self.is_denied = true;
+                Vec::new()
+            }
             // It tries again.
             Packet::ConnAck(connack) if connack.reason == ReasonCode::ServerBusy => Vec::new(),
             Packet::ConnAck(connack) => {
