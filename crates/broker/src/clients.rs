@@ -129,14 +129,13 @@ impl Node {
             LinkChange::Started => {
                 self.forget_answers(node);
                 self.end_tunnels_of(now, node, actions);
-                self.seek_without(now, node, actions);
-                self.seek_also_at(node);
+                self.ask_again_without(now, node, actions);
             }
             // What it was about to answer is gone.
             LinkChange::Asked => self.seek_also_at(node),
             LinkChange::Lost => {
                 self.end_tunnels_of(now, node, actions);
-                self.seek_without(now, node, actions);
+                self.ask_again_without(now, node, actions);
             }
             LinkChange::Answers | LinkChange::Silent => {}
         }

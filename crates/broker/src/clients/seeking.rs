@@ -167,20 +167,34 @@ impl Node {
         }
     }
 
-    /// A node will not answer, and what it has said does not count any more.
-    pub(super) fn seek_without(&mut self, now: Now, node: NodeId, actions: &mut Vec<Action>) {
+    /// A node is lost, or has started anew. Whoever has answered did not know that; another one may go on with the session by now, and all are asked again: behind
+    /// what they are told of the loss.
+    pub(super) fn ask_again_without(&mut self, now: Now, node: NodeId, actions: &mut Vec<Action>) {
         for question in self.open_questions() {
-            let seeking = self
-                .clients
-                .as_mut()
-                .and_then(|clients| clients.seeking.get_mut(&question));
-            let Some(seeking) = seeking else { continue };
-            seeking.found.remove(&node);
-            if let Some(pending) = &mut seeking.pending {
-                pending.remove(&node);
+            let clients = self.clients.as_mut();
+            let Some(seeking) = clients.and_then(|clients| clients.seeking.get_mut(&question)) else {
+                continue;
+            };
+            let pending = seeking.pending.as_mut();
+            let concerns =
+                seeking.found.contains_key(&node) || pending.is_some_and(|pending| pending.contains(&node));
+            if concerns {
+                self.ask_anew(now, question, actions);
             }
-            self.decide_place(now, question, actions);
         }
+    }
+
+    /// Under another number: answers that are on their way do not count.
+    fn ask_anew(&mut self, now: Now, question: QuestionNumber, actions: &mut Vec<Action>) {
+        let Some(clients) = &mut self.clients else { return };
+        let Some(mut seeking) = clients.remove(question) else {
+            return;
+        };
+        seeking.found.clear();
+        let question = QuestionNumber(clients.next_number());
+        let client_id = seeking.sought.connect.client_id.clone();
+        clients.insert(question, client_id, seeking);
+        self.ask_nodes(now, question.0, actions);
     }
 
     /// A connection is gone while its client's session is looked for.
