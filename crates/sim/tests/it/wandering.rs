@@ -246,3 +246,36 @@ fn nobody_else_gets_or_ends_a_session_from_another_node() {
     let again = places.connect(Party::durable(2, "durable").known_as("me"));
     assert_eq!(places.session_present(again), Some(true));
 }
+
+/// Whoever was asked before it knew of the loss has said that it has nothing; the session goes on at one node all the same.
+#[test]
+fn a_client_that_connects_before_the_loss_of_its_session_s_node_is_known_misses_nothing() {
+    for number in 0..8 {
+        for node in [1, 2] {
+            let mut places = places(10 + number);
+            let client = places.connect(Party::durable(0, &format!("client{number}")));
+            places.subscribe(client, "a", QoS::AtLeastOnce);
+            let publishers =
+                [1, 2].map(|node| places.connect(Party::durable(node, &format!("publisher{node}"))));
+            places.kill(0);
+            for (publisher, first) in publishers.into_iter().zip([0, 100]) {
+                publish(&mut places, publisher, first..first + 20);
+            }
+            places.go(client, node);
+            assert_eq!(
+                places.session_present(client),
+                Some(true),
+                "client{number} at {node}"
+            );
+            places.run(2 * SECOND);
+            assert_eq!(places.holders(client).len(), 1, "client{number} at {node}");
+            let mut heard = places.heard(client);
+            heard.sort_unstable();
+            assert_eq!(
+                heard,
+                Vec::from_iter((0..20).chain(100..120)),
+                "client{number} at {node}"
+            );
+        }
+    }
+}
