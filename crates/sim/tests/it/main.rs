@@ -26,6 +26,7 @@ mod storms;
 mod taking_over;
 mod waiting_requests;
 mod wandering;
+mod wandering_storms;
 mod wills;
 mod withdrawal;
 mod world;

@@ -43,6 +43,12 @@ pub(crate) struct Places {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Who(usize);
 
+impl Who {
+    pub(crate) fn name(self, places: &Places) -> String {
+        places.parties[self.0].name.clone()
+    }
+}
+
 impl Places {
     pub(crate) fn new(seed: u64, change: fn(&mut MachineConfig)) -> Self {
         Self::with_nodes(seed, NODES, change)
@@ -269,14 +275,26 @@ impl Places {
         party.connection = None;
     }
 
-    /// The client goes to another node, without a word to the one where it is.
+    /// The client goes to another node, without a word to the one where it is, and is connected there.
     pub(crate) fn go(&mut self, who: Who, node: usize) {
+        self.set_out(who, node);
+        self.until("CONNACK elsewhere", |places| places.parties[who.0].is_accepted);
+    }
+
+    /// The same; it is connected some time.
+    pub(crate) fn set_out(&mut self, who: Who, node: usize) {
         let party = &mut self.parties[who.0];
         let left = party.connection.map(|connection| (party.node, connection));
-        party.left.extend(left);
+        if party.is_accepted {
+            party.left.extend(left);
+        } else if let Some((node, connection)) = left
+            && let Some(machine) = &mut self.nodes[node]
+        {
+            // It does not wait for CONNACK any more.
+            machine.lose(connection);
+        }
         party.cut();
         party.node = node;
-        self.until("CONNACK elsewhere", |places| places.parties[who.0].is_accepted);
     }
 
     /// What CONNACK has said of its session.
@@ -289,8 +307,23 @@ impl Places {
         self.parties[who.0].is_denied
     }
 
+    /// The same of each of its CONNACKs.
+    pub(crate) fn sessions_present(&self, who: Who) -> &[bool] {
+        &self.parties[who.0].sessions_present
+    }
+
+    /// Whether a client was told that it is connected.
+    pub(crate) fn is_connected(&self, who: Who) -> bool {
+        self.parties[who.0].is_accepted
+    }
+
     /// How many connections of a client its nodes have that are there.
     pub(crate) fn connections(&self, who: Who) -> usize {
+        self.nodes_with(who).len()
+    }
+
+    /// The nodes with connections of a client, as often as they have one.
+    pub(crate) fn nodes_with(&self, who: Who) -> Vec<usize> {
         let party = &self.parties[who.0];
         let present = party.connection.map(|connection| (party.node, connection));
         let all = party.left.iter().copied().chain(present);
@@ -298,7 +331,7 @@ impl Places {
             let machine = self.nodes[*node].as_ref();
             machine.is_some_and(|machine| machine.is_open(*connection))
         };
-        all.filter(is_open).count()
+        all.filter(is_open).map(|(node, _)| node).collect()
     }
 
     /// The client does not come back when its connection ends.

@@ -25,6 +25,8 @@ pub(crate) struct Party {
     pub(super) is_denied: bool,
     /// As CONNACK has said.
     pub(crate) session_present: Option<bool>,
+    /// As each CONNACK has said.
+    pub(super) sessions_present: Vec<bool>,
     /// Connections that it has left without a word.
     pub(super) left: Vec<(usize, ConnectionId)>,
     pub(super) is_gone: bool,
@@ -51,6 +53,7 @@ impl Party {
             is_accepted: false,
             is_denied: false,
             session_present: None,
+            sessions_present: Vec::new(),
             left: Vec::new(),
             is_gone: false,
             next_id: 0,
@@ -154,6 +157,7 @@ impl Party {
                 assert_eq!(connack.reason, ReasonCode::Success, "{}", self.name);
                 self.is_accepted = true;
                 self.session_present = Some(connack.session_present);
+                self.sessions_present.push(connack.session_present);
                 let again = |(number, publish): &(u16, Option<Publish>)| match publish {
                     Some(publish) => Packet::Publish(Box::new(Publish {
                         dup: true,

@@ -1,0 +1,178 @@
+//! Clients that connect to one node after the other, while nodes start again and connections between them break: each run is decided by its seed.
+//!
+//! Nodes where sessions of publishers are held do not start again: what a publisher has to say again to another run of its node is not recognised.
+
+use std::time::Duration;
+
+use cluster::random::Random;
+use protocol::packet::QoS;
+use sim::promises::{q1, q2, q3, s1};
+
+use crate::places::{Party, Places, Weather, Who};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const SEEDS: u64 = 60;
+
+const ROUNDS: u64 = 80;
+
+/// Publishers begin at the first nodes, one at each.
+const PUBLISHERS: usize = 2;
+
+/// Publishers use them in turn, and half of the subscribers has each.
+const QOS: [QoS; 2] = [QoS::AtLeastOnce, QoS::ExactlyOnce];
+
+/// One run.
+struct Storm {
+    nodes: usize,
+    places: Places,
+    random: Random,
+    publishers: Vec<Who>,
+    subscribers: Vec<(Who, QoS)>,
+    /// Their sessions end with their connections.
+    passing: Vec<Who>,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let nodes = if seed.is_multiple_of(3) { 5 } else { 3 };
+        let mut places = Places::with_nodes(seed, nodes, |_| {});
+        places.settle();
+        places.run(5 * SECOND);
+        let publishers = (0..PUBLISHERS)
+            .map(|node| places.connect(Party::durable(node, &format!("publisher{node}"))))
+            .collect();
+        let subscribers = (0..4)
+            .map(|number| {
+                let subscriber =
+                    places.connect(Party::durable(number % nodes, &format!("subscriber{number}")));
+                let qos = QOS[number / 2];
+                places.subscribe(subscriber, "t/#", qos);
+                (subscriber, qos)
+            })
+            .collect();
+        let passing = (0..3)
+            .map(|number| places.connect(Party::new(number, &format!("passing{number}"))))
+            .collect();
+        Self {
+            nodes,
+            places,
+            random: Random::new(seed ^ 0x7761_6E64_6572),
+            publishers,
+            subscribers,
+            passing,
+        }
+    }
+
+    fn all(&self) -> Vec<Who> {
+        let subscribers = self.subscribers.iter().map(|(who, _)| *who);
+        let durable = self.publishers.iter().copied().chain(subscribers);
+        durable.chain(self.passing.iter().copied()).collect()
+    }
+
+    fn rage(&mut self, weather: Weather) -> Result<(), String> {
+        self.places.weather = weather;
+        for round in 0..ROUNDS {
+            for node in 0..PUBLISHERS {
+                let publisher = self.publishers[node];
+                let qos = QOS[round as usize % 2];
+                self.places.publish(publisher, "t/x", qos, number(node, round));
+            }
+            if self.random.between(0, 3) == 0 {
+                let all = self.all();
+                let who = all[self.random.between(0, all.len())];
+                let node = self.random.between(0, self.nodes);
+                self.places.set_out(who, node);
+            }
+            let mortal = self.random.between(PUBLISHERS, self.nodes);
+            let millis = self.random.between(1, 60) as u64;
+            self.places.storm(Duration::from_millis(millis), mortal);
+            self.look_for_connections()?;
+        }
+        self.places.weather = Weather::FINE;
+        self.places.run(10 * SECOND);
+        self.look_for_connections()
+    }
+
+    /// S1: whoever is connected has one connection.
+    fn look_for_connections(&self) -> Result<(), String> {
+        let all = self.all().into_iter();
+        let mut connected = all.filter(|who| self.places.is_connected(*who));
+        connected.try_for_each(|who| {
+            let nodes = self.places.nodes_with(who).into_iter();
+            s1::check_alone(nodes.map(|node| (node as u64, who.name(&self.places))))
+        })
+    }
+
+    fn look(&self) -> Result<(), String> {
+        for who in self.all() {
+            let name = who.name(&self.places);
+            if !self.places.is_connected(who) {
+                return Err(format!("{name} does not get in"));
+            }
+            let is_durable = !self.passing.contains(&who);
+            for (place, present) in self.places.sessions_present(who).iter().enumerate() {
+                s1::check_present(&name, Some(is_durable && place > 0), *present)?;
+            }
+        }
+        for (place, publisher) in self.publishers.iter().enumerate() {
+            if self.places.unacknowledged(*publisher) > 0 {
+                return Err(format!("publisher {place} was not answered"));
+            }
+        }
+        for (subscriber, granted) in &self.subscribers {
+            self.look_at(*subscriber, *granted)?;
+        }
+        Ok(())
+    }
+
+    /// Q1, Q2 and Q3.
+    fn look_at(&self, subscriber: Who, granted: QoS) -> Result<(), String> {
+        let name = subscriber.name(&self.places);
+        let (mut delivered, mut order) = (q2::Delivered::default(), q3::Order::default());
+        for number in self.places.heard(subscriber) {
+            let published = QOS[number as usize % 2];
+            let is_exactly_once = published.min(granted) == QoS::ExactlyOnce;
+            if delivered.note(&name, &number, is_exactly_once)? {
+                order.first(&name, (&(number / 1_000, published), number), false)?;
+            }
+        }
+        let acknowledged = (0..PUBLISHERS).flat_map(|node| (0..ROUNDS).map(move |round| number(node, round)));
+        q1::check(&name, acknowledged, delivered.all())
+    }
+}
+
+fn number(node: usize, round: u64) -> u64 {
+    (node as u64 + 1) * 1_000 + round
+}
+
+fn run(seed: u64, change: fn(Weather) -> Weather) -> Result<(), String> {
+    let mut storm = Storm::new(seed);
+    storm.rage(change(Weather::random(seed)))?;
+    storm.look()
+}
+
+fn all_keep_their_promises(change: fn(Weather) -> Weather) {
+    let broken: Vec<_> = (0..SEEDS)
+        .filter_map(|seed| run(seed, change).err().map(|why| format!("seed {seed}: {why}")))
+        .collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn clients_find_their_sessions_and_miss_nothing_wherever_they_go() {
+    all_keep_their_promises(|weather| Weather {
+        splits: false,
+        crashes: false,
+        ..weather
+    });
+}
+
+#[test]
+fn clients_find_their_sessions_and_miss_nothing_while_nodes_start_again() {
+    all_keep_their_promises(|weather| Weather {
+        splits: false,
+        crashes: true,
+        ..weather
+    });
+}
