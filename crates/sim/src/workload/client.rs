@@ -399,6 +399,9 @@ impl Client {
                 packets.push(Packet::PubRel(Ack::new(packet_id, ReasonCode::Success)));
             } else {
                 outgoing.publish.dup = true;
+                if let Sent::Retaining(Retaining::Set(topic)) = &outgoing.sent {
+                    outgoing.sent = Sent::Retaining(Retaining::SetAgain(topic.clone()));
+                }
                 if let Sent::Message(message) = &outgoing.sent {
                     heard.resent.push(message.clone());
                 }

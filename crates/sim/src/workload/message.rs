@@ -19,6 +19,8 @@ pub(super) struct Numbered {
 pub(super) enum Retaining {
     /// There was none before, and nobody sets another.
     Set(String),
+    /// The same, sent more than once: with another node it may have become a later write than the one that was acknowledged.
+    SetAgain(String),
     /// For good.
     Clear(String),
 }

@@ -73,7 +73,9 @@ impl Oracle {
     /// A retained message was set, or cleared, and the publisher knows it.
     pub(super) fn retained(&mut self, retaining: Retaining) {
         match retaining {
-            Retaining::Set(topic) => self.retained.insert(topic, Clearing::NotAsked),
+            Retaining::Set(topic) | Retaining::SetAgain(topic) => {
+                self.retained.insert(topic, Clearing::NotAsked)
+            }
             Retaining::Clear(topic) => self.retained.insert(topic, Clearing::Acknowledged),
         };
     }

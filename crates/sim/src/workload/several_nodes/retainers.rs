@@ -131,6 +131,8 @@ impl World {
                     self.retainers.editions.extend(edition);
                     self.retainers.retained.kept(topic);
                 }
+                // Where clocks are wrong, one that clears it need not know of that.
+                Retaining::SetAgain(topic) => self.retainers.retained.kept(topic),
                 Retaining::Clear(topic) => self.retainers.retained.gone(topic, *node),
             }
         }
