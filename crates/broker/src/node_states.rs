@@ -253,6 +253,7 @@ impl Node {
                 .for_each(|change| self.note_state(now, change, actions));
             self.copies_rings_changed(now, actions);
         }
+        self.await_unplaced();
         if is_begun {
             self.hand_over_retained(now);
         }

@@ -87,8 +87,8 @@ pub(crate) struct Taken {
     pub(crate) from: Actor,
     /// At whose loss it was taken over: the holder's, or that of a node that should have taken it over.
     pub(crate) at_loss_of: NodeId,
-    /// How often that one was lost until then.
-    pub(crate) losses: u64,
+    /// How often that one had been found again after losses before that.
+    pub(crate) finds: u64,
 }
 
 /// How often the server has ended the session's connections lately.

@@ -19,6 +19,8 @@ pub(super) struct Awaited {
     waits: BTreeMap<SessionNumber, Vec<WaitId>>,
     /// Those of which something may have changed.
     changed: BTreeSet<SessionNumber>,
+    /// What was changed while this node did not know yet who is responsible.
+    unplaced: Vec<(WaitId, Vec<SessionNumber>)>,
 }
 
 impl Awaited {
@@ -40,8 +42,56 @@ impl Awaited {
 }
 
 impl Node {
+    /// Lets somebody wait for the owners of sessions that were changed.
+    pub(super) fn await_all_owners(&mut self, numbers: Vec<SessionNumber>, wait: WaitId) {
+        let knows_owners = self.knows_owners();
+        let (Some(copies), Some(peers)) = (&mut self.copies, &mut self.peers) else {
+            return;
+        };
+        if !knows_owners {
+            peers.add_to_wait(wait);
+            return copies.awaited.unplaced.push((wait, numbers));
+        }
+        for number in numbers {
+            self.await_owners(number, wait);
+        }
+    }
+
+    /// From the moment on when this node knows who is responsible, those who have waited for that wait for them.
+    pub(crate) fn await_unplaced(&mut self) {
+        if !self.knows_owners() {
+            return;
+        }
+        let copies = self.copies.as_mut();
+        let unplaced = copies.map(|copies| std::mem::take(&mut copies.awaited.unplaced));
+        for (wait, numbers) in unplaced.into_iter().flatten() {
+            for number in numbers {
+                self.place_now(number);
+                self.await_owners(number, wait);
+            }
+            if let Some(peers) = &mut self.peers {
+                peers.end_wait(wait);
+            }
+        }
+    }
+
+    /// A node that has started does not know who is responsible before all of them count on it.
+    fn knows_owners(&self) -> bool {
+        let (Some(copies), Some(states)) = (&self.copies, &self.states) else {
+            return true;
+        };
+        !copies.is_back || states.handover().is_some() || states.own_state() == NodeState::Running
+    }
+
+    fn place_now(&mut self, number: SessionNumber) {
+        if let (Some(copies), Some(peers), Some(states)) = (&mut self.copies, &mut self.peers, &self.states) {
+            let rings = (states.primary(), states.minority());
+            copies.look_at(number, (&self.sessions, peers), rings);
+        }
+    }
+
     /// Lets somebody wait for the owners of a session that was changed, as far as they do not have it yet.
-    pub(super) fn await_owners(&mut self, number: SessionNumber, wait: WaitId) {
+    fn await_owners(&mut self, number: SessionNumber, wait: WaitId) {
         if !self.is_awaited(number) {
             return;
         }

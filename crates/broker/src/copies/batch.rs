@@ -99,9 +99,7 @@ impl Node {
         for (node, writer) in writers {
             peers.tell(node, (Subject::Copies, writer.finish()), Some(wait));
         }
-        for number in numbers {
-            self.await_owners(number, wait);
-        }
+        self.await_all_owners(numbers, wait);
         self.end_awaited();
         self.peers.as_mut()?.keep_open(wait)
     }

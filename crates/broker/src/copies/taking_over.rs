@@ -99,7 +99,7 @@ impl Node {
         let taken = Taken {
             from: copy.holder,
             at_loss_of,
-            losses: peers.map_or(0, |peers| peers.losses_of(at_loss_of)),
+            finds: peers.map_or(0, |peers| peers.finds_before(at_loss_of)),
         };
         self.stand_up(now, copy, taken, actions);
         true

@@ -30,6 +30,8 @@ pub(super) struct Link {
     pub(super) is_answering: bool,
     /// The cluster has given it up: what is for it goes to others, also if it answers.
     pub(super) is_lost: bool,
+    /// How often it was found again after that.
+    pub(super) finds: u64,
     /// It answers, and is not lost.
     pub(super) is_reached: bool,
     /// It was reached before, and was given up. It may not have noticed.
@@ -145,6 +147,7 @@ impl Link {
             incarnation: None,
             is_answering: false,
             is_lost: false,
+            finds: 0,
             is_reached: false,
             was_given_up: false,
             outbox: Outbox::default(),
@@ -189,8 +192,7 @@ impl Link {
         }
         let is_another = self.incarnation.replace(incarnation).is_some();
         if is_another {
-            self.is_lost = false;
-            self.reach();
+            self.find_again();
         }
         // What it remembers is what it has on disk.
         self.outbox.rewind(0);
@@ -263,7 +265,7 @@ impl Link {
 
     /// The cluster counts on the node again.
     pub(super) fn find_again(&mut self) {
-        self.is_lost = false;
+        self.finds += u64::from(std::mem::take(&mut self.is_lost));
         self.reach();
     }
 

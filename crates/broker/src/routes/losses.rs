@@ -39,8 +39,8 @@ pub(crate) struct Lost {
 pub(super) struct Losses {
     /// After which word each was lost that was.
     lost: BTreeMap<NodeId, Word>,
-    /// How often each was.
-    counts: BTreeMap<NodeId, u64>,
+    /// How often each had been found again before.
+    finds: BTreeMap<NodeId, u64>,
     /// Those whose sessions not all others have taken over yet.
     open: Vec<Loss>,
     /// Who has not said yet that it has lost the node, too.
@@ -85,7 +85,7 @@ impl Routes {
             return false;
         };
         self.losses.lost.insert(lost, after);
-        *self.losses.counts.entry(lost).or_default() += 1;
+        self.losses.finds.insert(lost, self.links[slot].finds);
         // From here on it is told nothing, and nobody begins to wait for it.
         self.links[slot].lose();
         let others: BTreeSet<NodeId> = self.reached().filter(|node| *node != lost).collect();
@@ -166,9 +166,10 @@ impl Routes {
         is_lost && self.losses.open.iter().all(|loss| loss.lost != node)
     }
 
-    /// How often a node was lost. A session that was taken over at an earlier loss of it is like any other.
-    pub(crate) fn losses_of(&self, node: NodeId) -> u64 {
-        self.losses.counts.get(&node).copied().unwrap_or_default()
+    /// How often a node had been found again when it was lost last: a session that was taken over at a loss before that is like any other. What was on its way to it
+    /// may come when it is there again.
+    pub(crate) fn finds_before(&self, node: NodeId) -> u64 {
+        self.losses.finds.get(&node).copied().unwrap_or_default()
     }
 
     /// What was on its way to a node that is lost. Whoever waits for it waits for the caller.

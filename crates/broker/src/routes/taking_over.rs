@@ -136,7 +136,10 @@ impl Node {
         };
         scratch.routes.retain(|route| {
             let taken = self.taken(route.session);
-            taken.is_none_or(|taken| !peers.comes_again(from, taken.at_loss_of))
+            taken.is_none_or(|taken| {
+                let lost = [taken.at_loss_of, taken.from.node];
+                !lost.into_iter().any(|lost| peers.comes_again(from, lost))
+            })
         });
     }
 
@@ -145,8 +148,20 @@ impl Node {
         let Some(taken) = self.taken(key) else {
             return false;
         };
-        let is_of_this_loss = came_by.last().is_some_and(|(lost, _)| *lost == taken.at_loss_of);
-        let of_holder = came_by.iter().find(|(lost, _)| *lost == taken.from.node);
+        let latest = came_by.last().map(|(lost, _)| *lost);
+        // Whoever had lost the other node before has not given it to that one, from where it would come once more.
+        let is_direct = latest == Some(taken.from.node)
+            && self
+                .peers
+                .as_ref()
+                .is_some_and(|peers| !peers.comes_again(origin.0, taken.at_loss_of));
+        let is_of_this_loss = latest == Some(taken.at_loss_of) || is_direct;
+        // Whom it was for in the first place: the node that it was sent to first, and those whose loss that one was told of before. To the others it was given for
+        // the sessions of these.
+        let is_before = |(_, number): &&(NodeId, u64)| *number == u64::MAX;
+        let before = came_by.iter().take_while(is_before).count();
+        let mut first = came_by.iter().take(before + 1);
+        let of_holder = first.find(|(lost, _)| *lost == taken.from.node);
         let Some((holder, number)) = of_holder.filter(|_| is_of_this_loss) else {
             return false;
         };
@@ -162,8 +177,8 @@ impl Node {
     /// From where a session was taken over, at the latest loss of that node.
     fn taken(&self, key: SessionKey) -> Option<&Taken> {
         let taken = self.sessions.get(key)?.taken.as_ref()?;
-        let losses = self.peers.as_ref()?.losses_of(taken.at_loss_of);
-        (taken.losses == losses).then_some(taken)
+        let finds = self.peers.as_ref()?.finds_before(taken.at_loss_of);
+        (taken.finds == finds).then_some(taken)
     }
 
     /// What could not be given to a share until everybody had taken over finds somebody now.

@@ -11,6 +11,7 @@ mod forwarding;
 mod groups;
 mod handing_over;
 mod lagging;
+mod losses;
 mod membership;
 mod messages;
 mod node_states;
