@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::l1::Histories;
 use crate::history::{Call, Condition, Outcome, Version};
 
-/// How long the cluster may be without a leader when one is lost and nothing else happens: the longest wait for one is 600 ms; and two more of
-/// them, because two nodes may ask in the same moment and split the votes, and do so again.
-pub(crate) const LEADERLESS_MAX: Duration = Duration::from_millis(2_000);
+/// How long the cluster may be without a leader when one is lost and nothing else happens: the longest wait for one is 600 ms; and three more of
+/// them, because two nodes may ask in the same moment and split the votes, and do so again. (Of some thousand runs one does so twice more: seed 205190250.)
+pub(crate) const LEADERLESS_MAX: Duration = Duration::from_millis(2_600);
 
 /// Keys that were made once and acknowledged, and never asked to be anything else, with their versions.
 fn made_once(histories: &Histories) -> impl Iterator<Item = (&str, Version)> {

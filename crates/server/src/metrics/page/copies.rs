@@ -43,4 +43,16 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
         "Durable sessions that were sent to another node whole, because it had no copy or another one.",
     )
     .sample(&[], figures.sent_whole);
+    page.family(
+        Counter,
+        "statehold_sessions_taken_over_total",
+        "Durable sessions that this node has gone on with because the node that held them was lost, stopped or removed.",
+    )
+    .sample(&[], figures.taken_over);
+    page.family(
+        Counter,
+        "statehold_sessions_superseded_total",
+        "Durable sessions that this node has left to another one, which has gone on with them.",
+    )
+    .sample(&[], figures.superseded);
 }
