@@ -267,6 +267,18 @@ class Nodes:
         for node in self.all:
             node.wait_ready()
 
+    def wait_settled(self):
+        """Until each node is responsible, and has copies of all that it is to have: then the next one may be stopped."""
+        end, pages = time.monotonic() + READY_SECONDS, []
+        while time.monotonic() < end:
+            pages = [node.metrics(self.token) for node in self.all]
+            running = lambda page: sum(name.startswith("statehold_node_state") and 'state="RUNNING"' in name for name in page)
+            if all(running(page) == len(self.all) and page.get("statehold_under_replicated_sessions") == 0 for page in pages):
+                return
+            time.sleep(0.1)
+        lacking = [page.get("statehold_under_replicated_sessions") for page in pages]
+        raise SystemExit(f"bench: after {READY_SECONDS} s sessions have no copies where they are to have them: {lacking}")
+
     def leader(self):
         """The one that leads most groups; None if nobody says that it leads."""
         leads = [(node.leads(self.token), node.number, node) for node in self.all if node.is_up()]
