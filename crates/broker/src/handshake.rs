@@ -9,6 +9,7 @@ use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
 
 use crate::clients::Sought;
+use crate::closing::Ending;
 use crate::connection::Stage;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
@@ -71,20 +72,36 @@ impl Node {
         proof: Option<Bytes>,
         actions: &mut Vec<Action>,
     ) {
-        let client_id = match self.name(&connect) {
-            Ok(client_id) => client_id,
-            Err(refusal) => {
-                return self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
-            }
+        let Some(client_id) = self.name_and_permit(id, &connect, actions) else {
+            return;
         };
-        if let Err((right, resource)) = self.permit(id, &client_id, connect.will.as_ref()) {
-            return self.deny_connect(id, client_id, right, &resource, actions);
-        }
         if self.must_seek(&connect) {
             let sought = self.sought(connect, proof);
             return self.seek(now, id, sought, actions);
         }
         self.accept(now, id, (connect, client_id, proof), actions);
+    }
+
+    /// The client id under which a client may connect as it wishes. `None`: it may not, and was told so.
+    fn name_and_permit(
+        &mut self,
+        id: ConnectionId,
+        connect: &Connect,
+        actions: &mut Vec<Action>,
+    ) -> Option<Text> {
+        let client_id = match self.name(connect) {
+            Ok(client_id) => client_id,
+            Err(refusal) => {
+                let client_id = Some(connect.client_id.clone());
+                self.refuse_client(id, client_id, refusal.reason, refusal.why, actions);
+                return None;
+            }
+        };
+        if let Err((right, resource)) = self.permit(id, &client_id, connect.will.as_ref()) {
+            self.deny_connect(id, client_id, right, &resource, actions);
+            return None;
+        }
+        Some(client_id)
     }
 
     /// A client whose session other nodes are asked for.
@@ -108,16 +125,10 @@ impl Node {
             let why = "the limit of connections is reached at the node with the session";
             return self.refuse_client(id, Some(connect.client_id), ReasonCode::ServerBusy, why, actions);
         }
-        let client_id = match self.name(&connect) {
-            Ok(client_id) => client_id,
-            Err(refusal) => {
-                return self.refuse_client(id, Some(connect.client_id), refusal.reason, refusal.why, actions);
-            }
-        };
         // Since it was permitted the session may have come here, and another node may have other rules.
-        if let Err((right, resource)) = self.permit(id, &client_id, connect.will.as_ref()) {
-            return self.deny_connect(id, client_id, right, &resource, actions);
-        }
+        let Some(client_id) = self.name_and_permit(id, &connect, actions) else {
+            return;
+        };
         self.accept(now, id, (*connect, client_id, proof), actions);
     }
 
@@ -454,18 +465,23 @@ impl Node {
         let Some(old) = self.sessions.get(key).and_then(|entry| entry.connection) else {
             return;
         };
-        self.counters.takeovers += 1;
-        let disconnect = Disconnect {
-            explanation: self.explain(old, "another connection uses this client id"),
-            ..Disconnect::new(ReasonCode::SessionTakenOver)
-        };
-        self.send_disconnect(now, old, disconnect, actions);
-        actions.push(Action::Close { connection: old });
-        // A session that goes on keeps a delayed will from firing; one that ends does not. [MQTT-3.1.3-9]
-        self.connection_ended(now, old, crate::closing::Ending::Abnormal, actions);
+        self.end_for_another(now, old, actions);
         if clean_start && self.sessions.get(key).is_some() {
             self.discard_session(now, key, actions);
         }
+    }
+
+    /// Ends a connection because its client has another one. [MQTT-3.1.4-3]
+    pub(crate) fn end_for_another(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        self.counters.takeovers += 1;
+        let disconnect = Disconnect {
+            explanation: self.explain(id, "another connection uses this client id"),
+            ..Disconnect::new(ReasonCode::SessionTakenOver)
+        };
+        self.send_disconnect(now, id, disconnect, actions);
+        actions.push(Action::Close { connection: id });
+        // A session that goes on keeps a delayed will from firing; one that ends does not. [MQTT-3.1.3-9]
+        self.connection_ended(now, id, Ending::Abnormal, actions);
     }
 
     /// Binds connection and session.

@@ -85,6 +85,10 @@ impl Node {
         {
             return;
         }
+        let is_far = |action: &Action| action.connection().is_some_and(ConnectionId::is_far);
+        if !actions[before..].iter().any(is_far) {
+            return;
+        }
         let mut from = before;
         loop {
             let since: Vec<Action> = actions.drain(from..).collect();
@@ -116,7 +120,7 @@ impl Node {
             TunnelMessage::Elsewhere => self.not_held(now, (from, tunnel), actions),
             TunnelMessage::Bytes(bytes) => self.give_near(now, (from, tunnel), bytes, actions),
             TunnelMessage::Taken(bytes) => self.note_taken(now, (from, tunnel), bytes, actions),
-            TunnelMessage::Ask => self.ask_near(now, (from, tunnel), actions),
+            TunnelMessage::Ask => self.ask_near((from, tunnel), actions),
             TunnelMessage::Close => self.close_near(now, (from, tunnel), actions),
             TunnelMessage::Packets(bytes) => self.take_far(now, (from, tunnel), &bytes, actions),
             TunnelMessage::Drained => self.far_drained(now, (from, tunnel), actions),

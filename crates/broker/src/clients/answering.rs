@@ -1,13 +1,10 @@
 //! A client connects to another node: its connection here ends, and that node is told what this one has of it.
 
 use cluster::NodeId;
-use protocol::ReasonCode;
 use protocol::Text;
-use protocol::packet::Disconnect;
 
 use super::messages::{QuestionNumber, Take};
 use super::{ClientMessage, Place};
-use crate::closing::Ending;
 use crate::ids::ConnectionId;
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -74,18 +71,6 @@ impl Node {
         }
     }
 
-    /// Ends a connection because its client has another one. [MQTT-3.1.4-3]
-    pub(super) fn end_for_another(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
-        self.counters.takeovers += 1;
-        let disconnect = Disconnect {
-            explanation: self.explain(id, "another connection uses this client id"),
-            ..Disconnect::new(ReasonCode::SessionTakenOver)
-        };
-        self.send_disconnect(now, id, disconnect, actions);
-        actions.push(Action::Close { connection: id });
-        self.connection_ended(now, id, Ending::Abnormal, actions);
-    }
-
     fn place_of(&mut self, now: Now, to: NodeId, take: &Take, actions: &mut Vec<Action>) -> Place {
         let client_id = &take.client_id;
         if let Some((id, at)) = self.sought_since(client_id) {
@@ -140,11 +125,5 @@ impl Node {
             .and_then(|owner| owner.principal.as_ref())
             .map(|principal| &principal.name);
         is_theirs(of_connection) && is_theirs(of_session)
-    }
-
-    /// Whether this node has a whole copy of a client's session, whose holder is lost.
-    pub(super) fn has_orphan(&self, client_id: &str) -> bool {
-        self.copy_of_client(client_id)
-            .is_some_and(|copy| copy.is_whole && copy.is_orphan)
     }
 }

@@ -16,15 +16,6 @@ use crate::routes::LinkChange;
 use crate::sessions::{SessionEntry, Taken};
 use crate::will;
 
-/// A copy of a client's session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CopyAt {
-    /// It may be the session, if it has to.
-    pub(crate) is_whole: bool,
-    /// Its holder is lost.
-    pub(crate) is_orphan: bool,
-}
-
 impl Node {
     /// A node is lost: this one goes on with the sessions of which it is the home. Before, nothing of them is in the index of
     /// subscriptions; after, all is.
@@ -57,23 +48,16 @@ impl Node {
         entry.is_some_and(|entry| entry.session.is_durable())
     }
 
-    /// What this node has of a client's session that another one holds, or held.
-    pub(crate) fn copy_of_client(&self, client_id: &str) -> Option<CopyAt> {
-        let copy = self.copies.as_ref()?.standing_by.get(client_id)?;
-        Some(CopyAt {
-            is_whole: copy.is_whole(),
-            is_orphan: self.is_lost(copy.holder.node),
-        })
+    /// Whether this node has a whole copy of a client's session, whose holder is lost.
+    pub(crate) fn has_orphan(&self, client_id: &str) -> bool {
+        let copies = self.copies.as_ref();
+        let copy = copies.and_then(|copies| copies.standing_by.get(client_id));
+        copy.is_some_and(|copy| self.is_orphan(copy))
     }
 
     /// Goes on with a session whose holder is lost, although this node is not its first owner. False if it has no copy of it that is whole.
     pub(crate) fn stand_up_orphan(&mut self, now: Now, client_id: &Text, actions: &mut Vec<Action>) -> bool {
-        let copy = self
-            .copies
-            .as_ref()
-            .and_then(|copies| copies.standing_by.get(client_id));
-        let is_orphan = copy.is_some_and(|copy| self.is_orphan(copy));
-        is_orphan && self.go_on_with(now, client_id, None, actions)
+        self.has_orphan(client_id) && self.go_on_with(now, client_id, None, actions)
     }
 
     /// Whether a copy may be the session from here on.

@@ -186,7 +186,7 @@ impl Node {
     }
 
     /// The holder wants to know when the client has taken everything.
-    pub(super) fn ask_near(&mut self, _now: Now, (from, tunnel): FarTunnel, actions: &mut Vec<Action>) {
+    pub(super) fn ask_near(&mut self, (from, tunnel): FarTunnel, actions: &mut Vec<Action>) {
         if let Some(front) = self.front_at((from, tunnel)) {
             let connection = front.connection;
             actions.push(Action::ReportDrained { connection });
