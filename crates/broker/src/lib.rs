@@ -32,6 +32,7 @@ pub mod now;
 mod overload;
 pub mod ownership;
 mod pacing;
+mod peer_body;
 mod peer_header;
 mod policies;
 pub mod principal;

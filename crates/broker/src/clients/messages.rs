@@ -28,6 +28,7 @@ use protocol::packet::{Connect, Decoder, encode};
 use protocol::{Packet, Text};
 
 use crate::ownership::Owner;
+use crate::peer_body::{flag, long, put_long, put_short, short};
 use crate::records::session::{owner_of, put_owner};
 use crate::state_store_service::PeerError;
 
@@ -127,9 +128,11 @@ pub(super) fn put(message: &ClientMessage) -> Bytes {
             out.put_u64(question.0);
             out.put_u64(take.at);
             out.put_u8(u8::from(take.clean_start));
-            put_text(&mut out, &take.client_id);
+            put_short(&mut out, take.client_id.as_bytes());
             out.put_u8(u8::from(take.principal.is_some()));
-            take.principal.iter().for_each(|name| put_text(&mut out, name));
+            take.principal
+                .iter()
+                .for_each(|name| put_short(&mut out, name.as_bytes()));
         }
         ClientMessage::Answer(question, place) => {
             out.put_u8(ANSWER);
@@ -138,7 +141,7 @@ pub(super) fn put(message: &ClientMessage) -> Bytes {
         }
         ClientMessage::Names(names) => {
             out.put_u8(NAMES);
-            names.iter().for_each(|name| put_text(&mut out, name));
+            names.iter().for_each(|name| put_short(&mut out, name.as_bytes()));
         }
         ClientMessage::Open(tunnel, opening) => {
             out.put_u8(OPEN);
@@ -220,7 +223,11 @@ fn take(body: &mut Bytes) -> Option<Take> {
 
 fn opening(body: &mut Bytes) -> Option<Opening> {
     let owner = owner_or_none(body)?;
-    let proof = if flag(body)? { Some(long(body)?) } else { None };
+    let proof = if flag(body)? {
+        Some(own(&long(body)?))
+    } else {
+        None
+    };
     let mut bytes = BytesMut::from(&std::mem::take(body)[..]);
     let packet = Decoder::for_server(u32::MAX).decode(&mut bytes).ok()??;
     match packet {
@@ -281,7 +288,7 @@ fn put_owner_or_none(out: &mut BytesMut, owner: Option<&Owner>) {
 }
 
 fn owner_or_none(body: &mut Bytes) -> Option<Option<Owner>> {
-    let bytes = long(body)?;
+    let bytes = own(&long(body)?);
     if bytes.is_empty() {
         return Some(None);
     }
@@ -296,35 +303,13 @@ fn tunnel(body: &mut Bytes) -> Option<TunnelNumber> {
     Some(TunnelNumber(body.try_get_u64().ok()?))
 }
 
-fn flag(body: &mut Bytes) -> Option<bool> {
-    match body.try_get_u8().ok()? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    }
+fn text(body: &mut Bytes) -> Option<Text> {
+    Text::from_bytes(own(&short(body)?)).ok()
 }
 
 /// In memory of its own: it stays for longer than the frame it came in.
-fn text(body: &mut Bytes) -> Option<Text> {
-    let length = usize::from(body.try_get_u16().ok()?);
-    let bytes = (length <= body.len()).then(|| body.split_to(length))?;
-    Text::from_bytes(Bytes::copy_from_slice(&bytes)).ok()
-}
-
-fn long(body: &mut Bytes) -> Option<Bytes> {
-    let length = usize::try_from(body.try_get_u32().ok()?).ok()?;
-    let bytes = (length <= body.len()).then(|| body.split_to(length))?;
-    Some(Bytes::copy_from_slice(&bytes))
-}
-
-fn put_text(out: &mut BytesMut, text: &Text) {
-    out.put_u16(u16::try_from(text.len()).expect("a text has at most 65,535 bytes"));
-    out.put_slice(text.as_bytes());
-}
-
-fn put_long(out: &mut BytesMut, bytes: &[u8]) {
-    out.put_u32(u32::try_from(bytes.len()).expect("a packet has less than 256 MiB"));
-    out.put_slice(bytes);
+fn own(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
 }
 
 #[cfg(test)]

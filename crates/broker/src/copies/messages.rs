@@ -30,6 +30,7 @@ use cluster::session_plane::encoding::{decode_clock, encode_clock};
 use protocol::Text;
 
 use crate::ids::SessionNumber;
+use crate::peer_body::{flag, long, put_long, put_short, short};
 use crate::records::forwarded::Position;
 use crate::state_store_service::PeerError;
 
@@ -409,22 +410,7 @@ fn client_id(body: &mut Bytes) -> Option<Text> {
 }
 
 fn clock(body: &mut Bytes) -> Option<VectorClock> {
-    let length = usize::try_from(body.try_get_u32().ok()?).ok()?;
-    let clock = (length <= body.len()).then(|| body.split_to(length))?;
-    decode_clock(&clock).ok()
-}
-
-fn flag(body: &mut Bytes) -> Option<bool> {
-    match body.try_get_u8().ok()? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    }
-}
-
-fn short(body: &mut Bytes) -> Option<Bytes> {
-    let length = usize::from(body.try_get_u16().ok()?);
-    (length <= body.len()).then(|| body.split_to(length))
+    decode_clock(&long(body)?).ok()
 }
 
 fn begin(kind: u8, incarnation: u32) -> Vec<u8> {
@@ -440,16 +426,6 @@ fn put_positions(bytes: &mut Vec<u8>, positions: &Positions) {
         bytes.put_u32(position.incarnation);
         bytes.put_u64(position.number);
     }
-}
-
-fn put_short(bytes: &mut Vec<u8>, short: &[u8]) {
-    bytes.put_u16(u16::try_from(short.len()).expect("texts and keys have at most 65,535 bytes"));
-    bytes.put_slice(short);
-}
-
-fn put_long(bytes: &mut Vec<u8>, long: &[u8]) {
-    bytes.put_u32(u32::try_from(long.len()).expect("a packet has less than 256 MiB"));
-    bytes.put_slice(long);
 }
 
 #[cfg(test)]

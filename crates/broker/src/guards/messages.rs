@@ -19,6 +19,7 @@ use cluster::NodeId;
 use protocol::Text;
 
 use crate::ids::SessionNumber;
+use crate::peer_body::{put_short, short};
 use crate::state_store_service::PeerError;
 
 const VERSION: u8 = 1;
@@ -67,9 +68,7 @@ pub(super) fn encode(incarnation: u32, message: &WillMessage) -> Bytes {
     match message {
         WillMessage::Begin | WillMessage::All => {}
         WillMessage::Guard { client_id, record } => {
-            let length = u16::try_from(client_id.len()).expect("a text has at most 65,535 bytes");
-            bytes.put_u16(length);
-            bytes.put_slice(client_id.as_bytes());
+            put_short(&mut bytes, client_id.as_bytes());
             bytes.put_slice(record);
         }
         WillMessage::Gone(numbers) | WillMessage::Heard(numbers) => put_numbers(&mut bytes, numbers),
@@ -100,14 +99,10 @@ fn read(mut bytes: Bytes) -> Option<(u32, WillMessage)> {
     let message = match kind {
         BEGIN if bytes.is_empty() => WillMessage::Begin,
         ALL if bytes.is_empty() => WillMessage::All,
-        GUARD => {
-            let length = usize::from(bytes.try_get_u16().ok()?);
-            let client_id = (length <= bytes.len()).then(|| bytes.split_to(length))?;
-            WillMessage::Guard {
-                client_id: Text::from_bytes(client_id).ok()?,
-                record: bytes,
-            }
-        }
+        GUARD => WillMessage::Guard {
+            client_id: Text::from_bytes(short(&mut bytes)?).ok()?,
+            record: bytes,
+        },
         GONE => WillMessage::Gone(numbers(&bytes)?),
         HEARD => WillMessage::Heard(numbers(&bytes)?),
         ASK => WillMessage::Ask(bytes.try_get_u64().ok()?, numbers(&bytes)?),

@@ -24,6 +24,7 @@ use bytes::{Buf, BufMut, Bytes};
 use protocol::{Text, TopicName};
 
 use super::digests::{BUCKETS, Buckets, Digests};
+use crate::peer_body::{flag, long, put_long, put_short, short};
 use crate::records::retained::{append_edition, take_edition};
 use crate::retained::Edition;
 
@@ -143,11 +144,11 @@ impl Said {
             Self::List { ask, buckets, place } => {
                 put_head(&mut out, LIST, *ask);
                 buckets.words().iter().for_each(|word| out.put_u64(*word));
-                put_place(&mut out, place);
+                put_long(&mut out, place);
             }
             Self::Listed { ask, place, topics } => {
                 put_head(&mut out, LISTED, *ask);
-                put_place(&mut out, place);
+                put_long(&mut out, place);
                 for listed in topics {
                     put_tombstone(&mut out, &listed.topic, listed.edition);
                     out.put_u32(listed.bytes);
@@ -200,11 +201,11 @@ impl Said {
             LIST => Self::List {
                 ask: number(body)?,
                 buckets: Buckets::of(words(body)?),
-                place: place(body)?,
+                place: long(body)?,
             },
             LISTED => Self::Listed {
                 ask: number(body)?,
-                place: place(body)?,
+                place: long(body)?,
                 topics: all(body, listed)?,
             },
             WANT => Self::Want {
@@ -232,16 +233,6 @@ fn put_head(out: &mut Vec<u8>, kind: u8, number: u64) {
     out.put_u64(number);
 }
 
-fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.put_u16(u16::try_from(bytes.len()).expect("a topic has less than 64 KiB"));
-    out.put_slice(bytes);
-}
-
-fn put_place(out: &mut Vec<u8>, place: &[u8]) {
-    out.put_u32(u32::try_from(place.len()).expect("little more than a topic"));
-    out.put_slice(place);
-}
-
 fn put_tombstone(out: &mut Vec<u8>, topic: &TopicName, edition: Edition) {
     put_short(out, topic.as_str().as_bytes());
     append_edition(out, edition);
@@ -257,14 +248,6 @@ fn number(body: &mut Bytes) -> Option<u64> {
     body.try_get_u64().ok()
 }
 
-fn flag(body: &mut Bytes) -> Option<bool> {
-    match body.try_get_u8().ok()? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    }
-}
-
 fn words<const N: usize>(body: &mut Bytes) -> Option<[u64; N]> {
     let mut words = [0; N];
     for word in &mut words {
@@ -275,16 +258,6 @@ fn words<const N: usize>(body: &mut Bytes) -> Option<[u64; N]> {
 
 fn digests(body: &mut Bytes) -> Option<Digests> {
     Some(Digests::of(Box::new(words::<BUCKETS>(body)?)))
-}
-
-fn short(body: &mut Bytes) -> Option<Bytes> {
-    let length = usize::from(body.try_get_u16().ok()?);
-    (length <= body.len()).then(|| body.split_to(length))
-}
-
-fn place(body: &mut Bytes) -> Option<Bytes> {
-    let length = usize::try_from(body.try_get_u32().ok()?).ok()?;
-    (length <= body.len()).then(|| body.split_to(length))
 }
 
 fn topic(body: &mut Bytes) -> Option<TopicName> {

@@ -38,6 +38,7 @@ use super::ROUTES;
 use super::losses::Lost;
 use crate::message::Message;
 use crate::now::Now;
+use crate::peer_body::{flag, long, short};
 use crate::peer_header::{self, HEADER_LENGTH};
 use crate::records::forwarded;
 use crate::state_store_service::PeerError;
@@ -317,7 +318,7 @@ fn read(bytes: &Bytes, now: Now) -> Option<(u32, Frame)> {
             let mut items = Vec::new();
             while !body.is_empty() {
                 let number = body.try_get_u64().ok()?;
-                items.push((number, item(part(&mut body)?, now)?));
+                items.push((number, item(long(&mut body)?, now)?));
             }
             Frame::Items {
                 after,
@@ -328,7 +329,7 @@ fn read(bytes: &Bytes, now: Now) -> Option<(u32, Frame)> {
         LOOSE => {
             let mut messages = Vec::new();
             while !body.is_empty() {
-                messages.push(forwarded_message(part(&mut body)?, Duration::ZERO, now)?);
+                messages.push(forwarded_message(long(&mut body)?, Duration::ZERO, now)?);
             }
             Frame::Loose(messages)
         }
@@ -432,15 +433,8 @@ fn forwarded_message(mut body: Bytes, waited: Duration, now: Now) -> Option<Forw
     })
 }
 
-/// What was written with its length.
-fn part(body: &mut Bytes) -> Option<Bytes> {
-    let length = usize::try_from(body.try_get_u32().ok()?).ok()?;
-    (length <= body.len()).then(|| body.split_to(length))
-}
-
 fn filter(body: &mut Bytes) -> Option<SubscriptionFilter> {
-    let length = usize::from(body.try_get_u16().ok()?);
-    share((length <= body.len()).then(|| body.split_to(length))?)
+    share(short(body)?)
 }
 
 fn share(text: Bytes) -> Option<SubscriptionFilter> {
@@ -450,14 +444,6 @@ fn share(text: Bytes) -> Option<SubscriptionFilter> {
 
 fn topic_filter(text: Bytes) -> Option<TopicFilter> {
     TopicFilter::parse(Text::from_bytes(text).ok()?).ok()
-}
-
-fn flag(body: &mut Bytes) -> Option<bool> {
-    match body.try_get_u8().ok()? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
