@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use cluster::random::Random;
 use protocol::packet::QoS;
-use sim::promises::{q1, q2, q3};
 
-use crate::places::{Party, Places, Weather, Who};
+use crate::places::{Party, Places, QOS, Weather, Who, number, qos_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,8 +27,6 @@ const SEEDS: u64 = 200;
 
 const ROUNDS: u64 = 150;
 
-const QOS: [QoS; 2] = [QoS::AtLeastOnce, QoS::ExactlyOnce];
-
 /// One run.
 struct Storm {
     places: Places,
@@ -44,9 +41,7 @@ struct Storm {
 
 impl Storm {
     fn new(seed: u64) -> Self {
-        let mut places = Places::with_nodes(seed, NODES, |_| {});
-        places.settle();
-        places.run(5 * SECOND);
+        let mut places = Places::running(seed, NODES, |_| {});
         let mut subscribers = Vec::new();
         for number in 0..6 {
             let name = format!("subscriber{number}");
@@ -75,8 +70,8 @@ impl Storm {
     fn rage(&mut self) {
         for round in 0..ROUNDS {
             for (node, publisher) in self.publishers.into_iter().enumerate() {
-                let qos = QOS[round as usize % 2];
-                self.places.publish(publisher, "t/x", qos, number(node, round));
+                let number = number(node, round);
+                self.places.publish(publisher, "t/x", qos_of(number), number);
             }
             if self.random.between(0, 5) == 0 {
                 self.trouble();
@@ -132,28 +127,11 @@ impl Storm {
             if holders.len() != 1 {
                 return Err(format!("{subscriber:?} is held by {holders:?}"));
             }
-            self.look_at(*subscriber, *granted)?;
+            self.places
+                .check_heard(*subscriber, *granted, (&[0, 1], ROUNDS), |_| true)?;
         }
         Ok(())
     }
-
-    fn look_at(&self, subscriber: Who, granted: QoS) -> Result<(), String> {
-        let name = format!("{subscriber:?} {granted:?}");
-        let (mut delivered, mut order) = (q2::Delivered::default(), q3::Order::default());
-        for number in self.places.heard(subscriber) {
-            let published = QOS[number as usize % 2];
-            let is_exactly_once = published.min(granted) == QoS::ExactlyOnce;
-            if delivered.note(&name, &number, is_exactly_once)? {
-                order.first(&name, (&(number / 1_000, published), number), false)?;
-            }
-        }
-        let all = (0..STAYING).flat_map(|node| (0..ROUNDS).map(move |round| number(node, round)));
-        q1::check(&name, all, delivered.all())
-    }
-}
-
-fn number(node: usize, round: u64) -> u64 {
-    (node as u64 + 1) * 1_000 + round
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Nodes, mostly three, a network on which everything may happen, and clients.
 
+mod numbered;
 mod party;
 mod weather;
 
@@ -16,6 +17,7 @@ use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};
 use sim::machine::{Machine, MachineConfig};
 
+pub(crate) use self::numbered::{QOS, number, publisher_of, qos_of};
 pub(crate) use self::party::Party;
 pub(crate) use self::weather::Weather;
 use crate::clock;
@@ -76,6 +78,14 @@ impl Places {
             parties: Vec::new(),
             random: Random::new(seed ^ 0x0070_6C61_6365_7300),
         }
+    }
+
+    /// So many nodes that are responsible together.
+    pub(crate) fn running(seed: u64, count: usize, change: fn(&mut MachineConfig)) -> Self {
+        let mut places = Self::with_nodes(seed, count, change);
+        places.settle();
+        places.run(Duration::from_secs(5));
+        places
     }
 
     /// All nodes know each other.

@@ -8,17 +8,9 @@ use crate::places::{Party, Places};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Three nodes that are responsible together.
-fn places(seed: u64) -> Places {
-    let mut places = Places::new(seed, |_| {});
-    places.settle();
-    places.run(5 * SECOND);
-    places
-}
-
 #[test]
 fn every_owner_has_a_copy() {
-    let mut places = places(1);
+    let mut places = Places::running(1, 3, |_| {});
     let subscribers: Vec<_> = (0..9)
         .map(|number| places.connect(Party::durable(number % 3, &format!("subscriber{number}"))))
         .collect();
@@ -38,7 +30,7 @@ fn every_owner_has_a_copy() {
 
 #[test]
 fn an_acknowledgement_waits_for_the_disks_of_all_owners() {
-    let mut places = places(2);
+    let mut places = Places::running(2, 3, |_| {});
     let subscriber = places.connect(Party::durable(0, "subscriber"));
     let publisher = places.connect(Party::new(0, "publisher"));
     places.subscribe(subscriber, "a", QoS::AtLeastOnce);
@@ -61,7 +53,7 @@ fn an_acknowledgement_waits_for_the_disks_of_all_owners() {
 
 #[test]
 fn nodes_that_have_copies_of_each_others_sessions_do_not_wait_for_each_other() {
-    let mut places = places(3);
+    let mut places = Places::running(3, 3, |_| {});
     let subscribers = [0, 1, 2].map(|node| {
         let subscriber = places.connect(Party::durable(node, &format!("subscriber{node}")));
         places.subscribe(subscriber, "a", QoS::ExactlyOnce);
@@ -85,7 +77,7 @@ fn nodes_that_have_copies_of_each_others_sessions_do_not_wait_for_each_other() {
 
 #[test]
 fn a_node_that_comes_back_is_brought_up_to_date() {
-    let mut places = places(4);
+    let mut places = Places::running(4, 3, |_| {});
     let subscriber = places.connect(Party::durable(0, "subscriber"));
     let publisher = places.connect(Party::durable(1, "publisher"));
     places.subscribe(subscriber, "a", QoS::AtLeastOnce);
@@ -108,7 +100,7 @@ fn a_node_that_comes_back_is_brought_up_to_date() {
 #[test]
 fn copies_stay_while_their_holder_starts_again() {
     for seed in 0..10 {
-        let mut places = places(seed);
+        let mut places = Places::running(seed, 3, |_| {});
         let subscriber = places.connect(Party::durable(0, "subscriber"));
         places.subscribe(subscriber, "a", QoS::AtLeastOnce);
         places.run(SECOND);

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use protocol::packet::QoS;
 use sim::machine::MachineConfig;
-use sim::promises::{q1, q2, q3};
 
-use crate::places::{Party, Places, Weather, Who};
+use crate::places::{Party, Places, QOS, Weather, Who, number, publisher_of, qos_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -16,9 +15,6 @@ const MORTAL: usize = 2;
 const SEEDS: u64 = 300;
 
 const ROUNDS: u64 = 60;
-
-/// Publishers use them in turn, and half of the subscribers has each.
-const QOS: [QoS; 2] = [QoS::AtLeastOnce, QoS::ExactlyOnce];
 
 /// One run.
 struct Storm {
@@ -62,8 +58,8 @@ impl Storm {
         places.weather = Weather::random(self.seed);
         for round in 0..ROUNDS {
             for (publisher, node) in self.publishers {
-                let qos = QOS[round as usize % 2];
-                places.publish(publisher, "t/x", qos, number(node, round));
+                let number = number(node, round);
+                places.publish(publisher, "t/x", qos_of(number), number);
             }
             places.storm(Duration::from_millis(20), MORTAL);
         }
@@ -80,36 +76,16 @@ impl Storm {
                 return Err(format!("seed {seed}: not acknowledged at {node}"));
             }
         }
+        let nodes = self.publishers.map(|(_, node)| node);
         for (subscriber, granted) in &self.subscribers {
-            self.look_at(*subscriber, *granted)
+            // A client that has to ask again of another run of its node is not recognised.
+            let comes_once = |number| publisher_of(number) != MORTAL;
+            self.places
+                .check_heard(*subscriber, *granted, (&nodes, ROUNDS), comes_once)
                 .map_err(|broken| format!("seed {seed}: {broken}"))?;
         }
         Ok(())
     }
-
-    fn look_at(&self, subscriber: Who, granted: QoS) -> Result<(), String> {
-        let name = format!("{subscriber:?} {granted:?}");
-        let (mut delivered, mut order) = (q2::Delivered::default(), q3::Order::default());
-        for number in self.places.heard(subscriber) {
-            let (node, published) = (node_of(number), QOS[number as usize % 2]);
-            // A client that has to ask again of another run of its node is not recognised.
-            let is_exactly_once = published.min(granted) == QoS::ExactlyOnce && node != MORTAL;
-            if delivered.note(&name, &number, is_exactly_once)? {
-                order.first(&name, (&(node, published), number), false)?;
-            }
-        }
-        let acknowledged = self.publishers.iter();
-        let acknowledged = acknowledged.flat_map(|(_, node)| (0..ROUNDS).map(|round| number(*node, round)));
-        q1::check(&name, acknowledged, delivered.all())
-    }
-}
-
-fn number(node: usize, round: u64) -> u64 {
-    (node as u64 + 1) * 1_000 + round
-}
-
-fn node_of(number: u64) -> usize {
-    number as usize / 1_000 - 1
 }
 
 fn run(seed: u64, publishers: [usize; 2], change: fn(&mut MachineConfig)) -> Result<(), String> {

@@ -11,14 +11,6 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A node is taken for dead after two seconds; then others go on.
 const TAKEN_OVER: Duration = Duration::from_secs(4);
 
-/// So many nodes that are responsible together.
-fn places(seed: u64, nodes: usize) -> Places {
-    let mut places = Places::with_nodes(seed, nodes, |_| {});
-    places.settle();
-    places.run(5 * SECOND);
-    places
-}
-
 /// The client goes to where its session is, which is one place.
 fn find(places: &mut Places, who: Who) -> usize {
     let holders = places.holders(who);
@@ -30,7 +22,7 @@ fn find(places: &mut Places, who: Who) -> usize {
 #[test]
 fn a_durable_session_goes_on_with_everything_at_another_node() {
     for seed in 0..20 {
-        let mut places = places(seed, 3);
+        let mut places = Places::running(seed, 3, |_| {});
         let subscriber = places.connect(Party::durable(0, "subscriber"));
         let publisher = places.connect(Party::durable(1, "publisher"));
         for (filter, qos) in [("a", QoS::AtLeastOnce), ("b", QoS::ExactlyOnce)] {
@@ -72,7 +64,7 @@ fn a_durable_session_goes_on_with_everything_at_another_node() {
 #[test]
 fn a_node_that_was_lost_and_comes_back_leaves_its_sessions_to_others() {
     for seed in 0..20 {
-        let mut places = places(seed, 3);
+        let mut places = Places::running(seed, 3, |_| {});
         let subscriber = places.connect(Party::durable(0, "subscriber"));
         let publisher = places.connect(Party::durable(1, "publisher"));
         places.subscribe(subscriber, "a", QoS::ExactlyOnce);

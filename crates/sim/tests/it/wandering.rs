@@ -8,14 +8,6 @@ use crate::places::{Party, Places, Who};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Three nodes that are responsible together.
-fn places(seed: u64) -> Places {
-    let mut places = Places::new(seed, |_| {});
-    places.settle();
-    places.run(5 * SECOND);
-    places
-}
-
 fn sessions(places: &Places) -> [usize; 3] {
     [0, 1, 2].map(|node| places.machine(node).node().gauges().sessions)
 }
@@ -28,7 +20,7 @@ fn publish(places: &mut Places, publisher: Who, numbers: std::ops::Range<u64>) {
 
 #[test]
 fn a_durable_session_is_found_from_every_node() {
-    let mut places = places(1);
+    let mut places = Places::running(1, 3, |_| {});
     let publisher = places.connect(Party::durable(2, "publisher"));
     let subscriber = places.connect(Party::durable(0, "subscriber"));
     places.subscribe(subscriber, "a", QoS::AtLeastOnce);
@@ -47,7 +39,7 @@ fn a_durable_session_is_found_from_every_node() {
 
 #[test]
 fn a_passing_client_has_one_connection_wherever_it_goes() {
-    let mut places = places(2);
+    let mut places = Places::running(2, 3, |_| {});
     let client = places.connect(Party::new(0, "client"));
     for node in [1, 2, 2, 0, 1] {
         places.go(client, node);
@@ -63,7 +55,7 @@ fn a_passing_client_has_one_connection_wherever_it_goes() {
 #[test]
 fn whoever_connects_to_two_nodes_at_once_keeps_one_connection() {
     for seed in 0..20 {
-        let mut places = places(seed);
+        let mut places = Places::running(seed, 3, |_| {});
         let (one, other) = (
             places.appear(Party::new(0, "me")),
             places.appear(Party::new(1, "me")),
@@ -83,7 +75,7 @@ fn whoever_connects_to_two_nodes_at_once_keeps_one_connection() {
 
 #[test]
 fn a_client_at_another_node_does_all_that_clients_do() {
-    let mut places = places(3);
+    let mut places = Places::running(3, 3, |_| {});
     let client = places.connect(Party::durable(0, "client"));
     places.go(client, 1);
     let publisher = places.connect(Party::durable(2, "publisher"));
@@ -113,9 +105,7 @@ fn a_client_at_another_node_does_all_that_clients_do() {
 #[test]
 fn more_than_the_window_of_a_tunnel_waits_at_the_client() {
     // No subscriber misses anything of QoS 0 because it does not keep up.
-    let mut places = Places::new(4, |config| config.limits.outbound_bytes_max = 64 << 20);
-    places.settle();
-    places.run(5 * SECOND);
+    let mut places = Places::running(4, 3, |config| config.limits.outbound_bytes_max = 64 << 20);
     let client = places.connect(Party::durable(0, "client"));
     places.go(client, 1);
     let subscriber = places.connect(Party::durable(0, "subscriber"));
@@ -130,9 +120,7 @@ fn more_than_the_window_of_a_tunnel_waits_at_the_client() {
 
 #[test]
 fn a_client_at_another_node_gets_what_its_socket_takes_and_then_the_rest() {
-    let mut places = Places::new(4, |config| config.limits.outbound_bytes_max = 4_096);
-    places.settle();
-    places.run(5 * SECOND);
+    let mut places = Places::running(4, 3, |config| config.limits.outbound_bytes_max = 4_096);
     let client = places.connect(Party::durable(0, "client"));
     places.go(client, 1);
     places.subscribe(client, "a", QoS::AtLeastOnce);
@@ -145,7 +133,7 @@ fn a_client_at_another_node_gets_what_its_socket_takes_and_then_the_rest() {
 
 #[test]
 fn a_session_ends_from_another_node() {
-    let mut places = places(5);
+    let mut places = Places::running(5, 3, |_| {});
     let client = places.connect(Party::durable(0, "client"));
     let publisher = places.connect(Party::durable(2, "publisher"));
     places.subscribe(client, "a", QoS::AtLeastOnce);
@@ -164,7 +152,7 @@ fn a_session_ends_from_another_node() {
 
 #[test]
 fn the_front_is_lost_and_the_session_stays() {
-    let mut places = places(6);
+    let mut places = Places::running(6, 3, |_| {});
     let client = places.connect(Party::durable(0, "client"));
     let publisher = places.connect(Party::durable(2, "publisher"));
     places.subscribe(client, "a", QoS::AtLeastOnce);
@@ -181,7 +169,7 @@ fn the_front_is_lost_and_the_session_stays() {
 
 #[test]
 fn the_holder_restarts_and_its_clients_elsewhere_come_back() {
-    let mut places = places(7);
+    let mut places = Places::running(7, 3, |_| {});
     let client = places.connect(Party::durable(0, "client"));
     let publisher = places.connect(Party::durable(2, "publisher"));
     places.subscribe(client, "a", QoS::AtLeastOnce);
@@ -195,7 +183,7 @@ fn the_holder_restarts_and_its_clients_elsewhere_come_back() {
 
 #[test]
 fn two_connections_of_a_client_in_a_split_become_one() {
-    let mut places = places(8);
+    let mut places = Places::running(8, 3, |_| {});
     let one = places.connect(Party::new(0, "me"));
     places.forget(one);
     places.isolate(0, 6 * SECOND);
@@ -209,9 +197,7 @@ fn two_connections_of_a_client_in_a_split_become_one() {
 
 #[test]
 fn nobody_else_gets_or_ends_a_session_from_another_node() {
-    let mut places = Places::new(9, |config| config.authenticates = true);
-    places.settle();
-    places.run(5 * SECOND);
+    let mut places = Places::running(9, 3, |config| config.authenticates = true);
     let mine = places.connect(Party::durable(0, "durable").known_as("me"));
     places.subscribe(mine, "a", QoS::AtLeastOnce);
     let passing = places.connect(Party::new(0, "passing").known_as("me"));
@@ -252,7 +238,7 @@ fn nobody_else_gets_or_ends_a_session_from_another_node() {
 fn a_client_that_connects_before_the_loss_of_its_session_s_node_is_known_misses_nothing() {
     for number in 0..8 {
         for node in [1, 2] {
-            let mut places = places(10 + number);
+            let mut places = Places::running(10 + number, 3, |_| {});
             let client = places.connect(Party::durable(0, &format!("client{number}")));
             places.subscribe(client, "a", QoS::AtLeastOnce);
             let publishers =

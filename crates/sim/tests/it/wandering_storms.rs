@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use cluster::random::Random;
 use protocol::packet::QoS;
-use sim::promises::{q1, q2, q3, s1};
+use sim::promises::s1;
 
-use crate::places::{Party, Places, Weather, Who};
+use crate::places::{Party, Places, QOS, Weather, Who, number, qos_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,17 +17,14 @@ const SEEDS: u64 = 60;
 const ROUNDS: u64 = 80;
 
 /// Publishers begin at the first nodes, one at each.
-const PUBLISHERS: usize = 2;
-
-/// Publishers use them in turn, and half of the subscribers has each.
-const QOS: [QoS; 2] = [QoS::AtLeastOnce, QoS::ExactlyOnce];
+const PUBLISHERS: [usize; 2] = [0, 1];
 
 /// One run.
 struct Storm {
     nodes: usize,
     places: Places,
     random: Random,
-    publishers: Vec<Who>,
+    publishers: [Who; 2],
     subscribers: Vec<(Who, QoS)>,
     /// Their sessions end with their connections.
     passing: Vec<Who>,
@@ -36,12 +33,9 @@ struct Storm {
 impl Storm {
     fn new(seed: u64) -> Self {
         let nodes = if seed.is_multiple_of(3) { 5 } else { 3 };
-        let mut places = Places::with_nodes(seed, nodes, |_| {});
-        places.settle();
-        places.run(5 * SECOND);
-        let publishers = (0..PUBLISHERS)
-            .map(|node| places.connect(Party::durable(node, &format!("publisher{node}"))))
-            .collect();
+        let mut places = Places::running(seed, nodes, |_| {});
+        let publishers =
+            PUBLISHERS.map(|node| places.connect(Party::durable(node, &format!("publisher{node}"))));
         let subscribers = (0..4)
             .map(|number| {
                 let subscriber =
@@ -73,10 +67,9 @@ impl Storm {
     fn rage(&mut self, weather: Weather) -> Result<(), String> {
         self.places.weather = weather;
         for round in 0..ROUNDS {
-            for node in 0..PUBLISHERS {
-                let publisher = self.publishers[node];
-                let qos = QOS[round as usize % 2];
-                self.places.publish(publisher, "t/x", qos, number(node, round));
+            for (publisher, node) in self.publishers.into_iter().zip(PUBLISHERS) {
+                let number = number(node, round);
+                self.places.publish(publisher, "t/x", qos_of(number), number);
             }
             if self.random.between(0, 3) == 0 {
                 let all = self.all();
@@ -84,7 +77,7 @@ impl Storm {
                 let node = self.random.between(0, self.nodes);
                 self.places.set_out(who, node);
             }
-            let mortal = self.random.between(PUBLISHERS, self.nodes);
+            let mortal = self.random.between(PUBLISHERS.len(), self.nodes);
             let millis = self.random.between(1, 60) as u64;
             self.places.storm(Duration::from_millis(millis), mortal);
             self.look_for_connections()?;
@@ -121,29 +114,11 @@ impl Storm {
             }
         }
         for (subscriber, granted) in &self.subscribers {
-            self.look_at(*subscriber, *granted)?;
+            self.places
+                .check_heard(*subscriber, *granted, (&PUBLISHERS, ROUNDS), |_| true)?;
         }
         Ok(())
     }
-
-    /// Q1, Q2 and Q3.
-    fn look_at(&self, subscriber: Who, granted: QoS) -> Result<(), String> {
-        let name = subscriber.name(&self.places);
-        let (mut delivered, mut order) = (q2::Delivered::default(), q3::Order::default());
-        for number in self.places.heard(subscriber) {
-            let published = QOS[number as usize % 2];
-            let is_exactly_once = published.min(granted) == QoS::ExactlyOnce;
-            if delivered.note(&name, &number, is_exactly_once)? {
-                order.first(&name, (&(number / 1_000, published), number), false)?;
-            }
-        }
-        let acknowledged = (0..PUBLISHERS).flat_map(|node| (0..ROUNDS).map(move |round| number(node, round)));
-        q1::check(&name, acknowledged, delivered.all())
-    }
-}
-
-fn number(node: usize, round: u64) -> u64 {
-    (node as u64 + 1) * 1_000 + round
 }
 
 fn run(seed: u64, change: fn(Weather) -> Weather) -> Result<(), String> {

@@ -19,9 +19,7 @@ const LOSS: Duration = Duration::from_secs(4);
 
 /// Nodes that are responsible together, and a subscriber to all wills at the first one, which stays.
 fn places(count: usize, seed: u64, change: fn(&mut MachineConfig)) -> (Places, Who) {
-    let mut places = Places::with_nodes(seed, count, change);
-    places.settle();
-    places.run(5 * SECOND);
+    let mut places = Places::running(seed, count, change);
     let subscriber = places.connect(Party::new(0, "subscriber"));
     places.subscribe(subscriber, "wills", QoS::AtLeastOnce);
     (places, subscriber)
