@@ -111,7 +111,7 @@ impl Node {
         let connect = Box::new(connect);
         let bytes = encoded_len(&Packet::Connect(connect.clone()), connect.version);
         Sought {
-            _held: self.memory.connects.hold(bytes as u64),
+            held: self.memory.connects.hold(bytes as u64),
             connect,
             proof,
             tries: 0,
@@ -120,7 +120,11 @@ impl Node {
 
     /// Lets a client in whose session is here, or nowhere.
     pub(crate) fn let_in(&mut self, now: Now, id: ConnectionId, sought: Sought, actions: &mut Vec<Action>) {
-        let Sought { connect, proof, .. } = sought;
+        let Sought {
+            connect, proof, held, ..
+        } = sought;
+        // It waits no more.
+        drop(held);
         if self.connections.far_len() > self.config.limits.connections_max as usize && id.is_far() {
             let why = "the limit of connections is reached at the node with the session";
             return self.refuse_client(id, Some(connect.client_id), ReasonCode::ServerBusy, why, actions);

@@ -28,7 +28,7 @@ pub(crate) struct Sought {
     pub(crate) proof: Option<Bytes>,
     pub(crate) tries: u8,
     /// Counts for its memory while it waits.
-    pub(crate) _held: Held,
+    pub(crate) held: Held,
 }
 
 /// A client whose session is looked for.

@@ -130,10 +130,7 @@ impl Node {
 
     /// The node that was to have the session has it not: it is looked for again.
     pub(super) fn not_held(&mut self, now: Now, (from, tunnel): FarTunnel, actions: &mut Vec<Action>) {
-        if self.front_at((from, tunnel)).is_none() {
-            return;
-        }
-        if let Some(front) = self.remove_front(tunnel)
+        if let Some(front) = self.remove_front_at((from, tunnel))
             && let Some(sought) = front.sought
         {
             self.seek_again(now, front.connection, sought, actions);
@@ -195,10 +192,7 @@ impl Node {
 
     /// The holder has ended the connection.
     pub(super) fn close_near(&mut self, now: Now, (from, tunnel): FarTunnel, actions: &mut Vec<Action>) {
-        if self.front_at((from, tunnel)).is_none() {
-            return;
-        }
-        let Some(front) = self.remove_front(tunnel) else {
+        let Some(front) = self.remove_front_at((from, tunnel)) else {
             return;
         };
         let id = front.connection;
@@ -288,6 +282,12 @@ impl Node {
     fn front_at(&mut self, (holder, tunnel): FarTunnel) -> Option<&mut Front> {
         let front = self.clients.as_mut()?.tunnels.fronts.get_mut(&tunnel)?;
         (front.holder == holder).then_some(front)
+    }
+
+    /// The same, when it ends.
+    fn remove_front_at(&mut self, (holder, tunnel): FarTunnel) -> Option<Front> {
+        self.front_at((holder, tunnel))?;
+        self.remove_front(tunnel)
     }
 
     fn remove_front(&mut self, tunnel: TunnelNumber) -> Option<Front> {

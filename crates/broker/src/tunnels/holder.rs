@@ -99,7 +99,7 @@ impl Node {
             connect,
             proof,
             tries: 0,
-            _held: Held::default(),
+            held: Held::default(),
         };
         self.let_in(now, id, sought, actions);
     }
