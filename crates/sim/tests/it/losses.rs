@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cluster::random::Random;
 use protocol::packet::QoS;
 
-use crate::places::{Party, Places, QOS, Weather, Who, number, qos_of};
+use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, qos_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -128,7 +128,7 @@ impl Storm {
                 return Err(format!("{subscriber:?} is held by {holders:?}"));
             }
             self.places
-                .check_heard(*subscriber, *granted, (&[0, 1], ROUNDS), |_| true)?;
+                .check_heard(*subscriber, *granted, all_of(&[0, 1], ROUNDS), |_| true)?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Nodes, mostly three, a network on which everything may happen, and clients.
 
+mod departures;
 mod numbered;
 mod party;
 mod weather;
@@ -17,7 +18,7 @@ use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};
 use sim::machine::{Machine, MachineConfig};
 
-pub(crate) use self::numbered::{QOS, number, publisher_of, qos_of};
+pub(crate) use self::numbered::{QOS, all_of, number, publisher_of, qos_of};
 pub(crate) use self::party::Party;
 pub(crate) use self::weather::Weather;
 use crate::clock;
@@ -238,6 +239,13 @@ impl Places {
 
     pub(crate) fn unacknowledged(&self, who: Who) -> usize {
         self.parties[who.0].open.len()
+    }
+
+    /// The numbers of what it has published and nobody has taken over.
+    pub(crate) fn untaken(&self, who: Who) -> Vec<u64> {
+        let open = self.parties[who.0].open.iter();
+        let publishes = open.filter_map(|(_, publish)| publish.as_ref());
+        publishes.map(|publish| party::number(&publish.payload)).collect()
     }
 
     /// The client says goodbye for ever.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::packet::QoS;
 use sim::machine::MachineConfig;
 
-use crate::places::{Party, Places, QOS, Weather, Who, number, publisher_of, qos_of};
+use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, publisher_of, qos_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -81,7 +81,7 @@ impl Storm {
             // A client that has to ask again of another run of its node is not recognised.
             let comes_once = |number| publisher_of(number) != MORTAL;
             self.places
-                .check_heard(*subscriber, *granted, (&nodes, ROUNDS), comes_once)
+                .check_heard(*subscriber, *granted, all_of(&nodes, ROUNDS), comes_once)
                 .map_err(|broken| format!("seed {seed}: {broken}"))?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use cluster::random::Random;
 use protocol::packet::QoS;
 use sim::promises::s1;
 
-use crate::places::{Party, Places, QOS, Weather, Who, number, qos_of};
+use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, qos_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -115,7 +115,7 @@ impl Storm {
         }
         for (subscriber, granted) in &self.subscribers {
             self.places
-                .check_heard(*subscriber, *granted, (&PUBLISHERS, ROUNDS), |_| true)?;
+                .check_heard(*subscriber, *granted, all_of(&PUBLISHERS, ROUNDS), |_| true)?;
         }
         Ok(())
     }

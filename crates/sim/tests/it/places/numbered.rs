@@ -17,18 +17,27 @@ pub(crate) fn publisher_of(number: u64) -> usize {
     number as usize / 1_000 - 1
 }
 
+/// What these publishers publish in so many rounds.
+pub(crate) fn all_of(publishers: &[usize], rounds: u64) -> impl Iterator<Item = u64> {
+    let of_one = move |publisher: &usize| {
+        let publisher = *publisher;
+        (0..rounds).map(move |round| number(publisher, round))
+    };
+    publishers.iter().flat_map(of_one)
+}
+
 /// With which QoS it is published.
 pub(crate) fn qos_of(number: u64) -> QoS {
     QOS[number as usize % 2]
 }
 
 impl Places {
-    /// Q1, Q2 and Q3 of a subscriber to all that these publishers have published, which was acknowledged.
+    /// Q1, Q2 and Q3 of a subscriber to messages of which these were acknowledged.
     pub(crate) fn check_heard(
         &self,
         who: Who,
         granted: QoS,
-        (publishers, rounds): (&[usize], u64),
+        acknowledged: impl IntoIterator<Item = u64>,
         comes_once: impl Fn(u64) -> bool,
     ) -> Result<(), String> {
         let name = format!("{} {granted:?}", who.name(self));
@@ -40,10 +49,6 @@ impl Places {
                 order.first(&name, (&(publisher_of(number), published), number), false)?;
             }
         }
-        let of_one = |publisher: &usize| {
-            let publisher = *publisher;
-            (0..rounds).map(move |round| number(publisher, round))
-        };
-        q1::check(&name, publishers.iter().flat_map(of_one), delivered.all())
+        q1::check(&name, acknowledged, delivered.all())
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Party {
     pub(super) is_clean: bool,
     pub(super) principal: Option<&'static str>,
     pub(super) will: Option<(&'static str, u64)>,
+    /// Seconds.
+    pub(super) will_delay: Option<u32>,
     /// What its will says besides its number.
     pub(super) will_bytes: usize,
     pub(super) connection: Option<ConnectionId>,
@@ -48,6 +50,7 @@ impl Party {
             is_clean: false,
             principal: None,
             will: None,
+            will_delay: None,
             will_bytes: 0,
             connection: None,
             is_accepted: false,
@@ -76,6 +79,16 @@ impl Party {
             will: Some((topic, number)),
             ..self
         }
+    }
+
+    pub(crate) fn with_will_delay(self, seconds: u32) -> Self {
+        let will_delay = Some(seconds);
+        Self { will_delay, ..self }
+    }
+
+    /// Its session ends so many seconds after its connection.
+    pub(crate) fn with_expiry(self, expiry: u32) -> Self {
+        Self { expiry, ..self }
     }
 
     pub(crate) fn with_will_bytes(self, will_bytes: usize) -> Self {
@@ -122,7 +135,7 @@ impl Party {
                 .into(),
             qos: QoS::AtLeastOnce,
             retain: false,
-            delay: None,
+            delay: self.will_delay,
             properties: MessageProperties::default(),
         });
         Packet::Connect(Box::new(Connect {
