@@ -15,6 +15,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 START_SECONDS = 20
+# What is under way from each publisher where messages are measured.
+INFLIGHT = 100
+# All have to deliver everything, however far subscribers fall behind.
+NO_LIMITS = f'[limits]\nqueue_messages_max = 1000000000\nqueue_bytes_max = "8GiB"\ninflight_max = {INFLIGHT * 50}\n'
 
 
 def free_port():
@@ -85,6 +89,32 @@ class Statehold(Server):
 
     def settings(self):
         return []
+
+
+class StateholdDisk(Statehold):
+    """For messages."""
+
+    name, durability = "Statehold", "disk"
+
+    def settings(self):
+        file = self.directory / "statehold.toml"
+        file.write_text(NO_LIMITS)
+        return ["--config", str(file)]
+
+
+class Mosquitto(Server):
+    name, needs = "mosquitto", ("mosquitto",)
+    settings = ""
+
+    def command(self):
+        file = self.directory / "mosquitto.conf"
+        file.write_text(f"listener {self.port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n"
+                        f"max_inflight_messages {INFLIGHT * 50}\n{self.settings.format(directory=self.directory)}")
+        return ["mosquitto", "-c", str(file)]
+
+
+class MosquittoPersistent(Mosquitto):
+    name, settings = "mosquitto, persistence", "persistence true\npersistence_location {directory}/\n"
 
 
 def statehold():
