@@ -5,6 +5,7 @@ import struct
 
 CONNACK, PUBLISH, PUBACK, SUBACK = 0x20, 0x30, 0x40, 0x90
 ANSWER_SECONDS = 60
+HERE = "127.0.0.1"
 
 
 def packet(kind, body):
@@ -33,23 +34,23 @@ def subscribe(topic_filter, qos):
     return packet(0x82, struct.pack(">H", 1) + b"\0" + text(topic_filter) + bytes([qos]))
 
 
-def publish(topic, payload, packet_id=0):
+def publish(topic, payload, packet_id=0, retain=False):
     """QoS 1 with a packet id, else QoS 0."""
     identifier = struct.pack(">H", packet_id) if packet_id else b""
-    return packet(PUBLISH | (2 if packet_id else 0), text(topic) + identifier + b"\0" + payload)
+    return packet(PUBLISH | (2 if packet_id else 0) | retain, text(topic) + identifier + b"\0" + payload)
 
 
 class Connection:
     """A socket from which whole packets are read."""
 
-    def __init__(self, port, source=None):
+    def __init__(self, port, source=None, host=HERE):
         self.socket = socket.socket()
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(ANSWER_SECONDS)
         if source:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind((source, 0))
-        self.socket.connect(("127.0.0.1", port))
+        self.socket.connect((host, port))
         self.inbox = bytearray()
 
     def send(self, data):
@@ -92,9 +93,9 @@ class Connection:
         self.socket.close()
 
 
-def connected(port, client_id, source=None, **options):
+def connected(port, client_id, source=None, host=HERE, **options):
     """A connection, up to and with CONNACK."""
-    connection = Connection(port, source)
+    connection = Connection(port, source, host)
     connection.send(connect(client_id, **options))
     if connection.expect(CONNACK)[1]:
         raise ConnectionError("CONNACK with an error")
