@@ -1,8 +1,9 @@
 //! How connections and sessions end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use cluster::session_plane::lifecycle::NodeState;
 use protocol::packet::{DecodeError, Disconnect, ProtocolVersion};
 use protocol::{Packet, ReasonCode};
 
@@ -331,6 +332,7 @@ impl Node {
     /// Tells the waiting wills what happened, and publishes those whose time has come.
     pub(crate) fn will_step(&mut self, now: Now, event: will::Event, actions: &mut Vec<Action>) {
         let mut due = Vec::new();
+        self.wills.hold_back(self.holds_back_wills());
         self.wills.step(now, event, &mut due);
         for will::Action::Publish { session, will } in due {
             if self.may_will(session, &will) {
@@ -342,6 +344,18 @@ impl Node {
                 self.write_session(now, session);
             }
         }
+    }
+
+    /// When waiting wills are to be looked at next.
+    pub(crate) fn wills_deadline(&self) -> Option<Instant> {
+        self.wills.deadline().filter(|_| !self.holds_back_wills())
+    }
+
+    /// Whether another node may have gone on with sessions that this one has, and may have published their wills: it hears of that before it is RUNNING.
+    fn holds_back_wills(&self) -> bool {
+        let states = self.states.as_ref();
+        let may_be_late = |state| !matches!(state, NodeState::Running | NodeState::ShuttingDown);
+        !self.is_stopping() && states.is_some_and(|states| may_be_late(states.own_state()))
     }
 
     /// Publishes a will whose time has come, as soon as it is known which nodes want it.

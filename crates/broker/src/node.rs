@@ -190,7 +190,7 @@ impl Node {
     pub fn deadline(&self, now: Now) -> Option<Instant> {
         let deadlines = [
             self.timers.next(),
-            self.wills.deadline(),
+            self.wills_deadline(),
             self.retained.next_expiry(),
             self.retained_copies_deadline(),
             self.groups.deadline(now),

@@ -3,6 +3,8 @@
 //! A will comes here when its connection has ended without a DISCONNECT that removes it. It is published when its delay
 //! has passed or the session ends, whichever is first, and not at all if the client is back before. Who keeps the will
 //! while the client is connected is the caller's business.
+//!
+//! A node that does not know yet whether its sessions are still its own holds wills back: nothing is due until it knows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +33,11 @@ pub enum Event {
         will: Box<Will>,
         /// When the session ends if the client does not come back.
         session_expires_in: Duration,
+    },
+    /// Another node has gone on with the session: its will is that node's business.
+    Elsewhere {
+        /// Whose session.
+        session: SessionKey,
     },
     /// The session has ended: expired, or discarded by a clean start.
     SessionEnded {
@@ -67,6 +74,7 @@ pub struct PendingWills {
     wills: BTreeMap<SessionKey, Box<Will>>,
     due: Timers<SessionKey>,
     bytes: u64,
+    is_holding_back: bool,
 }
 
 impl PendingWills {
@@ -75,6 +83,14 @@ impl PendingWills {
         match event {
             // A connection to the same session before the delay has passed: the will is not sent. [MQTT-3.1.3-9]
             Event::Connected { session } => {
+                // It was held back after its delay.
+                if self.due.get(session).is_some_and(|at| at <= now.instant) {
+                    self.publish(session, actions);
+                }
+                self.take(session);
+                self.due.cancel(session);
+            }
+            Event::Elsewhere { session } => {
                 self.take(session);
                 self.due.cancel(session);
             }
@@ -84,7 +100,7 @@ impl PendingWills {
                 session_expires_in,
             } => {
                 let delay = Duration::from_secs(u64::from(will.delay.unwrap_or(0))).min(session_expires_in);
-                if delay.is_zero() {
+                if delay.is_zero() && !self.is_holding_back {
                     actions.push(Action::Publish { session, will });
                     return;
                 }
@@ -99,11 +115,18 @@ impl PendingWills {
                 self.publish(session, actions);
             }
             Event::Timeout => {
-                while let Some(session) = self.due.due(now.instant) {
+                while !self.is_holding_back
+                    && let Some(session) = self.due.due(now.instant)
+                {
                     self.publish(session, actions);
                 }
             }
         }
+    }
+
+    /// Whether wills are held back from now on, whose delay has passed. Those of sessions that end are not.
+    pub fn hold_back(&mut self, is_holding_back: bool) {
+        self.is_holding_back = is_holding_back;
     }
 
     /// When the owner must next call `step` with [`Event::Timeout`].
@@ -216,6 +239,31 @@ mod tests {
             published_at(vec![(0, lost(5, 60)), (4, Event::Timeout), (5, Event::Timeout)]),
             [5]
         );
+    }
+
+    #[test]
+    fn a_will_that_is_held_back_is_published_later_unless_another_node_has_the_session() {
+        let now = |second| Now {
+            instant: epoch() + Duration::from_secs(second),
+            wall: second * 1_000,
+        };
+        for (event, is_published) in [
+            (Event::Timeout, true),
+            (Event::Connected { session: S }, true),
+            (Event::SessionEnded { session: S }, true),
+            (Event::Elsewhere { session: S }, false),
+        ] {
+            let (mut wills, mut actions) = (PendingWills::default(), vec![]);
+            wills.hold_back(true);
+            wills.step(now(0), lost(0, 60), &mut actions);
+            wills.step(now(1), Event::Timeout, &mut actions);
+            assert!(actions.is_empty());
+            assert!(wills.get(S).is_some(), "it is written with its session");
+            wills.hold_back(false);
+            wills.step(now(2), event, &mut actions);
+            assert_eq!(actions.len(), usize::from(is_published));
+            assert!(wills.is_empty() && wills.bytes() == 0);
+        }
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl Node {
             self.connection_ended(now, id, Ending::Normal, actions);
         }
         self.timers.cancel(TimerKey::Session(key));
-        self.will_step(now, will::Event::Connected { session: key }, actions);
+        self.will_step(now, will::Event::Elsewhere { session: key }, actions);
         let Some(entry) = self.sessions.remove(key) else {
             return;
         };
