@@ -62,6 +62,10 @@ pub enum Defect {
     ForgottenTombstones,
     /// Nodes do not compare their retained messages.
     NoComparisons,
+    /// Who takes a retained message of another node, and has another one, counts that as a write of its own.
+    CountedMerges,
+    /// A node that retains a message takes no other one from another node.
+    LocalTies,
     /// Nobody confirms that it knows which retained messages were taken away.
     NoConfirmations,
 }

@@ -158,6 +158,8 @@ fn what_is_wrong_with_retained_messages_is_found_by_the_promise_that_it_breaks()
     for (defect, promise) in [
         (Defect::ForgottenTombstones, "S3"),
         (Defect::NoComparisons, "C1"),
+        (Defect::CountedMerges, "C1"),
+        (Defect::LocalTies, "C1"),
         (Defect::NoConfirmations, "C2"),
     ] {
         let found = (1..1_000).find(|seed| {

@@ -406,6 +406,7 @@ impl World {
         self.trace.note(self.now, || {
             format!("{} -> {}: {}", from + 1, to + 1, trace::message(&message))
         });
+        let message = defects::heard(self.run.defect, message, (NodeId(to as u64 + 1), machine));
         let from = NodeId(from as u64 + 1);
         if is_doubled {
             machine.hear(from, message.clone());
