@@ -38,6 +38,7 @@ fn delivery(now: Now, qos: QoS) -> Delivery {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        origin: broker::origin::Origin::Unknown,
         held: Held::default(),
     };
     Delivery {

@@ -12,6 +12,7 @@ mod awaited;
 mod batch;
 mod figures;
 mod handover;
+mod merging;
 mod messages;
 mod offering;
 mod receiving;
@@ -30,13 +31,16 @@ use smallvec::SmallVec;
 
 use self::awaited::Awaited;
 pub use self::figures::CopyFigures;
+pub(crate) use self::merging::MergeMessage;
+use self::merging::{Fences, Giving, Holding, TakingIn};
 use self::messages::Positions;
 pub(crate) use self::standing_by::StandingBy;
 use crate::clients::Clients;
 use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::records::copy::CopyRecord;
+use crate::records::copy::{CopyRecord, Marks};
 use crate::records::forwarded::Position;
+use crate::session::Session;
 
 /// How many nodes have a session, its holder among them or not: the first ones on the ring.
 const OWNERS: usize = 3;
@@ -79,6 +83,14 @@ pub(crate) struct Copies {
     asking: BTreeMap<NodeId, u64>,
     /// When there is more to do.
     go_on_at: Option<Instant>,
+    /// Sessions that give way to those of other nodes.
+    giving: BTreeSet<SessionNumber>,
+    /// Those of this node that others give way to, by the node and its number.
+    taking_in: BTreeMap<(NodeId, SessionNumber), SessionNumber>,
+    fences: Fences,
+    holding: Holding,
+    /// Sessions that are about to begin with Clean Start, and the nodes that do not hear of it.
+    begun_anew: BTreeMap<SessionNumber, Vec<NodeId>>,
     /// This node has not yet heard from all others since it has started: its own sessions may have gone on without it.
     is_back: bool,
     figures: CopyFigures,
@@ -92,6 +104,14 @@ pub(crate) struct Held {
     /// What a restart has found of it.
     recovered: Option<Box<VectorClock>>,
     taken_from: Option<Actor>,
+    /// Deliveries with lower sequences were found by a restart.
+    recovered_below: u64,
+    /// From where on it may have gone on at other nodes as well.
+    marks: Option<Box<Marks>>,
+    /// It gives way to that of another node.
+    giving: Option<Box<Giving>>,
+    /// Another one gives way to it.
+    taking_in: Option<Box<TakingIn>>,
     /// Packet ids of QoS 2 of which there are records: in the session there are those that wait to be written, too.
     received: Vec<PacketId>,
     owners: SmallVec<[Owner; 2]>,
@@ -126,7 +146,7 @@ enum Stage {
 /// What a restart finds of held sessions and copies.
 #[derive(Debug, Default)]
 pub(crate) struct RecoveredCopies {
-    pub(crate) clocks: BTreeMap<SessionNumber, (VectorClock, Option<Actor>)>,
+    pub(crate) held: BTreeMap<SessionNumber, CopyRecord>,
     pub(crate) standing_by: BTreeMap<SessionNumber, StandingBy>,
     /// Sessions that stand by, of which the session itself was not read yet; in the end those of which nothing had come.
     pub(crate) expected: BTreeMap<SessionNumber, CopyRecord>,
@@ -154,6 +174,11 @@ impl Copies {
             handed_over: None,
             asking: BTreeMap::new(),
             go_on_at: None,
+            giving: BTreeSet::new(),
+            taking_in: BTreeMap::new(),
+            fences: Fences::default(),
+            holding: Holding::default(),
+            begun_anew: BTreeMap::new(),
             is_back: true,
             figures: CopyFigures::default(),
         };
@@ -164,24 +189,27 @@ impl Copies {
     }
 
     /// A session that a restart has found.
-    pub(crate) fn recover_held(
-        &mut self,
-        number: SessionNumber,
-        client_id: Text,
-        (clock, taken_from): (VectorClock, Option<Actor>),
-        received: Vec<PacketId>,
-    ) {
+    fn recover_held(&mut self, session: &Session, record: Option<CopyRecord>) {
+        let (clock, taken_from, marks) = match record {
+            Some(record) => (record.clock, record.taken_from, record.marks),
+            None => Default::default(),
+        };
         let held = Held {
             recovered: (!clock.is_empty()).then(|| Box::new(clock.clone())),
             taken_from,
-            received,
-            ..Held::new(client_id, clock)
+            recovered_below: session.next_sequence(),
+            marks: marks.map(Box::new),
+            received: session.received.iter().collect(),
+            ..Held::new(session.client_id.clone(), clock)
         };
-        self.held.insert(number, held);
+        self.held.insert(session.number, held);
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.go_on_at
+        [self.go_on_at, self.holding.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The owners of a client id have changed, or can be told something: all sessions are looked at.
@@ -218,11 +246,15 @@ impl Copies {
 
     /// Changes how far an owner is with a copy, and counts.
     fn set_stage(&mut self, number: SessionNumber, node: NodeId, stage: Stage) {
-        self.with_held(number, |held| {
+        let done = self.with_held(number, |held| {
             if let Some(owner) = held.owners.iter_mut().find(|owner| owner.node == node) {
                 owner.stage = stage;
             }
+            (stage == Stage::InStep).then(|| held.is_same_at(node)).flatten()
         });
+        if let Some(place) = done.flatten() {
+            self.taking_in.remove(&place);
+        }
     }
 
     /// Changes something of a held session, and counts what its owners lack.
@@ -239,6 +271,9 @@ impl Copies {
     fn remove_held(&mut self, number: SessionNumber) -> Option<Held> {
         let held = self.held.remove(&number)?;
         self.count(&held.counted(), &[]);
+        self.giving.remove(&number);
+        let place = held.taking_in.as_ref().map(|taking_in| taking_in.place());
+        place.map(|place| self.taking_in.remove(&place));
         self.awaited.look_at(number);
         Some(held)
     }
@@ -265,6 +300,17 @@ impl Node {
         positions.get(&origin).copied()
     }
 
+    /// A client begins a session anew: nodes that are away may go on with one that it had before.
+    pub(crate) fn note_begun_anew(&mut self, number: SessionNumber) {
+        let (Some(copies), Some(peers)) = (&mut self.copies, &self.peers) else {
+            return;
+        };
+        let away: Vec<NodeId> = peers.away().collect();
+        if !away.is_empty() {
+            copies.begun_anew.insert(number, away);
+        }
+    }
+
     /// From here on the node has to do with copies, in a cluster.
     pub(crate) fn begin_copies(
         &mut self,
@@ -278,16 +324,13 @@ impl Node {
             node,
             incarnation: Incarnation(incarnation),
         };
-        let clocks = std::mem::take(&mut recovered.clocks);
+        let mut held = std::mem::take(&mut recovered.held);
         for number in recovered.expected.keys() {
             self.commits.write(crate::records::copy::remove(*number));
         }
         let mut copies = Copies::new(own, recovered);
         for (_, entry) in self.sessions.iter() {
-            let session = &entry.session;
-            let known = clocks.get(&session.number).cloned().unwrap_or_default();
-            let received = session.received.iter().collect();
-            copies.recover_held(session.number, session.client_id.clone(), known, received);
+            copies.recover_held(&entry.session, held.remove(&entry.session.number));
         }
         self.copies = Some(Box::new(copies));
         self.clients = Some(Box::new(Clients::new(incarnation)));
@@ -301,6 +344,10 @@ impl Held {
             clock,
             recovered: None,
             taken_from: None,
+            recovered_below: 0,
+            marks: None,
+            giving: None,
+            taking_in: None,
             received: Vec::new(),
             owners: SmallVec::new(),
             rings: 0,
@@ -311,6 +358,10 @@ impl Held {
     fn count_on(&mut self, own: Actor, number: SessionNumber) -> u64 {
         let dot = self.clock.increment(own, floor_of(number));
         dot.map_or(0, |dot| dot.counter)
+    }
+
+    fn has_owner(&self, node: NodeId) -> bool {
+        self.owners.iter().any(|owner| owner.node == node)
     }
 
     fn counted(&self) -> SmallVec<[Owner; 2]> {

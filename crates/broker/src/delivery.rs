@@ -138,6 +138,9 @@ impl Node {
     }
 
     pub(crate) fn send_next(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        if self.is_held_for_merging(key) {
+            return;
+        }
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };

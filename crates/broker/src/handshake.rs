@@ -460,6 +460,9 @@ impl Node {
         }
         let number = self.sessions.next_number();
         let session = Session::new(number, client_id.clone(), self.config.limits.of_session());
+        if clean_start && expiry > 0 {
+            self.note_begun_anew(number);
+        }
         let entry = SessionEntry::new(session, expiry);
         (self.sessions.insert(client_id, entry), false)
     }

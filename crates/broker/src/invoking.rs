@@ -313,6 +313,7 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        origin: crate::origin::Origin::Unknown,
         held: Held::default(),
     }
 }

@@ -29,6 +29,7 @@ pub mod message;
 mod node;
 mod node_states;
 pub mod now;
+pub mod origin;
 mod overload;
 pub mod ownership;
 mod pacing;

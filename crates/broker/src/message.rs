@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use crate::ids::{QueueSequence, SessionKey};
 use crate::memory::{Held, MessageBytes};
 use crate::now::Now;
+use crate::origin::Origin;
 
 /// An application message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Message {
     pub expires_at: Option<Instant>,
     /// When this node received it.
     pub received_at: Instant,
+    /// Where it came from.
+    pub origin: Origin,
     /// Its place in the node's account of memory.
     pub held: Held,
 }
@@ -75,6 +78,7 @@ impl Message {
             publisher,
             expires_at,
             received_at: now.instant,
+            origin: Origin::Unknown,
             held: Held::default(),
         }
     }
@@ -90,6 +94,7 @@ impl Message {
             publisher: None,
             expires_at: None,
             received_at: now.instant,
+            origin: Origin::Unknown,
             held: Held::default(),
         }
     }
@@ -106,6 +111,7 @@ impl Message {
             publisher,
             expires_at,
             received_at: now.instant,
+            origin: Origin::Unknown,
             held: Held::default(),
         }
     }

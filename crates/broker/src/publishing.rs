@@ -78,8 +78,12 @@ impl Node {
             return self.refuse_publish(now, id, key, &publish, ReasonCode::QuotaExceeded, why, actions);
         }
         let (qos, packet_id) = (publish.qos, publish.packet_id);
-        let message = Message::from_publish(*publish, topic, Some(key), now).counted(&self.memory.messages);
+        let mut message =
+            Message::from_publish(*publish, topic, Some(key), now).counted(&self.memory.messages);
         let mut scratch = self.route(&message);
+        if let Some(peers) = self.peers.as_mut().filter(|_| qos != QoS::AtMostOnce) {
+            message.origin = peers.own_origin(&scratch.elsewhere);
+        }
         if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
             let Some(packet_id) = packet_id else {
                 self.drop_waiting(&mut scratch);

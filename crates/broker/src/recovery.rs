@@ -240,7 +240,7 @@ impl Recovery {
         if copy.holder.is_some() {
             self.copies.expected.insert(number, copy);
         } else {
-            self.copies.clocks.insert(number, (copy.clock, copy.taken_from));
+            self.copies.held.insert(number, copy);
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod losses;
 mod messages;
 mod outbox;
 mod receiving;
+mod since;
 mod subjects;
 mod table;
 mod taking_over;
@@ -36,7 +37,9 @@ use self::losses::Losses;
 pub(crate) use self::losses::Lost;
 pub(crate) use self::messages::Subject;
 use self::messages::{ADD, REMOVE, SHARE};
-use self::table::{Candidate, RouteTable, Slot, Slots};
+pub(crate) use self::since::Since;
+pub(crate) use self::table::Slots;
+use self::table::{Candidate, RouteTable, Slot};
 pub(crate) use self::waits::WaitId;
 use self::waits::Waits;
 use crate::ids::ConnectionId;
@@ -125,6 +128,10 @@ pub(crate) struct Routes {
     /// Wills that were due before it was known what the others want.
     early: Vec<DueWill>,
     losses: Losses,
+    /// Nodes that were lost, are there again, and have not said yet all that they want: they get nothing before.
+    unready: Slots,
+    /// What clients have published here for others in this run.
+    published: u64,
     figures: RouteFigures,
 }
 
@@ -163,6 +170,8 @@ impl Routes {
             held: BTreeSet::new(),
             early: Vec::new(),
             losses: Losses::default(),
+            unready: 0,
+            published: 0,
             figures: RouteFigures::default(),
             config,
         }

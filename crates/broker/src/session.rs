@@ -335,6 +335,40 @@ impl Session {
         PushOutcome::Queued { durable }
     }
 
+    /// Takes a delivery that another session of the same client has left, to a place behind all others: it stays there until the client has it.
+    pub fn push_at(
+        &mut self,
+        now: Now,
+        sequence: QueueSequence,
+        delivery: Delivery,
+        dropped: &mut Vec<Dropped>,
+    ) -> PushOutcome {
+        if sequence.0 < self.next_sequence || (!delivery.dup && delivery.message.is_expired(now)) {
+            return PushOutcome::Dropped(DropCause::Expired);
+        }
+        let bytes = delivery.size() as u64;
+        if let Err(cause) = self.queue.make_room(bytes, &self.limits, dropped) {
+            return PushOutcome::Dropped(cause);
+        }
+        self.next_sequence = sequence.0 + 1;
+        if delivery.dup {
+            self.sent_below = self.next_sequence;
+        }
+        let durable = Some(sequence);
+        self.queue.push(Delivery { durable, ..delivery }, bytes);
+        PushOutcome::Queued { durable }
+    }
+
+    /// No durable delivery from this sequence on has been sent.
+    pub fn sent_below(&self) -> u64 {
+        self.sent_below
+    }
+
+    /// Whether a packet identifier of the server's is in use.
+    pub fn is_in_use(&self, packet_id: PacketId) -> bool {
+        self.inflight.has(packet_id)
+    }
+
     /// What to send now, or `None` while there is nothing, the client's Receive Maximum is reached [MQTT-3.3.4-9], or the
     /// next one waits for the disk. Deliveries that expired in the queue come out in `dropped`.
     pub fn next(&mut self, now: Now, dropped: &mut Vec<Dropped>) -> Option<Outgoing> {

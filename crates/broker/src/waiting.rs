@@ -12,6 +12,7 @@ use protocol::packet::PacketId;
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::clients::Place;
 use crate::commits::{Committed, DiskTicket};
+use crate::copies::MergeMessage;
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -67,6 +68,8 @@ pub(crate) enum Waiter {
     Place { to: NodeId, question: u64, place: Place },
     /// A node that asks whether this one knows tombstones, in this round.
     TombstonesKnown { to: NodeId, round: u64 },
+    /// A node whose session gives way to one of this node, which has something of it now.
+    Merging { to: NodeId, message: Box<MergeMessage> },
     /// Who waits for the disk after that.
     Durable(Box<Waiter>),
     /// Anything else for one connection.
@@ -220,6 +223,7 @@ impl Node {
             Waiter::Seek(question) => self.ask_nodes(now, question, actions),
             Waiter::Place { to, question, place } => self.answer_place(to, question, place),
             Waiter::TombstonesKnown { to, round } => self.tombstones_known(to, round),
+            Waiter::Merging { to, message } => self.answer_merging(to, &message),
             Waiter::Durable(then) => self.after_commit(now, *then, actions),
             Waiter::Act { connection, action } => {
                 if self.connections.get(connection).is_some() {

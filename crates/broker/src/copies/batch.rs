@@ -15,7 +15,7 @@ use crate::commits::DiskTicket;
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::records;
-use crate::records::copy::CopyRecord;
+use crate::records::copy::{CopyRecord, Marks};
 use crate::routes::{Subject, WaitId};
 
 /// Bytes of an item, unless one session has more.
@@ -201,13 +201,16 @@ impl Copies {
     /// Counts one more change of a session.
     fn advance(&mut self, number: SessionNumber, changed: Changed) -> Advanced {
         if changed.has_ended {
+            self.begun_anew.remove(&number);
             return self.remove_held(number).map_or(Advanced::Gone, Advanced::Ended);
         }
         let begins = changed.begins.clone();
+        let away = self.begun_anew.remove(&number);
         if let Some(client_id) = begins.clone() {
-            self.held
-                .entry(number)
-                .or_insert_with(|| Held::new(client_id, Default::default()));
+            self.held.entry(number).or_insert_with(|| Held {
+                marks: away.map(|away| Box::new(Marks::begun_without(&away))),
+                ..Held::new(client_id, Default::default())
+            });
         }
         let own = self.own;
         let Some(held) = self.held.get_mut(&number) else {
@@ -215,6 +218,9 @@ impl Copies {
         };
         for change in &changed.changes {
             held.note_received(change);
+            if let Some(marks) = &mut held.marks {
+                marks.note(change);
+            }
         }
         // Full after 2^64 changes, or when thousands of nodes have held it: then no owner follows it any more, and each takes it whole.
         let event = held.count_on(own, number);
@@ -257,6 +263,7 @@ impl Copies {
             clock: held.map(|held| held.clock.clone()).unwrap_or_default(),
             holder: None,
             taken_from: held.and_then(|held| held.taken_from),
+            marks: held.and_then(|held| held.marks.as_deref().cloned()),
         };
         records::copy::put(number, &record)
     }

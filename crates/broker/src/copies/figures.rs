@@ -15,6 +15,16 @@ pub struct CopyFigures {
     pub taken_over: u64,
     /// Sessions that other nodes had gone on with when this one came back.
     pub superseded: u64,
+    /// Sessions that give way to those of other nodes, and leave them what they have.
+    pub giving_way: usize,
+    /// Sessions of other nodes whose leavings were taken into those of this one.
+    pub merged: u64,
+    /// Messages that were taken in.
+    pub merged_messages: u64,
+    /// Messages that were not, since they were there.
+    pub merged_twice: u64,
+    /// Subscriptions that were taken in.
+    pub merged_subscriptions: u64,
     /// Sessions that were sent whole.
     pub sent_whole: u64,
 }
@@ -25,6 +35,7 @@ impl Copies {
             copies: self.standing_by.len(),
             under_replicated: self.under_replicated,
             to_clean_up: self.former,
+            giving_way: self.giving.len(),
             ..self.figures
         }
     }

@@ -23,6 +23,7 @@ impl Node {
         copies.is_back &= states.state_of(copies.own.node) != NodeState::Running;
         copies.awaited.look_at_all();
         self.end_awaited();
+        self.look_at_holding(now, actions);
         self.take_over_orphans(now, None, actions);
     }
 
@@ -32,6 +33,8 @@ impl Node {
             return;
         }
         self.offer_copies(now);
+        self.look_at_holding(now, actions);
+        self.go_on_with_merging(now);
         let (Some(copies), Some(peers), Some(states)) = (&mut self.copies, &mut self.peers, &self.states)
         else {
             return;
@@ -63,7 +66,8 @@ impl Copies {
         peers: &mut Routes,
         is_countable: impl Fn(NodeId) -> bool,
     ) -> Option<Handover> {
-        let Some(due) = due else {
+        // What this node has to leave to others comes first: they have copies for it afterwards.
+        let Some(due) = due.filter(|_| self.giving.is_empty()) else {
             self.handover = None;
             return None;
         };

@@ -16,6 +16,7 @@ use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::now::Now;
 use crate::records;
+use crate::records::copy::Mark;
 use crate::records::queue::QueueRecord;
 use crate::routes::{LinkChange, Routes, Subject};
 use crate::session::Change as Acknowledged;
@@ -31,11 +32,16 @@ const WHOLES_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Bytes of a part of a session, unless one record has more.
-const PART_BYTES: usize = 256 << 10;
+pub(super) const PART_BYTES: usize = 256 << 10;
 
 impl Node {
     /// A node is reached, has started anew, or is lost.
     pub(crate) fn note_link_of_copies(&mut self, node: NodeId, change: LinkChange) {
+        self.stop_giving_to(node);
+        self.note_link_of_fences(node, change);
+        if change == LinkChange::Lost {
+            self.part_from(node);
+        }
         let Some(copies) = &mut self.copies else { return };
         copies.forget_stages(node);
         copies.wanted.retain(|(to, _)| *to != node);
@@ -49,6 +55,30 @@ impl Node {
         // Who was asked may have forgotten it.
         copies.handover = None;
         copies.begin_visit();
+    }
+
+    /// A node with copies is lost: from here on the sessions are others than what that node has.
+    fn part_from(&mut self, node: NodeId) {
+        let Some(copies) = &mut self.copies else { return };
+        let owned = copies.held.iter_mut().filter(|(_, held)| held.has_owner(node));
+        for (number, held) in owned {
+            let entry = self
+                .sessions
+                .find(&held.client_id)
+                .and_then(|key| self.sessions.get(key));
+            let Some(session) = entry
+                .map(|entry| &entry.session)
+                .filter(|session| session.number == *number)
+            else {
+                continue;
+            };
+            let mark = Mark {
+                node,
+                number: None,
+                next_sequence: session.next_sequence(),
+            };
+            held.part(mark, session.is_connected());
+        }
     }
 
     /// Goes on with what owners are to be told.
@@ -319,7 +349,7 @@ impl Change {
 }
 
 /// A write of a session's record, without the session's number.
-fn suffix_and_value(write: Write) -> Option<(Bytes, Bytes)> {
+pub(super) fn suffix_and_value(write: Write) -> Option<(Bytes, Bytes)> {
     match write {
         Write::Put { key, value, .. } => Some((key.slice(8..), value)),
         _ => None,

@@ -112,8 +112,11 @@ impl Node {
                 is_connected: entry.session.is_connected(),
             };
             if self.yields(number, offered) {
-                self.supersede(now, number, actions);
-                return None;
+                self.give_way(now, number, offered.holder, actions);
+                let copies = self.copies.as_ref()?;
+                if !copies.held.contains_key(&number) {
+                    return None;
+                }
             }
             return Some(own);
         }
@@ -122,7 +125,7 @@ impl Node {
             && copy.is_whole()
             && !self.is_lost(copy.holder.node)
             && !offered.clock.covers(&copy.clock)
-            && !self.gives_way(&copy.as_other(), offered, true);
+            && !self.gives_way(&copy.as_other(), offered, false);
         is_preferred.then(|| copy.as_other())
     }
 
@@ -133,7 +136,7 @@ impl Node {
             return false;
         };
         let own = self.own_session(held, number);
-        self.gives_way(&own, other, held.recovered.is_some())
+        self.gives_way(&own, other, true)
     }
 
     /// A session of this node, as others are told of it.
@@ -155,24 +158,22 @@ impl Node {
     }
 
     /// Of two nodes that hold a session of the same client: whether the first one gives way. A node that is responsible never does to one that is not, which may have
-    /// been away; that one does unless it has seen all that the other has. Else the one that has gone on from the other stays; and of two that have gone on apart, the one with
-    /// the client, or that of the lower node. Sessions that have nothing in common are left alone: the client knows which one is its own. But `may_be_old`, that the first is of a time
-    /// that the other node knows more of.
-    fn gives_way(&self, one: &Other, other: &Other, may_be_old: bool) -> bool {
+    /// been away; that one does unless it has seen all that the other has. Else the one that has gone on from the other stays; and of two that have gone on apart, or that a client has
+    /// begun at two places (`is_session`, not a copy), the one with the client, or that of the lower node.
+    fn gives_way(&self, one: &Other, other: &Other, is_session: bool) -> bool {
         let is_running = |node| {
             let states = self.states.as_ref();
             states.is_some_and(|states| states.state_of(node) == NodeState::Running)
         };
-        let is_same = one.clock.has_common(&other.clock);
         match (is_running(one.holder), is_running(other.holder)) {
             (true, false) => false,
-            (false, true) => (is_same || may_be_old) && !one.clock.covers(&other.clock),
+            (false, true) => !one.clock.covers(&other.clock),
             _ => match other.clock.compare(&one.clock) {
                 Causality::After => true,
                 Causality::Equal | Causality::Before => false,
                 Causality::Concurrent => {
                     let rank = |other: &Other| (other.is_connected, std::cmp::Reverse(other.holder));
-                    is_same && rank(other) > rank(one)
+                    (is_session || one.clock.has_common(&other.clock)) && rank(other) > rank(one)
                 }
             },
         }
@@ -357,7 +358,7 @@ impl Node {
             CopyAnswer::Other(other) => {
                 copies.set_stage(number, from, Stage::Refused);
                 if self.yields(number, &other) {
-                    self.supersede(now, number, actions);
+                    self.give_way(now, number, other.holder, actions);
                 }
             }
         }
@@ -423,7 +424,7 @@ impl Copies {
             .map(|owner| owner.stage)
     }
 
-    fn clock_of(&self, number: SessionNumber) -> VectorClock {
+    pub(super) fn clock_of(&self, number: SessionNumber) -> VectorClock {
         let held = self.held.get(&number);
         held.map(|held| held.clock.clone()).unwrap_or_default()
     }

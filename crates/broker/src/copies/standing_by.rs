@@ -126,6 +126,7 @@ impl StandingBy {
             clock: self.clock.clone(),
             holder: Some((self.holder, self.number_there)),
             taken_from: None,
+            marks: None,
         };
         records::copy::put(self.session.number, &record)
     }

@@ -7,10 +7,11 @@ use protocol::{ReasonCode, Text};
 use super::messages::CopyMessage;
 use super::{Held, StandingBy};
 use crate::closing::Ending;
-use crate::ids::SessionNumber;
+use crate::ids::{SessionKey, SessionNumber};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::records;
+use crate::records::copy::Mark;
 use crate::retained_delivery::RetainedDue;
 use crate::routes::LinkChange;
 use crate::sessions::{SessionEntry, Taken};
@@ -46,6 +47,13 @@ impl Node {
         let key = self.sessions.find(client_id);
         let entry = key.and_then(|key| self.sessions.get(key));
         entry.is_some_and(|entry| entry.session.is_durable())
+    }
+
+    /// Whether this node has a whole copy of a client's session.
+    pub fn has_copy(&self, client_id: &str) -> bool {
+        let copies = self.copies.as_ref();
+        let copy = copies.and_then(|copies| copies.standing_by.get(client_id));
+        copy.is_some_and(StandingBy::is_whole)
     }
 
     /// Whether this node has a whole copy of a client's session, whose holder is lost.
@@ -96,6 +104,7 @@ impl Node {
             record,
             due,
             clock,
+            number_there,
             ..
         } = copy;
         let (Some(record), Some(copies)) = (record, &mut self.copies) else {
@@ -105,9 +114,16 @@ impl Node {
         let (number, client_id) = (session.number, session.client_id.clone());
         let mut held = Held {
             taken_from: Some(taken.from),
+            marks: Some(Box::default()),
             received: session.received.iter().collect(),
             ..Held::new(client_id.clone(), clock)
         };
+        let mark = Mark {
+            node: taken.from.node,
+            number: Some(number_there),
+            next_sequence: session.next_sequence(),
+        };
+        held.part(mark, false);
         // From here on it is another one than what its holder may come back with.
         held.count_on(copies.own, number);
         copies.held.insert(number, held);
@@ -163,23 +179,8 @@ impl Node {
         }) else {
             return;
         };
-        if let Some(entry) = self.sessions.get_mut(key) {
-            entry.will = None;
-            // It does not end with its connection here.
-            entry.expiry = u32::MAX;
-        }
-        let connection = self.sessions.get(key).and_then(|entry| entry.connection);
-        if let Some(id) = connection {
-            let disconnect = Disconnect {
-                explanation: self.explain(id, "the session goes on at another node"),
-                ..Disconnect::new(ReasonCode::SessionTakenOver)
-            };
-            self.send_disconnect(now, id, disconnect, actions);
-            actions.push(Action::Close { connection: id });
-            self.connection_ended(now, id, Ending::Normal, actions);
-        }
+        self.end_for_other_node(now, key, actions);
         self.timers.cancel(TimerKey::Session(key));
-        self.will_step(now, will::Event::Elsewhere { session: key }, actions);
         let Some(entry) = self.sessions.remove(key) else {
             return;
         };
@@ -193,5 +194,28 @@ impl Node {
         for write in own.into_iter().chain(records::remove_all(number)) {
             self.commits.write(write);
         }
+    }
+
+    /// The session goes on at another node: its client is to connect there, and its will is that node's business.
+    pub(super) fn end_for_other_node(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        entry.will = None;
+        if let Some(id) = entry.connection {
+            // It does not end with its connection here.
+            let expiry = std::mem::replace(&mut entry.expiry, u32::MAX);
+            let disconnect = Disconnect {
+                explanation: self.explain(id, "the session goes on at another node"),
+                ..Disconnect::new(ReasonCode::SessionTakenOver)
+            };
+            self.send_disconnect(now, id, disconnect, actions);
+            actions.push(Action::Close { connection: id });
+            self.connection_ended(now, id, Ending::Normal, actions);
+            if let Some(entry) = self.sessions.get_mut(key) {
+                entry.expiry = expiry;
+            }
+        }
+        self.will_step(now, will::Event::Elsewhere { session: key }, actions);
     }
 }

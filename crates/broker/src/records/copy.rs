@@ -4,6 +4,11 @@
 //! key    00, session number (8)
 //! value  version (1) = 1, flags (1): bit 0 it stands by, 1 it was taken over, clock (4 + n)
 //!        [0: holder: node (8), incarnation (4), session number there (8)] [1: from node (8), incarnation (4)]
+//! value, of a session that may have gone on at another node as well
+//!        version (1) = 2, the same, and flags bit 2: marks
+//! marks  count (1), of each its node (8), session number there or 0 (8), next sequence (8);
+//!        flags (1): bit 0 a client was here, 1 the filters are not all, 2 begun with Clean Start; count (2) of filters that were subscribed to, (2 + n) each;
+//!        the same of those that were unsubscribed from
 //! ```
 //!
 //! It stands before all client ids, which have no 0 in them: so a restart knows which sessions stand by before it reads them. The clock of a copy
@@ -16,7 +21,7 @@
 //! value  version (1) = 1, for each other node: node (8), incarnation (4), number (8)
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{BufMut, Bytes};
 use cluster::session_plane::encoding::{decode_clock, encode_clock};
@@ -25,7 +30,7 @@ use cluster::write::{Keyspace, Write};
 use cluster::{Incarnation, NodeId};
 
 use super::RecordError;
-use super::encoding::{Reader, put_long};
+use super::encoding::{Reader, put_long, put_short};
 use super::forwarded::Position;
 use crate::ids::SessionNumber;
 
@@ -38,14 +43,45 @@ pub struct CopyRecord {
     pub holder: Option<(Actor, SessionNumber)>,
     /// This node has taken it over from there.
     pub taken_from: Option<Actor>,
+    /// From where on it may have gone on at another node as well.
+    pub marks: Option<Marks>,
+}
+
+/// What has become of a session here since it may have gone on at another node as well.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The nodes.
+    pub nodes: Vec<Mark>,
+    /// A client has had it.
+    pub had_client: bool,
+    /// Filters were changed of which it is not known any more.
+    pub is_incomplete: bool,
+    /// Its client has begun it anew (Clean Start) while these nodes were away: what they have of another one is over.
+    pub is_clean: bool,
+    /// Filters that were subscribed to, as they end the keys of subscriptions.
+    pub subscribed: BTreeSet<Bytes>,
+    /// Filters that were unsubscribed from.
+    pub unsubscribed: BTreeSet<Bytes>,
+}
+
+/// Since when a session may have gone on at another node as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The node.
+    pub node: NodeId,
+    /// The session's number there; `None`: that node is one of those that had a copy.
+    pub number: Option<SessionNumber>,
+    /// The other node does not have the deliveries from here on.
+    pub next_sequence: u64,
 }
 
 /// Stores what is known of a session.
 pub fn put(number: SessionNumber, record: &CopyRecord) -> Write {
     let mut value = Vec::with_capacity(64);
-    value.put_u8(VERSION);
+    value.put_u8(record.marks.as_ref().map_or(VERSION, |_| VERSION_MARKED));
     let flag = |is_set: bool, bit: u8| u8::from(is_set) << bit;
-    value.put_u8(flag(record.holder.is_some(), 0) | flag(record.taken_from.is_some(), 1));
+    let flags = flag(record.holder.is_some(), 0) | flag(record.taken_from.is_some(), 1);
+    value.put_u8(flags | flag(record.marks.is_some(), 2));
     put_long(&mut value, &encode_clock(&record.clock));
     if let Some((actor, number)) = record.holder {
         put_actor(&mut value, actor);
@@ -53,6 +89,9 @@ pub fn put(number: SessionNumber, record: &CopyRecord) -> Write {
     }
     if let Some(actor) = record.taken_from {
         put_actor(&mut value, actor);
+    }
+    if let Some(marks) = &record.marks {
+        put_marks(&mut value, marks);
     }
     Write::Put {
         keyspace: Keyspace::Sessions,
@@ -83,9 +122,9 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(SessionNumber, CopyRecord), R
     reader.u8()?;
     let number = SessionNumber(reader.u64()?);
     reader.end()?;
-    let mut reader = Reader::of_value(value, RECORD, VERSION)?;
+    let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_MARKED])?;
     let flags = reader.u8()?;
-    if flags >> 2 != 0 {
+    if flags >> 3 != 0 || (flags >> 2 != 0) != (version == VERSION_MARKED) {
         return Err(reader.damaged("unknown flags of a copy"));
     }
     let clock = reader.long()?;
@@ -93,11 +132,13 @@ pub fn decode(key: &[u8], value: Bytes) -> Result<(SessionNumber, CopyRecord), R
     let holder = (flags & 1 != 0).then(|| Ok((actor(&mut reader)?, SessionNumber(reader.u64()?))));
     let holder = holder.transpose()?;
     let taken_from = (flags & 2 != 0).then(|| actor(&mut reader)).transpose()?;
+    let marks = (flags & 4 != 0).then(|| marks(&mut reader)).transpose()?;
     reader.end()?;
     let record = CopyRecord {
         clock,
         holder,
         taken_from,
+        marks,
     };
     Ok((number, record))
 }
@@ -169,6 +210,56 @@ fn actor(reader: &mut Reader) -> Result<Actor, RecordError> {
     Ok(Actor { node, incarnation })
 }
 
+fn put_marks(out: &mut Vec<u8>, marks: &Marks) {
+    out.put_u8(u8::try_from(marks.nodes.len()).expect("few nodes are marked"));
+    for mark in &marks.nodes {
+        out.put_u64(mark.node.0);
+        out.put_u64(mark.number.map_or(0, |number| number.0));
+        out.put_u64(mark.next_sequence);
+    }
+    let flags = [marks.had_client, marks.is_incomplete, marks.is_clean];
+    let bits = flags
+        .iter()
+        .enumerate()
+        .map(|(bit, is_set)| u8::from(*is_set) << bit);
+    out.put_u8(bits.sum());
+    for filters in [&marks.subscribed, &marks.unsubscribed] {
+        out.put_u16(u16::try_from(filters.len()).expect("few filters are marked"));
+        for filter in filters {
+            put_short(out, filter);
+        }
+    }
+}
+
+fn marks(reader: &mut Reader) -> Result<Marks, RecordError> {
+    let nodes = (0..reader.u8()?).map(|_| {
+        let node = NodeId(reader.u64()?);
+        let number = reader.u64()?;
+        Ok(Mark {
+            node,
+            number: (number != 0).then_some(SessionNumber(number)),
+            next_sequence: reader.sequence()?,
+        })
+    });
+    let nodes = nodes.collect::<Result<_, RecordError>>()?;
+    let flags = reader.u8()?;
+    if flags >> 3 != 0 {
+        return Err(reader.damaged("unknown flags of marks"));
+    }
+    let mut filters = || -> Result<BTreeSet<Bytes>, RecordError> {
+        let count = reader.u16()?;
+        (0..count).map(|_| reader.short()).collect()
+    };
+    Ok(Marks {
+        nodes,
+        had_client: flags & 1 != 0,
+        is_incomplete: flags & 2 != 0,
+        is_clean: flags & 4 != 0,
+        subscribed: filters()?,
+        unsubscribed: filters()?,
+    })
+}
+
 fn key(number: SessionNumber) -> Bytes {
     let mut key = [BEFORE_SESSIONS; 9];
     key[1..].copy_from_slice(&number.0.to_be_bytes());
@@ -183,6 +274,7 @@ fn positions_key(holder: NodeId) -> Bytes {
 }
 
 const VERSION: u8 = 1;
+const VERSION_MARKED: u8 = 2;
 const RECORD: &str = "copy of a session";
 const POSITIONS: &str = "position of copies";
 const POSITIONS_KEY: usize = 17;
@@ -223,6 +315,7 @@ mod tests {
             clock,
             holder: Some((actor(2, 1), SessionNumber(9))),
             taken_from: Some(actor(3, 4)),
+            marks: None,
         };
         let (key, value) = parts(put(SessionNumber(7), &record));
         assert_eq!(&key[..], b"\0\0\0\0\0\0\0\0\x07");
@@ -232,6 +325,33 @@ mod tests {
               \0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\x03\0\0\0\x04"
         );
         assert!(is_copy(&key));
+        assert_eq!(decode(&key, value), Ok((SessionNumber(7), record.clone())));
+
+        let mark = Mark {
+            node: NodeId(5),
+            number: Some(SessionNumber(6)),
+            next_sequence: 7,
+        };
+        let marks = Marks {
+            nodes: vec![mark],
+            had_client: true,
+            is_incomplete: false,
+            is_clean: true,
+            subscribed: BTreeSet::from([Bytes::from_static(b"a")]),
+            unsubscribed: BTreeSet::new(),
+        };
+        let record = CopyRecord {
+            holder: None,
+            taken_from: None,
+            marks: Some(marks),
+            ..record
+        };
+        let (key, value) = parts(put(SessionNumber(7), &record));
+        assert_eq!(
+            &value[..],
+            b"\x02\x04\0\0\0\x1f\x01\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\
+              \x01\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x07\x05\0\x01\0\x01a\0\0"
+        );
         assert_eq!(decode(&key, value), Ok((SessionNumber(7), record)));
 
         let position = Position {

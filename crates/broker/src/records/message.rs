@@ -122,6 +122,7 @@ fn message_of(stored: Stored, now: Now) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        origin: crate::origin::Origin::Unknown,
         held: Held::default(),
     }
 }

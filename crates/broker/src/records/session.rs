@@ -106,6 +106,11 @@ pub fn number_of(value: &[u8]) -> SessionNumber {
     SessionNumber(u64::from_be_bytes(*number.expect("every version begins with it")))
 }
 
+/// Whether a record that this build has written says that a connection holds the session.
+pub(crate) fn is_connected(value: &[u8]) -> bool {
+    value.get(PRESENCE_PLACE) == Some(&CONNECTED)
+}
+
 /// Removes a session's own record; see [`super::remove_all`] for the others.
 pub fn remove(client_id: &Text) -> Write {
     Write::Remove {
@@ -218,5 +223,7 @@ const VERSION_OWNED: u8 = 2;
 const PRINCIPAL: u8 = 1;
 const POLICY: u8 = 2;
 const RECORD: &str = "session";
+/// Behind the version, the number and the expiry.
+const PRESENCE_PLACE: usize = 13;
 const CONNECTED: u8 = 0;
 const DISCONNECTED: u8 = 1;

@@ -100,6 +100,11 @@ fn decode_key(key: &[u8]) -> Result<(SessionNumber, SubscriptionFilter), RecordE
     Ok((number, filter))
 }
 
+/// How the key of a subscription to a filter ends, behind the session's number.
+pub fn suffix_of(filter: &SubscriptionFilter) -> Bytes {
+    key(SessionNumber(0), filter).slice(8..)
+}
+
 fn key(number: SessionNumber, filter: &SubscriptionFilter) -> Bytes {
     let mut key = Vec::with_capacity(8 + filter.filter.as_str().len());
     key.put_u64(number.0);

@@ -19,6 +19,7 @@ fn message(topic: &str, payload: &'static str, expires_at: Option<Instant>) -> A
         publisher: None,
         expires_at,
         received_at: epoch(),
+        origin: crate::origin::Origin::Unknown,
         held: Held::default(),
     })
 }

@@ -46,6 +46,11 @@ impl Elsewhere {
         self.postponed.clear();
     }
 
+    /// Whether it is for subscriptions of the node at this place.
+    pub(super) fn is_for_node_at(&self, slot: Slot) -> bool {
+        self.nodes >> slot & 1 == 1
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes == 0 && self.shares.is_empty() && self.postponed.is_empty()
@@ -65,6 +70,7 @@ impl Routes {
             return;
         }
         self.add_heirs(&mut elsewhere.nodes);
+        elsewhere.nodes &= !self.unready;
         let body = forwarded::encode(message, now);
         elsewhere.shares.sort_unstable_by_key(|(slot, _)| *slot);
         for (slot, link) in &mut self.links {

@@ -17,6 +17,7 @@ use super::announced::{Announced, Cursor};
 use super::inbox::Inbox;
 use super::messages::{self, Answer};
 use super::outbox::Outbox;
+use super::since::Sameness;
 use super::waits::{WaitId, Waits};
 use crate::now::Now;
 use crate::records::forwarded::Position;
@@ -40,6 +41,7 @@ pub(super) struct Link {
     pub(super) inbox: Inbox,
     /// The nodes that are lost, and under which number it was told so.
     pub(super) losses_said: BTreeMap<NodeId, u64>,
+    pub(super) sameness: Sameness,
     /// How far everything was announced to it.
     cursor: Cursor,
     /// Who waits for the end of that.
@@ -153,6 +155,7 @@ impl Link {
             outbox: Outbox::default(),
             inbox: Inbox::recovered(taken),
             losses_said: BTreeMap::new(),
+            sameness: Sameness::default(),
             cursor: Cursor::Done,
             announced_waits: Vec::new(),
             has_said_all: false,
@@ -265,7 +268,10 @@ impl Link {
 
     /// The cluster counts on the node again.
     pub(super) fn find_again(&mut self) {
-        self.finds += u64::from(std::mem::take(&mut self.is_lost));
+        if std::mem::take(&mut self.is_lost) {
+            self.finds += 1;
+            self.sameness.find(self.outbox.latest());
+        }
         self.reach();
     }
 

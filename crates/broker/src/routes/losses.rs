@@ -88,6 +88,7 @@ impl Routes {
         self.losses.finds.insert(lost, self.links[slot].finds);
         // From here on it is told nothing, and nobody begins to wait for it.
         self.links[slot].lose();
+        self.note_different(slot);
         let others: BTreeSet<NodeId> = self.reached().filter(|node| *node != lost).collect();
         let said = messages::lost_item(Lost { node: lost, after });
         for node in &others {
@@ -139,6 +140,7 @@ impl Routes {
         self.figures.redirected += kept.len() as u64;
         self.wait_for_others_instead(slot);
         self.losses.open[at].postponed.extend(postponed);
+        self.note_redirected(slot);
         self.links[slot].give_up(&mut self.over);
         self.end_waits();
         kept
@@ -254,6 +256,7 @@ impl Routes {
         if let Some(slot) = self.slots.get(&node) {
             self.links[*slot].find_again();
         }
+        self.look_for_unready();
         for (_, link) in &mut self.links {
             link.losses_said.remove(&node);
         }

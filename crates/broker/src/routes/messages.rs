@@ -17,7 +17,7 @@
 //!       7 about clients | ...  8 about copies | ...     9 about retained messages | ...
 //!      10 ask                 11 lost | node u64 | its last run u32 | word u64      12 taken over | node u64
 //!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (records/forwarded.rs)
-//!      14 about wills | ...
+//!      14 about wills | ...  15 about merging | ...
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
 //!                    | message (records/forwarded.rs)
@@ -67,6 +67,7 @@ pub(super) const LOST: u8 = 11;
 pub(super) const TAKEN_OVER: u8 = 12;
 pub(super) const REDIRECTED: u8 = 13;
 const WILLS: u8 = 14;
+const MERGING: u8 = 15;
 
 /// Lost nodes for which a message was on its way, one after the other, and its number among what was sent to each.
 pub(super) type CameBy = Box<[(NodeId, u64)]>;
@@ -129,6 +130,8 @@ pub(crate) enum Subject {
     Clients,
     /// Copies of durable sessions.
     Copies,
+    /// Sessions that have gone on at two nodes.
+    Merging,
     /// Retained messages.
     Retained,
     /// Wills of sessions that end with their node.
@@ -140,13 +143,20 @@ impl Subject {
         match self {
             Self::Clients => CLIENTS,
             Self::Copies => COPIES,
+            Self::Merging => MERGING,
             Self::Retained => RETAINED,
             Self::Wills => WILLS,
         }
     }
 
     fn of(kind: u8) -> Option<Self> {
-        let all = [Self::Clients, Self::Copies, Self::Retained, Self::Wills];
+        let all = [
+            Self::Clients,
+            Self::Copies,
+            Self::Merging,
+            Self::Retained,
+            Self::Wills,
+        ];
         all.into_iter().find(|subject| subject.kind() == kind)
     }
 }

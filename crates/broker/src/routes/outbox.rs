@@ -267,6 +267,16 @@ impl Outbox {
         waiting.extend(self.route_waits.drain(..).map(|(_, wait)| wait));
     }
 
+    /// The number of the latest item.
+    pub(super) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// Everything up to here is confirmed or given up.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
     /// The item of this number, if it is not settled.
     pub(super) fn get(&self, number: u64) -> Option<&Outgoing> {
         let place = self.items.binary_search_by_key(&number, |item| item.number);

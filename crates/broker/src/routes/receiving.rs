@@ -13,8 +13,10 @@ use crate::invoking::drop_message;
 use crate::memory::MemoryLevel;
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::origin::Origin;
 use crate::publishing::Keeping;
 use crate::records;
+use crate::records::forwarded::Position;
 use crate::routing::route_of_share;
 use crate::waiting::Waiter;
 
@@ -40,6 +42,7 @@ impl Routes {
             Item::End => {
                 table.end(slot);
                 self.links[slot].has_said_all(&mut self.over);
+                self.note_known(slot);
                 true
             }
             _ => true,
@@ -67,10 +70,12 @@ impl Node {
         let Some(slot) = peers.slots.get(&from).copied() else {
             return;
         };
-        let link = &mut peers.links[slot];
-        if link.hear(incarnation) == Heard::Late {
-            return;
+        match peers.links[slot].hear(incarnation) {
+            Heard::Late => return,
+            Heard::Started => peers.look_for_unready(),
+            Heard::Known => {}
         }
+        let link = &mut peers.links[slot];
         match frame {
             Frame::Probe { number } => link.inbox.probe(number),
             Frame::Items {
@@ -169,10 +174,18 @@ impl Node {
         (number, forwarded): (u64, Forwarded),
         actions: &mut Vec<Action>,
     ) {
-        let Some(from) = self.peers.as_ref().map(|peers| peers.links[slot].node) else {
+        let Some(link) = self.peers.as_ref().map(|peers| &peers.links[slot]) else {
             return;
         };
-        let message = forwarded.message.counted(&self.memory.messages);
+        let from = link.node;
+        let mut message = forwarded.message.counted(&self.memory.messages);
+        message.origin = Origin::Node {
+            node: from,
+            position: Position {
+                number,
+                ..link.inbox.taken
+            },
+        };
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.elsewhere.clear();
         if forwarded.is_for_subscriptions {

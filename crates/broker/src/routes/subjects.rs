@@ -121,6 +121,12 @@ impl Routes {
         links.filter(|link| link.is_answering).map(|link| link.node)
     }
 
+    /// The other nodes of the cluster that are not reached.
+    pub(crate) fn away(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let links = self.links.iter().map(|(_, link)| link);
+        links.filter(|link| !link.is_reached).map(|link| link.node)
+    }
+
     /// The other nodes of the cluster that are reached.
     pub(crate) fn reached(&self) -> impl Iterator<Item = NodeId> + '_ {
         let links = self.links.iter().map(|(_, link)| link);
@@ -149,6 +155,7 @@ impl Node {
     ) {
         match subject {
             Subject::Copies => self.take_copies(now, from, &body, actions),
+            Subject::Merging => self.take_about_merging(now, from, &body, actions),
             Subject::Retained => self.take_about_retained(now, from, body, actions),
             Subject::Wills => self.take_about_wills(now, from, &body, actions),
             Subject::Clients => self.take_about_clients(now, from, &body, actions),

@@ -49,6 +49,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         publisher: None,
         expires_at: expires_at.map(|now| now.instant),
         received_at: at(0).instant,
+        origin: crate::origin::Origin::Unknown,
         held: Held::default(),
     };
     let subscription_ids = SmallVec::new();

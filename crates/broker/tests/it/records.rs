@@ -72,6 +72,7 @@ fn full_message(now: Now) -> Message {
         publisher: None,
         expires_at: Some(now.instant + Duration::from_secs(60)),
         received_at: now.instant,
+        origin: broker::origin::Origin::Unknown,
         held: Held::default(),
     }
 }
@@ -86,6 +87,7 @@ fn bare_message(now: Now) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        origin: broker::origin::Origin::Unknown,
         held: Held::default(),
     }
 }

@@ -13,7 +13,9 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
 use cluster::session_plane::lifecycle::NodeState;
-use protocol::packet::{PacketId, Publish, QoS, Subscribe, SubscribeFilter, SubscriptionOptions};
+use protocol::packet::{
+    PacketId, Publish, QoS, Subscribe, SubscribeFilter, SubscriptionOptions, Unsubscribe,
+};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};
 use sim::machine::{Machine, MachineConfig};
@@ -43,7 +45,7 @@ pub(crate) struct Places {
 }
 
 /// Which client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Who(usize);
 
 impl Who {
@@ -177,6 +179,19 @@ impl Places {
         self.until("SUBACK", |places| places.parties[who.0].subacks > before);
     }
 
+    /// Unsubscribes, and waits for UNSUBACK.
+    pub(crate) fn unsubscribe(&mut self, who: Who, filter: &str) {
+        let party = &mut self.parties[who.0];
+        let unsubscribe = Unsubscribe {
+            packet_id: PacketId::new(party.id()).expect("above 0"),
+            user_properties: UserProperties::EMPTY,
+            filters: vec![Text::new(filter).expect("short")],
+        };
+        let before = party.unsubacks;
+        self.send(who, Packet::Unsubscribe(unsubscribe));
+        self.until("UNSUBACK", |places| places.parties[who.0].unsubacks > before);
+    }
+
     pub(crate) fn publish(&mut self, who: Who, topic: &str, qos: QoS, number: u64) {
         let party = &mut self.parties[who.0];
         let packet_id = (qos != QoS::AtMostOnce).then(|| PacketId::new(party.id()).expect("above 0"));
@@ -284,6 +299,15 @@ impl Places {
         let holding =
             nodes.filter(|(_, node)| node.as_ref().is_some_and(|machine| machine.node().holds(name)));
         holding.map(|(node, _)| node).collect()
+    }
+
+    /// The nodes that have a durable session of the client, or a copy that may become it.
+    pub(crate) fn owners(&self, who: Who) -> BTreeSet<usize> {
+        let name = &self.parties[who.0].name;
+        let has = |machine: &Machine| machine.node().holds(name) || machine.node().has_copy(name);
+        let nodes = self.nodes.iter().enumerate();
+        let having = nodes.filter(|(_, node)| node.as_ref().is_some_and(has));
+        having.map(|(node, _)| node).collect()
     }
 
     /// A client that was gone is there again.

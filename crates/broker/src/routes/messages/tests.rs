@@ -37,6 +37,7 @@ fn message(now: Now) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
+        origin: crate::origin::Origin::Unknown,
         held: Held::default(),
     }
 }

@@ -55,4 +55,23 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
         "Durable sessions that this node has left to another one, which has gone on with them.",
     )
     .sample(&[], figures.superseded);
+    page.family(
+        Gauge,
+        "statehold_sessions_giving_way",
+        "Durable sessions of this node that have gone on at another one as well, and leave what they have to that one.",
+    )
+    .sample(&[], figures.giving_way as u64);
+    let merged = page.family(
+        Counter,
+        "statehold_merged_total",
+        "What other nodes have left to sessions of this one after a split: sessions, subscriptions and messages that were taken in, and messages that were here as well (duplicate).",
+    );
+    for (kind, count) in [
+        ("session", figures.merged),
+        ("subscription", figures.merged_subscriptions),
+        ("message", figures.merged_messages),
+        ("duplicate", figures.merged_twice),
+    ] {
+        merged.sample(&[("kind", kind)], count);
+    }
 }

@@ -34,6 +34,7 @@ pub(crate) struct Party {
     pub(super) is_gone: bool,
     pub(super) next_id: u16,
     pub(super) subacks: usize,
+    pub(super) unsubacks: usize,
     /// What was not acknowledged: QoS 2 messages without a packet were received there.
     pub(super) open: VecDeque<(u16, Option<Publish>)>,
     /// QoS 2 messages of which the PUBREL has not come.
@@ -61,6 +62,7 @@ impl Party {
             is_gone: false,
             next_id: 0,
             subacks: 0,
+            unsubacks: 0,
             open: VecDeque::new(),
             received: BTreeSet::new(),
             heard: Vec::new(),
@@ -182,6 +184,10 @@ impl Party {
             }
             Packet::SubAck(_) => {
                 self.subacks += 1;
+                Vec::new()
+            }
+            Packet::UnsubAck(_) => {
+                self.unsubacks += 1;
                 Vec::new()
             }
             Packet::Publish(publish) => self.hear_message(&publish),

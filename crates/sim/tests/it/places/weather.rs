@@ -1,5 +1,6 @@
 //! What goes wrong between the nodes, and with them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cluster::NodeId;
@@ -91,6 +92,15 @@ impl Places {
     pub(crate) fn split(&mut self, node: usize) {
         for other in (0..self.nodes.len()).filter(|other| *other != node) {
             self.cut.extend([(node, other), (other, node)]);
+        }
+    }
+
+    /// These nodes and the others do not hear each other.
+    pub(crate) fn part(&mut self, side: &BTreeSet<usize>) {
+        for one in side {
+            for other in (0..self.nodes.len()).filter(|other| !side.contains(other)) {
+                self.cut.extend([(*one, other), (other, *one)]);
+            }
         }
     }
 

@@ -1,0 +1,172 @@
+//! Deliveries that a session leaves which gives way, and what its client has acknowledged there.
+
+use std::sync::Arc;
+
+use protocol::packet::PacketId;
+
+use super::messages::{Leavings, Left};
+use super::taking_in::TakingIn;
+use crate::ids::{QueueSequence, SessionKey};
+use crate::message::{Delivery, Message};
+use crate::node::Node;
+use crate::now::Now;
+use crate::records;
+use crate::records::queue::QueueRecord;
+use crate::session::{Change as Acknowledged, PushOutcome};
+use crate::sessions::SessionEntry;
+
+/// After so many sequences packet identifiers are the same again.
+const PACKET_IDS: u64 = u16::MAX as u64;
+
+impl Node {
+    /// What both had, and the client has acknowledged there, is over here as well.
+    pub(super) fn take_acknowledged(&mut self, key: SessionKey, taking_in: &TakingIn, leavings: &Leavings) {
+        let base = match taking_in.base.filter(|base| base.is_common) {
+            _ if taking_in.replaces => QueueSequence::MAX,
+            Some(base) => base.sequence,
+            None => return,
+        };
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let number = entry.session.number;
+        let remaining = &leavings.remaining;
+        for (sequence, record) in entry.session.durable_deliveries() {
+            if sequence.0 >= base || matches!(record, QueueRecord::Released { .. }) {
+                continue;
+            }
+            let there = remaining.binary_search_by_key(&sequence.0, |(sequence, _)| *sequence);
+            let there = there.ok().map(|place| remaining[place].1);
+            let change = match there {
+                // It waits there, too.
+                Some(None) => continue,
+                Some(Some(packet_id)) => Acknowledged::Release { sequence, packet_id },
+                None => Acknowledged::Remove {
+                    sequence,
+                    is_written_once: true,
+                },
+            };
+            // One that this node has just sent is acknowledged to it.
+            if entry.session.forget_delivery(sequence).is_none() {
+                continue;
+            }
+            if let Acknowledged::Release { sequence, packet_id } = change {
+                entry
+                    .session
+                    .restore_delivery(sequence, QueueRecord::Released { packet_id });
+            }
+            if let Some(write) = records::queue::change(number, change) {
+                self.commits.write(write);
+            }
+        }
+    }
+
+    /// The client's own messages of QoS 2 are as it has left them.
+    pub(super) fn take_received(&mut self, key: SessionKey, taking_in: &TakingIn, leavings: &Leavings) {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let number = entry.session.number;
+        let held = self.copies.as_ref().and_then(|copies| copies.held.get(&number));
+        let was_here = entry.session.is_connected()
+            || held.is_some_and(|held| held.marks.as_ref().is_some_and(|marks| marks.had_client));
+        if was_here || !taking_in.had_client {
+            return;
+        }
+        let received = &mut entry.session.received;
+        let before: Vec<PacketId> = received.iter().collect();
+        for packet_id in before.iter().filter(|id| !leavings.received.contains(id)) {
+            received.release(*packet_id);
+            self.commits.write(records::received::remove(number, *packet_id));
+        }
+        for packet_id in leavings.received.iter().filter(|id| !before.contains(id)) {
+            received.insert(*packet_id);
+            self.commits.write(records::received::put(number, *packet_id));
+        }
+    }
+
+    /// Where the deliveries that are left stand in the queue: behind everything that is there, with the packet identifiers that they had.
+    pub(super) fn place_leavings(&self, key: SessionKey, taking_in: &mut TakingIn) {
+        let Some(entry) = self.sessions.get(key) else {
+            return;
+        };
+        let first = taking_in.base.map_or(0, |base| base.sequence);
+        let missing = entry.session.next_sequence().saturating_sub(first);
+        taking_in.shift = missing.div_ceil(PACKET_IDS) * PACKET_IDS;
+    }
+
+    /// A delivery that is left.
+    pub(super) fn take_left(
+        &mut self,
+        now: Now,
+        key: SessionKey,
+        taking_in: &TakingIn,
+        (left, sent_below): (Left, u64),
+    ) {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let number = entry.session.number;
+        let place = QueueSequence(
+            left.sequence
+                .saturating_add(taking_in.shift)
+                .min(QueueSequence::MAX - 1),
+        );
+        let mut decode_key = number.0.to_be_bytes().to_vec();
+        decode_key.extend(place.0.to_be_bytes());
+        // The first one of a part that does not fit is one too many, and so are the others: it is not what this version writes.
+        let Ok((_, _, record)) = records::queue::decode(&decode_key, left.value.clone(), now) else {
+            return;
+        };
+        let delivery = match record {
+            QueueRecord::Released { packet_id } => {
+                if !entry.session.is_in_use(packet_id) {
+                    entry
+                        .session
+                        .restore_delivery(place, QueueRecord::Released { packet_id });
+                    let change = Acknowledged::Release {
+                        sequence: place,
+                        packet_id,
+                    };
+                    records::queue::change(number, change)
+                        .into_iter()
+                        .for_each(|write| self.commits.write(write));
+                }
+                return;
+            }
+            QueueRecord::Waiting(delivery) => delivery,
+        };
+        if left.is_known && is_subscribed(entry, taking_in, &delivery) {
+            if let Some(copies) = &mut self.copies {
+                copies.figures.merged_twice += 1;
+            }
+            return;
+        }
+        let message = Message::clone(&delivery.message).counted(&self.memory.messages);
+        let delivery = Delivery {
+            message: Arc::new(message),
+            dup: left.sequence < sent_below,
+            ..delivery
+        };
+        let mut dropped = Vec::new();
+        match entry.session.push_at(now, place, delivery, &mut dropped) {
+            PushOutcome::Queued { .. } => {
+                self.commits.write(records::queue::put(number, place, left.value));
+                if let Some(copies) = &mut self.copies {
+                    copies.figures.merged_messages += 1;
+                }
+            }
+            PushOutcome::Dropped(cause) => self.counters.dropped.count(cause),
+        }
+        self.forget(number, &dropped);
+    }
+}
+
+/// Whether the session had subscribed to a message before the other one's filters came.
+fn is_subscribed(entry: &SessionEntry, taking_in: &TakingIn, delivery: &Delivery) -> bool {
+    let topic = delivery.message.topic.as_str();
+    let mut filters = entry.session.filters.iter().map(|(filter, _)| filter);
+    filters.any(|filter| {
+        filter.share.is_none() && !taking_in.joined.contains(filter) && filter.filter.matches(topic)
+    })
+}

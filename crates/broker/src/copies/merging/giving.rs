@@ -1,0 +1,257 @@
+//! The side that gives way.
+
+use std::collections::BTreeMap;
+
+use cluster::NodeId;
+
+use super::messages::{From, MergeMessage, encode};
+use crate::copies::{Copies, Held};
+use crate::ids::{SessionKey, SessionNumber};
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::origin::Origin;
+use crate::records::queue::QueueRecord;
+use crate::routes::{Since, Subject};
+
+/// A session that gives way to that of another node.
+#[derive(Debug)]
+pub(in crate::copies) struct Giving {
+    /// Who keeps the session.
+    pub(super) to: NodeId,
+    pub(super) stage: Stage,
+    pub(super) had_client: bool,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The other node was told of the subscriptions.
+    Leaving,
+    /// They are there. The nodes are asked, or will be, what of their messages it gets.
+    Joined(Option<From>),
+    /// The other node was sent what it lacks, up to this sequence.
+    Sent(Option<From>, u64),
+}
+
+impl Node {
+    /// A session of this node gives way to that of another one.
+    pub(in crate::copies) fn give_way(
+        &mut self,
+        now: Now,
+        number: SessionNumber,
+        to: NodeId,
+        actions: &mut Vec<Action>,
+    ) {
+        let copies = self.copies.as_ref();
+        let Some(held) = copies.and_then(|copies| copies.held.get(&number)) else {
+            return;
+        };
+        if held.giving.as_ref().is_some_and(|giving| giving.to == to) {
+            return;
+        }
+        if !held.may_have_more_than(to) {
+            return self.supersede(now, number, actions);
+        }
+        let Some(key) = self.key_of(number) else { return };
+        let had_client = held.marks.as_ref().is_some_and(|marks| marks.had_client);
+        let is_connected = self
+            .sessions
+            .get(key)
+            .is_some_and(|entry| entry.connection.is_some());
+        let parts = self.leave_parts(now, (key, to), had_client || is_connected);
+        self.end_for_other_node(now, key, actions);
+        let Some(copies) = &mut self.copies else { return };
+        let giving = Giving {
+            to,
+            stage: Stage::Leaving,
+            had_client: had_client || is_connected,
+        };
+        copies.with_held(number, |held| held.giving = Some(Box::new(giving)));
+        copies.giving.insert(number);
+        for part in parts {
+            self.tell_merging(to, &MergeMessage::Leave(Box::new(part)));
+        }
+    }
+
+    /// The place of a session of this node.
+    pub(super) fn key_of(&self, number: SessionNumber) -> Option<SessionKey> {
+        let held = self.copies.as_ref()?.held.get(&number)?;
+        let key = self.sessions.find(&held.client_id)?;
+        let entry = self.sessions.get(key)?;
+        (entry.session.number == number).then_some(key)
+    }
+
+    /// Tells a node something about merging. False if it is not reached.
+    pub(crate) fn tell_merging(&mut self, to: NodeId, message: &MergeMessage) -> bool {
+        let peers = self.peers.as_mut();
+        peers.is_some_and(|peers| peers.tell(to, (Subject::Merging, encode(message)), None))
+    }
+
+    /// The other node has the subscriptions.
+    pub(super) fn note_joined(&mut self, from: NodeId, number: SessionNumber, base: Option<From>) {
+        let Some(copies) = &mut self.copies else { return };
+        let held = copies.held.get_mut(&number);
+        let giving = held.and_then(|held| held.giving.as_mut());
+        if let Some(giving) = giving.filter(|giving| giving.to == from && giving.stage == Stage::Leaving) {
+            giving.stage = Stage::Joined(base);
+            copies.fences.await_all(from, number);
+        }
+    }
+
+    /// All nodes have said since when another one gets what they send: sessions that give way to it leave it what it lacks.
+    pub(super) fn leave_to(
+        &mut self,
+        now: Now,
+        (to, numbers): (NodeId, Vec<SessionNumber>),
+        answers: &BTreeMap<NodeId, Since>,
+    ) {
+        for number in numbers {
+            let copies = self.copies.as_ref();
+            let held = copies.and_then(|copies| copies.held.get(&number));
+            let Some(giving) = held.and_then(|held| held.giving.as_ref()) else {
+                continue;
+            };
+            let (Stage::Joined(base), true) = (giving.stage, giving.to == to) else {
+                continue;
+            };
+            // From here on messages of shares go to others.
+            if let Some(key) = self.key_of(number) {
+                self.leave_shares(key);
+            }
+            let first = base.map_or(0, |base| base.sequence);
+            self.send_leavings(now, number, (base, first), answers);
+        }
+    }
+
+    /// Sends what the other node lacks of the deliveries from `first` on. False if there is nothing.
+    fn send_leavings(
+        &mut self,
+        now: Now,
+        number: SessionNumber,
+        (base, first): (Option<From>, u64),
+        answers: &BTreeMap<NodeId, Since>,
+    ) {
+        let Some(key) = self.key_of(number) else { return };
+        let Some(entry) = self.sessions.get(key) else {
+            return;
+        };
+        let next = entry.session.next_sequence();
+        let parts = self.leavings(now, key, (base, first), answers);
+        let Some(copies) = &mut self.copies else { return };
+        let Some(giving) = copies.held.get_mut(&number).and_then(|held| held.giving.as_mut()) else {
+            return;
+        };
+        giving.stage = Stage::Sent(base, next);
+        let to = giving.to;
+        for part in parts {
+            self.tell_merging(to, &MergeMessage::Leavings(Box::new(part)));
+        }
+    }
+
+    /// The other node has everything, or has no such session.
+    pub(super) fn note_merged(
+        &mut self,
+        now: Now,
+        (from, number, is_there): (NodeId, SessionNumber, bool),
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(copies) = &mut self.copies else { return };
+        let held = copies.held.get(&number);
+        let giving = held.and_then(|held| held.giving.as_ref());
+        let Some(giving) = giving.filter(|giving| giving.to == from) else {
+            return;
+        };
+        if !is_there {
+            copies.stop_giving(number);
+            copies.forget_stage(number, from);
+            return;
+        }
+        let Stage::Sent(base, next) = giving.stage else {
+            return;
+        };
+        // What came meanwhile for a share, or from nowhere: nobody else has it.
+        let Some(key) = self.key_of(number) else { return };
+        let is_more = self.sessions.get(key).is_some_and(|entry| {
+            let mut deliveries = entry.session.durable_deliveries().into_iter();
+            deliveries.any(|(sequence, record)| {
+                let is_alone = match record {
+                    QueueRecord::Waiting(delivery) => {
+                        delivery.share.is_some() || delivery.message.origin == Origin::Unknown
+                    }
+                    QueueRecord::Released { .. } => false,
+                };
+                sequence.0 >= next && is_alone
+            })
+        });
+        if is_more {
+            let since_ever = self.all_known();
+            return self.send_leavings(now, number, (base, next), &since_ever);
+        }
+        self.supersede(now, number, actions);
+    }
+
+    /// As if all nodes had said that the other one gets everything.
+    fn all_known(&self) -> BTreeMap<NodeId, Since> {
+        let positions = self.peers.iter().flat_map(|peers| peers.positions());
+        let since = positions.map(|(node, position)| {
+            let since = Since {
+                incarnation: position.incarnation,
+                number: 0,
+                redirected: Vec::new(),
+            };
+            (node, since)
+        });
+        since.collect()
+    }
+
+    /// A node is lost, or reached anew: what was begun with it has to be begun again.
+    pub(in crate::copies) fn stop_giving_to(&mut self, node: NodeId) {
+        let Some(copies) = &mut self.copies else { return };
+        let is_to = |number: &&SessionNumber| {
+            let held = copies.held.get(number);
+            held.and_then(|held| held.giving.as_ref())
+                .is_some_and(|giving| giving.to == node)
+        };
+        let numbers: Vec<SessionNumber> = copies.giving.iter().filter(is_to).copied().collect();
+        for number in numbers {
+            if let Some(copies) = &mut self.copies {
+                copies.stop_giving(number);
+            }
+            self.join_shares(number);
+        }
+    }
+
+    /// The session goes on: it takes part in its shares again.
+    fn join_shares(&mut self, number: SessionNumber) {
+        let Some(key) = self.key_of(number) else { return };
+        let entry = self.sessions.get(key);
+        let filters = entry.iter().flat_map(|entry| entry.session.filters.iter());
+        let shares = filters.filter(|(filter, _)| filter.share.is_some());
+        let shares: Vec<_> = shares
+            .map(|(filter, subscription)| (filter.clone(), *subscription))
+            .collect();
+        for (share, subscription) in shares {
+            self.join(key, &share, subscription);
+        }
+    }
+}
+
+impl Held {
+    /// Whether there may be anything here that a node lacks which has gone on as well: not, if this one had only stood still since its start, and knew of no loss before.
+    fn may_have_more_than(&self, node: NodeId) -> bool {
+        self.recovered_below == 0 || self.marks.as_ref().is_some_and(|marks| marks.has(node))
+    }
+}
+
+impl Copies {
+    pub(super) fn stop_giving(&mut self, number: SessionNumber) {
+        self.giving.remove(&number);
+        self.with_held(number, |held| held.giving = None);
+    }
+
+    /// The node is to be told of the session anew.
+    pub(super) fn forget_stage(&mut self, number: SessionNumber, node: NodeId) {
+        self.set_stage(number, node, crate::copies::Stage::Unknown);
+        self.begin_visit();
+    }
+}

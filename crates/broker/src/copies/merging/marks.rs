@@ -1,0 +1,99 @@
+//! Where a session has parted from what another node has of it.
+
+use bytes::Bytes;
+use cluster::NodeId;
+
+use crate::copies::messages::Change;
+use crate::ids::SessionNumber;
+use crate::records;
+use crate::records::copy::{Mark, Marks};
+
+/// Nodes that a session remembers to have parted from; of the first ones it is forgotten.
+const MARKS_MAX: usize = 4;
+
+/// Filters that were changed since; of more it is not known.
+const FILTERS_MAX: usize = 1_024;
+
+impl Marks {
+    /// Of a session that its client has begun anew while these nodes are away.
+    pub(in crate::copies) fn begun_without(away: &[NodeId]) -> Self {
+        let mut marks = Self {
+            is_clean: true,
+            had_client: true,
+            ..Self::default()
+        };
+        for node in away {
+            marks.part(Mark {
+                node: *node,
+                number: None,
+                next_sequence: 0,
+            });
+        }
+        marks
+    }
+
+    /// The session and what that node has are different from here on.
+    pub(in crate::copies) fn part(&mut self, mark: Mark) {
+        // What was different before still is.
+        if self.has(mark.node) {
+            return;
+        }
+        if self.nodes.len() == MARKS_MAX {
+            self.nodes.remove(0);
+        }
+        self.nodes.push(mark);
+    }
+
+    /// What is known of a node that calls the session so.
+    pub(in crate::copies) fn of(&self, node: NodeId, number: SessionNumber) -> Option<Mark> {
+        let is_it = |mark: &&Mark| mark.node == node && mark.number.is_none_or(|known| known == number);
+        self.nodes.iter().find(is_it).copied()
+    }
+
+    pub(in crate::copies) fn has(&self, node: NodeId) -> bool {
+        self.nodes.iter().any(|mark| mark.node == node)
+    }
+
+    /// Takes note of a change of the session.
+    pub(in crate::copies) fn note(&mut self, change: &Change) {
+        match change {
+            Change::Session(value) => self.had_client |= records::session::is_connected(value),
+            Change::Subscribed(filter, _) => self.touch(filter, true),
+            Change::Unsubscribed(filter) => self.touch(filter, false),
+            _ => {}
+        }
+    }
+
+    fn touch(&mut self, filter: &Bytes, is_there: bool) {
+        let (into, out_of) = if is_there {
+            (&mut self.subscribed, &mut self.unsubscribed)
+        } else {
+            (&mut self.unsubscribed, &mut self.subscribed)
+        };
+        out_of.remove(filter);
+        if into.len() < FILTERS_MAX {
+            into.insert(filter.clone());
+        } else {
+            self.is_incomplete = true;
+        }
+    }
+}
+
+impl super::super::Held {
+    /// Another node may go on with the session, or does.
+    pub(in crate::copies) fn part(&mut self, mark: Mark, had_client: bool) {
+        let marks = self.marks.get_or_insert_default();
+        marks.had_client |= had_client;
+        marks.part(mark);
+    }
+
+    /// Another node has the same. What was known of its own session is not needed any more: its place.
+    pub(in crate::copies) fn is_same_at(&mut self, node: NodeId) -> Option<(NodeId, SessionNumber)> {
+        if let Some(marks) = &mut self.marks {
+            marks.nodes.retain(|mark| mark.node != node);
+        }
+        self.marks.take_if(|marks| marks.nodes.is_empty());
+        let done = self.taking_in.take_if(|taking_in| taking_in.place().0 == node);
+        done.map(|done| done.place())
+    }
+}

@@ -1,0 +1,280 @@
+//! The side that keeps the session, and takes in what another one leaves.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use cluster::NodeId;
+use protocol::topic::SubscriptionFilter;
+
+use super::messages::{From, Leave, Leavings, MergeMessage, decode};
+use crate::copies::Held;
+use crate::ids::{SessionKey, SessionNumber};
+use crate::invoking::drop_message;
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::records;
+use crate::waiting::Waiter;
+
+/// What is known of a session that gives way to one of this node.
+#[derive(Debug)]
+pub(in crate::copies) struct TakingIn {
+    pub(super) from: NodeId,
+    /// Its number there.
+    pub(super) number: SessionNumber,
+    pub(super) base: Option<From>,
+    pub(super) had_client: bool,
+    /// The client has begun it anew: what was here is over.
+    pub(super) replaces: bool,
+    /// The filters that were joined because of it.
+    pub(super) joined: BTreeSet<SubscriptionFilter>,
+    /// All filters that it has, as far as they have come.
+    pub(super) filters: BTreeSet<Bytes>,
+    /// Filters that it was subscribed to since they parted.
+    pub(super) subscribed: Vec<Bytes>,
+    /// Filters that it was unsubscribed from.
+    pub(super) unsubscribed: Vec<Bytes>,
+    /// By how much its sequences rise, from when on the first delivery has come.
+    pub(super) shift: u64,
+}
+
+impl TakingIn {
+    /// The other node, and its number of the session.
+    pub(in crate::copies) fn place(&self) -> (NodeId, SessionNumber) {
+        (self.from, self.number)
+    }
+}
+
+impl Node {
+    /// A node says something about merging.
+    pub(crate) fn take_about_merging(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        body: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        let message = match decode(body) {
+            Ok(message) => message,
+            Err(error) => return drop_message(from, error, actions),
+        };
+        match message {
+            MergeMessage::Leave(leave) => self.take_leave(now, from, *leave, actions),
+            MergeMessage::Joined(number, base) => self.note_joined(from, number, base),
+            MergeMessage::Fence(number, of) => self.note_fence(from, number, of),
+            MergeMessage::Fenced(number, since) => self.note_fenced(from, number, since),
+            MergeMessage::Leavings(leavings) => self.take_leavings(now, from, *leavings, actions),
+            MergeMessage::Merged(number, is_there) => {
+                self.note_merged(now, (from, number, is_there), actions);
+            }
+        }
+    }
+
+    /// A session gives way to that of this node.
+    fn take_leave(&mut self, now: Now, from: NodeId, leave: Leave, actions: &mut Vec<Action>) {
+        let there = leave.number;
+        let Some((key, number)) = self.keeper_of(from, &leave) else {
+            self.tell_merging(from, &MergeMessage::Merged(there, false));
+            return;
+        };
+        if leave.is_first && !self.begin_taking_in(from, number, &leave) {
+            return;
+        }
+        let is_last = leave.is_last;
+        for (filter, value) in leave.subscriptions {
+            self.take_subscription(key, (from, number), (filter, value));
+        }
+        if !is_last {
+            return;
+        }
+        self.end_subscriptions_left(now, key, number, actions);
+        let copies = self.copies.as_ref();
+        let taking_in = copies.and_then(|copies| copies.held.get(&number)?.taking_in.as_deref());
+        let Some(base) = taking_in
+            .filter(|taking_in| taking_in.from == from)
+            .map(|it| it.base)
+        else {
+            return;
+        };
+        let waiter = Waiter::Merging {
+            to: from,
+            message: Box::new(MergeMessage::Joined(there, base)),
+        };
+        let waiter = self.after_routes(now, waiter);
+        self.after_own_writes(now, waiter, actions);
+        self.pump(now, key, actions);
+    }
+
+    /// The session of this node to which another one of the same client gives way.
+    fn keeper_of(&self, from: NodeId, leave: &Leave) -> Option<(SessionKey, SessionNumber)> {
+        let key = self.sessions.find(&leave.client_id)?;
+        let entry = self
+            .sessions
+            .get(key)
+            .filter(|entry| entry.session.is_durable())?;
+        let number = entry.session.number;
+        let held = self.copies.as_ref()?.held.get(&number)?;
+        // Of two that give way to each other that of the lower node stays.
+        let own = self.peers.as_ref()?.node();
+        let is_given = held
+            .giving
+            .as_ref()
+            .is_some_and(|giving| giving.to == from && from < own);
+        (!is_given).then_some((key, number))
+    }
+
+    /// False if it is another client's.
+    fn begin_taking_in(&mut self, from: NodeId, number: SessionNumber, leave: &Leave) -> bool {
+        let decoded = records::session::decode(leave.client_id.as_bytes(), leave.record.clone());
+        let Ok((_, record)) = decoded else { return false };
+        let key = self.key_of(number);
+        let entry = key.and_then(|key| self.sessions.get(key));
+        let own = entry.and_then(|entry| entry.owner.as_deref());
+        let name = |owner: &crate::ownership::Owner| owner.principal.as_ref().map(|one| one.name.clone());
+        if own.and_then(name) != record.owner.as_ref().and_then(name) {
+            // Nobody gets what is another one's. It ends there.
+            self.tell_merging(from, &MergeMessage::Merged(leave.number, true));
+            return false;
+        }
+        self.stop_giving_to_lower(from, number);
+        let Some(copies) = &mut self.copies else {
+            return false;
+        };
+        let own_node = copies.own.node;
+        let Some(held) = copies.held.get_mut(&number) else {
+            return false;
+        };
+        let taking_in = held.begin_taking_in((own_node, number), from, leave);
+        if taking_in.is_none() {
+            // The client has begun anew here: what it had there is over.
+            self.tell_merging(from, &MergeMessage::Merged(leave.number, true));
+            return false;
+        }
+        let before = std::mem::replace(&mut held.taking_in, taking_in.map(Box::new));
+        before.map(|before| copies.taking_in.remove(&before.place()));
+        copies.taking_in.insert((from, leave.number), number);
+        true
+    }
+
+    fn stop_giving_to_lower(&mut self, from: NodeId, number: SessionNumber) {
+        let copies = self.copies.as_ref();
+        let held = copies.and_then(|copies| copies.held.get(&number));
+        let is_giving = held.and_then(|held| held.giving.as_ref());
+        if is_giving.is_some_and(|giving| giving.to == from)
+            && let Some(copies) = &mut self.copies
+        {
+            copies.stop_giving(number);
+        }
+    }
+
+    /// What another session leaves to that of this node.
+    fn take_leavings(&mut self, now: Now, from: NodeId, leavings: Leavings, actions: &mut Vec<Action>) {
+        let Some(copies) = &mut self.copies else { return };
+        let Some(number) = copies.taking_in.get(&(from, leavings.number)).copied() else {
+            self.tell_merging(from, &MergeMessage::Merged(leavings.number, false));
+            return;
+        };
+        let Some(key) = self.key_of(number) else { return };
+        // While it is changed it is not the session's own any more.
+        let taking_in = self
+            .copies
+            .as_mut()
+            .and_then(|copies| copies.held.get_mut(&number)?.taking_in.take());
+        let Some(mut taking_in) = taking_in else { return };
+        if leavings.is_first {
+            self.take_acknowledged(key, &taking_in, &leavings);
+            self.take_received(key, &taking_in, &leavings);
+            self.place_leavings(key, &mut taking_in);
+        }
+        for left in leavings.deliveries {
+            self.take_left(now, key, &taking_in, (left, leavings.sent_below));
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.with_held(number, |held| held.taking_in = Some(taking_in));
+        }
+        if !leavings.is_last {
+            return;
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.figures.merged += 1;
+        }
+        self.write_session(now, key);
+        let waiter = Waiter::Merging {
+            to: from,
+            message: Box::new(MergeMessage::Merged(leavings.number, true)),
+        };
+        self.after_own_writes(now, waiter, actions);
+        self.await_records(now, key, actions);
+        self.pump(now, key, actions);
+    }
+
+    /// A node that has left a session here is told that everything is there, and may have a copy from now on.
+    pub(crate) fn answer_merging(&mut self, to: NodeId, message: &MergeMessage) {
+        if let MergeMessage::Merged(there, true) = message
+            && let Some(copies) = &mut self.copies
+            && let Some(number) = copies.taking_in.get(&(to, *there)).copied()
+        {
+            copies.forget_stage(number, to);
+        }
+        self.tell_merging(to, message);
+    }
+}
+
+impl Held {
+    /// `None`: the client has begun this one anew, and not the other.
+    fn begin_taking_in(
+        &self,
+        (own, number): (NodeId, SessionNumber),
+        from: NodeId,
+        leave: &Leave,
+    ) -> Option<TakingIn> {
+        let marks = self.marks.as_deref();
+        let base = self.base_of((own, number), from, leave);
+        let is_related = base.is_some_and(|base| base.is_common) || self.clock.has_common(&leave.clock);
+        let is_clean = marks.is_some_and(|marks| marks.is_clean);
+        if is_clean && !is_related && !leave.is_clean {
+            return None;
+        }
+        Some(TakingIn {
+            from,
+            number: leave.number,
+            base,
+            had_client: leave.had_client,
+            replaces: leave.is_clean && !is_related && !is_clean,
+            joined: BTreeSet::new(),
+            filters: BTreeSet::new(),
+            subscribed: leave.subscribed.clone(),
+            // What was unsubscribed from there is only known to a side that has gone on with a copy.
+            unsubscribed: leave.mark.map(|_| leave.unsubscribed.clone()).unwrap_or_default(),
+            shift: 0,
+        })
+    }
+
+    /// From where on this session lacks what the other one has.
+    fn base_of(&self, own: (NodeId, SessionNumber), from: NodeId, leave: &Leave) -> Option<From> {
+        let marks = self.marks.as_deref();
+        // One of them is from a copy of the other.
+        if let Some(mark) = leave
+            .mark
+            .filter(|mark| (mark.node, mark.number) == (own.0, Some(own.1)))
+        {
+            return Some(From::common(mark.next_sequence));
+        }
+        let here = marks.and_then(|marks| marks.of(from, leave.number));
+        if let Some(mark) = here.filter(|mark| mark.number.is_some()) {
+            return Some(From::common(mark.next_sequence));
+        }
+        // Both are from copies of a third one, which may have more than either had then; or has left it here.
+        let third = leave.mark.filter(|_| self.clock.has_common(&leave.clock));
+        if let Some(mark) = third {
+            let here = mark.number.and_then(|number| marks?.of(mark.node, number));
+            let of_copy = here.filter(|here| here.number.is_some());
+            let sequence = of_copy.map_or(mark.next_sequence, |here| {
+                here.next_sequence.min(mark.next_sequence)
+            });
+            return Some(From::new(sequence));
+        }
+        // This one is from a copy of a copy of the other.
+        let lost_at = leave.lost_at.filter(|_| self.clock.has_common(&leave.clock));
+        lost_at.map(From::new)
+    }
+}

@@ -1,0 +1,30 @@
+//! Where a message came from, as far as it says who else has got it.
+
+use cluster::NodeId;
+
+use crate::records::forwarded::Position;
+use crate::routes::Slots;
+
+/// Where a message came from.
+///
+/// Only in memory: of what a restart has found nobody knows it any more. It matters when a session has gone on at two nodes, and one of them gives to the other what that one has not got.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// From before a restart, from the server itself, or by way of a node that is lost.
+    #[default]
+    Unknown,
+    /// A client of this node.
+    Own {
+        /// Counts what was published here in this run.
+        number: u64,
+        /// The nodes that it was sent to, a bit for each.
+        sent_to: Slots,
+    },
+    /// Another node.
+    Node {
+        /// Which.
+        node: NodeId,
+        /// Its number among what that node has sent.
+        position: Position,
+    },
+}

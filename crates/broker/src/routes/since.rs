@@ -1,0 +1,143 @@
+//! From which of its messages on a node has sent another one the same as this one.
+//!
+//! Two nodes that have gone on with one session each get, when they have found each other again, what is published at all nodes; before, each got what was published on its
+//! side. The publisher's node knows where that changed, by the numbers of what it has sent.
+
+use cluster::NodeId;
+
+use super::link::Link;
+use super::table::Slot;
+use super::{Elsewhere, Routes};
+use crate::origin::Origin;
+
+/// Losses of one node that are remembered.
+const REDIRECTIONS_MAX: usize = 16;
+
+/// What a node says to one node of what another one has got as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Since {
+    /// In which run of the sender.
+    pub(crate) incarnation: u32,
+    /// What comes behind this number.
+    pub(crate) number: u64,
+    /// What was given to others because the node was lost: behind the first number of each, up to the second one.
+    pub(crate) redirected: Vec<(u64, u64)>,
+}
+
+/// The same, of one link.
+#[derive(Debug, Default)]
+pub(super) struct Sameness {
+    /// The latest number when this node was found again.
+    found_at: Option<u64>,
+    /// The latest number when it was known what those wanted that were found again after that.
+    known_at: Vec<(NodeId, u64)>,
+    redirected: Vec<(u64, u64)>,
+    /// What had been published here when it was lost last.
+    lost_at: u64,
+    /// It is known what it wants, as far as it said so since it was found.
+    pub(super) is_known: bool,
+}
+
+impl Sameness {
+    /// The node is lost.
+    fn lose(&mut self, published: u64) {
+        self.lost_at = published;
+        self.is_known = false;
+        self.known_at.clear();
+    }
+
+    /// It is there again.
+    pub(super) fn find(&mut self, latest: u64) {
+        self.found_at = Some(latest);
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        self.known_at.retain(|(known, _)| *known != node);
+    }
+
+    fn redirect(&mut self, range: (u64, u64)) {
+        if self.redirected.len() == REDIRECTIONS_MAX {
+            self.redirected.remove(0);
+        }
+        self.redirected.push(range);
+    }
+}
+
+impl Routes {
+    /// A client of this node publishes something that is for others as well.
+    pub(crate) fn own_origin(&mut self, elsewhere: &Elsewhere) -> Origin {
+        self.published += 1;
+        let is_reached = |(slot, _): &(Slot, _)| elsewhere.is_for_node_at(*slot);
+        let reached = self.links.iter().filter(|(_, link)| link.is_reached);
+        let slots = reached.map(|(slot, _)| (slot, ())).filter(is_reached);
+        Origin::Own {
+            number: self.published,
+            sent_to: slots.fold(0, |all, (slot, ())| all | 1 << slot) & !self.unready,
+        }
+    }
+
+    /// Whether another node has got, or gets, what was published here.
+    pub(crate) fn has_sent(&self, node: NodeId, origin: Origin) -> bool {
+        let (Origin::Own { number, sent_to }, Some(slot)) = (origin, self.slots.get(&node)) else {
+            return false;
+        };
+        sent_to >> slot & 1 == 1 && number > self.links[*slot].sameness.lost_at
+    }
+
+    /// From where on `of` gets what `to` gets. `None`: it does not yet.
+    pub(crate) fn since(&self, to: NodeId, of: NodeId) -> Option<Since> {
+        let link = &self.links[*self.slots.get(&to)?];
+        let is_known = of == self.node || {
+            let other = &self.links[*self.slots.get(&of)?];
+            other.is_reached && other.sameness.is_known
+        };
+        let sameness = &link.sameness;
+        let known_at = sameness.known_at.iter().find(|(node, _)| *node == of);
+        let number = known_at.map(|(_, number)| *number).or(sameness.found_at);
+        is_known.then(|| Since {
+            incarnation: self.incarnation,
+            // Neither was lost: then only what comes from here on is the same for certain.
+            number: number.unwrap_or(link.outbox.latest()),
+            redirected: sameness.redirected.clone(),
+        })
+    }
+
+    /// Nodes were lost, are there again, or have said what they want.
+    pub(super) fn look_for_unready(&mut self) {
+        let is_unready = |link: &Link| !link.is_lost && link.finds > 0 && !link.sameness.is_known;
+        let unready = self.links.iter().filter(|(_, link)| is_unready(link));
+        self.unready = unready.fold(0, |all, (slot, _)| all | 1 << slot);
+    }
+
+    /// A node is lost.
+    pub(super) fn note_different(&mut self, slot: Slot) {
+        let (node, published) = (self.links[slot].node, self.published);
+        self.links[slot].sameness.lose(published);
+        for (_, link) in &mut self.links {
+            link.sameness.forget(node);
+        }
+    }
+
+    /// A node has said all that it wants.
+    pub(super) fn note_known(&mut self, slot: Slot) {
+        let (node, finds) = (self.links[slot].node, self.links[slot].finds);
+        if std::mem::replace(&mut self.links[slot].sameness.is_known, true) || finds == 0 {
+            return;
+        }
+        self.look_for_unready();
+        for (_, link) in self.links.iter_mut().filter(|(other, _)| *other != slot) {
+            let latest = link.outbox.latest();
+            link.sameness.forget(node);
+            link.sameness.known_at.push((node, latest));
+        }
+    }
+
+    /// What is on its way to a lost node is given to others.
+    pub(super) fn note_redirected(&mut self, slot: Slot) {
+        let link = &mut self.links[slot];
+        let range = (link.outbox.settled(), link.outbox.latest());
+        if range.0 < range.1 {
+            link.sameness.redirect(range);
+        }
+    }
+}
