@@ -18,7 +18,8 @@ use cluster::session_plane::lifecycle::NodeState;
 use protocol::{ReasonCode, Text};
 
 pub(crate) use self::messages::{ClientMessage, Opening, Place, TunnelMessage, TunnelNumber};
-use self::messages::{QuestionNumber, put, read};
+pub(crate) use self::messages::{QuestionNumber, Take};
+use self::messages::{put, read};
 use self::seeking::Seeking;
 pub(crate) use self::seeking::Sought;
 use crate::ids::ConnectionId;
@@ -92,7 +93,7 @@ impl Node {
             Err(error) => return drop_message(from, error, actions),
         };
         match message {
-            ClientMessage::Take(question, take) => self.give_client(now, (from, question), &take, actions),
+            ClientMessage::Take(question, take) => self.give_client(now, (from, question), take, actions),
             ClientMessage::Answer(question, place) => self.take_place(now, from, (question, place), actions),
             ClientMessage::Names(names) => self.take_names(now, names, actions),
             ClientMessage::Open(tunnel, opening) => self.open_far(now, (from, tunnel), *opening, actions),

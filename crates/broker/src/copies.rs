@@ -32,7 +32,7 @@ use smallvec::SmallVec;
 use self::awaited::Awaited;
 pub use self::figures::CopyFigures;
 pub(crate) use self::merging::MergeMessage;
-use self::merging::{Fences, Giving, Holding, TakingIn};
+use self::merging::{Fences, Giving, Holding, Question, TakingIn};
 use self::messages::Positions;
 pub(crate) use self::standing_by::StandingBy;
 use crate::clients::Clients;
@@ -87,6 +87,10 @@ pub(crate) struct Copies {
     giving: BTreeSet<SessionNumber>,
     /// Those of this node that others give way to, by the node and its number.
     taking_in: BTreeMap<(NodeId, SessionNumber), SessionNumber>,
+    /// Who waits for sessions that give way.
+    questions: Vec<Question>,
+    /// The clients of those that do not any more.
+    ended_giving: Vec<Text>,
     fences: Fences,
     holding: Holding,
     /// Sessions that are about to begin with Clean Start, and the nodes that do not hear of it.
@@ -176,6 +180,8 @@ impl Copies {
             go_on_at: None,
             giving: BTreeSet::new(),
             taking_in: BTreeMap::new(),
+            questions: Vec::new(),
+            ended_giving: Vec::new(),
             fences: Fences::default(),
             holding: Holding::default(),
             begun_anew: BTreeMap::new(),
@@ -271,7 +277,9 @@ impl Copies {
     fn remove_held(&mut self, number: SessionNumber) -> Option<Held> {
         let held = self.held.remove(&number)?;
         self.count(&held.counted(), &[]);
-        self.giving.remove(&number);
+        if self.giving.remove(&number) {
+            self.ended_giving.push(held.client_id.clone());
+        }
         let place = held.taking_in.as_ref().map(|taking_in| taking_in.place());
         place.map(|place| self.taking_in.remove(&place));
         self.awaited.look_at(number);

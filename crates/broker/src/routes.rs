@@ -450,6 +450,7 @@ impl Routes {
 
     fn give_up(&mut self, slot: Slot) {
         let dropped = self.links[slot].give_up(&mut self.over);
+        self.note_given_up(slot);
         self.figures.dropped_unreachable += dropped;
         self.end_waits();
     }

@@ -15,14 +15,17 @@ const OWED_MAX: usize = 65_536;
 
 impl Node {
     /// A client connects to another node.
-    pub(super) fn give_client(
+    pub(crate) fn give_client(
         &mut self,
         now: Now,
         (to, question): (NodeId, QuestionNumber),
-        take: &Take,
+        take: Take,
         actions: &mut Vec<Action>,
     ) {
-        let place = self.place_of(now, to, take, actions);
+        let Some(take) = self.await_merged((to, question), take) else {
+            return;
+        };
+        let place = self.place_of(now, to, &take, actions);
         // That its connection and perhaps its session have ended must not be undone by a crash.
         let answer = Waiter::Place {
             to,

@@ -207,15 +207,16 @@ impl Node {
 
     /// Lets a client in when everybody has answered.
     fn decide_place(&mut self, now: Now, question: QuestionNumber, actions: &mut Vec<Action>) {
-        let Some(clients) = &mut self.clients else { return };
+        let Some(clients) = &self.clients else { return };
         let seeking = clients.seeking.get(&question);
         let is_answered = seeking
             .and_then(|seeking| seeking.pending.as_ref())
             .is_some_and(BTreeSet::is_empty);
-        if !is_answered {
+        let waits = seeking.is_none_or(|seeking| self.is_giving_way(&seeking.sought.connect.client_id));
+        if !is_answered || waits {
             return;
         }
-        let Some(seeking) = clients.remove(question) else {
+        let Some(seeking) = self.clients.as_mut().and_then(|clients| clients.remove(question)) else {
             return;
         };
         let (id, mut sought) = (seeking.connection, seeking.sought);
@@ -234,6 +235,17 @@ impl Node {
             Verdict::NotYours => {
                 self.deny_connect(id, client_id.clone(), Right::Session, &client_id, actions);
             }
+        }
+    }
+
+    /// Lets a client in that has waited for its session to give way, when everybody has answered.
+    pub(crate) fn decide_place_of(&mut self, now: Now, client_id: &Text, actions: &mut Vec<Action>) {
+        let clients = self.clients.as_ref();
+        if let Some(question) = clients
+            .and_then(|clients| clients.by_client.get(client_id))
+            .copied()
+        {
+            self.decide_place(now, question, actions);
         }
     }
 

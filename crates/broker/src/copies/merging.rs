@@ -26,9 +26,11 @@ mod marks;
 mod messages;
 mod subscriptions;
 mod taking_in;
+mod waiting;
 
 pub(super) use self::fences::Fences;
 pub(super) use self::giving::Giving;
 pub(super) use self::holding::Holding;
 pub(crate) use self::messages::MergeMessage;
 pub(super) use self::taking_in::TakingIn;
+pub(super) use self::waiting::Question;

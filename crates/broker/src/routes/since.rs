@@ -32,7 +32,7 @@ pub(super) struct Sameness {
     /// The latest number when it was known what those wanted that were found again after that.
     known_at: Vec<(NodeId, u64)>,
     redirected: Vec<(u64, u64)>,
-    /// What had been published here when it was lost last.
+    /// What had been published here when it was lost last, or given up.
     lost_at: u64,
     /// It is known what it wants, as far as it said so since it was found.
     pub(super) is_known: bool,
@@ -130,6 +130,11 @@ impl Routes {
             link.sameness.forget(node);
             link.sameness.known_at.push((node, latest));
         }
+    }
+
+    /// What was on its way to a node does not reach it.
+    pub(super) fn note_given_up(&mut self, slot: Slot) {
+        self.links[slot].sameness.lost_at = self.published;
     }
 
     /// What is on its way to a lost node is given to others.

@@ -37,6 +37,8 @@ pub(crate) struct Places {
     away: BTreeMap<usize, (Instant, Machine)>,
     /// Nodes for which no time passes: what comes for them waits.
     paused: BTreeSet<usize>,
+    /// What clients have sent to these.
+    unread: Vec<(usize, ConnectionId, Packet)>,
     wires: BTreeMap<(usize, usize), VecDeque<(Instant, Bytes)>>,
     cut: BTreeSet<(usize, usize)>,
     heals_at: Option<Instant>,
@@ -75,6 +77,7 @@ impl Places {
             nodes: nodes.collect(),
             away: BTreeMap::new(),
             paused: BTreeSet::new(),
+            unread: Vec::new(),
             wires: BTreeMap::new(),
             cut: BTreeSet::new(),
             heals_at: None,
@@ -434,6 +437,15 @@ impl Places {
     pub(crate) fn wake(&mut self, node: usize) {
         self.paused.remove(&node);
         let now = self.now;
+        let unread = self.unread.extract_if(.., |(to, ..)| *to == node);
+        for (_, connection, packet) in unread.collect::<Vec<_>>() {
+            if let Some(machine) = self.nodes[node]
+                .as_mut()
+                .filter(|machine| machine.is_open(connection))
+            {
+                machine.receive(connection, packet);
+            }
+        }
         if let Some(machine) = self.awake(node) {
             machine.tick(now);
         }
@@ -459,7 +471,11 @@ impl Places {
         let party = &self.parties[who.0];
         let connection = party.connection.expect("it is connected");
         let machine = self.nodes[party.node].as_mut().expect("its node is there");
-        machine.receive(connection, packet);
+        if self.paused.contains(&party.node) {
+            self.unread.push((party.node, connection, packet));
+        } else {
+            machine.receive(connection, packet);
+        }
     }
 
     fn let_parties_talk(&mut self) {

@@ -6,7 +6,7 @@ use cluster::NodeId;
 
 use super::messages::MergeMessage;
 use crate::ids::SessionNumber;
-use crate::node::Node;
+use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::routes::{LinkChange, Since};
 
@@ -61,7 +61,8 @@ impl Fences {
 
 impl Node {
     /// Asks what there is to ask, answers what can be answered, and goes on with what was answered by all.
-    pub(in crate::copies) fn go_on_with_merging(&mut self, now: Now) {
+    pub(in crate::copies) fn go_on_with_merging(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.answer_after_merging(now, actions);
         let copies = self.copies.as_ref();
         if copies.is_none_or(|copies| copies.fences.is_idle()) {
             return;

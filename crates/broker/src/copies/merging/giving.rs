@@ -246,7 +246,11 @@ impl Held {
 impl Copies {
     pub(super) fn stop_giving(&mut self, number: SessionNumber) {
         self.giving.remove(&number);
-        self.with_held(number, |held| held.giving = None);
+        let client_id = self.with_held(number, |held| {
+            held.giving = None;
+            held.client_id.clone()
+        });
+        self.ended_giving.extend(client_id);
     }
 
     /// The node is to be told of the session anew.

@@ -167,7 +167,11 @@ impl Party {
                 Vec::new()
             }
             // It tries again.
-            Packet::ConnAck(connack) if connack.reason == ReasonCode::ServerBusy => Vec::new(),
+            Packet::ConnAck(connack)
+                if [ReasonCode::ServerBusy, ReasonCode::ServerUnavailable].contains(&connack.reason) =>
+            {
+                Vec::new()
+            }
             Packet::ConnAck(connack) => {
                 assert_eq!(connack.reason, ReasonCode::Success, "{}", self.name);
                 self.is_accepted = true;
