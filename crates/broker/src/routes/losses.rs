@@ -116,6 +116,17 @@ impl Routes {
         known.is_some_and(|known| *known >= lost.after)
     }
 
+    /// A node is told once more of the losses that it has not dealt with, as far as this one knows: it says so again if it has.
+    pub(super) fn say_lost_again(&mut self, to: NodeId) {
+        let waited_for = self.losses.open.iter().filter(|loss| loss.pending.contains(&to));
+        for node in waited_for.map(|loss| loss.lost) {
+            if let (Some(slot), Some(after)) = (self.slots.get(&to), self.losses.lost.get(&node)) {
+                let said = messages::lost_item(Lost { node, after: *after });
+                self.links[*slot].outbox.push_loss(said);
+            }
+        }
+    }
+
     /// Tells a node that this one has taken over what it is to.
     pub(super) fn say_taken_over(&mut self, to: NodeId, lost: NodeId) {
         self.say(to, TAKEN_OVER, messages::node_item(lost));
@@ -246,7 +257,10 @@ impl Routes {
         let ended = self.losses.open.extract_if(.., |loss| loss.pending.is_empty());
         let ended: Vec<Loss> = ended.collect();
         for loss in &ended {
-            self.table.forget(loss.slot);
+            // One that is back meanwhile has said anew what it wants, or will.
+            if !self.links[loss.slot].is_reached {
+                self.table.forget(loss.slot);
+            }
         }
         ended.into_iter().flat_map(|loss| loss.postponed).collect()
     }

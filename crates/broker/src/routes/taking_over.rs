@@ -99,11 +99,12 @@ impl Node {
         (node, change): (NodeId, LinkChange),
         actions: &mut Vec<Action>,
     ) {
-        if !matches!(change, LinkChange::Lost | LinkChange::Started) {
-            return;
-        }
-        if let Some(peers) = &mut self.peers {
-            peers.forget_heir(node);
+        let Some(peers) = &mut self.peers else { return };
+        match change {
+            LinkChange::Lost | LinkChange::Started => peers.forget_heir(node),
+            // It had given this node up, and what it was about to say of losses is gone.
+            LinkChange::Asked => return peers.say_lost_again(node),
+            _ => return,
         }
         self.end_losses(now, actions);
     }
