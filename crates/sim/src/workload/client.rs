@@ -28,6 +28,8 @@ pub(super) struct Client {
     begins_anew: bool,
     /// Its node is one of several: another one may have gone on with its session, which it does not look for.
     is_of_several: bool,
+    /// What it subscribes to when its session is lost.
+    wants: &'static str,
     /// What to subscribe to; `None` once it was acknowledged.
     subscription: Option<&'static str>,
     /// With which QoS.
@@ -67,6 +69,7 @@ impl Client {
             is_guest: false,
             begins_anew: false,
             is_of_several: false,
+            wants: RESPONSES,
             subscription: None,
             qos: QoS::ExactlyOnce,
             receive_maximum: 20,
@@ -135,6 +138,14 @@ impl Client {
         }
     }
 
+    /// Goes from one of several nodes to the other, and gets all messages.
+    pub(super) fn wanderer(name: String) -> Self {
+        Self {
+            wants: "t/#",
+            ..Self::subscriber(name).of_several()
+        }
+    }
+
     /// Subscribes to the responses of the state store, and begins anew with every connection.
     pub(super) fn watcher(name: String) -> Self {
         Self {
@@ -164,6 +175,16 @@ impl Client {
     /// Whether it is connected, and everything that it sent was acknowledged.
     pub(super) fn is_done(&self) -> bool {
         self.is_connected && self.outgoing.is_empty()
+    }
+
+    /// It subscribes with its next connection, whatever its session has.
+    pub(super) fn want_again(&mut self) {
+        self.subscription = Some(self.wants);
+    }
+
+    /// Whether it is done, and its subscription was acknowledged.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_done() && self.subscription.is_none()
     }
 
     /// Connects if it is not. True if it did something.
@@ -381,7 +402,8 @@ impl Client {
     /// S1: a session that was acknowledged once is there.
     fn accepted(&mut self, connack: &ConnAck, heard: &mut Heard) -> Result<Vec<Packet>, String> {
         if self.had_connack && !connack.session_present && self.is_of_several {
-            self.subscription = Some(RESPONSES);
+            self.subscription = Some(self.wants);
+            self.received.clear();
         } else if self.had_connack {
             s1::check_present(&self.name, Some(true), connack.session_present)?;
         }

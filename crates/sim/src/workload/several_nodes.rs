@@ -15,6 +15,7 @@ mod member;
 mod network;
 mod retainers;
 mod trace;
+mod wanderers;
 mod watcher;
 mod weather;
 
@@ -31,6 +32,7 @@ use self::member::Member;
 use self::network::{Link, Network};
 use self::retainers::Retainers;
 use self::trace::Trace;
+use self::wanderers::Wanderers;
 use self::watcher::Watcher;
 use super::Defect;
 use super::keeper::Keeper;
@@ -70,6 +72,8 @@ pub struct ClusterSummary {
     pub notified: u64,
     /// Retained messages that were taken away.
     pub retained_gone: u64,
+    /// Messages that clients got that go from node to node.
+    pub wandered: u64,
     /// Nodes that lost their power.
     pub crashes: u64,
     /// Nodes that were stopped.
@@ -119,6 +123,7 @@ impl ClusterSummary {
             pages: self.pages + other.pages,
             notified: self.notified + other.notified,
             retained_gone: self.retained_gone + other.retained_gone,
+            wandered: self.wandered + other.wandered,
             crashes: self.crashes + other.crashes,
             stops: self.stops + other.stops,
             pauses: self.pauses + other.pauses,
@@ -160,6 +165,7 @@ struct World {
     keepers: Vec<(usize, Keeper)>,
     watchers: Vec<Watcher>,
     retainers: Retainers,
+    wanderers: Wanderers,
     histories: Histories,
     notifications: Notifications,
     look: Look,
@@ -267,6 +273,7 @@ impl World {
                     0
                 },
             ),
+            wanderers: Wanderers::new(run.seed, faults.has(Fault::Members)),
             skew: 0,
             summary: ClusterSummary::default(),
             trace: Trace::new(run.is_traced, origin),
@@ -286,9 +293,11 @@ impl World {
         self.calm()?;
         self.check()?;
         self.check_retained()?;
+        self.check_wanderers()?;
         self.lose_minority()?;
         self.calm()?;
         self.check()?;
+        self.check_wanderers()?;
         self.check_histories()
     }
 
@@ -343,6 +352,7 @@ impl World {
         }
         self.worsen()?;
         self.retain_sometimes()?;
+        self.wander_sometimes()?;
         self.operate_sometimes()?;
         self.collect()?;
         self.network.step();

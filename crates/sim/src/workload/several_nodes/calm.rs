@@ -83,6 +83,7 @@ impl World {
             is_anything |= self.listen_to(index)?;
         }
         is_anything |= self.listen_to_retainers()?;
+        is_anything |= self.listen_to_wanderers()?;
         self.look()?;
         Ok(is_anything)
     }
@@ -112,6 +113,7 @@ impl World {
         self.keepers.iter().all(|(_, keeper)| keeper.client.is_done())
             && self.watchers.iter().all(|watcher| watcher.client.is_done())
             && self.are_retainers_done()
+            && self.are_wanderers_done()
             && self.is_led()
             && self.is_idle()
             && self.check_members().is_ok()
@@ -166,6 +168,9 @@ impl World {
         }
         if !self.are_retainers_done() {
             text += "\nretainers wait";
+        }
+        if !self.are_wanderers_done() {
+            text += &format!("\n{:?}", self.wanderers);
         }
         for watcher in self.watchers.iter().filter(|watcher| !watcher.client.is_done()) {
             text += &format!("\nof node {}: {:?}", watcher.node + 1, watcher.client);

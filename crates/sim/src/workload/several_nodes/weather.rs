@@ -161,6 +161,7 @@ impl World {
             }
         }
         self.retainers.cut(index);
+        self.wanderers.cut(index);
         self.network.forget(index);
         let torn = if self.faults.has(Fault::Torn) {
             Torn::Somewhere
