@@ -15,11 +15,14 @@ mod handover;
 mod merging;
 mod messages;
 mod offering;
+mod orphans;
+mod positions;
 mod receiving;
 mod standing_by;
 mod taking_over;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 
 use cluster::session_plane::nodes::Handover;
@@ -34,13 +37,14 @@ pub use self::figures::CopyFigures;
 pub(crate) use self::merging::MergeMessage;
 use self::merging::{Fences, Giving, Holding, Question, TakingIn};
 use self::messages::Positions;
+use self::orphans::Orphans;
 pub(crate) use self::standing_by::StandingBy;
 use crate::clients::Clients;
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::records::copy::{CopyRecord, Marks};
-use crate::records::forwarded::Position;
 use crate::session::Session;
+use crate::sessions::Taken;
 
 /// How many nodes have a session, its holder among them or not: the first ones on the ring.
 const OWNERS: usize = 3;
@@ -56,7 +60,9 @@ pub(crate) struct Copies {
     /// The same by their holders' numbers.
     by_holder: BTreeMap<(NodeId, SessionNumber), Text>,
     /// Up to where holders had taken what others sent, as of their copies here.
-    positions: BTreeMap<NodeId, Positions>,
+    positions: BTreeMap<NodeId, Arc<Positions>>,
+    /// The same before a holder began to say anew what it holds, by how often it had begun: as of copies that it has not named since.
+    earlier: BTreeMap<NodeId, BTreeMap<u64, Arc<Positions>>>,
     /// Counts changes of the rings.
     rings: u64,
     /// The next held session to be looked at, because owners have changed or are reached.
@@ -81,6 +87,8 @@ pub(crate) struct Copies {
     handed_over: Option<Handover>,
     /// Nodes that want to know when they have everything.
     asking: BTreeMap<NodeId, u64>,
+    /// Copies whose holder is lost and with which this node does not go on.
+    orphans: Orphans,
     /// When there is more to do.
     go_on_at: Option<Instant>,
     /// Sessions that give way to those of other nodes.
@@ -116,6 +124,8 @@ pub(crate) struct Held {
     giving: Option<Box<Giving>>,
     /// Another one gives way to it.
     taking_in: Option<Box<TakingIn>>,
+    /// That one was there again since then: who starts anew need not know of it.
+    is_past: bool,
     /// Packet ids of QoS 2 of which there are records: in the session there are those that wait to be written, too.
     received: Vec<PacketId>,
     owners: SmallVec<[Owner; 2]>,
@@ -164,7 +174,12 @@ impl Copies {
             held: BTreeMap::new(),
             standing_by: BTreeMap::new(),
             by_holder: BTreeMap::new(),
-            positions: recovered.positions,
+            positions: recovered
+                .positions
+                .into_iter()
+                .map(|(node, positions)| (node, Arc::new(positions)))
+                .collect(),
+            earlier: BTreeMap::new(),
             rings: 1,
             visit: None,
             hearing: BTreeMap::new(),
@@ -177,6 +192,7 @@ impl Copies {
             handover: None,
             handed_over: None,
             asking: BTreeMap::new(),
+            orphans: Orphans::default(),
             go_on_at: None,
             giving: BTreeSet::new(),
             taking_in: BTreeMap::new(),
@@ -229,9 +245,18 @@ impl Copies {
     }
 
     /// Takes a copy in, instead of the one that there may be; returns that.
-    fn insert_copy(&mut self, standing_by: StandingBy) -> Option<StandingBy> {
+    fn insert_copy(&mut self, mut standing_by: StandingBy) -> Option<StandingBy> {
         let client_id = standing_by.session.client_id.clone();
         let before = self.remove_copy(&client_id);
+        let holder = standing_by.holder.node;
+        let known = before
+            .as_ref()
+            .map_or(standing_by.held_since, |before| before.held_since);
+        standing_by.held_since = if known.0 == holder {
+            known
+        } else {
+            (holder, self.orphans.losses())
+        };
         let place = (standing_by.holder.node, standing_by.number_there);
         self.by_holder.insert(place, client_id.clone());
         self.standing_by.insert(client_id, standing_by);
@@ -240,6 +265,7 @@ impl Copies {
 
     fn remove_copy(&mut self, client_id: &str) -> Option<StandingBy> {
         let standing_by = self.standing_by.remove(client_id)?;
+        self.orphans.end(client_id);
         let place = (standing_by.holder.node, standing_by.number_there);
         self.by_holder.remove(&place);
         Some(standing_by)
@@ -302,12 +328,6 @@ impl Copies {
 }
 
 impl Node {
-    /// Up to where a holder had taken what another node sent it, as far as the copies of its sessions here know.
-    pub(crate) fn taken_by(&self, holder: NodeId, origin: NodeId) -> Option<Position> {
-        let positions = self.copies.as_ref()?.positions.get(&holder)?;
-        positions.get(&origin).copied()
-    }
-
     /// A client begins a session anew: nodes that are away may go on with one that it had before.
     pub(crate) fn note_begun_anew(&mut self, number: SessionNumber) {
         let (Some(copies), Some(peers)) = (&mut self.copies, &self.peers) else {
@@ -337,11 +357,22 @@ impl Node {
             self.commits.write(crate::records::copy::remove(*number));
         }
         let mut copies = Copies::new(own, recovered);
-        for (_, entry) in self.sessions.iter() {
-            copies.recover_held(&entry.session, held.remove(&entry.session.number));
+        let mut taken = Vec::new();
+        for (key, entry) in self.sessions.iter() {
+            let known = held.remove(&entry.session.number);
+            let from = known.as_ref().and_then(|known| known.taken_from);
+            taken.extend(from.map(|from| (key, from)));
+            copies.recover_held(&entry.session, known);
         }
+        for (key, from) in taken {
+            if let Some(entry) = self.sessions.get_mut(key) {
+                entry.taken = Some(Box::new(Taken::recovered(from)));
+            }
+        }
+        let held: Vec<SessionNumber> = copies.held.keys().copied().collect();
         self.copies = Some(Box::new(copies));
         self.clients = Some(Box::new(Clients::new(incarnation)));
+        self.await_recovered(held);
     }
 }
 
@@ -356,6 +387,7 @@ impl Held {
             marks: None,
             giving: None,
             taking_in: None,
+            is_past: false,
             received: Vec::new(),
             owners: SmallVec::new(),
             rings: 0,

@@ -264,7 +264,11 @@ impl Node {
         let Some(peers) = &mut self.peers else { return };
         let has_left = (change.from, change.to) == (NodeState::ShuttingDown, NodeState::NotJoined);
         if change.to != NodeState::Dead && !has_left {
-            return peers.find_again(change.node);
+            peers.find_again(change.node);
+            if matches!(change.from, NodeState::NotJoined | NodeState::Dead) {
+                self.note_found_again(change.node);
+            }
+            return;
         }
         // One that was not counted on is lost when it is silent.
         if change.from == NodeState::NotJoined {

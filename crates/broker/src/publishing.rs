@@ -17,7 +17,7 @@ use crate::overload::MEMORY_SCARCE;
 use crate::policies::is_below_sys;
 use crate::records;
 use crate::report::Report;
-use crate::routes::{Elsewhere, WaitId};
+use crate::routes::{Came, Elsewhere, WaitId};
 use crate::routing::RouteScratch;
 use crate::waiting::Waiter;
 
@@ -145,6 +145,9 @@ impl Node {
             self.forward(now, &message, &mut scratch.elsewhere, wait);
         }
         let wait = self.keep_open(wait);
+        if keeping == Keeping::Durable {
+            self.keep_late(&message, &Came::here());
+        }
         self.deliver_to_routes(now, message, scratch, keeping, actions);
         Published { reason, wait }
     }

@@ -19,6 +19,7 @@ mod since;
 mod subjects;
 mod table;
 mod taking_over;
+mod told;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ use self::messages::{ADD, REMOVE, SHARE};
 pub(crate) use self::since::Since;
 pub(crate) use self::table::Slots;
 use self::table::{Candidate, RouteTable, Slot};
+pub(crate) use self::taking_over::Came;
+pub(crate) use self::told::Telling;
 pub(crate) use self::waits::WaitId;
 use self::waits::Waits;
 use crate::ids::ConnectionId;
@@ -120,6 +123,8 @@ pub(crate) struct Routes {
     waits: Waits,
     /// What a restart has found of nodes that were not heard of since.
     recovered: BTreeMap<NodeId, Position>,
+    /// All who are to have copies have what a restart has found.
+    is_recovered_durable: bool,
     /// Those whose wait is over.
     released: Vec<Waiter>,
     over: Vec<WaitId>,
@@ -165,6 +170,7 @@ impl Routes {
             announced: Announced::default(),
             waits: Waits::default(),
             recovered,
+            is_recovered_durable: false,
             released: Vec::new(),
             over: Vec::new(),
             held: BTreeSet::new(),
@@ -191,6 +197,9 @@ impl Routes {
             if !self.slots.contains_key(node) {
                 let taken = self.recovered.remove(node).unwrap_or_default();
                 let mut link = Link::new(now, *node, taken);
+                if self.is_recovered_durable {
+                    link.inbox.note_recovered_durable();
+                }
                 if is_start {
                     link.begin_to_know();
                 }
@@ -326,6 +335,14 @@ impl Routes {
     pub(crate) fn written(&mut self, node: NodeId, position: Position) {
         if let Some(slot) = self.slots.get(&node) {
             self.links[*slot].inbox.written(position);
+        }
+    }
+
+    /// What a restart has found is where it has to be: those who have sent it are told so.
+    pub(crate) fn note_recovered_durable(&mut self) {
+        self.is_recovered_durable = true;
+        for (_, link) in &mut self.links {
+            link.inbox.note_recovered_durable();
         }
     }
 

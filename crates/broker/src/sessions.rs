@@ -1,9 +1,12 @@
 //! All sessions of the node, connected or not.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::NodeId;
 use cluster::session_plane::Actor;
+use cluster::session_plane::announcement::Word;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use protocol::Text;
@@ -12,8 +15,10 @@ use slab::Slab;
 
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::ownership::Owner;
+use crate::records::forwarded::Position;
 use crate::records::session::{Presence, SessionRecord};
 use crate::retained_delivery::AllDue;
+use crate::routes::Telling;
 use crate::session::Session;
 use crate::subscriptions::Standing;
 use crate::will;
@@ -81,14 +86,41 @@ impl SessionEntry {
 }
 
 /// A session that was taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// Who held it.
     pub(crate) from: Actor,
-    /// At whose loss it was taken over: the holder's, or that of a node that should have taken it over.
-    pub(crate) at_loss_of: NodeId,
-    /// How often that one had been found again after losses before that.
-    pub(crate) finds: u64,
+    /// At which loss of that one. `None`: this node has started since.
+    pub(crate) at: Option<Word>,
+    /// Who had held it before that one, and was lost just before it.
+    pub(crate) through: Box<[NodeId]>,
+    /// Up to where its holder had taken what others sent, as of its copy. `None`: as it is known here of that node.
+    pub(crate) had: Option<Arc<BTreeMap<NodeId, Position>>>,
+}
+
+impl Taken {
+    /// As a restart finds it.
+    pub(crate) fn recovered(from: Actor) -> Self {
+        Self {
+            from,
+            at: None,
+            through: Box::default(),
+            had: None,
+        }
+    }
+
+    /// Whether it was taken over at this loss or a later one. One that a restart has found was if its holder was lost in the same run.
+    pub(crate) fn is_taken_since(&self, loss: Word) -> bool {
+        self.at.map_or(loss.run == self.from.incarnation, |at| loss <= at)
+    }
+
+    /// Whether what a node gives to others with a loss may be for it: that one had not told of the loss at which it was taken over.
+    pub(crate) fn is_told_by(&self, telling: Telling) -> bool {
+        match self.at {
+            Some(at) => telling.before.is_none_or(|before| before < at),
+            None => telling.before.is_none() && telling.after.run == self.from.incarnation,
+        }
+    }
 }
 
 /// How often the server has ended the session's connections lately.

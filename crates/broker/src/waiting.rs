@@ -47,6 +47,8 @@ pub(crate) enum Waiter {
     ControlKept(LogPoint),
     /// Items of another node, up to here.
     Taken { node: NodeId, position: Position },
+    /// Those who sent what a restart has found.
+    Recovered,
     /// The holder of a session that has a copy here, as far as it has this one on disk then, whatever else is waited for.
     Copied { holder: Actor, number: SessionNumber },
     /// Who waits for other nodes, too.
@@ -189,6 +191,7 @@ impl Node {
                     peers.written(node, position);
                 }
             }
+            Waiter::Recovered => self.note_recovered_durable(),
             // It was told when its batch was on disk.
             Waiter::Copied { .. } => {}
             Waiter::After { wait, then } => {
@@ -226,9 +229,8 @@ impl Node {
             Waiter::Merging { to, message } => self.answer_merging(to, &message),
             Waiter::Durable(then) => self.after_commit(now, *then, actions),
             Waiter::Act { connection, action } => {
-                if self.connections.get(connection).is_some() {
-                    actions.push(action);
-                }
+                let is_there = self.connections.get(connection).is_some();
+                actions.extend(is_there.then_some(action));
             }
         }
     }

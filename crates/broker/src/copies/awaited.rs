@@ -12,6 +12,7 @@ use super::{Copies, Stage};
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::routes::WaitId;
+use crate::waiting::Waiter;
 
 /// By session.
 #[derive(Debug, Default)]
@@ -54,6 +55,25 @@ impl Node {
         }
         for number in numbers {
             self.await_owners(number, wait);
+        }
+    }
+
+    /// What a restart has found may be at no other node yet: those who have sent it are told that it is durable when it is there.
+    pub(super) fn await_recovered(&mut self, held: Vec<SessionNumber>) {
+        let Some(peers) = &mut self.peers else { return };
+        let wait = peers.open_wait();
+        self.await_all_owners(held, wait);
+        let Some(peers) = &mut self.peers else { return };
+        match peers.keep_open(wait) {
+            Some(wait) => drop(peers.park(wait, Box::new(Waiter::Recovered))),
+            None => self.note_recovered_durable(),
+        }
+    }
+
+    /// It is there.
+    pub(crate) fn note_recovered_durable(&mut self) {
+        if let Some(peers) = &mut self.peers {
+            peers.note_recovered_durable();
         }
     }
 

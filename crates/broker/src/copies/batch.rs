@@ -262,7 +262,7 @@ impl Copies {
         let record = CopyRecord {
             clock: held.map(|held| held.clock.clone()).unwrap_or_default(),
             holder: None,
-            taken_from: held.and_then(|held| held.taken_from),
+            taken_from: held.filter(|held| !held.is_past).and_then(|held| held.taken_from),
             marks: held.and_then(|held| held.marks.as_deref().cloned()),
         };
         records::copy::put(number, &record)

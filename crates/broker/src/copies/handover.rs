@@ -24,7 +24,7 @@ impl Node {
         copies.awaited.look_at_all();
         self.end_awaited();
         self.look_at_holding(now, actions);
-        self.take_over_orphans(now, None, actions);
+        self.take_over_orphans(now, actions);
     }
 
     /// Goes on with copies: batches were closed, or there is room on the way to others.
@@ -32,6 +32,7 @@ impl Node {
         if self.copies.is_none() {
             return;
         }
+        self.forget_orphans();
         self.offer_copies(now);
         self.look_at_holding(now, actions);
         self.go_on_with_merging(now, actions);

@@ -280,6 +280,8 @@ impl Copies {
             let unknown = held.owners.iter().filter(|owner| owner.stage == Stage::Unknown);
             unknown.map(|owner| owner.node).collect::<Vec<_>>()
         });
+        // First, so that what was named before counts for nothing.
+        self.begin_to_tell(peers);
         for node in unknown.into_iter().flatten() {
             let Some(held) = self.held.get(&number) else {
                 return;

@@ -13,7 +13,6 @@ use crate::ids::SessionNumber;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::records;
 use crate::waiting::Waiter;
 
 impl Node {
@@ -29,7 +28,7 @@ impl Node {
         };
         let Some(copies) = &mut self.copies else { return };
         match message {
-            CopyMessage::Begin => *copies.begun.entry(from.node).or_default() += 1,
+            CopyMessage::Begin => copies.note_begin(from.node),
             CopyMessage::All => self.drop_unnamed(from.node),
             CopyMessage::Offer {
                 number,
@@ -70,6 +69,7 @@ impl Node {
         (client_id, offered): (&Text, &Other),
         actions: &mut Vec<Action>,
     ) {
+        self.keep_from_former_holder(now, (client_id, from.node), actions);
         if let Some(other) = self.prefer(now, client_id, offered, actions) {
             return self.answer_copy(from.node, number, CopyAnswer::Other(other));
         }
@@ -176,14 +176,6 @@ impl Node {
                     (is_session || one.clock.has_common(&other.clock)) && rank(other) > rank(one)
                 }
             },
-        }
-    }
-
-    fn take_positions(&mut self, from: NodeId, positions: Positions) {
-        let Some(copies) = &mut self.copies else { return };
-        if copies.positions.get(&from) != Some(&positions) {
-            self.commits.write(records::copy::put_positions(from, &positions));
-            copies.positions.insert(from, positions);
         }
     }
 
@@ -388,6 +380,7 @@ impl Node {
     fn drop_unnamed(&mut self, holder: NodeId) {
         let Some(copies) = &mut self.copies else { return };
         let begun = copies.begun_by(holder);
+        copies.earlier.remove(&holder);
         let of_holder = copies
             .standing_by
             .values()
@@ -412,7 +405,7 @@ impl Node {
 }
 
 impl Copies {
-    fn begun_by(&self, node: NodeId) -> u64 {
+    pub(super) fn begun_by(&self, node: NodeId) -> u64 {
         self.begun.get(&node).copied().unwrap_or_default()
     }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cluster::Write;
 use cluster::session_plane::{Actor, VectorClock};
+use cluster::{NodeId, Write};
 use protocol::Text;
 use protocol::packet::PacketId;
 use protocol::topic::SubscriptionFilter;
@@ -40,6 +40,8 @@ pub(crate) struct StandingBy {
     pub(super) clock: VectorClock,
     /// The latest time that its holder has said what it holds, in which it has named this.
     pub(super) named: u64,
+    /// The node that holds it, and how many losses this one knew of when it came to know that.
+    pub(super) held_since: (NodeId, u64),
 }
 
 /// Something that does not fit the copy: it has to come whole.
@@ -77,6 +79,7 @@ impl StandingBy {
             number_there,
             clock: VectorClock::new(),
             named: 0,
+            held_since: (holder.node, u64::MAX),
         }
     }
 

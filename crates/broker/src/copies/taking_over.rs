@@ -1,5 +1,7 @@
 //! When the holder of a session is lost, the first owner goes on with it; and a node that comes back leaves to others what they have gone on with.
 
+use std::collections::BTreeMap;
+
 use cluster::NodeId;
 use protocol::packet::Disconnect;
 use protocol::{ReasonCode, Text};
@@ -23,12 +25,12 @@ impl Node {
     pub(crate) fn take_over_from(&mut self, now: Now, lost: NodeId, actions: &mut Vec<Action>) {
         // Nobody waits for its copies any more, from this moment on.
         self.note_link_of_copies(lost, LinkChange::Lost);
-        self.take_over_orphans(now, Some(lost), actions);
+        self.take_over_orphans(now, actions);
+        self.note_orphans(lost);
     }
 
-    /// Goes on with the sessions that were held by nodes that are lost, and of which this node is the first owner now. `lost`: at whose loss; `None`: it has
-    /// come to be the first owner.
-    pub(super) fn take_over_orphans(&mut self, now: Now, lost: Option<NodeId>, actions: &mut Vec<Action>) {
+    /// Goes on with the sessions that were held by nodes that are lost, and of which this node is the first owner now.
+    pub(super) fn take_over_orphans(&mut self, now: Now, actions: &mut Vec<Action>) {
         let (Some(copies), Some(states)) = (&self.copies, &self.states) else {
             return;
         };
@@ -37,9 +39,7 @@ impl Node {
             self.is_orphan(copy) && states.primary().home(client_id.as_bytes()) == own
         });
         let due: Vec<Text> = due.map(|(client_id, _)| client_id.clone()).collect();
-        for client_id in due {
-            self.go_on_with(now, &client_id, lost, actions);
-        }
+        self.go_on_with(now, &due, actions);
     }
 
     /// Whether a durable session of a client runs here.
@@ -65,36 +65,52 @@ impl Node {
 
     /// Goes on with a session whose holder is lost, although this node is not its first owner. False if it has no copy of it that is whole.
     pub(crate) fn stand_up_orphan(&mut self, now: Now, client_id: &Text, actions: &mut Vec<Action>) -> bool {
-        self.has_orphan(client_id) && self.go_on_with(now, client_id, None, actions)
+        let has_it = self.has_orphan(client_id);
+        if has_it {
+            self.go_on_with(now, std::slice::from_ref(client_id), actions);
+        }
+        has_it
     }
 
     /// Whether a copy may be the session from here on.
     fn is_orphan(&self, copy: &StandingBy) -> bool {
         copy.is_whole()
-            && self.is_lost(copy.holder.node)
+            && (self.is_lost(copy.holder.node) || self.is_left_alone(copy))
             // A session that ends with its connection, or one that began while nobody knew better.
             && self.sessions.find(&copy.session.client_id).is_none()
     }
 
-    fn go_on_with(
-        &mut self,
-        now: Now,
-        client_id: &Text,
-        lost: Option<NodeId>,
-        actions: &mut Vec<Action>,
-    ) -> bool {
-        let copies = self.copies.as_mut();
-        let copy = copies.and_then(|copies| copies.remove_copy(client_id));
-        let Some(copy) = copy else { return false };
-        let at_loss_of = lost.unwrap_or(copy.holder.node);
-        let peers = self.peers.as_ref();
+    fn go_on_with(&mut self, now: Now, client_ids: &[Text], actions: &mut Vec<Action>) {
+        if client_ids.is_empty() {
+            return;
+        }
+        let late = self.late_messages();
+        let mut sessions = BTreeMap::new();
+        for client_id in client_ids {
+            let copies = self.copies.as_ref();
+            let since = copies.and_then(|copies| copies.orphans.since(client_id));
+            self.stand_up_as(now, client_id, actions);
+            sessions.extend(self.sessions.find(client_id).zip(since));
+        }
+        self.deliver_late(now, &sessions, late, actions);
+    }
+
+    fn stand_up_as(&mut self, now: Now, client_id: &Text, actions: &mut Vec<Action>) {
+        let (Some(copies), Some(peers)) = (&mut self.copies, &self.peers) else {
+            return;
+        };
+        let at = copies.orphans.lost_after(client_id);
+        let Some(copy) = copies.remove_copy(client_id) else {
+            return;
+        };
+        let at = at.or_else(|| peers.lost_after(copy.holder.node));
         let taken = Taken {
+            had: Some(copies.positions_of(&copy)),
             from: copy.holder,
-            at_loss_of,
-            finds: peers.map_or(0, |peers| peers.finds_before(at_loss_of)),
+            at,
+            through: copies.came_through(&copy, |node| peers.lost_after(node)),
         };
         self.stand_up(now, copy, taken, actions);
-        true
     }
 
     /// A copy is the session from here on.

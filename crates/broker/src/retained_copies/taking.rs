@@ -135,7 +135,9 @@ impl Node {
             let mut scratch = std::mem::take(&mut self.routes);
             scratch.elsewhere.clear();
             self.find_routes(&message, &mut scratch);
-            self.leave_out_taken(from, &mut scratch);
+            let came = self.came_directly(from);
+            self.leave_out_taken(&came, &mut scratch);
+            self.keep_late(&message, &came);
             if self.is_memory_full() {
                 self.drop_waiting(&mut scratch);
             }

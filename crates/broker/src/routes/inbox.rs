@@ -18,6 +18,8 @@ const DECLINE: usize = 16;
 pub(super) struct Inbox {
     /// The latest that was taken.
     pub(super) taken: Position,
+    /// The latest that a restart has found.
+    recovered: u64,
     /// Everything up to here is on disk.
     on_disk: u64,
     /// Everything up to here is durable: on disk, and at all nodes that have copies of what it changed.
@@ -33,14 +35,27 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// As a restart finds it.
+    /// As a restart finds it: what is on this disk may have reached nobody who has copies.
     pub(super) fn recovered(taken: Position) -> Self {
+        let number = taken.number;
         Self {
             taken,
-            on_disk: taken.number,
-            durable: taken.number,
+            on_disk: number,
+            recovered: number,
+            under_way: (number > 0)
+                .then_some((number, Stage::OnDisk))
+                .into_iter()
+                .collect(),
             ..Self::default()
         }
+    }
+
+    /// All who are to have copies have what a restart has found.
+    pub(super) fn note_recovered_durable(&mut self) {
+        self.written(Position {
+            number: self.recovered,
+            ..self.taken
+        });
     }
 
     /// The sender has started anew: its items begin at 1.

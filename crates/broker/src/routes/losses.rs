@@ -24,6 +24,7 @@ use protocol::topic::SubscriptionFilter;
 
 use super::messages::{self, CameBy, TAKEN_OVER};
 use super::table::{Slot, Slots};
+use super::told::Told;
 use super::{Routes, WaitId};
 use crate::subscriptions::Point;
 
@@ -39,12 +40,10 @@ pub(crate) struct Lost {
 pub(super) struct Losses {
     /// After which word each was lost that was.
     lost: BTreeMap<NodeId, Word>,
-    /// How often each had been found again before.
-    finds: BTreeMap<NodeId, u64>,
     /// Those whose sessions not all others have taken over yet.
     open: Vec<Loss>,
-    /// Who has not said yet that it has lost the node, too.
-    unaware: BTreeMap<NodeId, BTreeSet<NodeId>>,
+    /// Who has told of which.
+    pub(super) told: Told,
 }
 
 #[derive(Debug)]
@@ -85,7 +84,6 @@ impl Routes {
             return false;
         };
         self.losses.lost.insert(lost, after);
-        self.losses.finds.insert(lost, self.links[slot].finds);
         // From here on it is told nothing, and nobody begins to wait for it.
         self.links[slot].lose();
         self.note_different(slot);
@@ -98,7 +96,9 @@ impl Routes {
                 link.losses_said.insert(lost, number);
             }
         }
-        self.losses.unaware.insert(lost, others.clone());
+        self.losses
+            .told
+            .tell(self.node, Lost { node: lost, after }, &others);
         let before = self.losses.open.extract_if(.., |loss| loss.slot == slot);
         let postponed = before.flat_map(|loss| loss.postponed).collect();
         self.losses.open.push(Loss {
@@ -179,10 +179,9 @@ impl Routes {
         is_lost && self.losses.open.iter().all(|loss| loss.lost != node)
     }
 
-    /// How often a node had been found again when it was lost last: a session that was taken over at a loss before that is like any other. What was on its way to it
-    /// may come when it is there again.
-    pub(crate) fn finds_before(&self, node: NodeId) -> u64 {
-        self.losses.finds.get(&node).copied().unwrap_or_default()
+    /// After which word a node was lost that was.
+    pub(crate) fn lost_after(&self, node: NodeId) -> Option<Word> {
+        self.losses.lost.get(&node).copied()
     }
 
     /// What was on its way to a node that is lost. Whoever waits for it waits for the caller.
@@ -224,16 +223,6 @@ impl Routes {
         }
     }
 
-    /// A node says that it has lost another, too. Nothing of what it sends from here on comes once more.
-    pub(super) fn is_aware(&mut self, node: NodeId, lost: NodeId) {
-        if let Some(unaware) = self.losses.unaware.get_mut(&lost) {
-            unaware.remove(&node);
-            if unaware.is_empty() {
-                self.losses.unaware.remove(&lost);
-            }
-        }
-    }
-
     /// A node has taken over what it is to.
     pub(super) fn has_taken_over(&mut self, node: NodeId, lost: NodeId) {
         for loss in self.losses.open.iter_mut().filter(|loss| loss.lost == lost) {
@@ -246,10 +235,7 @@ impl Routes {
         for loss in &mut self.losses.open {
             loss.pending.remove(&node);
         }
-        let known: Vec<NodeId> = self.losses.unaware.keys().copied().collect();
-        for lost in known {
-            self.is_aware(node, lost);
-        }
+        self.losses.told.forget(node, &self.losses.lost);
     }
 
     /// Ends the losses that everybody has dealt with. The lost nodes want nothing any more; says what was postponed.
@@ -280,17 +266,6 @@ impl Routes {
     pub(crate) fn has_lost(&self, node: NodeId) -> bool {
         let slot = self.slots.get(&node);
         slot.is_none_or(|slot| self.links[*slot].is_lost)
-    }
-
-    /// Whether a session that was taken over from a lost node does not get what this node sends: it comes once more, redirected.
-    pub(super) fn comes_again(&self, from: NodeId, lost: NodeId) -> bool {
-        let unaware = self.losses.unaware.get(&lost);
-        unaware.is_some_and(|unaware| unaware.contains(&from))
-    }
-
-    /// Whether [`comes_again`](Self::comes_again) has to be asked at all.
-    pub(super) fn may_come_again(&self) -> bool {
-        !self.losses.unaware.is_empty()
     }
 
     /// What is for lost nodes is for those that have not taken over yet.

@@ -157,8 +157,11 @@ impl Node {
             Item::Message(forwarded) => self.take_message(now, slot, (number, *forwarded), actions),
             Item::Lost(lost) => self.hear_of_loss(now, from, lost, actions),
             Item::TakenOver(lost) => self.hear_of_takeover(now, from, lost, actions),
-            Item::Redirected(redirected) => {
+            Item::Redirected(mut redirected) => {
                 let incarnation = peers.links[slot].inbox.taken.incarnation;
+                let position = Position { incarnation, number };
+                // If this node is lost, too, it is given to others once more.
+                redirected.message.origin = Origin::Node { node: from, position };
                 peers.figures.received += 1;
                 self.take_redirected(now, (from, incarnation), *redirected, actions);
             }
@@ -186,11 +189,14 @@ impl Node {
                 ..link.inbox.taken
             },
         };
+        let message = Arc::new(message);
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.elsewhere.clear();
         if forwarded.is_for_subscriptions {
+            let came = self.came_directly(from);
             self.find_routes(&message, &mut scratch);
-            self.leave_out_taken(from, &mut scratch);
+            self.leave_out_taken(&came, &mut scratch);
+            self.keep_late(&message, &came);
         }
         let mut declined = Vec::new();
         for (share, point) in forwarded.shares {
@@ -203,7 +209,7 @@ impl Node {
         if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
             self.drop_waiting(&mut scratch);
         }
-        self.deliver_to_routes(now, Arc::new(message), scratch, Keeping::Durable, actions);
+        self.deliver_to_routes(now, message, scratch, Keeping::Durable, actions);
         let Some(peers) = &mut self.peers else { return };
         peers.figures.received += 1;
         for share in declined.into_iter().filter(|_| number > 0) {

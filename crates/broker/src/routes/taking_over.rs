@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use cluster::NodeId;
+use cluster::session_plane::announcement::Word;
+use smallvec::SmallVec;
 
 use super::losses::{Lost, Postponed};
 use super::messages::Redirected;
+use super::told::Telling;
 use super::{LinkChange, WaitId};
 use crate::ids::SessionKey;
 use crate::memory::MemoryLevel;
@@ -21,6 +24,42 @@ use crate::waiting::Waiter;
 
 /// From where messages for other nodes come: a node, in one of its runs.
 type Origin = (NodeId, u32);
+
+/// On which way a message has come, for sessions that were taken over.
+#[derive(Debug, Clone)]
+pub(crate) enum Came {
+    /// As one for this node; `not_for`: for the sessions that were taken over from these, at these losses or later ones, it comes once more.
+    Directly { not_for: SmallVec<[(NodeId, Word); 1]> },
+    /// It was on its way to a lost node, or to several, one after the other.
+    Again {
+        /// Who has sent it to them.
+        origin: NodeId,
+        /// For whose sessions it was in the first place.
+        addressed: SmallVec<[NodeId; 1]>,
+        /// To which node it was sent first.
+        first: Option<NodeId>,
+        /// Those of the lost nodes for whose sessions it comes here for the first time.
+        holders: SmallVec<[Holder; 1]>,
+    },
+}
+
+/// A lost node to which a message was on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holder {
+    node: NodeId,
+    /// What it was among the items for that node.
+    position: Position,
+    telling: Telling,
+}
+
+impl Came {
+    /// It was published here.
+    pub(crate) fn here() -> Self {
+        Self::Directly {
+            not_for: SmallVec::new(),
+        }
+    }
+}
 
 impl Node {
     /// A node is lost: what it had goes on at others, as far as they have copies.
@@ -71,7 +110,7 @@ impl Node {
                 // It was dead for this node, and is counted on again, both in this moment.
                 peers.find_again(lost.node);
             }
-            peers.is_aware(from, lost.node);
+            peers.losses.told.hear(from, lost);
             peers.say_taken_over(from, lost.node);
         }
     }
@@ -86,7 +125,7 @@ impl Node {
     ) {
         if let Some(peers) = &mut self.peers {
             // Its own word of the loss may have been given up with this node.
-            peers.is_aware(from, lost);
+            peers.losses.told.forget_unaware(from, lost);
             peers.has_taken_over(from, lost);
         }
         self.end_losses(now, actions);
@@ -118,68 +157,103 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         let message = redirected.message.counted(&self.memory.messages);
+        let came = self.came_again(origin, &redirected.came_by);
+        let message = Arc::new(message);
+        self.keep_late(&message, &came);
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.elsewhere.clear();
         self.find_routes(&message, &mut scratch);
         scratch
             .routes
-            .retain(|route| self.lacks(route.session, origin, &redirected.came_by));
+            .retain(|route| self.is_for_taken(route.session, &came));
         if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
             self.drop_waiting(&mut scratch);
         }
-        self.deliver_to_routes(now, Arc::new(message), scratch, Keeping::Durable, actions);
+        self.deliver_to_routes(now, message, scratch, Keeping::Durable, actions);
     }
 
-    /// Leaves out the sessions for which a message comes once more.
-    pub(crate) fn leave_out_taken(&self, from: NodeId, scratch: &mut RouteScratch) {
-        let Some(peers) = self.peers.as_ref().filter(|peers| peers.may_come_again()) else {
+    /// From what a message comes that was on its way to lost nodes.
+    fn came_again(&mut self, (origin, incarnation): Origin, came_by: &[(NodeId, u64)]) -> Came {
+        let is_before = |(_, number): &&(NodeId, u64)| *number == u64::MAX;
+        let before = came_by.iter().take_while(is_before).count();
+        let addressed = came_by.iter().take(before + 1).map(|(lost, _)| *lost);
+        let mut holders = SmallVec::new();
+        for (lost, number) in came_by.iter().skip(before).copied() {
+            let position = Position { incarnation, number };
+            let Some(peers) = &mut self.peers else { continue };
+            let telling = peers.losses.told.telling(origin, lost);
+            if peers.losses.told.comes_first((lost, origin), position)
+                && let Some(telling) = telling
+            {
+                holders.push(Holder {
+                    node: lost,
+                    position,
+                    telling,
+                });
+            }
+        }
+        Came::Again {
+            origin,
+            addressed: addressed.collect(),
+            first: came_by.get(before).map(|(lost, _)| *lost),
+            holders,
+        }
+    }
+
+    /// What a message that comes from a node directly is, for sessions that were taken over.
+    pub(crate) fn came_directly(&self, from: NodeId) -> Came {
+        let peers = self.peers.as_ref();
+        Came::Directly {
+            not_for: peers.map_or_else(SmallVec::new, |peers| peers.losses.told.unknown_to(from)),
+        }
+    }
+
+    /// Leaves out the sessions for which a message that has come directly comes once more.
+    pub(crate) fn leave_out_taken(&self, came: &Came, scratch: &mut RouteScratch) {
+        if matches!(came, Came::Directly { not_for } if not_for.is_empty()) {
             return;
-        };
+        }
         scratch.routes.retain(|route| {
-            let taken = self.taken(route.session);
-            taken.is_none_or(|taken| {
-                let lost = [taken.at_loss_of, taken.from.node];
-                !lost.into_iter().any(|lost| peers.comes_again(from, lost))
-            })
+            let entry = self.sessions.get(route.session);
+            let taken = entry.and_then(|entry| entry.taken.as_deref());
+            taken.is_none_or(|taken| self.is_for(taken, came))
         });
     }
 
-    /// Whether a session was taken over from one of these nodes, and the copy did not have what that node was sent under this number.
-    fn lacks(&self, key: SessionKey, origin: Origin, came_by: &[(NodeId, u64)]) -> bool {
-        let Some(taken) = self.taken(key) else {
-            return false;
-        };
-        let latest = came_by.last().map(|(lost, _)| *lost);
-        // Whoever had lost the other node before has not given it to that one, from where it would come once more.
-        let is_direct = latest == Some(taken.from.node)
-            && self
-                .peers
-                .as_ref()
-                .is_some_and(|peers| !peers.comes_again(origin.0, taken.at_loss_of));
-        let is_of_this_loss = latest == Some(taken.at_loss_of) || is_direct;
-        // Whom it was for in the first place: the node that it was sent to first, and those whose loss that one was told of before. To the others it was given for
-        // the sessions of these.
-        let is_before = |(_, number): &&(NodeId, u64)| *number == u64::MAX;
-        let before = came_by.iter().take_while(is_before).count();
-        let mut first = came_by.iter().take(before + 1);
-        let of_holder = first.find(|(lost, _)| *lost == taken.from.node);
-        let Some((holder, number)) = of_holder.filter(|_| is_of_this_loss) else {
-            return false;
-        };
-        let had = self.taken_by(*holder, origin.0);
-        had.is_none_or(|had| {
-            had < Position {
-                incarnation: origin.1,
-                number: *number,
-            }
-        })
+    /// Whether a message is for a session as one that was taken over.
+    pub(crate) fn is_for_taken(&self, key: SessionKey, came: &Came) -> bool {
+        let entry = self.sessions.get(key);
+        let taken = entry.and_then(|entry| entry.taken.as_deref());
+        taken.is_some_and(|taken| self.is_for(taken, came))
     }
 
-    /// From where a session was taken over, at the latest loss of that node.
-    fn taken(&self, key: SessionKey) -> Option<&Taken> {
-        let taken = self.sessions.get(key)?.taken.as_ref()?;
-        let finds = self.peers.as_ref()?.finds_before(taken.at_loss_of);
-        (taken.finds == finds).then_some(taken)
+    fn is_for(&self, taken: &Taken, came: &Came) -> bool {
+        let from = taken.from.node;
+        match came {
+            Came::Directly { not_for } => {
+                let mut unknown = not_for.iter().filter(|(lost, _)| *lost == from);
+                !unknown.any(|(_, first)| taken.is_taken_since(*first))
+            }
+            Came::Again {
+                origin,
+                addressed,
+                first,
+                holders,
+            } => {
+                let Some(holder) = holders.iter().find(|holder| holder.node == from) else {
+                    return false;
+                };
+                let had = match &taken.had {
+                    Some(had) => had.get(origin).copied(),
+                    None => self.taken_by(from, *origin),
+                };
+                let lacks = had.is_none_or(|had| had < holder.position);
+                // To whoever was lost later it was given for the sessions of those that it was for in the first place.
+                let is_own = *first == Some(from);
+                let is_theirs = || taken.through.iter().any(|node| addressed.contains(node));
+                lacks && taken.is_told_by(holder.telling) && (is_own || is_theirs())
+            }
+        }
     }
 
     /// What could not be given to a share until everybody had taken over finds somebody now.
