@@ -67,12 +67,11 @@ impl Routes {
     /// A client of this node publishes something that is for others as well.
     pub(crate) fn own_origin(&mut self, elsewhere: &Elsewhere) -> Origin {
         self.published += 1;
-        let is_reached = |(slot, _): &(Slot, _)| elsewhere.is_for_node_at(*slot);
-        let reached = self.links.iter().filter(|(_, link)| link.is_reached);
-        let slots = reached.map(|(slot, _)| (slot, ())).filter(is_reached);
+        let gets = |(slot, link): &(Slot, &Link)| link.is_reached && elsewhere.is_for_node_at(*slot);
+        let slots = self.links.iter().filter(gets).map(|(slot, _)| slot);
         Origin::Own {
             number: self.published,
-            sent_to: slots.fold(0, |all, (slot, ())| all | 1 << slot) & !self.unready,
+            sent_to: slots.fold(0, |all, slot| all | 1 << slot) & !self.unready,
         }
     }
 
