@@ -149,3 +149,38 @@ fn subscriptions_of_the_smaller_side_go_on_and_what_was_taken_away_does_not_come
         check_quiet(seed, &places, subscriber);
     }
 }
+
+#[test]
+fn a_session_that_was_begun_anew_on_one_side_is_the_one_that_stays() {
+    for (seed, node) in (0..20).map(|seed| (seed, seed as usize % 2)) {
+        let mut places = places(seed);
+        let subscriber = places.connect(Party::durable(2, "subscriber"));
+        let publishers = publishers(&mut places);
+        places.subscribe(subscriber, "before", QoS::ExactlyOnce);
+        places.lose(subscriber);
+        places.split(0);
+        places.run(PARTED);
+        publish(&mut places, publishers, "before", 1);
+        let anew = places.connect(Party::durable(node, "subscriber").clean());
+        places.subscribe(anew, "new", QoS::ExactlyOnce);
+        let numbers = publish(&mut places, [publishers[node]; 2], "new", 2);
+        places.run(SECOND);
+        places.lose(anew);
+        places.heal();
+        places.run(MERGED);
+        publish(&mut places, publishers, "before", 3);
+        let found = places.connect(Party::durable(1, "subscriber"));
+        places.run(2 * SECOND);
+        assert_eq!(places.session_present(found), Some(true), "seed {seed}");
+        let mut heard = places.heard(anew);
+        heard.extend(places.heard(found));
+        assert!(
+            heard.iter().all(|number| numbers.contains(number)),
+            "seed {seed}: {heard:?}"
+        );
+        let all: BTreeSet<u64> = heard.into_iter().collect();
+        let missing = q1::check(format!("seed {seed}"), numbers, &all);
+        assert_eq!(missing, Ok(()));
+        check_quiet(seed, &places, found);
+    }
+}

@@ -85,33 +85,19 @@ impl Node {
         }
     }
 
-    /// Where the deliveries that are left stand in the queue: behind everything that is there, with the packet identifiers that they had.
-    pub(super) fn place_leavings(&self, key: SessionKey, taking_in: &mut TakingIn) {
-        let Some(entry) = self.sessions.get(key) else {
-            return;
-        };
-        let first = taking_in.base.map_or(0, |base| base.sequence);
-        let missing = entry.session.next_sequence().saturating_sub(first);
-        taking_in.shift = missing.div_ceil(PACKET_IDS) * PACKET_IDS;
-    }
-
     /// A delivery that is left.
     pub(super) fn take_left(
         &mut self,
         now: Now,
         key: SessionKey,
-        taking_in: &TakingIn,
+        taking_in: &mut TakingIn,
         (left, sent_below): (Left, u64),
     ) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
         let number = entry.session.number;
-        let place = QueueSequence(
-            left.sequence
-                .saturating_add(taking_in.shift)
-                .min(QueueSequence::MAX - 1),
-        );
+        let place = taking_in.place_of(left.sequence, entry.session.next_sequence());
         let mut decode_key = number.0.to_be_bytes().to_vec();
         decode_key.extend(place.0.to_be_bytes());
         // The first one of a part that does not fit is one too many, and so are the others: it is not what this version writes.
@@ -159,6 +145,15 @@ impl Node {
             PushOutcome::Dropped(cause) => self.counters.dropped.count(cause),
         }
         self.forget(number, &dropped);
+    }
+}
+
+impl TakingIn {
+    /// Where a delivery that is left stands in the queue: behind everything that is there, with the packet identifier that it had.
+    fn place_of(&mut self, sequence: u64, next: u64) -> QueueSequence {
+        let missing = next.saturating_sub(sequence.saturating_add(self.shift));
+        self.shift += missing.div_ceil(PACKET_IDS) * PACKET_IDS;
+        QueueSequence(sequence.saturating_add(self.shift).min(QueueSequence::MAX - 1))
     }
 }
 

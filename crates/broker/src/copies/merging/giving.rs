@@ -123,7 +123,7 @@ impl Node {
         }
     }
 
-    /// Sends what the other node lacks of the deliveries from `first` on. False if there is nothing.
+    /// Sends what the other node lacks of the deliveries from `first` on.
     fn send_leavings(
         &mut self,
         now: Now,
@@ -164,10 +164,11 @@ impl Node {
         if !is_there {
             copies.stop_giving(number);
             copies.forget_stage(number, from);
-            return;
+            return self.join_shares(number);
         }
         let Stage::Sent(base, next) = giving.stage else {
-            return;
+            // The other node wants nothing of it: it is another client's, or that one has begun anew.
+            return self.supersede(now, number, actions);
         };
         // What came meanwhile for a share, or from nowhere: nobody else has it.
         let Some(key) = self.key_of(number) else { return };

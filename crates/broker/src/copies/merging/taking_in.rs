@@ -183,10 +183,9 @@ impl Node {
         if leavings.is_first {
             self.take_acknowledged(key, &taking_in, &leavings);
             self.take_received(key, &taking_in, &leavings);
-            self.place_leavings(key, &mut taking_in);
         }
         for left in leavings.deliveries {
-            self.take_left(now, key, &taking_in, (left, leavings.sent_below));
+            self.take_left(now, key, &mut taking_in, (left, leavings.sent_below));
         }
         if let Some(copies) = &mut self.copies {
             copies.with_held(number, |held| held.taking_in = Some(taking_in));
