@@ -112,7 +112,7 @@ impl Node {
                 is_connected: entry.session.is_connected(),
             };
             if self.yields(number, offered) {
-                self.give_way(now, number, offered.holder, actions);
+                self.give_way(now, number, offered, actions);
                 let copies = self.copies.as_ref()?;
                 if !copies.held.contains_key(&number) {
                     return None;
@@ -350,7 +350,7 @@ impl Node {
             CopyAnswer::Other(other) => {
                 copies.set_stage(number, from, Stage::Refused);
                 if self.yields(number, &other) {
-                    self.give_way(now, number, other.holder, actions);
+                    self.give_way(now, number, &other, actions);
                 }
             }
         }

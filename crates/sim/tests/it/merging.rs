@@ -184,3 +184,46 @@ fn a_session_that_was_begun_anew_on_one_side_is_the_one_that_stays() {
         check_quiet(seed, &places, found);
     }
 }
+
+#[test]
+fn a_session_that_was_begun_on_both_sides_has_what_both_have() {
+    for seed in 0..20 {
+        let mut places = places(seed);
+        let publishers = publishers(&mut places);
+        places.split(0);
+        places.run(PARTED);
+        let sides = [0, 1].map(|node| places.connect(Party::durable(node, "subscriber")));
+        let mut numbers = Vec::new();
+        for (side, filter) in sides.into_iter().zip(["a", "b"]) {
+            places.subscribe(side, filter, QoS::ExactlyOnce);
+            places.lose(side);
+        }
+        for (node, filter) in ["a", "b"].into_iter().enumerate() {
+            numbers.extend(publish(
+                &mut places,
+                [publishers[node]; 2],
+                filter,
+                1 + node as u64,
+            ));
+        }
+        places.run(SECOND);
+        if seed % 2 == 0 {
+            places.crash(0, SECOND);
+            places.run(2 * SECOND);
+        }
+        places.heal();
+        places.run(MERGED);
+        for (node, filter) in ["a", "b"].into_iter().enumerate() {
+            numbers.extend(publish(
+                &mut places,
+                [publishers[1 - node]; 2],
+                filter,
+                3 + node as u64,
+            ));
+        }
+        let found = places.connect(Party::durable(2, "subscriber"));
+        places.run(2 * SECOND);
+        check(seed, &places, found, &numbers);
+        check_quiet(seed, &places, found);
+    }
+}

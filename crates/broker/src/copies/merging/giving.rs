@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cluster::NodeId;
 
 use super::messages::{From, MergeMessage, encode};
+use crate::copies::messages::Other;
 use crate::copies::{Copies, Held};
 use crate::ids::{SessionKey, SessionNumber};
 use crate::node::{Action, Node};
@@ -39,9 +40,10 @@ impl Node {
         &mut self,
         now: Now,
         number: SessionNumber,
-        to: NodeId,
+        other: &Other,
         actions: &mut Vec<Action>,
     ) {
+        let to = other.holder;
         let copies = self.copies.as_ref();
         let Some(held) = copies.and_then(|copies| copies.held.get(&number)) else {
             return;
@@ -49,7 +51,7 @@ impl Node {
         if held.giving.as_ref().is_some_and(|giving| giving.to == to) {
             return;
         }
-        if !held.may_have_more_than(to) {
+        if !held.may_have_more_than(other) {
             return self.supersede(now, number, actions);
         }
         let Some(key) = self.key_of(number) else { return };
@@ -238,9 +240,11 @@ impl Node {
 }
 
 impl Held {
-    /// Whether there may be anything here that a node lacks which has gone on as well: not, if this one had only stood still since its start, and knew of no loss before.
-    fn may_have_more_than(&self, node: NodeId) -> bool {
-        self.recovered_below == 0 || self.marks.as_ref().is_some_and(|marks| marks.has(node))
+    /// Whether there may be anything here that the other one lacks: not, if this node has started again, and knew of no loss of the other node before. But of two sessions that have
+    /// nothing in common neither knows anything of the other.
+    fn may_have_more_than(&self, other: &Other) -> bool {
+        let has_parted = self.marks.as_ref().is_some_and(|marks| marks.has(other.holder));
+        self.recovered_below == 0 || has_parted || !self.clock.has_common(&other.clock)
     }
 }
 

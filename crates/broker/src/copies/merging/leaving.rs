@@ -141,7 +141,12 @@ impl Node {
                 }
                 continue;
             }
-            let known = self.known_of(held, to, (sequence, &record), answers);
+            let known = if base.is_none() && sequence.0 < held.recovered_below {
+                // The other session is no copy of this one.
+                Known::Nothing
+            } else {
+                self.known_of(held, to, (sequence, &record), answers)
+            };
             if known == Known::Everything {
                 continue;
             }
