@@ -109,7 +109,10 @@ def check(session, block, messages):
     packets = (block[at:at + PACKET_BYTES] for at in range(0, len(block), PACKET_BYTES))
     came = [struct.unpack(">Q", packet[PACKET_ID_AT + 3:PACKET_ID_AT + 11])[0] for packet in packets]
     if came != list(range(session, messages, SESSIONS)):
-        raise SystemExit(f"bench: what waited for session {session} did not come, or not in its order, or twice")
+        wanted = list(range(session, messages, SESSIONS))
+        at = next((place for place, (one, other) in enumerate(zip(came, wanted)) if one != other), min(len(came), len(wanted)))
+        raise SystemExit(f"bench: session {session} got {len(came)} of {len(wanted)} messages, and the first that it should not have had at place {at}: {came[at:at + 3]}; "
+                         f"{len(set(wanted) - set(came))} are missing, {len(came) - len(set(came))} came twice")
 
 
 def payload(number):
