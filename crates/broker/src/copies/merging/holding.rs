@@ -47,8 +47,8 @@ impl Node {
         };
         let is_merging = matches!(states.own_state(), NodeState::MergeMinority | NodeState::Merging);
         let holding = &mut copies.holding;
-        let begins = is_merging && !std::mem::replace(&mut holding.is_merging, is_merging);
-        if begins {
+        let was_merging = std::mem::replace(&mut holding.is_merging, is_merging);
+        if is_merging && !was_merging {
             holding.until = Some(now.instant + self.config.routes.silence_max);
         }
         let is_over = |until: &mut Instant| !is_merging || *until <= now.instant;
