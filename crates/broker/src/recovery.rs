@@ -347,8 +347,8 @@ impl Recovery {
 }
 
 impl Node {
-    /// What was not delivered before the restart.
-    fn owe_retained_still(&mut self, (key, filter, subscription, place): Due) {
+    /// What was not delivered before a restart, or where the session was before.
+    pub(crate) fn owe_retained_still(&mut self, (key, filter, subscription, place): Due) {
         let search = self.retained.search_from(&filter.filter, place);
         if let Some(entry) = self.sessions.get_mut(key) {
             entry.due.push(RetainedDue {

@@ -97,6 +97,19 @@ const PAGES_AT_ONCE: usize = 4;
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Node {
+    /// A session that was elsewhere takes part in what it has subscribed to; with what is due of retained messages from this place on.
+    pub(crate) fn join_from(
+        &mut self,
+        key: SessionKey,
+        filter: SubscriptionFilter,
+        (subscription, place): (Subscription, Option<Vec<u8>>),
+    ) {
+        self.join(key, &filter, subscription);
+        if let Some(place) = place {
+            self.owe_retained_still((key, filter, subscription, place));
+        }
+    }
+
     /// A subscription was made: its retained messages are due. [MQTT-3.3.1-9]
     pub(crate) fn owe_retained(
         &mut self,

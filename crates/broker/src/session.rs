@@ -359,6 +359,12 @@ impl Session {
         PushOutcome::Queued { durable }
     }
 
+    /// Takes a delivery whose PUBREC has come to another session of the same client. Nothing else of the queue is on disk because of it.
+    pub fn take_released(&mut self, sequence: QueueSequence, packet_id: PacketId) {
+        self.next_sequence = self.next_sequence.max(sequence.0 + 1);
+        self.inflight.restore_released(packet_id, sequence);
+    }
+
     /// No durable delivery from this sequence on has been sent.
     pub fn sent_below(&self) -> u64 {
         self.sent_below

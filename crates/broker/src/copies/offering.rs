@@ -17,9 +17,7 @@ use crate::node::Node;
 use crate::now::Now;
 use crate::records;
 use crate::records::copy::Mark;
-use crate::records::queue::QueueRecord;
 use crate::routes::{LinkChange, Routes, Subject};
-use crate::session::Change as Acknowledged;
 use crate::sessions::Sessions;
 
 /// Sessions that are looked at before others have their turn: about a millisecond.
@@ -182,16 +180,7 @@ impl Node {
             changes.extend(suffix_and_value(write).map(|(suffix, _)| Change::Received(suffix)));
         }
         for (sequence, record) in entry.session.durable_deliveries() {
-            let write = match record {
-                QueueRecord::Waiting(delivery) => {
-                    let value = records::queue::value(&delivery, now);
-                    Some(records::queue::put(number, sequence, value))
-                }
-                QueueRecord::Released { packet_id } => {
-                    records::queue::change(number, Acknowledged::Release { sequence, packet_id })
-                }
-            };
-            let change = write.and_then(suffix_and_value);
+            let change = suffix_and_value(records::queue::put_record(number, sequence, &record, now));
             changes.extend(change.map(|(suffix, value)| Change::Delivery(suffix, value)));
         }
         changes

@@ -14,7 +14,6 @@ use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::records;
 use crate::records::copy::Mark;
-use crate::retained_delivery::RetainedDue;
 use crate::routes::LinkChange;
 use crate::sessions::{SessionEntry, Taken};
 use crate::will;
@@ -157,17 +156,8 @@ impl Node {
         };
         let key = self.sessions.insert(&client_id, entry);
         for (filter, subscription) in filters {
-            self.join(key, &filter, subscription);
             let place = due.iter().find(|(due, _)| *due == filter);
-            if let (Some((_, place)), Some(entry)) = (place, self.sessions.get_mut(key)) {
-                let search = self.retained.search_from(&filter.filter, place.clone());
-                entry.due.push(RetainedDue {
-                    filter,
-                    subscription,
-                    search,
-                    is_recorded: true,
-                });
-            }
+            self.join_from(key, filter, (subscription, place.map(|(_, place)| place.clone())));
         }
         self.recover_session(now, key, actions);
         if is_over {

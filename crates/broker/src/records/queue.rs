@@ -94,15 +94,22 @@ pub fn change(number: SessionNumber, change: Change) -> Option<Write> {
             keyspace: Keyspace::Queue,
             key: key(number, sequence),
         }),
-        Change::Release { sequence, packet_id } => {
-            let id = packet_id.get().to_be_bytes();
-            Some(put(
-                number,
-                sequence,
-                Bytes::copy_from_slice(&[VERSION, RELEASED, id[0], id[1]]),
-            ))
-        }
+        Change::Release { sequence, packet_id } => Some(put(number, sequence, released(packet_id))),
     }
+}
+
+/// Stores a delivery as it is.
+pub fn put_record(number: SessionNumber, sequence: QueueSequence, record: &QueueRecord, now: Now) -> Write {
+    let value = match record {
+        QueueRecord::Waiting(delivery) => value(delivery, now),
+        QueueRecord::Released { packet_id } => released(*packet_id),
+    };
+    put(number, sequence, value)
+}
+
+fn released(packet_id: PacketId) -> Bytes {
+    let id = packet_id.get().to_be_bytes();
+    Bytes::copy_from_slice(&[VERSION, RELEASED, id[0], id[1]])
 }
 
 /// Reads a record.
@@ -181,7 +188,8 @@ fn share(reader: &mut Reader) -> Result<Arc<SubscriptionFilter>, RecordError> {
     Ok(Arc::new(filter))
 }
 
-fn key(number: SessionNumber, sequence: QueueSequence) -> Bytes {
+/// What a delivery is stored under.
+pub(crate) fn key(number: SessionNumber, sequence: QueueSequence) -> Bytes {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&number.0.to_be_bytes());
     key[8..].copy_from_slice(&sequence.0.to_be_bytes());

@@ -7,7 +7,7 @@ use protocol::packet::PacketId;
 use super::messages::{Leavings, Left};
 use super::taking_in::TakingIn;
 use crate::ids::{QueueSequence, SessionKey};
-use crate::message::{Delivery, Message};
+use crate::message::Delivery;
 use crate::node::Node;
 use crate::now::Now;
 use crate::records;
@@ -51,9 +51,7 @@ impl Node {
                 continue;
             }
             if let Acknowledged::Release { sequence, packet_id } = change {
-                entry
-                    .session
-                    .restore_delivery(sequence, QueueRecord::Released { packet_id });
+                entry.session.take_released(sequence, packet_id);
             }
             if let Some(write) = records::queue::change(number, change) {
                 self.commits.write(write);
@@ -98,25 +96,16 @@ impl Node {
         };
         let number = entry.session.number;
         let place = taking_in.place_of(left.sequence, entry.session.next_sequence());
-        let mut decode_key = number.0.to_be_bytes().to_vec();
-        decode_key.extend(place.0.to_be_bytes());
-        // The first one of a part that does not fit is one too many, and so are the others: it is not what this version writes.
-        let Ok((_, _, record)) = records::queue::decode(&decode_key, left.value.clone(), now) else {
+        let place_key = records::queue::key(number, place);
+        // What does not fit is not what this version writes.
+        let Ok((_, _, record)) = records::queue::decode(&place_key, left.value.clone(), now) else {
             return;
         };
-        let delivery = match record {
+        let mut delivery = match record {
             QueueRecord::Released { packet_id } => {
                 if !entry.session.is_in_use(packet_id) {
-                    entry
-                        .session
-                        .restore_delivery(place, QueueRecord::Released { packet_id });
-                    let change = Acknowledged::Release {
-                        sequence: place,
-                        packet_id,
-                    };
-                    records::queue::change(number, change)
-                        .into_iter()
-                        .for_each(|write| self.commits.write(write));
+                    entry.session.take_released(place, packet_id);
+                    self.commits.write(records::queue::put(number, place, left.value));
                 }
                 return;
             }
@@ -128,12 +117,9 @@ impl Node {
             }
             return;
         }
-        let message = Message::clone(&delivery.message).counted(&self.memory.messages);
-        let delivery = Delivery {
-            message: Arc::new(message),
-            dup: left.sequence < sent_below,
-            ..delivery
-        };
+        let message = Arc::get_mut(&mut delivery.message).expect("a decoded message is nobody else's");
+        message.held = self.memory.messages.hold(message.size() as u64);
+        delivery.dup = left.sequence < sent_below;
         let mut dropped = Vec::new();
         match entry.session.push_at(now, place, delivery, &mut dropped) {
             PushOutcome::Queued { .. } => {

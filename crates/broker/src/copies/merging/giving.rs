@@ -164,9 +164,8 @@ impl Node {
             return;
         };
         if !is_there {
-            copies.stop_giving(number);
             copies.forget_stage(number, from);
-            return self.join_shares(number);
+            return self.stop_giving(number);
         }
         let Stage::Sent(base, next) = giving.stage else {
             // The other node wants nothing of it: it is another client's, or that one has begun anew.
@@ -216,16 +215,18 @@ impl Node {
                 .is_some_and(|giving| giving.to == node)
         };
         let numbers: Vec<SessionNumber> = copies.giving.iter().filter(is_to).copied().collect();
-        for number in numbers {
-            if let Some(copies) = &mut self.copies {
-                copies.stop_giving(number);
-            }
-            self.join_shares(number);
-        }
+        numbers.into_iter().for_each(|number| self.stop_giving(number));
     }
 
     /// The session goes on: it takes part in its shares again.
-    fn join_shares(&mut self, number: SessionNumber) {
+    pub(super) fn stop_giving(&mut self, number: SessionNumber) {
+        let Some(copies) = &mut self.copies else { return };
+        copies.giving.remove(&number);
+        let client_id = copies.with_held(number, |held| {
+            held.giving = None;
+            held.client_id.clone()
+        });
+        copies.ended_giving.extend(client_id);
         let Some(key) = self.key_of(number) else { return };
         let entry = self.sessions.get(key);
         let filters = entry.iter().flat_map(|entry| entry.session.filters.iter());
@@ -249,15 +250,6 @@ impl Held {
 }
 
 impl Copies {
-    pub(super) fn stop_giving(&mut self, number: SessionNumber) {
-        self.giving.remove(&number);
-        let client_id = self.with_held(number, |held| {
-            held.giving = None;
-            held.client_id.clone()
-        });
-        self.ended_giving.extend(client_id);
-    }
-
     /// The node is to be told of the session anew.
     pub(super) fn forget_stage(&mut self, number: SessionNumber, node: NodeId) {
         self.set_stage(number, node, crate::copies::Stage::Unknown);

@@ -150,7 +150,10 @@ impl Node {
             if known == Known::Everything {
                 continue;
             }
-            let value = value_of(now, (session.number, sequence), &record);
+            let write = records::queue::put_record(session.number, sequence, &record, now);
+            let Some((_, value)) = suffix_and_value(write) else {
+                continue;
+            };
             if bytes > PART_BYTES {
                 bytes = 0;
                 parts.push(empty(false));
@@ -213,21 +216,6 @@ impl Node {
                     Known::Nothing
                 }
             }
-        }
-    }
-}
-
-/// The record of a delivery.
-fn value_of(now: Now, (number, sequence): (SessionNumber, QueueSequence), record: &QueueRecord) -> Bytes {
-    match record {
-        QueueRecord::Waiting(delivery) => records::queue::value(delivery, now),
-        QueueRecord::Released { packet_id } => {
-            let change = crate::session::Change::Release {
-                sequence,
-                packet_id: *packet_id,
-            };
-            let write = records::queue::change(number, change).and_then(suffix_and_value);
-            write.map(|(_, value)| value).unwrap_or_default()
         }
     }
 }

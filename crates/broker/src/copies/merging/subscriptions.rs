@@ -8,7 +8,6 @@ use crate::ids::{SessionKey, SessionNumber};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
-use crate::retained_delivery::RetainedDue;
 
 impl Node {
     /// Joins a filter that was joined there, if it is not here, and was not taken away here.
@@ -47,16 +46,7 @@ impl Node {
         entry.session.filters.insert(&filter, subscription);
         let write = records::subscription::put(number, &filter, &subscription, place.as_deref());
         self.commits.write(write);
-        self.join(key, &filter, subscription);
-        if let (Some(place), Some(entry)) = (place, self.sessions.get_mut(key)) {
-            let search = self.retained.search_from(&filter.filter, place);
-            entry.due.push(RetainedDue {
-                filter,
-                subscription,
-                search,
-                is_recorded: true,
-            });
-        }
+        self.join_from(key, filter, (subscription, place));
     }
 
     /// Ends the subscriptions that were ended there, and not made again here.

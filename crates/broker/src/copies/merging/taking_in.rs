@@ -135,7 +135,11 @@ impl Node {
             self.tell_merging(from, &MergeMessage::Merged(leave.number, true));
             return false;
         }
-        self.stop_giving_to_lower(from, number);
+        let held = self.copies.as_ref().and_then(|copies| copies.held.get(&number));
+        let giving = held.and_then(|held| held.giving.as_ref());
+        if giving.is_some_and(|giving| giving.to == from) {
+            self.stop_giving(number);
+        }
         let Some(copies) = &mut self.copies else {
             return false;
         };
@@ -153,17 +157,6 @@ impl Node {
         before.map(|before| copies.taking_in.remove(&before.place()));
         copies.taking_in.insert((from, leave.number), number);
         true
-    }
-
-    fn stop_giving_to_lower(&mut self, from: NodeId, number: SessionNumber) {
-        let copies = self.copies.as_ref();
-        let held = copies.and_then(|copies| copies.held.get(&number));
-        let is_giving = held.and_then(|held| held.giving.as_ref());
-        if is_giving.is_some_and(|giving| giving.to == from)
-            && let Some(copies) = &mut self.copies
-        {
-            copies.stop_giving(number);
-        }
     }
 
     /// What another session leaves to that of this node.
