@@ -54,8 +54,10 @@ class Server:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
         for line in self.process.stdout:
             if line.startswith("statehold ready "):
-                words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-                self.port = int(words["mqtt"].rsplit(":", 1)[1])
+                words = (word.split("=", 1) for word in line.split() if "=" in word)
+                # The first of each kind.
+                self.addresses = {kind: addresses.split(",")[0] for kind, addresses in words}
+                self.port = int(self.addresses["mqtt"].rsplit(":", 1)[1])
                 return
         self.process.wait()
         raise RuntimeError(f"the server ended before it was ready:\n{self.read_log()}")
