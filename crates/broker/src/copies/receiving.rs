@@ -291,6 +291,7 @@ impl Node {
             let limits = self.config.limits.of_session();
             let mut copy = StandingBy::new(own_number, part.client_id.clone(), limits, (from, part.number));
             copy.named = copies.begun_by(from.node);
+            copy.held_since.1 = copies.orphans.losses();
             if let Some(before) = copies.insert_copy(copy) {
                 before.remove().for_each(|write| self.commits.write(write));
             }

@@ -40,7 +40,7 @@ pub(crate) struct StandingBy {
     pub(super) clock: VectorClock,
     /// The latest time that its holder has said what it holds, in which it has named this.
     pub(super) named: u64,
-    /// The node that holds it, and how many losses this one knew of when it came to know that.
+    /// The node that holds it, and how many losses this one knew of when it came to know that; of one that a restart has found as many as there may be.
     pub(super) held_since: (NodeId, u64),
 }
 
