@@ -5,7 +5,8 @@
 //! comes to one view of who is there. What follows from it is decided elsewhere ([`nodes`](super::nodes)).
 //!
 //! A node that was taken for dead and is not comes back as another *life* of the same run: foca takes no word back about an identity. It forgets then
-//! whom it has taken for dead itself: after a split that is everybody else, and those who hear of it would part from each other.
+//! whom it has taken for dead itself: after a split that is everybody else, and those who hear of it would part from each other. What others send to an earlier life
+//! is for it as well: two nodes that were both told at one moment that they are taken for dead know each other by lives that are over, and no third one may be left to tell them.
 
 mod wire;
 
@@ -162,7 +163,8 @@ impl Detection {
         if !self.wanted.contains(&from) {
             return Ok(());
         }
-        let heard = self.with_foca(now, found, |foca, runtime| foca.handle_data(message, runtime));
+        let message = wire::readdressed(message, self.own);
+        let heard = self.with_foca(now, found, |foca, runtime| foca.handle_data(&message, runtime));
         if self.foca.iter_membership_state().len() > KNOWN_MAX {
             self.live_again(now, found);
         }

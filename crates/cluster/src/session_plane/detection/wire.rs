@@ -18,8 +18,11 @@
 //! After the header foca puts how many members follow, as u16. The version is that of the message which all of this travels in
 //! ([`announcement`](super::super::announcement)).
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use bytes::{Buf, BufMut};
-use foca::{Header, Identity, Member, Message, State};
+use foca::{Codec, Header, Identity, Member, Message, State};
 
 use crate::session_plane::Actor;
 use crate::{Incarnation, NodeId};
@@ -55,6 +58,22 @@ pub(super) fn sender(mut message: &[u8]) -> Option<NodeId> {
     message.try_get_u64().ok().map(NodeId)
 }
 
+/// A message to an earlier life of this run is one to this life; unless it says that that one is taken for dead, which is known.
+pub(super) fn readdressed(message: &[u8], own: Life) -> Cow<'_, [u8]> {
+    let is_to_earlier = |header: &Header<Life>| {
+        let is_known = matches!(header.message, Message::TurnUndead);
+        header.dst.actor == own.actor && header.dst.life < own.life && !is_known
+    };
+    match Wire.decode_header(message).ok().filter(is_to_earlier) {
+        Some(_) => {
+            let mut readdressed = message.to_vec();
+            put_life(own, &mut &mut readdressed[RECEIVER]);
+            Cow::Owned(readdressed)
+        }
+        None => Cow::Borrowed(message),
+    }
+}
+
 /// How foca writes and reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wire;
@@ -70,7 +89,10 @@ const LIFE_LEN: usize = 16;
 
 const MEMBER_LEN: usize = LIFE_LEN + 3;
 
-impl foca::Codec<Life> for Wire {
+/// Where a message says to whom it is.
+const RECEIVER: Range<usize> = LIFE_LEN + 2..2 * LIFE_LEN + 2;
+
+impl Codec<Life> for Wire {
     type Error = WireError;
 
     fn encode_header(&mut self, header: &Header<Life>, mut buf: impl BufMut) -> Result<(), WireError> {

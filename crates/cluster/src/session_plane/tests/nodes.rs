@@ -54,6 +54,27 @@ fn a_node_that_is_gone_is_dead_for_the_others_and_comes_back_as_a_new_one() {
     assert_eq!(net.states_of(1, 1), []);
 }
 
+/// Both are told at one moment that they were taken for dead, and nobody is left who has heard how both are called since.
+#[test]
+fn nodes_of_the_larger_side_do_not_lose_each_other_when_the_smaller_one_dies_as_the_split_heals() {
+    for step in 0..40 {
+        let mut net = Net::new(step.into(), 3);
+        net.calm();
+        net.split(&[vec![1], vec![2, 3]]);
+        net.pass(3 * DEAD_AFTER);
+        net.heal();
+        net.forget();
+        net.pass(step * DEAD_AFTER / 40);
+        net.kill(1);
+        net.pass(5 * DEAD_AFTER);
+        assert_eq!(
+            (net.states_of(2, 3), net.states_of(3, 2)),
+            (vec![], vec![]),
+            "{step}"
+        );
+    }
+}
+
 #[test]
 fn the_smaller_side_of_a_split_merges_and_the_larger_one_goes_on() {
     for (sides, merging) in [
