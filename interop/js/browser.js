@@ -1,4 +1,4 @@
-// A headless Chromium, and the web server from which its pages load MQTT.js and peer.js. CHROMIUM names the browser, else
+// A headless Chromium, and the web server from which its pages load MQTT.js, peer.js and what a test adds. CHROMIUM names the browser, else
 // it is looked for.
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -22,9 +22,14 @@ const FILES = {
 };
 
 export class Browser {
+  /** With further files of its web server, by their paths: the type of each and what is in it. */
+  constructor(files = {}) {
+    this.files = { ...FILES, ...files };
+  }
+
   async start() {
     this.web = createServer((request, response) => {
-      const [type, body] = FILES[request.url] ?? [];
+      const [type, body] = this.files[request.url] ?? [];
       response.writeHead(body ? 200 : 404, { "content-type": type ?? "text/plain" }).end(body);
     });
     await new Promise((resolve) => this.web.listen(0, "127.0.0.1", resolve));

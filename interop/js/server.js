@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 
 export const foreign = process.env.INTEROP_ADDRESS;
 
-function binary() {
+export function binary() {
   if (process.env.STATEHOLD_BIN) return process.env.STATEHOLD_BIN;
   const target = join(import.meta.dirname, "..", "..", "target");
   const release = join(target, "release", "statehold");
@@ -45,7 +45,9 @@ export class Server {
     return ["--config", file];
   }
 
+  /** No warning, no flush. One that was killed before stays so. */
   async kill() {
+    if (this.process.signalCode) return;
     const ended = once(this.process, "exit");
     this.process.kill("SIGKILL");
     await ended;
