@@ -5,6 +5,14 @@ import { checked, type Options } from "./options.js";
 import { Session, type ConnectionState } from "./session.js";
 import { StateStore } from "./state-store.js";
 
+/** What may happen while a client connects. */
+export interface Connecting {
+  /** Gives up when it is aborted, and ends the client. */
+  readonly signal?: AbortSignal;
+  /** Called with every state from the beginning; later as well. */
+  readonly onStateChange?: (state: ConnectionState) => void;
+}
+
 /**
  * A client of the state store.
  *
@@ -21,12 +29,21 @@ export class Client {
   /**
    * Connects, to `options` or to an address with default options.
    *
-   * @throws OptionsError if they cannot be used, ConnectError if the first attempt fails (with `reconnect: "always"` it waits instead).
+   * @throws OptionsError if they cannot be used, ConnectError if the first attempt fails (with `reconnect: "always"` it waits
+   * instead) or was given up.
    */
-  static async connect(options: Options | string): Promise<Client> {
+  static async connect(options: Options | string, { signal, onStateChange }: Connecting = {}): Promise<Client> {
     const session = new Session(checked(typeof options === "string" ? { address: options } : options), open);
-    await session.start();
-    return new Client(session);
+    if (onStateChange) session.stateListeners.add(onStateChange);
+    const giveUp = (): void => session.end();
+    if (signal?.aborted) giveUp();
+    signal?.addEventListener("abort", giveUp);
+    try {
+      await session.start();
+      return new Client(session);
+    } finally {
+      signal?.removeEventListener("abort", giveUp);
+    }
   }
 
   /** What the client calls itself. */

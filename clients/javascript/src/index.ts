@@ -12,7 +12,7 @@
 
 export type { BackoffLimits } from "./backoff.js";
 export { text, type Bytes } from "./bytes.js";
-export { Client } from "./client.js";
+export { Client, type Connecting } from "./client.js";
 export {
   ConnectError,
   Ended,

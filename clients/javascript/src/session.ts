@@ -79,7 +79,7 @@ export class Session {
 
   /** Resolves when there is a connection. @throws ConnectError if there will be none. */
   async start(): Promise<void> {
-    this.#connect();
+    if (this.#state.type !== "ended") this.#connect();
     await this.#decided.promise;
     if (this.#state.type === "ended") throw new ConnectError(this.options.address, this.#state.loss);
   }

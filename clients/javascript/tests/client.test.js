@@ -147,6 +147,19 @@ describe("connections", () => {
     await (await waiting).stateStore().get("k");
   });
 
+  story("connecting that is given up ends, with nothing left behind", async ({ server, connect }) => {
+    await server.kill();
+    const abort = new AbortController();
+    const states = [];
+    const waiting = Client.connect(
+      { address: server.address, reconnect: "always" },
+      { signal: abort.signal, onStateChange: ({ type }) => (states.push(type), type === "waiting" && abort.abort()) },
+    );
+    await assert.rejects(waiting, ConnectError);
+    assert.deepEqual(states, ["connecting", "waiting", "ended"]);
+    await assert.rejects(Client.connect(server.address, { signal: AbortSignal.abort() }), ConnectError);
+  });
+
   story("without reconnecting the first loss is the end", async ({ server, store }) => {
     const keys = await store({ reconnect: "never" });
     const watch = await keys.watch("k");

@@ -260,6 +260,24 @@ class Connections(Case):
         async with await waiting as client:
             await client.state_store().get("k")
 
+    async def test_connecting_that_is_given_up_ends_with_nothing_left_behind(self) -> None:
+        self.server.kill()
+        states: list[str] = []
+        is_waiting = asyncio.Event()
+
+        def note(state: object) -> None:
+            states.append(type(state).__name__)
+            if states[-1] == "Waiting":
+                is_waiting.set()
+
+        options = Options(self.address, reconnect=Reconnect.ALWAYS)
+        connecting = asyncio.create_task(Client.connect(options, on_state_change=note))
+        await asyncio.wait_for(is_waiting.wait(), PATIENCE)
+        connecting.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await connecting
+        self.assertEqual(states, ["Connecting", "Waiting", "HasEnded"])
+
     async def test_without_reconnecting_the_first_loss_is_the_end(self) -> None:
         async with self.store(reconnect=Reconnect.NEVER) as store, await store.watch("k") as watch:
             self.server.kill()

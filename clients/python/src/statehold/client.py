@@ -20,13 +20,19 @@ class Client:
         self._session = session
 
     @classmethod
-    async def connect(cls, options: Options | str) -> Client:
+    async def connect(
+        cls, options: Options | str, *, on_state_change: Callable[[ConnectionState], None] | None = None
+    ) -> Client:
         """Connects, to ``options`` or to an address with default options.
+
+        ``on_state_change`` is called with every state from the beginning. Cancelling gives up, and ends the client.
 
         Raises ``OptionsError`` if they cannot be used and ``ConnectError`` if the first attempt fails (with
         ``Reconnect.ALWAYS`` it waits instead).
         """
         session = Session(Options(options) if isinstance(options, str) else options)
+        if on_state_change is not None:
+            session.state_listeners.append(on_state_change)
         await session.start()
         return cls(session)
 
