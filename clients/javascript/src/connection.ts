@@ -9,7 +9,7 @@
 import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from "mqtt";
 
 import { bytes } from "./bytes.js";
-import { Loss, LossKind } from "./errors.js";
+import { Loss, LossKind, OptionsError } from "./errors.js";
 import type { CheckedOptions } from "./options.js";
 import { after } from "./timer.js";
 
@@ -68,10 +68,16 @@ export interface Connection {
   close(): void;
 }
 
-/** Opens a connection; the listener hears how that went. */
+/** Opens a connection; the listener hears how that went. @throws OptionsError for a certificate that is none, for example. */
 export type Open = (options: CheckedOptions, listener: Listener) => Connection;
 
-export const open: Open = (options, listener) => new MqttConnection(options, listener);
+export const open: Open = (options, listener) => {
+  try {
+    return new MqttConnection(options, listener);
+  } catch (error) {
+    throw new OptionsError(`${options.address} cannot be connected to with these options: ${messageOf(error)}`);
+  }
+};
 
 class MqttConnection implements Connection {
   readonly #client: MqttClient;

@@ -77,9 +77,14 @@ export class Session {
     return this.#state;
   }
 
-  /** Resolves when there is a connection. @throws ConnectError if there will be none. */
+  /** Resolves when there is a connection. @throws ConnectError if there will be none, OptionsError if there cannot be. */
   async start(): Promise<void> {
-    if (this.#state.type !== "ended") this.#connect();
+    try {
+      if (this.#state.type !== "ended") this.#connect();
+    } catch (error) {
+      this.end();
+      throw error;
+    }
     await this.#decided.promise;
     if (this.#state.type === "ended") throw new ConnectError(this.options.address, this.#state.loss);
   }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
@@ -128,6 +129,32 @@ describe("connections", () => {
     for await (const event of watch) if (event.type === "set" && text(event.value) === "w") break;
   });
 
+  story("a write whose reply was lost is not executed twice", async ({ server, store }) => {
+    // Once it swallows, what the server says next does not arrive, and the connection is cut.
+    let swallows = false;
+    const [host, port] = server.address.split(":");
+    const proxy = createServer((client) => {
+      const upstream = createConnection({ host, port });
+      client.on("data", (data) => upstream.write(data)).on("close", () => upstream.destroy());
+      upstream.on("close", () => client.destroy());
+      upstream.on("data", (data) => {
+        if (swallows) client.destroy();
+        else client.write(data);
+        swallows = false;
+      });
+      for (const socket of [client, upstream]) socket.on("error", () => {});
+    });
+    await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+    const keys = await store({ address: `127.0.0.1:${proxy.address().port}` });
+    await keys.get("k");
+    swallows = true;
+    const { stored, version } = await keys.set("k", "v", { ifAbsent: true });
+    assert(stored, "the first outcome, not that of another attempt");
+    assert(!swallows);
+    assert.deepEqual((await keys.get("k")).version, version);
+    proxy.close();
+  });
+
   story("a second client with the same id takes over for good", async ({ connect }) => {
     const first = await connect({ clientId: "same" });
     const watch = await first.stateStore().watch("k");
@@ -242,6 +269,11 @@ describe("transports", () => {
       assert.deepEqual((await next(watch)).value, value, options.address);
     }
   }, settings);
+
+  test("a certificate that is none is an error of the options", async () => {
+    const wrong = Client.connect({ address: "mqtts://127.0.0.1:1", tls: { cert: "none" } });
+    await assert.rejects(wrong, { name: "OptionsError" });
+  });
 
   story("a server that nobody vouches for is not trusted", async ({ server, connect }) => {
     const untrusted = connect({ address: `mqtts://localhost:${port(server.addresses.mqtts)}` });

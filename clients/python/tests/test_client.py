@@ -68,6 +68,47 @@ class Case(unittest.IsolatedAsyncioTestCase):
         await asyncio.to_thread(self.server.start)
 
 
+class Swallowing:
+    """Stands between a client and a server. Once it swallows, what the server says next does not arrive, and the
+    connection is cut.
+    """
+
+    def __init__(self, server: str) -> None:
+        self.host, port = server.rsplit(":", 1)
+        self.port = int(port)
+        self.swallows = False
+        self.served: list[asyncio.Future[None]] = []
+
+    async def __aenter__(self) -> str:
+        self.listener = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        return f"127.0.0.1:{self.listener.sockets[0].getsockname()[1]}"
+
+    async def __aexit__(self, *_: object) -> None:
+        self.listener.close()
+        await asyncio.gather(*self.served)
+
+    async def serve(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        served = asyncio.get_running_loop().create_future()
+        self.served.append(served)
+        from_server, to_server = await asyncio.open_connection(self.host, self.port)
+        pumps = [
+            asyncio.create_task(self.pump(from_client, to_server, may_swallow=False)),
+            asyncio.create_task(self.pump(from_server, to_client, may_swallow=True)),
+        ]
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for writer in (to_client, to_server):
+            writer.close()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        served.set_result(None)
+
+    async def pump(self, source: asyncio.StreamReader, to: asyncio.StreamWriter, *, may_swallow: bool) -> None:
+        while data := await source.read(65536):
+            if may_swallow and self.swallows:
+                self.swallows = False
+                return
+            to.write(data)
+
+
 class Keys(Case):
     async def test_set_get_delete(self) -> None:
         async with self.store() as store:
@@ -235,6 +276,19 @@ class Connections(Case):
             async for event in watch:
                 if isinstance(event, ValueSet) and event.value == b"w":
                     break
+
+    async def test_a_write_whose_reply_was_lost_is_not_executed_twice(self) -> None:
+        proxy = Swallowing(self.address)
+        async with proxy as address, await Client.connect(address) as client:
+            store = client.state_store()
+            await store.get("k")
+            proxy.swallows = True
+            stored = await store.set("k", "v", if_absent=True)
+            self.assertFalse(proxy.swallows)
+            found = await store.get("k")
+            assert isinstance(stored, Stored), "the first outcome, not that of another attempt"
+            assert found is not None
+            self.assertEqual(found.version, stored.version)
 
     async def test_a_second_client_with_the_same_id_takes_over_for_good(self) -> None:
         first = await Client.connect(Options(self.address, client_id="same"))
