@@ -43,7 +43,7 @@ export class Lock {
   /**
    * Waits until the lock is free, and takes it.
    *
-   * @throws NotInTime if another had it all the time, StoreError if the store refused.
+   * @throws NotInTime if another had it all the time, StoreError if the store refused, or if the one attempt had no answer.
    */
   static async acquire(store: StateStore, key: Bytes, options: LockOptions): Promise<Lock> {
     const { leaseMs, waitMs, signal } = options;
@@ -154,7 +154,11 @@ class Keeper {
     this.#begin(
       set.then((outcome): Answer => (outcome.stored ? outcome.version : "refused")),
       (answer) => this.#step({ type: "answered", answer }),
-      () => this.#step({ type: "answered", answer: "unknown" }),
+      (error) => {
+        const isOnlyAttempt = this.isSingleAttempt && this.held === undefined;
+        if (isOnlyAttempt) this.#fail(error);
+        else this.#step({ type: "answered", answer: "unknown" });
+      },
     );
   }
 
@@ -184,7 +188,7 @@ class Keeper {
   }
 
   /** Begins a request; what the one before says does not count any more. `passing`: it may go well in a moment. */
-  #begin<T>(promise: Promise<T>, done: (result: T) => void, passing: () => void): number {
+  #begin<T>(promise: Promise<T>, done: (result: T) => void, passing: (error: unknown) => void): number {
     this.#request += 1;
     const request = this.#request;
     const ifCurrent = <R>(call: (result: R) => void) => (result: R) => {
@@ -192,7 +196,7 @@ class Keeper {
     };
     promise.then(
       ifCurrent(done),
-      ifCurrent((error: unknown) => (isPassing(error) ? passing() : this.#fail(error))),
+      ifCurrent((error: unknown) => (isPassing(error) ? passing(error) : this.#fail(error))),
     );
     return request;
   }

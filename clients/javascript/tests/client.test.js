@@ -375,6 +375,13 @@ describe("locks", () => {
     assert(!lock.isHeld);
   });
 
+  story("one attempt at a server that is gone has no answer", async ({ server, store }) => {
+    const keys = await store({ timeoutMs: 300 });
+    await server.kill();
+    await assert.rejects(Lock.acquire(keys, "l", { leaseMs: 10_000, waitMs: 0 }), TimedOut);
+    await assert.rejects(Lock.acquire(keys, "l", { leaseMs: 10_000, waitMs: 500 }), NotInTime);
+  });
+
   story("one is kept while the server restarts", async ({ server, store }) => {
     const keys = await store();
     const lock = await Lock.acquire(keys, "l", { leaseMs: 20_000 });

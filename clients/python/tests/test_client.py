@@ -470,6 +470,14 @@ class Locks(Case):
             self.assertEqual(await asyncio.wait_for(lock.lost(), PATIENCE), Lost.EXPIRED)
             self.assertFalse(lock.is_held)
 
+    async def test_one_attempt_at_a_server_that_is_gone_has_no_answer(self) -> None:
+        async with self.store(timeout=0.3) as store:
+            self.server.kill()
+            with self.assertRaises(TimedOut):
+                await Lock.acquire(store, "l", lease=10, wait=0)
+            with self.assertRaises(NotInTime):
+                await Lock.acquire(store, "l", lease=10, wait=0.5)
+
     async def test_one_is_kept_while_the_server_restarts(self) -> None:
         async with self.store() as store:
             lock = await Lock.acquire(store, "l", lease=20)

@@ -51,7 +51,8 @@ class Lock:
         ``wait`` no longer than so many seconds; 0: one attempt, ``None``: for ever. ``holder`` is the value of the
         lock's key: two that use the same have the lock together; by default it is one that nobody else has.
 
-        Raises ``NotInTime`` if another had it all the time, ``StoreError`` if the store refused.
+        Raises ``NotInTime`` if another had it all the time, ``StoreError`` if the store refused, or if the one
+        attempt had no answer.
         """
         if not lease > 0:
             raise ValueError(f"a lock cannot be held for {lease} s at a time: give more than 0")
@@ -174,7 +175,8 @@ class _Keeper:
                 self._key, self._holder, if_absent_or_equal=True, expires_in=self._lease, timeout=timeout
             )
         except StateholdError as error:
-            if not is_passing(error):
+            is_only_attempt = self._is_single_attempt and self.held is None
+            if is_only_attempt or not is_passing(error):
                 self._fail(error)
                 return
             answer: Hlc | Answer = Answer.UNKNOWN
