@@ -55,8 +55,8 @@ pub(crate) struct Copies {
     own: Actor,
     /// The durable sessions that run here.
     held: BTreeMap<SessionNumber, Held>,
-    /// The copies of others' sessions.
-    standing_by: BTreeMap<Text, StandingBy>,
+    /// The copies of others' sessions. In boxes: a tree has room for a third more than there are.
+    standing_by: BTreeMap<Text, Box<StandingBy>>,
     /// The same by their holders' numbers.
     by_holder: BTreeMap<(NodeId, SessionNumber), Text>,
     /// Up to where holders had taken what others sent, as of their copies here.
@@ -259,7 +259,7 @@ impl Copies {
         };
         let place = (standing_by.holder.node, standing_by.number_there);
         self.by_holder.insert(place, client_id.clone());
-        self.standing_by.insert(client_id, standing_by);
+        self.standing_by.insert(client_id, Box::new(standing_by));
         before
     }
 
@@ -268,12 +268,14 @@ impl Copies {
         self.orphans.end(client_id);
         let place = (standing_by.holder.node, standing_by.number_there);
         self.by_holder.remove(&place);
-        Some(standing_by)
+        Some(*standing_by)
     }
 
     fn copy_of(&mut self, holder: NodeId, number: SessionNumber) -> Option<&mut StandingBy> {
         let client_id = self.by_holder.get(&(holder, number))?;
-        self.standing_by.get_mut(client_id)
+        self.standing_by
+            .get_mut(client_id)
+            .map(|standing_by| &mut **standing_by)
     }
 
     /// Changes how far an owner is with a copy, and counts.

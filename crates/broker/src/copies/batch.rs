@@ -191,8 +191,8 @@ impl Copies {
             return Some((number, Read::Change(change)));
         }
         let client_id = Text::from_bytes(key.clone()).expect("this node has written it");
-        let is_copy = |copy: &super::StandingBy| copy.session.number == number;
-        if self.standing_by.get(&client_id).is_some_and(is_copy) {
+        let copy = self.standing_by.get(&client_id);
+        if copy.is_some_and(|copy| copy.session.number == number) {
             return None;
         }
         Some((number, Read::Begins(client_id, change)))

@@ -52,7 +52,7 @@ impl Node {
     pub fn has_copy(&self, client_id: &str) -> bool {
         let copies = self.copies.as_ref();
         let copy = copies.and_then(|copies| copies.standing_by.get(client_id));
-        copy.is_some_and(StandingBy::is_whole)
+        copy.is_some_and(|copy| copy.is_whole())
     }
 
     /// Whether this node has a whole copy of a client's session, whose holder is lost.
