@@ -38,7 +38,7 @@ use self::losses::Losses;
 pub(crate) use self::losses::Lost;
 pub(crate) use self::messages::Subject;
 use self::messages::{ADD, REMOVE, SHARE};
-pub(crate) use self::since::Since;
+pub(crate) use self::since::{LossSaid, Since, TakenAt};
 pub(crate) use self::table::Slots;
 use self::table::{Candidate, RouteTable, Slot};
 pub(crate) use self::taking_over::Came;

@@ -109,6 +109,15 @@ impl Taken {
         }
     }
 
+    /// Who held it, and at which loss of that one it was taken over: at the latest one of that run for all that a restart knows.
+    pub(crate) fn at(&self) -> (NodeId, Word) {
+        let latest = Word {
+            run: self.from.incarnation,
+            number: u64::MAX,
+        };
+        (self.from.node, self.at.unwrap_or(latest))
+    }
+
     /// Whether it was taken over at this loss or a later one. One that a restart has found was if its holder was lost in the same run.
     pub(crate) fn is_taken_since(&self, loss: Word) -> bool {
         self.at.map_or(loss.run == self.from.incarnation, |at| loss <= at)

@@ -86,7 +86,7 @@ impl Routes {
         self.losses.lost.insert(lost, after);
         // From here on it is told nothing, and nobody begins to wait for it.
         self.links[slot].lose();
-        self.note_different(slot);
+        self.note_different(slot, Lost { node: lost, after });
         let others: BTreeSet<NodeId> = self.reached().filter(|node| *node != lost).collect();
         let said = messages::lost_item(Lost { node: lost, after });
         for node in &others {
@@ -151,7 +151,7 @@ impl Routes {
         self.figures.redirected += kept.len() as u64;
         self.wait_for_others_instead(slot);
         self.losses.open[at].postponed.extend(postponed);
-        self.note_redirected(slot);
+        self.note_redirected(slot, &heirs);
         self.links[slot].give_up(&mut self.over);
         self.end_waits();
         kept

@@ -4,14 +4,17 @@
 //! side. The publisher's node knows where that changed, by the numbers of what it has sent.
 
 use cluster::NodeId;
+use cluster::session_plane::announcement::Word;
 
 use super::link::Link;
-use super::table::Slot;
+use super::losses::Lost;
+use super::table::{Slot, Slots};
 use super::{Elsewhere, Routes};
 use crate::origin::Origin;
 
-/// Losses of one node that are remembered.
+/// Losses of one node that are remembered, and those of which one was told. Of more the later ones count, as if what came before had not been sent.
 const REDIRECTIONS_MAX: usize = 16;
+const LOSSES_MAX: usize = 16;
 
 /// What a node says to one node of what another one has got as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +25,47 @@ pub(crate) struct Since {
     pub(crate) number: u64,
     /// What was given to others because the node was lost: behind the first number of each, up to the second one.
     pub(crate) redirected: Vec<(u64, u64)>,
+    /// For a session that it has taken over from one of these only what comes behind the number.
+    pub(crate) losses: Vec<LossSaid>,
+}
+
+/// A node was told of a loss, and what it was sent before was not for the sessions that it took over then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LossSaid {
+    /// Who was lost, after which word.
+    pub(crate) lost: NodeId,
+    pub(crate) after: Word,
+    /// The latest number before.
+    pub(crate) number: u64,
+}
+
+/// At which loss a session was taken over, of which node.
+pub(crate) type TakenAt = (NodeId, Word);
+
+/// Up to where what was sent was not for a session that was taken over: the first loss that counts says it. A later one says more than is so, which is no harm.
+fn not_for(taken: Option<TakenAt>, losses: impl DoubleEndedIterator<Item = LossSaid> + Clone) -> u64 {
+    let Some((from, at)) = taken else { return 0 };
+    let mut of_node = losses.filter(|said| said.lost == from);
+    let first = of_node.clone().find(|said| said.after >= at);
+    first
+        .or_else(|| of_node.next_back())
+        .map_or(0, |said| said.number)
+}
+
+impl Since {
+    /// The latest number that is not for a session of the other node.
+    pub(crate) fn of_session(&self, taken: Option<TakenAt>) -> u64 {
+        self.number.max(not_for(taken, self.losses.iter().copied()))
+    }
+}
+
+/// What was on its way to a node that is lost.
+#[derive(Debug, Clone, Copy)]
+struct Redirection {
+    /// Behind the first number, up to the second one.
+    range: (u64, u64),
+    /// Who has got it instead, or will: a bit for each, without this node.
+    given_to: Slots,
 }
 
 /// The same, of one link.
@@ -31,9 +75,11 @@ pub(super) struct Sameness {
     found_at: Option<u64>,
     /// The latest number when it was known what those wanted that were found again after that.
     known_at: Vec<(NodeId, u64)>,
-    redirected: Vec<(u64, u64)>,
+    redirected: Vec<Redirection>,
     /// What had been published here when it was lost last, or given up.
     lost_at: u64,
+    /// The losses of others since it is there, with numbers of this link, and what had been published here.
+    losses: Vec<(LossSaid, u64)>,
     /// It is known what it wants, as far as it said so since it was found.
     pub(super) is_known: bool,
 }
@@ -51,15 +97,22 @@ impl Sameness {
         self.found_at = Some(latest);
     }
 
+    fn note_loss(&mut self, said: LossSaid, published: u64) {
+        if self.losses.len() == LOSSES_MAX {
+            self.losses.remove(0);
+        }
+        self.losses.push((said, published));
+    }
+
     fn forget(&mut self, node: NodeId) {
         self.known_at.retain(|(known, _)| *known != node);
     }
 
-    fn redirect(&mut self, range: (u64, u64)) {
+    fn redirect(&mut self, redirection: Redirection) {
         if self.redirected.len() == REDIRECTIONS_MAX {
             self.redirected.remove(0);
         }
-        self.redirected.push(range);
+        self.redirected.push(redirection);
     }
 }
 
@@ -75,29 +128,42 @@ impl Routes {
         }
     }
 
-    /// Whether another node has got, or gets, what was published here.
-    pub(crate) fn has_sent(&self, node: NodeId, origin: Origin) -> bool {
+    /// Whether another node has got, or gets, what was published here, for a session that it has taken over or for any other.
+    pub(crate) fn has_sent(&self, node: NodeId, taken: Option<TakenAt>, origin: Origin) -> bool {
         let (Origin::Own { number, sent_to }, Some(slot)) = (origin, self.slots.get(&node)) else {
             return false;
         };
-        sent_to >> slot & 1 == 1 && number > self.links[*slot].sameness.lost_at
+        let sameness = &self.links[*slot].sameness;
+        let losses = sameness.losses.iter();
+        let losses = losses.map(|(said, published)| LossSaid {
+            number: *published,
+            ..*said
+        });
+        sent_to >> slot & 1 == 1 && number > sameness.lost_at.max(not_for(taken, losses))
     }
 
     /// From where on `of` gets what `to` gets. `None`: it does not yet.
     pub(crate) fn since(&self, to: NodeId, of: NodeId) -> Option<Since> {
         let link = &self.links[*self.slots.get(&to)?];
+        let of_slot = self.slots.get(&of);
         let is_known = of == self.node || {
-            let other = &self.links[*self.slots.get(&of)?];
+            let other = &self.links[*of_slot?];
             other.is_reached && other.sameness.is_known
         };
         let sameness = &link.sameness;
         let known_at = sameness.known_at.iter().find(|(node, _)| *node == of);
         let number = known_at.map(|(_, number)| *number).or(sameness.found_at);
+        // Neither was lost: then only what comes from here on is the same for certain.
+        let number = number.unwrap_or(link.outbox.latest());
+        let losses = sameness.losses.iter().map(|(said, _)| *said);
+        let got =
+            |redirection: &&Redirection| of_slot.is_none_or(|slot| redirection.given_to >> slot & 1 == 1);
+        let redirected = sameness.redirected.iter().filter(got);
         is_known.then(|| Since {
             incarnation: self.incarnation,
-            // Neither was lost: then only what comes from here on is the same for certain.
-            number: number.unwrap_or(link.outbox.latest()),
-            redirected: sameness.redirected.clone(),
+            number,
+            redirected: redirected.map(|redirection| redirection.range).collect(),
+            losses: losses.filter(|said| said.number > number).collect(),
         })
     }
 
@@ -108,12 +174,23 @@ impl Routes {
         self.unready = unready.fold(0, |all, (slot, _)| all | 1 << slot);
     }
 
-    /// A node is lost.
-    pub(super) fn note_different(&mut self, slot: Slot) {
-        let (node, published) = (self.links[slot].node, self.published);
+    /// A node is lost, and the others are about to be told.
+    pub(super) fn note_different(&mut self, slot: Slot, Lost { node, after }: Lost) {
+        let published = self.published;
         self.links[slot].sameness.lose(published);
         for (_, link) in &mut self.links {
             link.sameness.forget(node);
+            // It may not have got it.
+            for redirection in &mut link.sameness.redirected {
+                redirection.given_to &= !(1 << slot);
+            }
+            let number = link.outbox.latest();
+            let said = LossSaid {
+                lost: node,
+                after,
+                number,
+            };
+            link.sameness.note_loss(said, published);
         }
     }
 
@@ -137,11 +214,13 @@ impl Routes {
     }
 
     /// What is on its way to a lost node is given to others.
-    pub(super) fn note_redirected(&mut self, slot: Slot) {
+    pub(super) fn note_redirected(&mut self, slot: Slot, heirs: &[NodeId]) {
+        let heirs = heirs.iter().filter_map(|node| self.slots.get(node));
+        let given_to = heirs.fold(0, |all, slot| all | 1 << slot);
         let link = &mut self.links[slot];
         let range = (link.outbox.settled(), link.outbox.latest());
         if range.0 < range.1 {
-            link.sameness.redirect(range);
+            link.sameness.redirect(Redirection { range, given_to });
         }
     }
 }

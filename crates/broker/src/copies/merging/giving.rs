@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cluster::NodeId;
 
-use super::messages::{From, MergeMessage, encode};
+use super::messages::{Joined, MergeMessage, encode};
 use crate::copies::messages::Other;
 use crate::copies::{Copies, Held};
 use crate::ids::{SessionKey, SessionNumber};
@@ -29,9 +29,9 @@ pub(super) enum Stage {
     /// The other node was told of the subscriptions.
     Leaving,
     /// They are there. The nodes are asked, or will be, what of their messages it gets.
-    Joined(Option<From>),
+    Joined(Joined),
     /// The other node was sent what it lacks, up to this sequence.
-    Sent(Option<From>, u64),
+    Sent(Joined, u64),
 }
 
 impl Node {
@@ -90,12 +90,12 @@ impl Node {
     }
 
     /// The other node has the subscriptions.
-    pub(super) fn note_joined(&mut self, from: NodeId, number: SessionNumber, base: Option<From>) {
+    pub(super) fn note_joined(&mut self, from: NodeId, number: SessionNumber, joined: Joined) {
         let Some(copies) = &mut self.copies else { return };
         let held = copies.held.get_mut(&number);
         let giving = held.and_then(|held| held.giving.as_mut());
         if let Some(giving) = giving.filter(|giving| giving.to == from && giving.stage == Stage::Leaving) {
-            giving.stage = Stage::Joined(base);
+            giving.stage = Stage::Joined(joined);
             copies.fences.await_all(from, number);
         }
     }
@@ -113,15 +113,15 @@ impl Node {
             let Some(giving) = held.and_then(|held| held.giving.as_ref()) else {
                 continue;
             };
-            let (Stage::Joined(base), true) = (giving.stage, giving.to == to) else {
+            let (Stage::Joined(joined), true) = (giving.stage, giving.to == to) else {
                 continue;
             };
             // From here on messages of shares go to others.
             if let Some(key) = self.key_of(number) {
                 self.leave_shares(key);
             }
-            let first = base.map_or(0, |base| base.sequence);
-            self.send_leavings(now, number, (base, first), answers);
+            let first = joined.base.map_or(0, |base| base.sequence);
+            self.send_leavings(now, number, (joined, first), answers);
         }
     }
 
@@ -130,7 +130,7 @@ impl Node {
         &mut self,
         now: Now,
         number: SessionNumber,
-        (base, first): (Option<From>, u64),
+        (joined, first): (Joined, u64),
         answers: &BTreeMap<NodeId, Since>,
     ) {
         let Some(key) = self.key_of(number) else { return };
@@ -138,12 +138,12 @@ impl Node {
             return;
         };
         let next = entry.session.next_sequence();
-        let parts = self.leavings(now, key, (base, first), answers);
+        let parts = self.leavings(now, key, (joined, first), answers);
         let Some(copies) = &mut self.copies else { return };
         let Some(giving) = copies.held.get_mut(&number).and_then(|held| held.giving.as_mut()) else {
             return;
         };
-        giving.stage = Stage::Sent(base, next);
+        giving.stage = Stage::Sent(joined, next);
         let to = giving.to;
         for part in parts {
             self.tell_merging(to, &MergeMessage::Leavings(Box::new(part)));
@@ -167,7 +167,7 @@ impl Node {
             copies.forget_stage(number, from);
             return self.stop_giving(number);
         }
-        let Stage::Sent(base, next) = giving.stage else {
+        let Stage::Sent(joined, next) = giving.stage else {
             // The other node wants nothing of it: it is another client's, or that one has begun anew.
             return self.supersede(now, number, actions);
         };
@@ -187,7 +187,7 @@ impl Node {
         });
         if is_more {
             let since_ever = self.all_known();
-            return self.send_leavings(now, number, (base, next), &since_ever);
+            return self.send_leavings(now, number, (joined, next), &since_ever);
         }
         self.supersede(now, number, actions);
     }
@@ -200,6 +200,7 @@ impl Node {
                 incarnation: position.incarnation,
                 number: 0,
                 redirected: Vec::new(),
+                losses: Vec::new(),
             };
             (node, since)
         });

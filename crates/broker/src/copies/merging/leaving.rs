@@ -7,7 +7,7 @@ use cluster::NodeId;
 use cluster::write::Write;
 use protocol::Text;
 
-use super::messages::{From, Leave, Leavings, Left};
+use super::messages::{Joined, Leave, Leavings, Left};
 use crate::copies::Held;
 use crate::copies::offering::{PART_BYTES, suffix_and_value};
 use crate::ids::{QueueSequence, SessionKey, SessionNumber};
@@ -16,7 +16,7 @@ use crate::now::Now;
 use crate::origin::Origin;
 use crate::records;
 use crate::records::queue::QueueRecord;
-use crate::routes::Since;
+use crate::routes::{Since, TakenAt};
 
 /// What the other node has of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Node {
         &self,
         now: Now,
         key: SessionKey,
-        (base, first): (Option<From>, u64),
+        (Joined { base, taken }, first): (Joined, u64),
         answers: &BTreeMap<NodeId, Since>,
     ) -> Vec<Leavings> {
         let (Some(copies), Some(entry)) = (&self.copies, self.sessions.get(key)) else {
@@ -145,7 +145,7 @@ impl Node {
                 // The other session is no copy of this one.
                 Known::Nothing
             } else {
-                self.known_of(held, to, (sequence, &record), answers)
+                self.known_of(held, (to, taken), (sequence, &record), answers)
             };
             if known == Known::Everything {
                 continue;
@@ -174,7 +174,7 @@ impl Node {
     fn known_of(
         &self,
         held: &Held,
-        to: NodeId,
+        (to, taken): (NodeId, Option<TakenAt>),
         (sequence, record): (QueueSequence, &QueueRecord),
         answers: &BTreeMap<NodeId, Since>,
     ) -> Known {
@@ -198,7 +198,7 @@ impl Node {
                 let has_sent = self
                     .peers
                     .as_ref()
-                    .is_some_and(|peers| peers.has_sent(to, origin));
+                    .is_some_and(|peers| peers.has_sent(to, taken, origin));
                 if has_sent { Known::Message } else { Known::Nothing }
             }
             Origin::Node { node, position } => {
@@ -210,7 +210,7 @@ impl Node {
                 let is_within = |(after, up_to): &(u64, u64)| (after + 1..=*up_to).contains(&number);
                 if since.redirected.iter().any(is_within) {
                     Known::Everything
-                } else if number > since.number {
+                } else if number > since.of_session(taken) {
                     Known::Message
                 } else {
                     Known::Nothing

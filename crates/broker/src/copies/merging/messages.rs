@@ -1,14 +1,16 @@
 //! What nodes say to each other when a session is to be one again, as bytes. All numbers are big endian.
 //!
 //! ```text
-//! version u8 (1) | kind u8 | number u64, mostly of the session that gives way | ...
+//! version u8 (2) | kind u8 | number u64, mostly of the session that gives way | ...
 //!   1 leave    | client id | flags u8 (bit 0 first, 1 last, 2 a client was here, 3 marked, 4 filters incomplete,
 //!              | 5 begun with Clean Start, 6 receiver lost) | record (4 + n)
 //!              | clock (4 + n) | [3: node u64, number u64, next sequence u64] | [6: next sequence u64] | filters subscribed to | filters unsubscribed from
 //!              | count u32, of each subscription: filter, value (4 + n)
-//!   2 joined   | flags u8 (bit 0 from, 1 what is before is the same) | [0: next sequence u64]
+//!   2 joined   | flags u8 (bit 0 from, 1 what is before is the same, 2 taken over) | [0: next sequence u64]
+//!              | [2: from: node u64, at its loss after: run u32, word u64]
 //!   3 fence    | node u64                            say what of your messages that node gets as well; the number is this question's
 //!   4 fenced   | incarnation u32 | number u64 | count u16, of each redirection: after u64, up to u64
+//!              | count u16, of each loss: node u64, after: run u32, word u64, up to u64
 //!   5 leavings | flags u8 (bit 0 first, 1 last) | sent below u64
 //!              | count u32, of each delivery that is left of the time before: sequence u64, packet id if it is released or 0 u16
 //!              | count u16, of each received packet id: u16 | count u32, of each delivery: sequence u64, class u8 (0, 1), value (4 + n)
@@ -19,19 +21,20 @@
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
-use cluster::NodeId;
 use cluster::session_plane::VectorClock;
+use cluster::session_plane::announcement::Word;
 use cluster::session_plane::encoding::{decode_clock, encode_clock};
+use cluster::{Incarnation, NodeId};
 use protocol::Text;
 use protocol::packet::PacketId;
 
 use crate::ids::SessionNumber;
 use crate::peer_body::{flag, long, put_long, put_short, short};
 use crate::records::copy::Mark;
-use crate::routes::Since;
+use crate::routes::{LossSaid, Since, TakenAt};
 use crate::state_store_service::PeerError;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 const LEAVE: u8 = 1;
 const JOINED: u8 = 2;
@@ -45,14 +48,23 @@ const MERGED: u8 = 6;
 pub(crate) enum MergeMessage {
     /// A session gives way to that of the receiver.
     Leave(Box<Leave>),
-    /// The receiver's subscriptions are here, and known to all. What may be missing here of its deliveries.
-    Joined(SessionNumber, Option<From>),
+    /// The receiver's subscriptions are here, and known to all.
+    Joined(SessionNumber, Joined),
     /// The receiver is to say, behind all that it has sent before, since when this other node gets the same.
     Fence(u64, NodeId),
     Fenced(u64, Since),
     Leavings(Box<Leavings>),
     /// Everything is here, or (false) there is no such session.
     Merged(SessionNumber, bool),
+}
+
+/// The session that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Joined {
+    /// What may be missing there of the deliveries of the one that gives way.
+    pub(super) base: Option<From>,
+    /// Where it comes from, if its node has not begun it.
+    pub(super) taken: Option<TakenAt>,
 }
 
 /// From where on deliveries may be missing.
@@ -158,29 +170,13 @@ pub(super) fn encode(message: &MergeMessage) -> Bytes {
     };
     let bytes = match message {
         MergeMessage::Leave(leave) => put_leave(begin(LEAVE, leave.number.0), leave),
-        MergeMessage::Joined(number, from) => {
-            let mut bytes = begin(JOINED, number.0);
-            let is_common = from.is_some_and(|from| from.is_common);
-            bytes.put_u8(u8::from(from.is_some()) | u8::from(is_common) << 1);
-            bytes.extend(from.iter().flat_map(|from| from.sequence.to_be_bytes()));
-            bytes
-        }
+        MergeMessage::Joined(number, joined) => put_joined(begin(JOINED, number.0), *joined),
         MergeMessage::Fence(number, node) => {
             let mut bytes = begin(FENCE, *number);
             bytes.put_u64(node.0);
             bytes
         }
-        MergeMessage::Fenced(number, since) => {
-            let mut bytes = begin(FENCED, *number);
-            bytes.put_u32(since.incarnation);
-            bytes.put_u64(since.number);
-            bytes.put_u16(u16::try_from(since.redirected.len()).expect("few are remembered"));
-            for (after, up_to) in &since.redirected {
-                bytes.put_u64(*after);
-                bytes.put_u64(*up_to);
-            }
-            bytes
-        }
+        MergeMessage::Fenced(number, since) => put_since(begin(FENCED, *number), since),
         MergeMessage::Leavings(leavings) => put_leavings(begin(LEAVINGS, leavings.number.0), leavings),
         MergeMessage::Merged(number, is_there) => {
             let mut bytes = begin(MERGED, number.0);
@@ -189,6 +185,39 @@ pub(super) fn encode(message: &MergeMessage) -> Bytes {
         }
     };
     bytes.into()
+}
+
+fn put_joined(mut bytes: Vec<u8>, Joined { base, taken }: Joined) -> Vec<u8> {
+    let is_common = base.is_some_and(|from| from.is_common);
+    bytes.put_u8(flags_of(&[base.is_some(), is_common, taken.is_some()]));
+    bytes.extend(base.iter().flat_map(|from| from.sequence.to_be_bytes()));
+    if let Some((from, at)) = taken {
+        bytes.put_u64(from.0);
+        put_word(&mut bytes, at);
+    }
+    bytes
+}
+
+fn put_since(mut bytes: Vec<u8>, since: &Since) -> Vec<u8> {
+    bytes.put_u32(since.incarnation);
+    bytes.put_u64(since.number);
+    bytes.put_u16(u16::try_from(since.redirected.len()).expect("few are remembered"));
+    for (after, up_to) in &since.redirected {
+        bytes.put_u64(*after);
+        bytes.put_u64(*up_to);
+    }
+    bytes.put_u16(u16::try_from(since.losses.len()).expect("few are remembered"));
+    for said in &since.losses {
+        bytes.put_u64(said.lost.0);
+        put_word(&mut bytes, said.after);
+        bytes.put_u64(said.number);
+    }
+    bytes
+}
+
+fn put_word(bytes: &mut Vec<u8>, word: Word) {
+    bytes.put_u32(word.run.0);
+    bytes.put_u64(word.number);
 }
 
 fn put_leave(mut bytes: Vec<u8>, leave: &Leave) -> Vec<u8> {
@@ -275,34 +304,58 @@ fn read(mut body: Bytes) -> Option<MergeMessage> {
     let number = body.try_get_u64().ok()?;
     let message = match kind {
         LEAVE => MergeMessage::Leave(Box::new(leave(body, SessionNumber(number))?)),
-        JOINED => {
-            let flags = body.try_get_u8().ok().filter(|flags| [0, 1, 3].contains(flags))?;
-            let sequence = (flags & 1 != 0).then(|| body.try_get_u64()).transpose().ok()?;
-            let from = sequence.map(|sequence| From {
-                sequence,
-                is_common: flags & 2 != 0,
-            });
-            MergeMessage::Joined(SessionNumber(number), from)
-        }
+        JOINED => MergeMessage::Joined(SessionNumber(number), joined(body)?),
         FENCE => MergeMessage::Fence(number, NodeId(body.try_get_u64().ok()?)),
-        FENCED => {
-            let incarnation = body.try_get_u32().ok()?;
-            let since = body.try_get_u64().ok()?;
-            let count = body.try_get_u16().ok()?;
-            let redirected = (0..count).map(|_| Some((body.try_get_u64().ok()?, body.try_get_u64().ok()?)));
-            let redirected = redirected.collect::<Option<_>>()?;
-            let since = Since {
-                incarnation,
-                number: since,
-                redirected,
-            };
-            MergeMessage::Fenced(number, since)
-        }
+        FENCED => MergeMessage::Fenced(number, since(body)?),
         LEAVINGS => MergeMessage::Leavings(Box::new(leavings(body, SessionNumber(number))?)),
         MERGED => MergeMessage::Merged(SessionNumber(number), flag(body)?),
         _ => return None,
     };
     body.is_empty().then_some(message)
+}
+
+fn joined(body: &mut Bytes) -> Option<Joined> {
+    let flags = body.try_get_u8().ok();
+    let flags = flags.filter(|flags| flags >> 3 == 0 && flags & 3 != 2)?;
+    let sequence = (flags & 1 != 0).then(|| body.try_get_u64()).transpose().ok()?;
+    let base = sequence.map(|sequence| From {
+        sequence,
+        is_common: flags & 2 != 0,
+    });
+    let taken = match flags & 4 {
+        0 => None,
+        _ => Some((NodeId(body.try_get_u64().ok()?), word(body)?)),
+    };
+    Some(Joined { base, taken })
+}
+
+fn since(body: &mut Bytes) -> Option<Since> {
+    let incarnation = body.try_get_u32().ok()?;
+    let number = body.try_get_u64().ok()?;
+    let count = body.try_get_u16().ok()?;
+    let redirected = (0..count).map(|_| Some((body.try_get_u64().ok()?, body.try_get_u64().ok()?)));
+    let redirected = redirected.collect::<Option<_>>()?;
+    let count = body.try_get_u16().ok()?;
+    let losses = (0..count).map(|_| {
+        Some(LossSaid {
+            lost: NodeId(body.try_get_u64().ok()?),
+            after: word(body)?,
+            number: body.try_get_u64().ok()?,
+        })
+    });
+    Some(Since {
+        incarnation,
+        number,
+        redirected,
+        losses: losses.collect::<Option<_>>()?,
+    })
+}
+
+fn word(body: &mut Bytes) -> Option<Word> {
+    Some(Word {
+        run: Incarnation(body.try_get_u32().ok()?),
+        number: body.try_get_u64().ok()?,
+    })
 }
 
 fn leave(body: &mut Bytes, number: SessionNumber) -> Option<Leave> {

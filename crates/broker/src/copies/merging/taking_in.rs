@@ -6,13 +6,14 @@ use bytes::Bytes;
 use cluster::NodeId;
 use protocol::topic::SubscriptionFilter;
 
-use super::messages::{From, Leave, Leavings, MergeMessage, decode};
+use super::messages::{From, Joined, Leave, Leavings, MergeMessage, decode};
 use crate::copies::Held;
 use crate::ids::{SessionKey, SessionNumber};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
+use crate::sessions::Taken;
 use crate::waiting::Waiter;
 
 /// What is known of a session that gives way to one of this node.
@@ -59,7 +60,7 @@ impl Node {
         };
         match message {
             MergeMessage::Leave(leave) => self.take_leave(now, from, *leave, actions),
-            MergeMessage::Joined(number, base) => self.note_joined(from, number, base),
+            MergeMessage::Joined(number, joined) => self.note_joined(from, number, joined),
             MergeMessage::Fence(number, of) => self.note_fence(from, number, of),
             MergeMessage::Fenced(number, since) => self.note_fenced(from, number, since),
             MergeMessage::Leavings(leavings) => self.take_leavings(now, from, *leavings, actions),
@@ -95,9 +96,12 @@ impl Node {
         else {
             return;
         };
+        let taken = self.sessions.get(key).and_then(|entry| entry.taken.as_deref());
+        let taken = taken.map(Taken::at);
+        let joined = Joined { base, taken };
         let waiter = Waiter::Merging {
             to: from,
-            message: Box::new(MergeMessage::Joined(there, base)),
+            message: Box::new(MergeMessage::Joined(there, joined)),
         };
         let waiter = self.after_routes(now, waiter);
         self.after_own_writes(now, waiter, actions);

@@ -1,10 +1,16 @@
 use cluster::session_plane::Actor;
-use cluster::{Incarnation, NodeId};
 
 use super::*;
 
 fn id(id: u16) -> PacketId {
     PacketId::new(id).expect("above 0")
+}
+
+fn word(run: u32, number: u64) -> Word {
+    Word {
+        run: Incarnation(run),
+        number,
+    }
 }
 
 fn leave() -> Leave {
@@ -57,45 +63,63 @@ fn examples() -> Vec<(MergeMessage, &'static [u8])> {
         incarnation: 2,
         number: 3,
         redirected: vec![(4, 5)],
+        losses: vec![LossSaid {
+            lost: NodeId(6),
+            after: word(7, 8),
+            number: 9,
+        }],
     };
     vec![
         (
             MergeMessage::Leave(Box::new(leave())),
-            b"\x01\x01\0\0\0\0\0\0\0\x01\0\x01c\x4f\0\0\0\x01r\
+            b"\x02\x01\0\0\0\0\0\0\0\x01\0\x01c\x4f\0\0\0\x01r\
               \0\0\0\x1f\x01\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\
               \0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x06\
               \0\x01\0\x01a\0\x01\0\x01b\0\0\0\x01\0\x01a\0\0\0\x01v",
         ),
         (
-            MergeMessage::Joined(SessionNumber(1), Some(From::common(2))),
-            b"\x01\x02\0\0\0\0\0\0\0\x01\x03\0\0\0\0\0\0\0\x02",
+            MergeMessage::Joined(
+                SessionNumber(1),
+                Joined {
+                    base: Some(From::common(2)),
+                    taken: Some((NodeId(3), word(4, 5))),
+                },
+            ),
+            b"\x02\x02\0\0\0\0\0\0\0\x01\x07\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\x04\0\0\0\0\0\0\0\x05",
         ),
         (
-            MergeMessage::Joined(SessionNumber(1), None),
-            b"\x01\x02\0\0\0\0\0\0\0\x01\0",
+            MergeMessage::Joined(
+                SessionNumber(1),
+                Joined {
+                    base: None,
+                    taken: None,
+                },
+            ),
+            b"\x02\x02\0\0\0\0\0\0\0\x01\0",
         ),
         (
             MergeMessage::Fence(1, NodeId(2)),
-            b"\x01\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02",
+            b"\x02\x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02",
         ),
         (
             MergeMessage::Fenced(1, since),
-            b"\x01\x04\0\0\0\0\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x03\0\x01\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05",
+            b"\x02\x04\0\0\0\0\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x03\0\x01\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\
+              \0\x01\0\0\0\0\0\0\0\x06\0\0\0\x07\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x09",
         ),
         (
             MergeMessage::Leavings(Box::new(leavings())),
-            b"\x01\x05\0\0\0\0\0\0\0\x01\x01\0\0\0\0\0\0\0\x09\
+            b"\x02\x05\0\0\0\0\0\0\0\x01\x01\0\0\0\0\0\0\0\x09\
               \0\0\0\x02\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\0\0\x08\0\x02\0\x01\0\x03\
               \0\0\0\x01\0\0\0\0\0\0\0\x09\x01\0\0\0\x01v",
         ),
         (
             MergeMessage::Merged(SessionNumber(1), true),
-            b"\x01\x06\0\0\0\0\0\0\0\x01\x01",
+            b"\x02\x06\0\0\0\0\0\0\0\x01\x01",
         ),
     ]
 }
 
-/// Bytes of version 1. Another form needs another version.
+/// Bytes of version 2. Another form needs another version.
 #[test]
 fn messages_are_written_as_ever() {
     for (message, bytes) in examples() {
@@ -114,7 +138,7 @@ fn other_bytes_are_refused() {
         let longer = Bytes::from([bytes, &[0]].concat());
         assert_eq!(decode(&longer), Err(PeerError::Damaged), "{message:?}");
     }
-    let later = Bytes::from_static(b"\x02\x06\0\0\0\0\0\0\0\x01\x01");
-    assert_eq!(decode(&later), Err(PeerError::Version { found: 2 }));
+    let later = Bytes::from_static(b"\x03\x06\0\0\0\0\0\0\0\x01\x01");
+    assert_eq!(decode(&later), Err(PeerError::Version { found: 3 }));
     assert_eq!(decode(&Bytes::new()), Err(PeerError::Version { found: 0 }));
 }
