@@ -25,6 +25,7 @@ mod retained_pages;
 mod sent_again;
 mod session_copies;
 mod slow_disk;
+mod split_shapes;
 mod storms;
 mod taking_over;
 mod waiting_requests;

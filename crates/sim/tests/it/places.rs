@@ -403,9 +403,28 @@ impl Places {
 
     /// Whether a node says of itself that it is responsible.
     pub(crate) fn is_running(&self, node: usize) -> bool {
+        self.own_state(node) == Some(NodeState::Running)
+    }
+
+    /// In which state a node says that it is.
+    pub(crate) fn own_state(&self, node: usize) -> Option<NodeState> {
         let own = NodeId(node as u64 + 1);
         let mut standings = self.machine(node).node().standings().into_iter();
-        standings.any(|standing| standing.node == own && standing.state == NodeState::Running)
+        standings
+            .find(|standing| standing.node == own)
+            .map(|standing| standing.state)
+    }
+
+    /// The numbers of what a new client finds retained at a node, in their order.
+    pub(crate) fn found_retained(&mut self, node: usize, filter: &str) -> Vec<u64> {
+        let name = format!("reader{node}-{:?}", self.now);
+        let reader = self.connect(Party::new(node, &name));
+        self.subscribe(reader, filter, QoS::AtLeastOnce);
+        self.run(Duration::from_millis(100));
+        let mut found = self.heard(reader);
+        found.sort_unstable();
+        self.disconnect(reader);
+        found
     }
 
     pub(crate) fn count(&self) -> usize {

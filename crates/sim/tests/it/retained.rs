@@ -16,21 +16,9 @@ fn places(seed: u64) -> (Places, [Who; 3]) {
     (places, clients)
 }
 
-/// What a new client finds at a node.
-fn found(places: &mut Places, node: usize, filter: &str) -> Vec<u64> {
-    let name = format!("reader{node}-{:?}", places.now);
-    let reader = places.connect(Party::new(node, &name));
-    places.subscribe(reader, filter, QoS::AtLeastOnce);
-    places.run(SECOND / 10);
-    let mut found = places.heard(reader);
-    found.sort_unstable();
-    places.disconnect(reader);
-    found
-}
-
 /// What a new client finds at each node.
 fn found_anywhere(places: &mut Places, filter: &str) -> [Vec<u64>; 3] {
-    [0, 1, 2].map(|node| found(places, node, filter))
+    [0, 1, 2].map(|node| places.found_retained(node, filter))
 }
 
 fn tombstones(places: &Places, node: usize) -> usize {

@@ -104,6 +104,11 @@ impl Places {
         }
     }
 
+    /// Nothing gets from the first to the second node of each pair.
+    pub(crate) fn cut_ways(&mut self, pairs: Vec<(usize, usize)>) {
+        self.cut.extend(pairs);
+    }
+
     pub(crate) fn heal(&mut self) {
         self.cut.clear();
         self.heals_at = None;
