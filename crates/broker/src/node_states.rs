@@ -41,8 +41,10 @@ pub(crate) struct NodeStates {
 
 impl NodeStates {
     fn new(now: Now, config: &DetectionConfig) -> Self {
+        let mut nodes = Nodes::new(now.instant, config);
+        nodes.rely_on_links();
         Self {
-            nodes: Nodes::new(now.instant, config),
+            nodes,
             known: BTreeSet::new(),
             primary: Ring::primary([]),
             minority: Ring::minority([]),

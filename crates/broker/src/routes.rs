@@ -20,6 +20,7 @@ mod subjects;
 mod table;
 mod taking_over;
 mod told;
+mod touch;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,7 @@ pub(crate) use self::table::Slots;
 use self::table::{Candidate, RouteTable, Slot};
 pub(crate) use self::taking_over::Came;
 pub(crate) use self::told::Telling;
+use self::touch::Touch;
 pub(crate) use self::waits::WaitId;
 use self::waits::Waits;
 use crate::ids::ConnectionId;
@@ -133,6 +135,7 @@ pub(crate) struct Routes {
     /// Wills that were due before it was known what the others want.
     early: Vec<DueWill>,
     losses: Losses,
+    touch: Touch,
     /// Nodes that were lost, are there again, and have not said yet all that they want: they get nothing before.
     unready: Slots,
     /// What clients have published here for others in this run.
@@ -156,6 +159,7 @@ impl Default for RoutesConfig {
 
 impl Routes {
     pub(crate) fn new(
+        now: Now,
         config: RoutesConfig,
         seed: u64,
         (node, incarnation): (NodeId, u32),
@@ -176,6 +180,7 @@ impl Routes {
             held: BTreeSet::new(),
             early: Vec::new(),
             losses: Losses::default(),
+            touch: Touch::new(now),
             unready: 0,
             published: 0,
             figures: RouteFigures::default(),
@@ -364,18 +369,30 @@ impl Routes {
     /// Does what is due.
     pub(crate) fn timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
         let (own, silence_max) = (self.incarnation, self.config.silence_max);
-        let mut silent = Vec::new();
+        for (_, link) in &mut self.links {
+            link.pass(now);
+        }
+        let patience = self.patience(now);
+        let (mut missed, mut silent) = (Vec::new(), Vec::new());
         for (slot, link) in &mut self.links {
             let to = link.node;
             link.know(&mut self.over);
-            if link.look(now, own, silence_max, |message| {
+            // Nobody counts on one that is not reached, and nothing follows from its silence.
+            let was_reached = link.is_reached;
+            let patience = if was_reached { patience } else { Some(silence_max) };
+            let is_silent = link.look(now, own, patience, |message| {
                 actions.push(Action::ToPeer { to, message });
-            }) {
-                silent.push(slot);
+            });
+            match (is_silent, was_reached) {
+                (true, true) => missed.push(slot),
+                (true, false) => silent.push(slot),
+                (false, _) => {}
             }
         }
-        // One that was reached may be lost for the cluster: then others get what was for it.
-        silent.retain(|slot| !self.links[*slot].is_reached);
+        // One that was reached may be lost for the cluster: then others get what was for it, but nobody who is missed at this moment as well.
+        missed
+            .into_iter()
+            .for_each(|slot| self.links[slot].stop_reaching());
         silent.into_iter().for_each(|slot| self.give_up(slot));
         self.end_waits();
         while let Some(waiter) = self.waits.pop_overdue(now.instant) {
@@ -398,7 +415,10 @@ impl Routes {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let links = self.links.iter().map(|(_, link)| link.deadline());
+        let links = self
+            .links
+            .iter()
+            .map(|(_, link)| link.deadline(self.config.silence_max));
         links.chain(self.waits.deadline()).min()
     }
 
@@ -459,8 +479,7 @@ impl Routes {
 
     /// A node that is not lost for the cluster does not answer.
     fn give_up_silent(&mut self, node: NodeId) {
-        let slot = self.slots.get(&node).copied();
-        if let Some(slot) = slot.filter(|slot| self.links[*slot].is_reached) {
+        if let Some(slot) = self.slots.get(&node).copied() {
             self.give_up(slot);
         }
     }

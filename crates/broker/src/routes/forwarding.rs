@@ -439,7 +439,7 @@ impl Node {
             return;
         }
         let config = self.config.routes.clone();
-        let mut peers = Routes::new(config, self.config.seed, own, positions);
+        let mut peers = Routes::new(now, config, self.config.seed, own, positions);
         for (_, entry) in self.sessions.iter() {
             for (filter, _) in entry.session.filters.iter() {
                 if filter.share.is_some() {

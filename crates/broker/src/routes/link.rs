@@ -123,7 +123,10 @@ pub(super) enum Heard {
 
 /// How often a node is asked while something is on its way to it, and else.
 const PROBE_BUSY: Duration = Duration::from_millis(100);
-const PROBE_IDLE: Duration = Duration::from_millis(500);
+pub(super) const PROBE_IDLE: Duration = Duration::from_millis(500);
+
+/// More than no time.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// How long a node that answers has time to say what it wants after this one has started. Half a gigabyte takes less.
 const KNOWING_MAX: Duration = Duration::from_secs(10);
@@ -229,20 +232,29 @@ impl Link {
         self.outbox.rewind(answer.taken)
     }
 
+    /// Time passes.
+    pub(super) fn pass(&mut self, now: Now) {
+        self.probes.look(now);
+    }
+
+    /// For how long the node has not answered.
+    pub(super) fn silence(&self) -> Duration {
+        self.probes.silence()
+    }
+
     /// Asks whether the node is there, if it is time. True if it has not answered for so long.
     pub(super) fn look(
         &mut self,
         now: Now,
         own: u32,
-        silence_max: Duration,
+        patience: Option<Duration>,
         send: impl FnMut(Bytes),
     ) -> bool {
-        self.probes.look(now);
         if self.probes.next <= now.instant {
             self.ask(now, own, send);
         }
         let has_anything = self.is_answering || self.unknown.is_some();
-        let is_silent = has_anything && self.probes.silence() > silence_max;
+        let is_silent = has_anything && patience.is_some_and(|patience| self.silence() > patience);
         if is_silent && std::mem::take(&mut self.is_answering) {
             self.changes.push(LinkChange::Silent);
         }
@@ -340,7 +352,8 @@ impl Link {
         self.outbox.give_up(over)
     }
 
-    fn stop_reaching(&mut self) {
+    /// Nothing more is said to the node. What is on its way to it stays.
+    pub(super) fn stop_reaching(&mut self) {
         if std::mem::take(&mut self.is_reached) {
             self.changes.push(LinkChange::Lost);
             self.was_given_up = true;
@@ -401,8 +414,13 @@ impl Link {
         }
     }
 
-    pub(super) fn deadline(&self) -> Instant {
-        self.probes.next
+    /// When it is time to ask, or when the node has been silent for so long.
+    pub(super) fn deadline(&self, silence_max: Duration) -> Instant {
+        let left = (silence_max + MOMENT).checked_sub(self.silence());
+        let missed = left
+            .filter(|_| self.is_reached)
+            .map(|left| self.probes.looked_at + left);
+        missed.map_or(self.probes.next, |missed| missed.min(self.probes.next))
     }
 
     /// Sends a probe; behind what may be missing, so that the answer says so.

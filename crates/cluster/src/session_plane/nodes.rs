@@ -41,6 +41,8 @@ pub struct Nodes {
     is_member: bool,
     /// There was somebody responsible when it found the cluster.
     has_joined_others: bool,
+    /// A node that is linked is not dead, whatever failure detection says.
+    relies_on_links: bool,
     /// When it does not wait for nodes any more that are not there, and begins without them.
     begin_at: Instant,
     /// When those who have not confirmed this node's word are told again.
@@ -124,12 +126,19 @@ impl Nodes {
             is_stopping: false,
             is_member: false,
             has_joined_others: false,
+            relies_on_links: false,
             begin_at: now + 2 * config.dead_after,
             remind_at: now,
             patience: config.dead_after,
             peers: BTreeMap::new(),
             detection: Detection::new(now, config),
         }
+    }
+
+    /// From here on a node that is linked is dead only when it is not linked any more, or when another node has lost it: failure detection carries on what somebody has found who
+    /// was cut off, and may have found all others dead, one after the other. It says still who is there.
+    pub fn rely_on_links(&mut self) {
+        self.relies_on_links = true;
     }
 
     /// Which nodes the cluster has, this one among them. Until this is called, this one does not begin.
@@ -142,7 +151,8 @@ impl Nodes {
         self.detection.set_nodes(now, nodes);
         // One that was away from the cluster for a moment is found anew by nobody.
         for (node, peer) in &mut self.peers {
-            peer.note_up(self.detection.is_up(*node), peer.is_linked);
+            let is_trusted = self.relies_on_links && peer.is_up();
+            peer.note_up(is_trusted || self.detection.is_up(*node), peer.is_linked);
         }
         self.settle(now, outputs);
     }
@@ -184,7 +194,8 @@ impl Nodes {
         is_linked: bool,
         outputs: &mut Vec<NodesOutput>,
     ) {
-        self.note_down(node, |peer| peer.note_up(peer.is_alive, is_linked));
+        let is_alive = is_linked && self.is_trusted(node) || self.detection.is_up(node);
+        self.note_down(node, |peer| peer.note_up(is_alive, is_linked));
         self.settle(now, outputs);
     }
 
@@ -359,9 +370,16 @@ impl Nodes {
                         peer.note_up(true, peer.is_linked);
                     }
                 }
+                Found::Down(node) if self.is_trusted(node) => {}
                 Found::Down(node) => self.note_down(node, |peer| peer.note_up(false, peer.is_linked)),
             }
         }
+    }
+
+    /// Whether a node is there, whatever failure detection says.
+    fn is_trusted(&self, node: NodeId) -> bool {
+        let peer = self.peers.get(&node);
+        self.relies_on_links && peer.is_some_and(Peer::is_up)
     }
 
     /// A node cannot be reached any more: it is taken for dead.

@@ -23,6 +23,9 @@ const AWAY_MAX: usize = 8_000;
 /// For how many it is away if it is back just when it is missed.
 const MISSED: Range<usize> = 1_500..3_000;
 
+/// The others miss it somewhere in this time.
+const MISSING: Range<usize> = 1_500..2_100;
+
 const SEEDS: u64 = 100;
 
 const ROUNDS: u64 = 150;
@@ -30,7 +33,7 @@ const ROUNDS: u64 = 150;
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
-    /// One node is away, for any time.
+    /// One node is away, for any time after which it is clear whether it was missed.
     One,
     /// One is back just when it is missed.
     JustMissed,
@@ -126,8 +129,10 @@ impl Storm {
 
     /// A node stands still or loses its power; says when it is there again.
     fn lose_somehow(&mut self, node: usize, away: Range<usize>) -> Instant {
-        let away = self.random.between(away.start, away.end) as u64;
-        let away = Duration::from_millis(away);
+        let is_clear = |away: &usize| self.trouble != Trouble::One || !MISSING.contains(away);
+        let mut draws = std::iter::repeat_with(|| self.random.between(away.start, away.end));
+        let away = draws.find(is_clear).expect("there are others");
+        let away = Duration::from_millis(away as u64);
         if self.random.between(0, 3) == 0 {
             self.places.pause(node);
             self.paused.insert(node, self.places.now + away);

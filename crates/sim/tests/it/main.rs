@@ -6,6 +6,7 @@ mod client;
 mod clock;
 mod clocks;
 mod copies;
+mod cut_off_storms;
 mod damage;
 mod forwarding;
 mod groups;

@@ -142,6 +142,20 @@ fn a_link_that_is_cut_between_two_of_three_changes_nothing() {
     }
 }
 
+#[test]
+fn a_node_that_relies_on_its_links_takes_nobody_for_dead_who_is_linked() {
+    let mut net = Net::new(9, 3);
+    net.calm();
+    net.rely_on_links(1);
+    net.forget();
+    net.split(&[vec![1], vec![2, 3]]);
+    net.pass(5 * DEAD_AFTER);
+    assert_eq!(net.states_of(1, 2), []);
+    net.unlink(1, 2);
+    assert_eq!(net.states_of(1, 2), [Dead]);
+    assert_eq!(net.states_of(1, 3), []);
+}
+
 /// R1 to R4: whatever happens, what was acknowledged is everywhere in the end, and everybody runs.
 #[test]
 fn nothing_acknowledged_is_lost_by_nodes_that_come_and_go() {

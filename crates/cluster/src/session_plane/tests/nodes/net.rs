@@ -132,6 +132,16 @@ impl Net {
         self.with(node, |nodes, now, outputs| nodes.stop(now, outputs));
     }
 
+    pub(super) fn rely_on_links(&mut self, node: u64) {
+        self.with(node, |nodes, _, _| nodes.rely_on_links());
+    }
+
+    pub(super) fn unlink(&mut self, node: u64, other: u64) {
+        self.with(node, |nodes, now, outputs| {
+            nodes.set_linked(now, NodeId(other), false, outputs);
+        });
+    }
+
     pub(super) fn pause(&mut self, node: u64, how_long: Duration) {
         self.host(node).still_until = self.now + how_long;
     }

@@ -1,0 +1,88 @@
+//! For how long others may be silent until this node takes them for lost.
+//!
+//! A node that is cut off hears nobody. If it took one for lost after the other, just as each one's time is over, and came back in the middle of that, those whom it still
+//! reaches would hear from it that others are lost that they reach themselves. So a node goes by the silence of another one only while it is *in touch*: with more than
+//! half of those that it counts on, itself included. One that is not waits twice as long, and then goes on without all that are silent, at one moment: that is a split. Those who
+//! are in touch have missed it long before that, and it hears so from them when it is back.
+
+use std::time::{Duration, Instant};
+
+use cluster::NodeId;
+
+use super::Routes;
+use super::link::{Link, PROBE_IDLE};
+use crate::now::Now;
+
+/// Whether this node is in touch.
+#[derive(Debug)]
+pub(super) struct Touch {
+    looked_at: Instant,
+    /// For how long it has looked, without the times when it was not awake itself.
+    awake: Duration,
+    /// How long that was when it was not in touch last.
+    lost_at: Option<Duration>,
+}
+
+impl Touch {
+    pub(super) fn new(now: Now) -> Self {
+        Self {
+            looked_at: now.instant,
+            awake: Duration::ZERO,
+            lost_at: None,
+        }
+    }
+
+    /// Time passes.
+    fn look(&mut self, now: Now, is_in_touch: bool) {
+        let passed = now.instant.saturating_duration_since(self.looked_at);
+        self.looked_at = now.instant;
+        self.awake += passed.min(PROBE_IDLE);
+        if !is_in_touch {
+            self.lost_at = Some(self.awake);
+        }
+    }
+
+    /// Whether it has been for so long.
+    fn has_lasted(&self, time: Duration) -> bool {
+        self.lost_at.is_none_or(|lost_at| self.awake - lost_at >= time)
+    }
+}
+
+impl Routes {
+    /// After how long a silence a node that was reached is lost. `None`: not now, however long it is.
+    pub(super) fn patience(&mut self, now: Now) -> Option<Duration> {
+        let silence_max = self.config.silence_max;
+        let near_max = silence_max / 2;
+        let reached = || {
+            self.links
+                .iter()
+                .map(|(_, link)| link)
+                .filter(|link| link.is_reached)
+        };
+        let is_in_touch = self.is_majority(|link| link.silence() <= near_max);
+        let is_over = reached().any(|link| link.silence() > 2 * silence_max);
+        self.touch.look(now, is_in_touch);
+        // Whoever is in touch again first waits for the answers of the others.
+        if is_in_touch && self.touch.has_lasted(near_max) {
+            return Some(silence_max);
+        }
+        is_over.then_some(near_max)
+    }
+
+    /// Whether these and this node are more than half of those that are reached; of two halves the one with the lowest id is.
+    fn is_majority(&self, is_near: impl Fn(&Link) -> bool) -> bool {
+        let reached = self
+            .links
+            .iter()
+            .map(|(_, link)| link)
+            .filter(|link| link.is_reached);
+        let own: (NodeId, bool) = (self.node, true);
+        let all: Vec<(NodeId, bool)> = reached
+            .map(|link| (link.node, is_near(link)))
+            .chain([own])
+            .collect();
+        let near = all.iter().filter(|(_, is_near)| *is_near).count();
+        let has_lowest = all.iter().min().is_some_and(|(_, is_near)| *is_near);
+        2 * near > all.len() || 2 * near == all.len() && has_lowest
+    }
+}
