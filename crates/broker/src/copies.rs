@@ -20,6 +20,7 @@ mod positions;
 mod receiving;
 mod standing_by;
 mod taking_over;
+mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use self::merging::{Fences, Giving, Holding, Question, TakingIn};
 use self::messages::Positions;
 use self::orphans::Orphans;
 pub(crate) use self::standing_by::StandingBy;
+use self::unreadable::Unreadable;
 use crate::clients::Clients;
 use crate::ids::SessionNumber;
 use crate::node::Node;
@@ -89,6 +91,7 @@ pub(crate) struct Copies {
     asking: BTreeMap<NodeId, u64>,
     /// Copies whose holder is lost and with which this node does not go on.
     orphans: Orphans,
+    unreadable: Unreadable,
     /// When there is more to do.
     go_on_at: Option<Instant>,
     /// Sessions that give way to those of other nodes.
@@ -193,6 +196,7 @@ impl Copies {
             handed_over: None,
             asking: BTreeMap::new(),
             orphans: Orphans::default(),
+            unreadable: Unreadable::default(),
             go_on_at: None,
             giving: BTreeSet::new(),
             taking_in: BTreeMap::new(),

@@ -46,6 +46,9 @@ const DROP: u8 = 7;
 const ASK: u8 = 8;
 const DONE: u8 = 9;
 
+/// Where a message says which session it is about: behind its version, its kind and the sender's incarnation.
+const ABOUT: std::ops::RangeFrom<usize> = 6..;
+
 /// Up to where a holder has taken what others sent.
 pub(super) type Positions = BTreeMap<NodeId, Position>;
 
@@ -66,6 +69,13 @@ pub(super) enum CopyMessage {
     Drop(SessionNumber),
     Ask(u64),
     Done(u64),
+}
+
+/// A session of the sender's, or one of the receiver's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    Theirs(SessionNumber),
+    Own(SessionNumber),
 }
 
 /// What the owner of a copy says to an offer.
@@ -284,6 +294,17 @@ pub(super) fn decode(body: &Bytes) -> Result<(u32, CopyMessage), PeerError> {
         return Err(PeerError::Version { found: version });
     }
     read(body.slice(1..)).ok_or(PeerError::Damaged)
+}
+
+/// Which session a message is about that cannot be read. `None`: about none, or about several.
+pub(super) fn about(body: &Bytes) -> Option<About> {
+    let (kind, after) = (body.get(1)?, body.get(ABOUT)?);
+    let number = SessionNumber(u64::from_be_bytes(*after.first_chunk()?));
+    match *kind {
+        OFFER | WHOLE => Some(About::Theirs(number)),
+        ANSWER => Some(About::Own(number)),
+        _ => None,
+    }
 }
 
 fn read(mut body: Bytes) -> Option<(u32, CopyMessage)> {

@@ -43,6 +43,9 @@ impl Node {
         let Some(copies) = &mut self.copies else { return };
         copies.forget_stages(node);
         copies.wanted.retain(|(to, _)| *to != node);
+        if change != LinkChange::Asked {
+            copies.unreadable.forget(node);
+        }
         copies.awaited.look_at_all();
         if change == LinkChange::Lost {
             copies.hearing.remove(&node);

@@ -20,7 +20,10 @@ impl Node {
     pub(crate) fn take_copies(&mut self, now: Now, from: NodeId, body: &Bytes, actions: &mut Vec<Action>) {
         let (incarnation, message) = match decode(body) {
             Ok(found) => found,
-            Err(error) => return drop_message(from, error, actions),
+            Err(error) => {
+                drop_message(from, error, actions);
+                return self.take_unreadable(from, body);
+            }
         };
         let from = Actor {
             node: from,
@@ -241,8 +244,8 @@ impl Node {
         if let Some(other) = self.prefer(now, &part.client_id, &offered, actions) {
             return self.answer_copy(from.node, number, CopyAnswer::Other(other));
         }
-        if !self.take_changes(now, from, part) {
-            self.answer_copy(from.node, number, CopyAnswer::Want);
+        if self.take_changes(now, from, part) != Some(true) {
+            self.refuse_copy(from.node, number, actions);
         }
     }
 
@@ -254,12 +257,12 @@ impl Node {
             return self.answer_copy(from.node, number, CopyAnswer::Other(other));
         }
         self.take_positions(from.node, part.positions.clone());
-        let is_taken = self.take_changes(now, from, part);
-        let Some(copies) = &mut self.copies else { return };
-        if !is_taken {
-            // What does not fit is left incomplete: it is asked for again when there is more of it.
-            return;
+        match self.take_changes(now, from, part) {
+            Some(true) => {}
+            Some(false) => return self.refuse_copy(from.node, number, actions),
+            None => return,
         }
+        let Some(copies) = &mut self.copies else { return };
         let is_whole = copies
             .copy_of(from.node, number)
             .is_some_and(|copy| copy.is_whole());
@@ -273,6 +276,9 @@ impl Node {
         let Some(copies) = &mut self.copies else { return };
         let copy = copies.copy_of(holder.node, number);
         let is_there = copy.is_some_and(|copy| copy.holder == holder && copy.is_whole());
+        if is_there {
+            copies.unreadable.end(holder.node, number);
+        }
         let answer = if is_there {
             CopyAnswer::Have
         } else {
@@ -281,11 +287,9 @@ impl Node {
         self.answer_copy(holder.node, number, answer);
     }
 
-    /// Takes a session from its beginning, or goes on with it. False if it does not fit.
-    fn take_changes(&mut self, now: Now, from: Actor, part: Part) -> bool {
-        let Some(copies) = &mut self.copies else {
-            return false;
-        };
+    /// Takes a session from its beginning, or goes on with it. False if it does not fit; `None`: something before it did not, or it was refused.
+    fn take_changes(&mut self, now: Now, from: Actor, part: Part) -> Option<bool> {
+        let copies = self.copies.as_mut()?;
         if part.is_first {
             let own_number = self.sessions.next_number();
             let limits = self.config.limits.of_session();
@@ -296,11 +300,9 @@ impl Node {
                 before.remove().for_each(|write| self.commits.write(write));
             }
         }
-        let Some(copy) = copies.copy_of(from.node, part.number) else {
-            return false;
-        };
+        let copy = copies.copy_of(from.node, part.number)?;
         if copy.holder != from || !copy.clock.is_empty() {
-            return false;
+            return None;
         }
         let mut surroundings = Surroundings {
             now,
@@ -320,7 +322,7 @@ impl Node {
         let Surroundings { writes, latest, .. } = surroundings;
         self.latest_copied = latest;
         writes.into_iter().for_each(|write| self.commits.write(write));
-        is_taken
+        Some(is_taken)
     }
 
     /// An owner says what it has.
@@ -359,7 +361,7 @@ impl Node {
     }
 
     /// The holder of a copy does not hold it any more, or this node is to have it no more.
-    fn drop_copy(&mut self, holder: NodeId, number: SessionNumber) {
+    pub(super) fn drop_copy(&mut self, holder: NodeId, number: SessionNumber) {
         let Some(copies) = &mut self.copies else { return };
         let client_id = copies.by_holder.get(&(holder, number)).cloned();
         let copy = client_id.and_then(|client_id| copies.remove_copy(&client_id));
@@ -392,7 +394,7 @@ impl Node {
         }
     }
 
-    fn answer_copy(&mut self, to: NodeId, number: SessionNumber, answer: CopyAnswer) {
+    pub(super) fn answer_copy(&mut self, to: NodeId, number: SessionNumber, answer: CopyAnswer) {
         self.tell_copies(to, &CopyMessage::Answer(number, answer));
     }
 

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use cluster::NodeId;
 
+use super::messages::ASK;
 use super::{LinkChange, Routes, Subject, WaitId};
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -35,6 +36,14 @@ impl Routes {
             None => {}
         }
         true
+    }
+
+    /// A node says anew what it has told this one, which has not understood it.
+    pub(crate) fn ask_anew(&mut self, node: NodeId) {
+        let slot = self.slots.get(&node).copied();
+        if let Some(slot) = slot.filter(|slot| self.links[*slot].is_reached) {
+            self.links[slot].outbox.push_other(ASK, Bytes::new());
+        }
     }
 
     /// Something that several nodes are to confirm; whoever tells them passes it on.

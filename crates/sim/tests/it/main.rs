@@ -29,6 +29,7 @@ mod slow_disk;
 mod split_shapes;
 mod storms;
 mod taking_over;
+mod unreadable_copies;
 mod waiting_requests;
 mod wandering;
 mod wandering_storms;

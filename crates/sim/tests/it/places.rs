@@ -42,6 +42,10 @@ pub(crate) struct Places {
     wires: BTreeMap<(usize, usize), VecDeque<(Instant, Bytes)>>,
     cut: BTreeSet<(usize, usize)>,
     heals_at: Option<Instant>,
+    /// Changes what nodes say to each other; says whether it has.
+    pub(crate) tampers: Option<fn(&mut [u8]) -> bool>,
+    /// How often it did.
+    pub(crate) tampered: usize,
     parties: Vec<Party>,
     random: Random,
 }
@@ -81,6 +85,8 @@ impl Places {
             wires: BTreeMap::new(),
             cut: BTreeSet::new(),
             heals_at: None,
+            tampers: None,
+            tampered: 0,
             parties: Vec::new(),
             random: Random::new(seed ^ 0x0070_6C61_6365_7300),
         }

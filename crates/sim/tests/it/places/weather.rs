@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
 
@@ -120,6 +121,15 @@ impl Places {
         self.wires.remove(&(other, one));
     }
 
+    fn tampered(&mut self, message: Bytes) -> Bytes {
+        let Some(tamper) = self.tampers else {
+            return message;
+        };
+        let mut changed = message.to_vec();
+        self.tampered += usize::from(tamper(&mut changed));
+        changed.into()
+    }
+
     fn split_somehow(&mut self) {
         let alone = self.random.between(0, self.nodes.len());
         let other = (alone + 1) % self.nodes.len();
@@ -179,6 +189,7 @@ impl Places {
         machine.flush();
         let sent: Vec<_> = machine.take_to_peers().collect();
         for (to, message) in sent {
+            let message = self.tampered(message);
             let to = usize::try_from(to.0 - 1).expect("few nodes");
             let more = usize::try_from(self.weather.delay_max.as_millis()).expect("short");
             let delay = Duration::from_millis(self.random.between(0, more + 1) as u64);
