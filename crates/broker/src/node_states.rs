@@ -247,10 +247,22 @@ impl Node {
         if !changes.is_empty() || !removed.is_empty() {
             (states.primary, states.minority) = (states.nodes.primary(), states.nodes.minority());
             self.visit_wills();
+            // Who is there again gets what was for those that are lost in the same moment.
+            let lost_here: BTreeSet<NodeId> = changes
+                .iter()
+                .filter(|it| is_loss(it))
+                .map(|it| it.node)
+                .collect();
+            let (losses, finds): (Vec<_>, Vec<_>) = changes
+                .into_iter()
+                .partition(|change| lost_here.contains(&change.node));
+            finds
+                .into_iter()
+                .for_each(|change| self.note_state(now, change, actions));
             removed
                 .into_iter()
                 .for_each(|lost| self.lose_node(now, lost, actions));
-            changes
+            losses
                 .into_iter()
                 .for_each(|change| self.note_state(now, change, actions));
             self.copies_rings_changed(now, actions);
@@ -264,8 +276,7 @@ impl Node {
     /// A node is in another state: what it had goes on at others, or it is there again.
     fn note_state(&mut self, now: Now, change: StateChange, actions: &mut Vec<Action>) {
         let Some(peers) = &mut self.peers else { return };
-        let has_left = (change.from, change.to) == (NodeState::ShuttingDown, NodeState::NotJoined);
-        if change.to != NodeState::Dead && !has_left {
+        if !is_loss(&change) {
             peers.find_again(change.node);
             if matches!(change.from, NodeState::NotJoined | NodeState::Dead) {
                 self.note_found_again(change.node);
@@ -289,6 +300,12 @@ impl Node {
             self.lose_node(now, lost, actions);
         }
     }
+}
+
+/// Whether a node is not there any more: it is dead, or has left.
+fn is_loss(change: &StateChange) -> bool {
+    let has_left = (change.from, change.to) == (NodeState::ShuttingDown, NodeState::NotJoined);
+    change.to == NodeState::Dead || has_left
 }
 
 /// A node that is lost, after the last that was heard of it.
