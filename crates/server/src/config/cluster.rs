@@ -66,8 +66,8 @@ pub struct Cluster {
     #[schemars(with = "quantity::DurationText")]
     pub subscribe_wait_max: Duration,
 
-    /// How long a node may be silent until no publisher waits for it any more. What was published for its clients is dropped then, and
-    /// counted, also for sessions that outlive their connections. At least 1s.
+    /// How long a node may be silent until the others take it for dead: nobody waits for it any more, and its sessions go on at the nodes with copies.
+    /// A node that hears from no more than half of the others waits twice as long before it goes on without them. 1s to 60s.
     #[serde(with = "quantity::duration")]
     #[schemars(with = "quantity::DurationText")]
     pub silence_max: Duration,
