@@ -19,6 +19,9 @@ use crate::state_store_service::PeerError;
 /// How often a session is asked for that cannot be read, and how often a node is asked to offer all.
 const TRIES_MAX: u8 = 3;
 
+/// Sessions of which that is counted. Of more nobody waits at once.
+const SESSIONS_MAX: usize = 1_024;
+
 /// What could not be read since a node was reached.
 #[derive(Debug, Default)]
 pub(super) struct Unreadable {
@@ -29,6 +32,17 @@ pub(super) struct Unreadable {
 }
 
 impl Unreadable {
+    /// A session could not be read. Whether it is to be asked for again.
+    fn begin_try(&mut self, holder: NodeId, number: SessionNumber) -> bool {
+        let is_full = self.sessions.len() >= SESSIONS_MAX;
+        if is_full && !self.sessions.contains_key(&(holder, number)) {
+            return false;
+        }
+        let tries = self.sessions.entry((holder, number)).or_default();
+        *tries = tries.saturating_add(1);
+        *tries < TRIES_MAX
+    }
+
     /// A node is reached anew, or is lost.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.sessions.retain(|(holder, _), _| *holder != node);
@@ -66,15 +80,14 @@ impl Node {
     fn want_again(&mut self, holder: NodeId, number: SessionNumber) {
         let Some(copies) = &mut self.copies else { return };
         let own = copies.own.node;
-        let tries = copies.unreadable.sessions.entry((holder, number)).or_default();
-        *tries = tries.saturating_add(1);
-        let answer = match *tries {
-            ..TRIES_MAX => CopyAnswer::Want,
-            _ => CopyAnswer::Other(Other {
+        let answer = if copies.unreadable.begin_try(holder, number) {
+            CopyAnswer::Want
+        } else {
+            CopyAnswer::Other(Other {
                 clock: VectorClock::new(),
                 holder: own,
                 is_connected: false,
-            }),
+            })
         };
         // The rest of it must not be taken for all.
         let is_whole = copies.copy_of(holder, number).is_some_and(|copy| copy.is_whole());
