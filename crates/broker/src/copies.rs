@@ -277,9 +277,7 @@ impl Copies {
 
     fn copy_of(&mut self, holder: NodeId, number: SessionNumber) -> Option<&mut StandingBy> {
         let client_id = self.by_holder.get(&(holder, number))?;
-        self.standing_by
-            .get_mut(client_id)
-            .map(|standing_by| &mut **standing_by)
+        self.standing_by.get_mut(client_id).map(Box::as_mut)
     }
 
     /// Changes how far an owner is with a copy, and counts.

@@ -13,8 +13,7 @@ use super::{Elsewhere, Routes};
 use crate::origin::Origin;
 
 /// Losses of one node that are remembered, and those of which one was told. Of more the later ones count, as if what came before had not been sent.
-const REDIRECTIONS_MAX: usize = 16;
-const LOSSES_MAX: usize = 16;
+const REMEMBERED_MAX: usize = 16;
 
 /// What a node says to one node of what another one has got as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +67,7 @@ struct Redirection {
     given_to: Slots,
 }
 
-/// The same, of one link.
+/// What a link has to know for that.
 #[derive(Debug, Default)]
 pub(super) struct Sameness {
     /// The latest number when this node was found again.
@@ -98,10 +97,7 @@ impl Sameness {
     }
 
     fn note_loss(&mut self, said: LossSaid, published: u64) {
-        if self.losses.len() == LOSSES_MAX {
-            self.losses.remove(0);
-        }
-        self.losses.push((said, published));
+        remember(&mut self.losses, (said, published));
     }
 
     fn forget(&mut self, node: NodeId) {
@@ -109,11 +105,15 @@ impl Sameness {
     }
 
     fn redirect(&mut self, redirection: Redirection) {
-        if self.redirected.len() == REDIRECTIONS_MAX {
-            self.redirected.remove(0);
-        }
-        self.redirected.push(redirection);
+        remember(&mut self.redirected, redirection);
     }
+}
+
+fn remember<T>(list: &mut Vec<T>, latest: T) {
+    if list.len() == REMEMBERED_MAX {
+        list.remove(0);
+    }
+    list.push(latest);
 }
 
 impl Routes {

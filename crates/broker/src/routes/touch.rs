@@ -7,8 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::NodeId;
-
 use super::Routes;
 use super::link::{Link, PROBE_IDLE};
 use crate::now::Now;
@@ -53,14 +51,8 @@ impl Routes {
     pub(super) fn patience(&mut self, now: Now) -> Option<Duration> {
         let silence_max = self.config.silence_max;
         let near_max = silence_max / 2;
-        let reached = || {
-            self.links
-                .iter()
-                .map(|(_, link)| link)
-                .filter(|link| link.is_reached)
-        };
-        let is_in_touch = self.is_majority(|link| link.silence() <= near_max);
-        let is_over = reached().any(|link| link.silence() > 2 * silence_max);
+        let is_in_touch = self.hears_most(near_max);
+        let is_over = self.reached_links().any(|link| link.silence() > 2 * silence_max);
         self.touch.look(now, is_in_touch);
         // Whoever is in touch again first waits for the answers of the others.
         if is_in_touch && self.touch.has_lasted(near_max) {
@@ -69,20 +61,19 @@ impl Routes {
         is_over.then_some(near_max)
     }
 
-    /// Whether these and this node are more than half of those that are reached; of two halves the one with the lowest id is.
-    fn is_majority(&self, is_near: impl Fn(&Link) -> bool) -> bool {
-        let reached = self
-            .links
-            .iter()
-            .map(|(_, link)| link)
-            .filter(|link| link.is_reached);
-        let own: (NodeId, bool) = (self.node, true);
-        let all: Vec<(NodeId, bool)> = reached
-            .map(|link| (link.node, is_near(link)))
-            .chain([own])
-            .collect();
-        let near = all.iter().filter(|(_, is_near)| *is_near).count();
-        let has_lowest = all.iter().min().is_some_and(|(_, is_near)| *is_near);
-        2 * near > all.len() || 2 * near == all.len() && has_lowest
+    /// Whether those that were not silent for longer, and this node, are more than half of those that are reached; of two halves the one with the lowest id is.
+    fn hears_most(&self, near_max: Duration) -> bool {
+        let (mut near, mut far, mut lowest) = (1, 0, (self.node, true));
+        for link in self.reached_links() {
+            let is_near = link.silence() <= near_max;
+            *if is_near { &mut near } else { &mut far } += 1;
+            lowest = lowest.min((link.node, is_near));
+        }
+        near > far || near == far && lowest.1
+    }
+
+    fn reached_links(&self) -> impl Iterator<Item = &Link> {
+        let links = self.links.iter().map(|(_, link)| link);
+        links.filter(|link| link.is_reached)
     }
 }

@@ -62,11 +62,7 @@ impl Storm {
         });
         let subscribers = subscribers.collect();
         places.run(SECOND);
-        places.weather = Weather {
-            delay_max: Duration::from_millis([0, 2, 10, 40][seed as usize % 4]),
-            slow_disks: seed & 4 == 0,
-            ..Weather::FINE
-        };
+        places.weather = Weather::of_storm(seed);
         Self {
             away,
             nodes,

@@ -69,11 +69,7 @@ impl Storm {
             subscribers.push((subscriber, qos));
         }
         let publishers = [0, 1].map(|node| places.connect(Party::durable(node, &format!("publisher{node}"))));
-        places.weather = Weather {
-            delay_max: Duration::from_millis([0, 2, 10, 40][seed as usize % 4]),
-            slow_disks: seed & 4 == 0,
-            ..Weather::FINE
-        };
+        places.weather = Weather::of_storm(seed);
         Self {
             trouble,
             quiet_until: places.now,

@@ -37,6 +37,15 @@ impl Weather {
         frozen_disk: None,
     };
 
+    /// Nothing but the time that messages and disks take.
+    pub(crate) fn of_storm(seed: u64) -> Self {
+        Self {
+            delay_max: Duration::from_millis([0, 2, 10, 40][seed as usize % 4]),
+            slow_disks: seed & 4 == 0,
+            ..Self::FINE
+        }
+    }
+
     pub(crate) fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut flag = || random.next() & 1 == 1;
