@@ -1,4 +1,4 @@
-//! The pages `/healthz`, `/readyz`, `/metrics` and `/cluster`, and `/reload`, on a thread of their own.
+//! The pages `/healthz`, `/readyz`, `/metrics` and `/cluster`, `/reload`, and the dashboard, on a thread of their own.
 //!
 //! The pages know nothing themselves: they ask the node's thread through a bounded channel and wait for a bounded time, so a
 //! node that hangs shows as 503 and a flood of requests does not reach it. On an address that other machines reach there are TLS and
@@ -8,6 +8,7 @@
 mod access;
 mod cluster;
 mod connections;
+mod dashboard;
 mod host;
 mod origin;
 mod pages;

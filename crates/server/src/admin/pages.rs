@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::access::{Access, Refusal};
 use super::connections::Peer;
 use super::tokens::Scope;
-use super::{AdminRequest, cluster, host, origin};
+use super::{AdminRequest, cluster, dashboard, host, origin};
 use crate::audit::{Audit, Happened, Source};
 use crate::tls::Expiries;
 
@@ -57,6 +57,7 @@ impl Pages {
             .route("/cluster/add", post(cluster::add))
             .route("/cluster/remove", post(cluster::remove))
             .route("/cluster/transfer", post(cluster::transfer))
+            .merge(dashboard::routes())
             .with_state(self.clone())
             .layer(middleware::from_fn_with_state(self, guard))
     }
@@ -76,6 +77,7 @@ impl Pages {
         let scope = match (request.method(), request.uri().path()) {
             // Who looks whether a server lives has no token.
             (&Method::GET | &Method::HEAD, "/healthz" | "/readyz") => return Ok(()),
+            (&Method::GET | &Method::HEAD, path) if dashboard::is_asset(path) => return Ok(()),
             (&Method::GET | &Method::HEAD, _) => Scope::Read,
             _ => Scope::Write,
         };
@@ -101,7 +103,7 @@ impl Pages {
 
 const JSON: &[u8] = b"application/json";
 
-/// What every answer says to browsers: keep it nowhere, take it for nothing else, load nothing for it, show it in no frame.
+/// What every answer says to browsers, where it does not say it itself: keep it nowhere, take it for nothing else, load nothing for it, show it in no frame.
 const TO_BROWSERS: [(header::HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (
@@ -155,7 +157,9 @@ async fn guard(
             response
         }
     };
-    response.headers_mut().extend(TO_BROWSERS);
+    for (name, value) in TO_BROWSERS {
+        response.headers_mut().entry(name).or_insert(value);
+    }
     response
 }
 

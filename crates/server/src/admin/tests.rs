@@ -84,7 +84,23 @@ fn a_node_that_works_is_healthy_and_ready() {
     let (status, page) = get(&admin, "/metrics");
     assert_eq!(status, 200);
     assert!(page.contains("\nstatehold_connections 0\n"), "{page}");
-    assert_eq!(get(&admin, "/").0, 404);
+    assert_eq!(get(&admin, "/elsewhere").0, 404);
+}
+
+#[test]
+fn the_dashboard_is_open_and_what_it_shows_is_not() {
+    let (_directory, settings, _) = with_tokens();
+    let admin = start_with(&settings, Health::default());
+    for path in ["/", "/ui/app.js", "/ui/mqtt/client.js"] {
+        let (status, body) = get(&admin, path);
+        assert_eq!(status, 200, "{path}");
+        assert!(!body.is_empty(), "{path}");
+    }
+    assert_eq!(get(&admin, "/ui/../metrics").0, 404);
+    assert_eq!(get(&admin, "/ui/elsewhere").0, 404);
+    assert_eq!(get(&admin, "/metrics").0, 401);
+    assert_eq!(status(&admin, "POST /ui/app.js", &[]), 401);
+    assert_eq!(status(&admin, "GET /", &["Origin: https://evil.example"]), 403);
 }
 
 #[test]

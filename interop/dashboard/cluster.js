@@ -1,0 +1,90 @@
+// Three nodes of `statehold serve` on one machine, each with a listener for WebSocket, and admin pages with tokens or without.
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+import { binary } from "../js/server.js";
+
+const NODES = 3;
+
+export class Cluster {
+  #processes = [];
+
+  async start() {
+    this.directory = mkdtempSync(join(tmpdir(), "statehold-dashboard-"));
+    this.tokens = join(this.directory, "tokens");
+    this.read = this.#token("looker", "read");
+    this.write = this.#token("operator", "write");
+    const peers = (await freePorts(NODES)).map((port) => `127.0.0.1:${port}`);
+    // A node is ready when the cluster is formed, so all are started before one is waited for.
+    this.#processes = peers.map((peer, index) => this.#serve(peer, peers, index));
+    this.nodes = await Promise.all(this.#processes.map(ready));
+  }
+
+  /** A new token, whose line is in the file of tokens. */
+  #token(name, scope) {
+    const { stdout, stderr } = spawnSync(binary(), ["admin-token", name, "--scope", scope], { encoding: "utf8" });
+    appendFileSync(this.tokens, stdout);
+    return /sth_\S+/.exec(stderr)[0];
+  }
+
+  #serve(peer, peers, index) {
+    const settings = join(this.directory, `node${index}.toml`);
+    const lines = [
+      "[admin]",
+      'address = "127.0.0.1:0"',
+      `tokens = "${this.tokens}"`,
+      "[[listeners]]",
+      'address = "127.0.0.1:0"',
+    ];
+    lines.push("[[listeners]]", 'address = "127.0.0.1:0"', "allow_anonymous = true", "[listeners.websocket]", "");
+    writeFileSync(settings, lines.join("\n"));
+    const options = ["--config", settings, "--data-dir", join(this.directory, `data${index}`), "--peer-listen", peer];
+    const cluster = ["--join", peers.join(","), "--cluster-size", String(NODES), "--insecure-peers"];
+    return spawn(binary(), ["serve", ...options, ...cluster], { stdio: ["ignore", "pipe", "ignore"] });
+  }
+
+  async stop() {
+    for (const process of this.#processes) {
+      const ended = process.exitCode === null && process.signalCode === null && once(process, "exit");
+      process.kill("SIGKILL");
+      await ended;
+    }
+    rmSync(this.directory, { recursive: true });
+  }
+}
+
+/** The addresses of the line that says that a node is ready. */
+async function ready(process) {
+  for await (const line of createInterface({ input: process.stdout })) {
+    if (!line.startsWith("statehold ready ")) continue;
+    return Object.fromEntries(
+      line
+        .split(" ")
+        .slice(2)
+        .map((word) => word.split("=")),
+    );
+  }
+  throw new Error("a node ended before the cluster was formed");
+}
+
+/** Nodes have to know each other's before they are started, so the system cannot choose when they listen. */
+async function freePorts(count) {
+  const servers = Array.from({ length: count }, () => createServer());
+  const ports = await Promise.all(
+    servers.map(async (server) => {
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      return server.address().port;
+    }),
+  );
+  for (const server of servers) {
+    server.close();
+    await once(server, "close");
+  }
+  return ports;
+}

@@ -1,0 +1,62 @@
+// A tab of the browser that is open at a node's dashboard. Whatever its console says that is no word of ours is an error of the test.
+import assert from "node:assert/strict";
+
+/** How long a page may take for what it does at once. */
+const AT_ONCE_MS = 10_000;
+
+export class Dashboard {
+  complaints = [];
+
+  static async open(browser, node, { token, width = 1280, theme = "light" } = {}) {
+    const dashboard = new Dashboard();
+    dashboard.node = node;
+    dashboard.context = await browser.chromium.newContext({
+      viewport: { width, height: 900 },
+      colorScheme: theme,
+      reducedMotion: "reduce",
+    });
+    const page = await dashboard.context.newPage();
+    page.setDefaultTimeout(AT_ONCE_MS);
+    page.on("console", (message) => dashboard.#complains(message) && dashboard.complaints.push(message.text()));
+    page.on("pageerror", (error) => dashboard.complaints.push(error.stack));
+    if (token) await page.addInitScript((value) => sessionStorage.setItem("statehold-token", value), token);
+    dashboard.page = page;
+    await page.goto(`http://${node.admin}/`);
+    return dashboard;
+  }
+
+  /** A page of the API that the server does not have yet is no complaint. */
+  #complains(message) {
+    return message.type() !== "log" && !(message.location().url.includes("/api/") && message.text().includes("404"));
+  }
+
+  async go(id) {
+    await this.page.evaluate((id) => (location.hash = `#/${id}`), id);
+    await this.page.locator("h1").first().waitFor();
+  }
+
+  /** Logs in over WebSocket, where the page asks for it. */
+  async login() {
+    const { page } = this;
+    await page.getByLabel("WebSocket listener").fill(`ws://${this.node.ws}/mqtt`);
+    await page.getByRole("button", { name: "Connect", exact: true }).click();
+    await page.getByText("Connected to").waitFor();
+  }
+
+  /** Waits for words on the page. */
+  async says(words) {
+    await this.page.getByText(words).first().waitFor();
+  }
+
+  dialog() {
+    return this.page.getByRole("dialog");
+  }
+
+  async isQuiet() {
+    assert.deepEqual(this.complaints, []);
+  }
+
+  async close() {
+    await this.context.close();
+  }
+}
