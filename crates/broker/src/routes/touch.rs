@@ -2,14 +2,19 @@
 //!
 //! A node that is cut off hears nobody. If it took one for lost after the other, just as each one's time is over, and came back in the middle of that, those whom it still
 //! reaches would hear from it that others are lost that they reach themselves. So a node goes by the silence of another one only while it is *in touch*: with more than
-//! half of those that it counts on, itself included. One that is not waits twice as long, and then goes on without all that are silent, at one moment: that is a split. Those who
-//! are in touch have missed it long before that, and it hears so from them when it is back.
+//! half of those that it counts on, itself included. One that is not waits twice as long. Those who are in touch have missed it long before that, and it hears so from them when it is back.
+//!
+//! Who is taken for lost, is so together with all that seem to be cut off with it, at one moment. Else these would be told of the loss of a node that they reach themselves, if they hear
+//! what they cannot answer.
 
 use std::time::{Duration, Instant};
 
 use super::Routes;
 use super::link::{Link, PROBE_IDLE};
 use crate::now::Now;
+
+/// The silences of nodes that were cut off at one moment differ by no more: by the time from one question to the next, and by that which an answer takes.
+const ONE_CUT: Duration = Duration::from_secs(1);
 
 /// Whether this node is in touch.
 #[derive(Debug)]
@@ -47,18 +52,21 @@ impl Touch {
 }
 
 impl Routes {
-    /// After how long a silence a node that was reached is lost. `None`: not now, however long it is.
+    /// After how long a silence a node that was reached is lost, now that one has been silent for too long. `None`: none has.
     pub(super) fn patience(&mut self, now: Now) -> Option<Duration> {
         let silence_max = self.config.silence_max;
         let near_max = silence_max / 2;
         let is_in_touch = self.hears_most(near_max);
-        let is_over = self.reached_links().any(|link| link.silence() > 2 * silence_max);
         self.touch.look(now, is_in_touch);
         // Whoever is in touch again first waits for the answers of the others.
-        if is_in_touch && self.touch.has_lasted(near_max) {
-            return Some(silence_max);
-        }
-        is_over.then_some(near_max)
+        let (silent_max, together) = if is_in_touch && self.touch.has_lasted(near_max) {
+            (silence_max, silence_max.saturating_sub(ONE_CUT).max(near_max))
+        } else {
+            (2 * silence_max, near_max)
+        };
+        let mut links = self.reached_links();
+        let is_over = links.any(|link| link.silence() > silent_max);
+        is_over.then_some(together)
     }
 
     /// Whether those that were not silent for longer, and this node, are more than half of those that are reached; of two halves the one with the lowest id is.
