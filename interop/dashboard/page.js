@@ -1,5 +1,8 @@
 // A tab of the browser that is open at a node's dashboard. Whatever its console says that is no word of ours is an error of the test.
 import assert from "node:assert/strict";
+import { join } from "node:path";
+
+const SOURCES = join(import.meta.dirname, "..", "..", "crates", "server", "src", "admin", "dashboard");
 
 /** How long a page may take for what it does at once. */
 const AT_ONCE_MS = 10_000;
@@ -19,10 +22,20 @@ export class Dashboard {
     page.setDefaultTimeout(AT_ONCE_MS);
     page.on("console", (message) => dashboard.#complains(message) && dashboard.complaints.push(message.text()));
     page.on("pageerror", (error) => dashboard.complaints.push(error.stack));
+    await dashboard.#fromSources();
     if (token) await page.addInitScript((value) => sessionStorage.setItem("statehold-token", value), token);
     dashboard.page = page;
     await page.goto(`http://${node.admin}/`);
     return dashboard;
+  }
+
+  /** With DASHBOARD_SOURCES the files, but for index.html, come from the repository: a change is seen without building the server. */
+  async #fromSources() {
+    if (!process.env.DASHBOARD_SOURCES) return;
+    await this.context.route("**/ui/**", (route) => {
+      const { pathname } = new URL(route.request().url());
+      return route.fulfill({ path: join(SOURCES, pathname.replace(/^\/ui\//, "")) });
+    });
   }
 
   /** A page of the API that the server does not have yet is no complaint. */

@@ -63,6 +63,9 @@ describe("pages", { skip: !executablePath, timeout: 120_000 }, () => {
     const dashboard = await open({ token: undefined });
     const { page } = dashboard;
     await dashboard.dialog().getByText("asks for a token").waitFor();
+    await page.keyboard.press("Escape");
+    await dashboard.says("needs a token");
+    await page.getByRole("button", { name: "Token", exact: true }).click();
     await dashboard.dialog().getByLabel("Token", { exact: true }).fill("sth_wrong");
     await dashboard.dialog().getByRole("button", { name: "Use it" }).click();
     await dashboard.dialog().getByText("not known").waitFor();
@@ -155,7 +158,7 @@ describe("pages", { skip: !executablePath, timeout: 120_000 }, () => {
   test("on a narrow page the menu opens and closes", async () => {
     const dashboard = await open({ width: 390 });
     const menu = dashboard.page.getByRole("button", { name: "Menu" });
-    const link = dashboard.page.getByRole("link", { name: "Groups" });
+    const link = dashboard.page.getByRole("link", { name: "Groups", exact: true });
     assert.equal(await link.isVisible(), false);
     await menu.press("Enter");
     await link.click();

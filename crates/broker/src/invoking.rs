@@ -298,7 +298,7 @@ fn response(now: Now, answer: Answer) -> Option<Message> {
     message.properties.correlation_data = Some(answer.correlation_data);
     message.properties.user_properties = match (answer.unsupported_version, answer.version) {
         (Some(asked), _) => properties::of_unsupported_version(&asked),
-        (None, version) => properties::of_response(version),
+        (None, version) => properties::of_response(version, answer.details.as_deref()),
     };
     Some(message)
 }

@@ -35,7 +35,7 @@ pub use protocol::state_store::{Condition, Dialect, Glob};
 pub use retry::{REPLIES_REMEMBERED_MAX, RequestIdentity, RetryKey};
 pub use scan::{ScanError, ScanLimits, ScanPage};
 pub use snapshot::{CHUNK_BYTES_MAX, Chunks, Image, RestoreError, Restoring};
-pub use store::{Found, Store, Usage};
+pub use store::{Details, Found, Store, Usage};
 pub use tombstone::{TOMBSTONE_BYTES_MAX, TOMBSTONES_MAX};
 pub use version::{Version, WALL_MAX};
 pub use watch::{WATCHED_BYTES_PER_WATCHER_MAX, WATCHES_PER_WATCHER_MAX};

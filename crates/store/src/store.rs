@@ -59,6 +59,15 @@ pub struct Found {
     pub version: Version,
 }
 
+/// What else is known of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Details {
+    /// When it expires, in milliseconds since the Unix epoch.
+    pub deadline: Option<u64>,
+    /// The fencing token that is stored with it.
+    pub fencing: Option<Hlc>,
+}
+
 /// How large the store is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -210,6 +219,16 @@ impl Store {
         Some(Found {
             value: stored.value.clone(),
             version: stored.version,
+        })
+    }
+
+    /// What else is known of a key that is not past its deadline at `now`.
+    pub fn details(&self, key: &[u8], now: u64) -> Option<Details> {
+        let now = now.max(self.clock);
+        let stored = self.keys.get(key).filter(|stored| !stored.is_due(now))?;
+        Some(Details {
+            deadline: stored.deadline,
+            fencing: stored.fencing.as_deref().cloned(),
         })
     }
 

@@ -190,6 +190,7 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
         needs_disk: properties.persist,
         verb: Verb::Unknown,
         read: None,
+        wants_details: properties.details,
         expires_at: expires_in.map(|left| now.after(left)),
         received_at: now.instant,
     };
@@ -326,6 +327,7 @@ struct Properties<'a> {
     fencing: Option<&'a str>,
     version: Option<&'a str>,
     persist: bool,
+    details: bool,
 }
 
 impl<'a> Properties<'a> {
@@ -335,6 +337,7 @@ impl<'a> Properties<'a> {
             fencing: None,
             version: None,
             persist: false,
+            details: false,
         };
         for (name, value) in properties.iter() {
             let place = match name {
@@ -343,6 +346,10 @@ impl<'a> Properties<'a> {
                 wire::PROTOCOL_VERSION => &mut found.version,
                 wire::PERSIST => {
                     found.persist = value == "true";
+                    continue;
+                }
+                wire::DETAILS => {
+                    found.details = value == "true";
                     continue;
                 }
                 _ => continue,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use protocol::Text;
 use protocol::packet::PacketId;
 use protocol::state_store::{Dialect, Reply, Request};
-use store::Version;
+use store::{Details, Version};
 
 use crate::acks::AckSequence;
 use crate::authorization::Access;
@@ -60,6 +60,8 @@ pub(crate) struct Pending {
     pub(crate) verb: Verb,
     /// GET and SCAN: what to read when the barrier is passed.
     pub(crate) read: Option<Request>,
+    /// GET: it asks for what else is known of the key.
+    pub(crate) wants_details: bool,
     /// When the answer is of no use any more.
     pub(crate) expires_at: Option<Instant>,
     pub(crate) received_at: Instant,
@@ -76,6 +78,8 @@ pub(crate) struct Answer {
     pub(crate) payload: Bytes,
     /// `__ts` of the response.
     pub(crate) version: Option<Version>,
+    /// What else is known of the key, if the request asks for it.
+    pub(crate) details: Option<Box<Details>>,
     /// `__protVer` of a request that cannot be served: answered with `__stat` 505.
     pub(crate) unsupported_version: Option<String>,
     pub(crate) expires_at: Option<Instant>,
@@ -93,6 +97,7 @@ impl Pending {
             asking: self.asking,
             ack: self.ack,
             packet_id: self.packet_id,
+            details: None,
             unsupported_version: None,
             response_topic: self.response_topic,
             correlation_data: self.correlation_data,

@@ -2,17 +2,27 @@
 
 use protocol::properties::UserProperties;
 use protocol::state_store::properties::{
-    PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE, REQUESTED_VERSION, STATUS, STATUS_OK,
-    STATUS_VERSION_NOT_SUPPORTED, SUPPORTED_MAJOR_VERSIONS, SUPPORTED_MAJOR_VERSIONS_VALUE, TIMESTAMP,
+    EXPIRES_AT, HELD_WITH, NEVER, NONE, PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE, REQUESTED_VERSION, STATUS,
+    STATUS_OK, STATUS_VERSION_NOT_SUPPORTED, SUPPORTED_MAJOR_VERSIONS, SUPPORTED_MAJOR_VERSIONS_VALUE,
+    TIMESTAMP,
 };
-use store::Version;
+use store::{Details, Version};
 
-/// Of a response: always a status, and the version where there is one.
-pub(crate) fn of_response(version: Option<Version>) -> UserProperties {
+/// Of a response: always a status, and the version and the key's details where there are some.
+pub(crate) fn of_response(version: Option<Version>, details: Option<&Details>) -> UserProperties {
     let timestamp = version.map(|version| version.to_hlc().to_string());
     let timestamp = timestamp.as_deref().map(|timestamp| (TIMESTAMP, timestamp));
     let always = [(STATUS, STATUS_OK), (PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE)];
-    encode(always.into_iter().chain(timestamp))
+    let Some(Details { deadline, fencing }) = details else {
+        return encode(always.into_iter().chain(timestamp));
+    };
+    let deadline = deadline.map_or_else(|| NEVER.to_owned(), |deadline| deadline.to_string());
+    // Not longer than when it came, as a user property as well.
+    let fencing = fencing
+        .as_ref()
+        .map_or_else(|| NONE.to_owned(), ToString::to_string);
+    let details = [(EXPIRES_AT, deadline.as_str()), (HELD_WITH, fencing.as_str())];
+    encode(always.into_iter().chain(timestamp).chain(details))
 }
 
 /// Of the response to a request of a version that is not ours.

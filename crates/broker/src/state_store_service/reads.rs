@@ -57,15 +57,27 @@ impl StateStoreService {
 
     pub(super) fn answer_read(&self, now: Now, pending: Pending, outputs: &mut Vec<Output>) {
         let (reply, version) = self.read(now, &pending);
-        outputs.push(Output::Answer(pending.answer(now, &reply, version)));
+        let details = match &pending.read {
+            Some(Request::Get { key }) if pending.wants_details => {
+                self.store.details(key, self.read_time(now)).map(Box::new)
+            }
+            _ => None,
+        };
+        let mut answer = pending.answer(now, &reply, version);
+        answer.details = details;
+        outputs.push(Output::Answer(answer));
     }
 
-    fn read(&self, now: Now, pending: &Pending) -> (Reply, Option<store::Version>) {
-        let time = if self.replica.is_alone() {
+    fn read_time(&self, now: Now) -> u64 {
+        if self.replica.is_alone() {
             now.wall
         } else {
             LOG_TIME
-        };
+        }
+    }
+
+    fn read(&self, now: Now, pending: &Pending) -> (Reply, Option<store::Version>) {
+        let time = self.read_time(now);
         match &pending.read {
             Some(Request::Get { key }) => match self.store.get(key, time) {
                 Some(found) => (Reply::Value(found.value), Some(found.version)),

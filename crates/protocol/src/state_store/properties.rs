@@ -14,6 +14,16 @@ pub const SUPPORTED_MAJOR_VERSIONS: &str = "__supProtMajVer";
 pub const REQUESTED_VERSION: &str = "__requestProtVer";
 /// `true` on a SET: keep the key on disk even where the server keeps the others in memory.
 pub const PERSIST: &str = "aio-persistence";
+/// `true` on a GET: the reply to it, if there is a value, has [`EXPIRES_AT`] and [`HELD_WITH`] as well.
+pub const DETAILS: &str = "statehold-details";
+/// When the key expires, in milliseconds since the Unix epoch, or [`NEVER`].
+pub const EXPIRES_AT: &str = "statehold-expires-at";
+/// The fencing token that is stored with the key, or [`NONE`].
+pub const HELD_WITH: &str = "statehold-fencing-token";
+/// Value of [`EXPIRES_AT`] of a key that does not expire.
+pub const NEVER: &str = "never";
+/// Value of [`HELD_WITH`] of a key without a fencing token.
+pub const NONE: &str = "none";
 /// Accepted and ignored: where a client wants its request handled.
 pub const PARTITION: &str = "$partition";
 /// Accepted and ignored: a request that wants to overtake others.

@@ -179,8 +179,45 @@ mod tests {
                     asset.path
                 );
             }
-            assert!(!text.contains("innerHTML"), "{}", asset.path);
         }
+    }
+
+    #[test]
+    fn no_text_becomes_html_or_script() {
+        let ways = [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+        ];
+        for asset in ASSETS {
+            let text = std::str::from_utf8(asset.bytes).expect("text");
+            for way in ways {
+                assert!(!text.contains(way), "{}: {way}", asset.path);
+            }
+        }
+        let response = answer(INDEX, &HeaderMap::new());
+        let policy = response.headers()[header::CONTENT_SECURITY_POLICY]
+            .to_str()
+            .expect("text");
+        for part in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "require-trusted-types-for 'script'",
+        ] {
+            assert!(policy.contains(part), "{policy}");
+        }
+        let index = ASSETS
+            .iter()
+            .find(|asset| asset.path == INDEX)
+            .expect("the page is there");
+        let index = std::str::from_utf8(index.bytes).expect("text");
+        assert_eq!(
+            index.matches("<script").count(),
+            index.matches("<script type=\"module\" src=\"/ui/").count()
+        );
     }
 
     #[test]

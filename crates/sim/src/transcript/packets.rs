@@ -299,7 +299,7 @@ fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<User
     UserProperties::from_pairs(pairs).map_err(|error| error.to_string())
 }
 
-/// `ask SET k v [id=7] [ts=wall:counter:node] [ft=...] [+published] [correlation=x] [response_topic=x]`: a state store request.
+/// `ask SET k v [id=7] [ts=wall:counter:node] [ft=...] [+published] [+details] [correlation=x] [response_topic=x]`: a state store request.
 fn ask(client: &str, now: Now, mut words: Words<'_>) -> Result<Packet, String> {
     let mut properties = Vec::new();
     let own = format!("{}:0:{client}", now.wall);
@@ -311,6 +311,9 @@ fn ask(client: &str, now: Now, mut words: Words<'_>) -> Result<Packet, String> {
     }
     if !words.is("published") {
         properties.push(("__protVer", "1.0"));
+    }
+    if words.is("details") {
+        properties.push(("statehold-details", "true"));
     }
     let packet_id = words.number("id")?.unwrap_or(1);
     let arguments = words.rest();

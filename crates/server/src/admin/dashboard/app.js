@@ -88,7 +88,7 @@ function showHead() {
   const version = live.node?.version ?? build?.labels.version;
   const own = live.cluster ? live.addressOf(live.cluster.node) : location.host;
   const state = live.error
-    ? badge("not reached", "bad")
+    ? unheard(live.error)
     : live.notReady.length > 0
       ? badge("not ready", "warn")
       : badge("ready", "good");
@@ -101,6 +101,12 @@ function showHead() {
   );
 }
 
+/** @param {unknown} error */
+function unheard(error) {
+  const isRefused = error instanceof api.ApiError && error.status === 401;
+  return isRefused ? badge("needs a token", "warn") : badge("not reached", "bad");
+}
+
 /** @param {boolean} isOpen */
 function showMenu(isOpen) {
   byId("nav").classList.toggle("is-open", isOpen);
@@ -108,6 +114,8 @@ function showMenu(isOpen) {
 }
 
 let isAskingForToken = false;
+/** Somebody would rather not say one: the button asks again, nothing else does. */
+let isDeclined = false;
 
 /** @param {string} why */
 async function askForToken(why) {
@@ -127,8 +135,11 @@ async function askForToken(why) {
   ];
   if (await ask("Token of the admin port", content, { act: "Use it" })) {
     api.setToken(input.value.trim());
+    isDeclined = false;
     navigate();
     void live.start();
+  } else {
+    isDeclined = true;
   }
   isAskingForToken = false;
 }
@@ -161,9 +172,10 @@ function start() {
     event.preventDefault();
     byId("main").focus();
   });
-  api.whenUnauthorized(() =>
-    askForToken(api.token() ? "The token is not known to this server." : "This server asks for a token."),
-  );
+  api.whenUnauthorized(() => {
+    if (!isDeclined)
+      void askForToken(api.token() ? "The token is not known to this server." : "This server asks for a token.");
+  });
   addEventListener("hashchange", navigate);
   document.addEventListener("visibilitychange", () => document.hidden || live.start());
   addEventListener("unhandledrejection", ({ reason }) => put(byId("main"), failure(reason, navigate)));

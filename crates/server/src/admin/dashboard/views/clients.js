@@ -75,15 +75,15 @@ export function clients(_) {
 }
 
 /**
- * @param {Live} _
+ * @param {Live} live
  * @param {string} id
  */
-export function clientPage(_, id) {
+export function clientPage(live, id) {
   const place = h("div", {}, h("p", { class: "soft" }, "Asking the node …"));
   const path = `/api/clients/${encodeURIComponent(id)}`;
   const load = async () => {
     try {
-      put(place, draw(await api.get(path), disconnect, load));
+      put(place, draw(live, await api.get(path), disconnect, load));
     } catch (error) {
       put(place, failure(error, load));
     }
@@ -124,15 +124,27 @@ export function clientPage(_, id) {
 }
 
 /**
+ * @param {Live} live
  * @param {any} client
  * @param {() => void} disconnect
  * @param {() => void} load
  */
-function draw(client, disconnect, load) {
+function draw(live, client, disconnect, load) {
   const expiry = client.session_expiry_s;
+  const isHere = client.held_by === undefined || client.held_by === client.node;
   const pairs = /** @type {[string, import("../dom.js").Child][]} */ ([
     ["State", state(client)],
-    ["Held by", client.held_by === undefined ? "this node" : String(client.held_by)],
+    [
+      "Held by",
+      isHere
+        ? "this node"
+        : h(
+            "span",
+            {},
+            h("span", { class: "mono" }, live.addressOf(client.held_by)),
+            "; look at its page for the rest",
+          ),
+    ],
     ["Principal", client.principal],
     ["Address", client.address],
     ["Listener", client.listener],
@@ -140,7 +152,7 @@ function draw(client, disconnect, load) {
     ["Connected since", moment(client.connected_since)],
     [
       "Keep alive",
-      client.keep_alive_s === null ? "–" : client.keep_alive_s === 0 ? "none" : seconds(client.keep_alive_s),
+      client.keep_alive_s == null ? "–" : client.keep_alive_s === 0 ? "none" : seconds(client.keep_alive_s),
     ],
     ["Session expiry", expiry === 0 ? "ends with its connection" : expiry === NEVER ? "never" : seconds(expiry)],
     ["Queue", `${number(client.queued_messages)} messages, ${bytes(client.queued_bytes)}`],

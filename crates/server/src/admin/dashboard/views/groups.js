@@ -26,6 +26,9 @@ const COLUMNS = [
   { name: "Copies", by: ({ copies }) => copies, show: ({ copies }) => h("span", { class: "mono" }, copies) },
 ];
 
+/** A line that has not gone on for so long has ended. */
+const GONE_AFTER_MS = 10_000;
+
 /** @param {{ address: string, entries: number, isActive: boolean }} replica */
 function replica({ address, entries, isActive }) {
   return h(
@@ -68,8 +71,12 @@ export function groups(live) {
     element,
     update() {
       table.show(live.cluster ? ofCluster(live) : alone(live));
-      // Of the groups that lag most.
-      const most = [...live.lags].sort(([, a], [, b]) => (b.at(-1)?.value ?? 0) - (a.at(-1)?.value ?? 0)).slice(0, 6);
+      // Of the copies that lag most; who leads by now lags no more.
+      const last = live.history.last?.at ?? 0;
+      const most = [...live.lags]
+        .filter(([, points]) => (points.at(-1)?.at ?? 0) >= last - GONE_AFTER_MS)
+        .sort(([, a], [, b]) => (b.at(-1)?.value ?? 0) - (a.at(-1)?.value ?? 0))
+        .slice(0, 6);
       lag.show(most.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, points]) => ({ name, points })));
       sync.show(
         [0.5, 0.99].map((quantile) => ({

@@ -8,7 +8,7 @@ import { Table } from "../table.js";
 /** @typedef {{ node: string, address: string, isOwn: boolean, state: string, why: string, stage: string, since: number | undefined, isReached: boolean, ahead: number | undefined, trip: number | undefined, leads: string[] }} Row */
 
 /** What a state means, as docs/replication.md says it. */
-const STATES = /** @type {Record<string, [string, "good" | "warn" | "bad"]>} */ ({
+export const STATES = /** @type {Record<string, [string, "good" | "warn" | "bad"]>} */ ({
   NOT_JOINED: ["it has not found the others, or has left", "warn"],
   JOINING: ["it gets the records that it will own", "warn"],
   RUNNING: ["it is responsible", "good"],

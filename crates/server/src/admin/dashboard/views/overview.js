@@ -1,10 +1,11 @@
 // Everything in one look: is it well, how much goes through it, how fast, and what went wrong.
 
-import { h, keepOpen, put } from "../dom.js";
+import { badge, h, keepOpen, put } from "../dom.js";
 import { bytes, number, seconds } from "../format.js";
 import { latest } from "../metrics.js";
 import { Plot, spark } from "../plot.js";
 import { attention } from "./attention.js";
+import { STATES } from "./nodes.js";
 
 /** @typedef {import("../live.js").Live} Live */
 /** @typedef {import("../metrics.js").Point} Point */
@@ -127,6 +128,7 @@ function memory({ history }) {
 /** @param {Live} live */
 export function overview(live) {
   const health = h("div", { role: "status" });
+  const cluster = h("div");
   const tiles = h("ul", { class: "tiles" });
   const plots = {
     messages: new Plot("Messages a second", number),
@@ -146,6 +148,7 @@ export function overview(live) {
       "What this node does, as it was in the last minutes while this page was open. Figures of the other nodes are at their own admin ports.",
     ),
     health,
+    cluster,
     tiles,
     h(
       "div",
@@ -157,6 +160,7 @@ export function overview(live) {
     element,
     update() {
       keepOpen(health, () => put(health, attention(live)));
+      keepOpen(cluster, () => put(cluster, ofCluster(live)));
       put(
         tiles,
         TILES.map((tile) => draw(tile, live)),
@@ -164,6 +168,26 @@ export function overview(live) {
       drawPlots(plots, live);
     },
   };
+}
+
+/**
+ * All nodes with their states, and whether all groups are led.
+ * @param {Live} live
+ */
+function ofCluster(live) {
+  const nodes = [...live.states()].map(([node, state]) =>
+    h(
+      "li",
+      { class: "row" },
+      h("span", { class: "mono" }, live.addressOf(node)),
+      badge(state, STATES[state]?.[1] ?? ""),
+    ),
+  );
+  if (nodes.length === 0) return null;
+  const led = live.history.samples("statehold_log_has_leader").map(({ value }) => value === 1);
+  const said = `${led.filter((isLed) => isLed).length} of ${led.length} groups have a leader`;
+  const groups = h("li", {}, h("a", { href: "#/groups" }, said));
+  return h("ul", { class: "panel row strip", "aria-label": "The cluster" }, nodes, groups);
 }
 
 /**
@@ -198,6 +222,7 @@ function drawPlots(plots, { history }) {
   const verbs = history.labels("statehold_store_requests_total", "verb");
   plots.store.show(
     verbs
+      .filter((verb) => verb !== "unknown")
       .slice(0, 6)
       .map((verb) => ({ name: verb, points: history.rates("statehold_store_requests_total", { verb }) })),
   );

@@ -119,6 +119,7 @@ function draw(message, remove) {
     h("h2", { class: "mono break" }, topic),
     facts(pairs),
     forms(fromBase64(message.payload_base64)),
+    message.payload_truncated && h("p", { class: "soft small" }, "Only its first part is shown."),
     h("button", { type: "button", class: "danger", onclick: () => remove(topic) }, "Delete …"),
   );
 }

@@ -34,12 +34,15 @@ export function rings(live) {
       const { rings } = await api.get("/api/rings");
       if (own === asked) put(list, draw(live, rings));
     } catch (error) {
-      const isMissing = error instanceof api.ApiError && error.status === 404;
-      if (own === asked) put(list, isMissing ? alone() : failure(error, ask));
+      if (own === asked) put(list, failure(error, ask));
     }
   };
-  void ask();
-  return { element, update: () => void ask(), close: () => void (asked += 1) };
+  const update = () => {
+    // Only a cluster has rings; whether it is one is known after the first round.
+    if (live.states().size > 0) void ask();
+    else if (live.history.last) put(list, alone());
+  };
+  return { element, update, close: () => void (asked += 1) };
 }
 
 function alone() {
