@@ -34,15 +34,9 @@ export class Cluster {
 
   #serve(peer, peers, index) {
     const settings = join(this.directory, `node${index}.toml`);
-    const lines = [
-      "[admin]",
-      'address = "127.0.0.1:0"',
-      `tokens = "${this.tokens}"`,
-      "[[listeners]]",
-      'address = "127.0.0.1:0"',
-    ];
-    lines.push("[[listeners]]", 'address = "127.0.0.1:0"', "allow_anonymous = true", "[listeners.websocket]", "");
-    writeFileSync(settings, lines.join("\n"));
+    const policy = join(this.directory, "readers.yaml");
+    writeFileSync(policy, READERS);
+    writeFileSync(settings, settingsOf(this.tokens, policy));
     const options = ["--config", settings, "--data-dir", join(this.directory, `data${index}`), "--peer-listen", peer];
     const cluster = ["--join", peers.join(","), "--cluster-size", String(NODES), "--insecure-peers"];
     return spawn(binary(), ["serve", ...options, ...cluster], { stdio: ["ignore", "pipe", "ignore"] });
@@ -58,16 +52,59 @@ export class Cluster {
   }
 }
 
+/** Three listeners for pages: one for everybody, one whose clients may only read keys, one for pages of another origin. */
+const settingsOf = (tokens, policy) => `
+[admin]
+address = "127.0.0.1:0"
+tokens = "${tokens}"
+
+[[listeners]]
+address = "127.0.0.1:0"
+
+[[listeners]]
+address = "127.0.0.1:0"
+allow_anonymous = true
+[listeners.websocket]
+
+[[listeners]]
+address = "127.0.0.1:0"
+allow_anonymous = true
+authorization = "readers"
+[listeners.websocket]
+
+[[listeners]]
+address = "127.0.0.1:0"
+allow_anonymous = true
+[listeners.websocket]
+allowed_origins = ["https://elsewhere.example"]
+
+[authorization.readers]
+file = "${policy}"
+`;
+
+const READERS = `
+rules:
+  - principals:
+      clientIds: ["*"]
+    brokerResources:
+      - method: Connect
+    stateStoreResources:
+      - method: Read
+        keys: ["shown/*"]
+`;
+
 /** The addresses of the line that says that a node is ready. */
 async function ready(process) {
   for await (const line of createInterface({ input: process.stdout })) {
     if (!line.startsWith("statehold ready ")) continue;
-    return Object.fromEntries(
+    const node = Object.fromEntries(
       line
         .split(" ")
         .slice(2)
         .map((word) => word.split("=")),
     );
+    const [ws, readers, elsewhere] = node.ws.split(",");
+    return { ...node, ws, readers, elsewhere };
   }
   throw new Error("a node ended before the cluster was formed");
 }

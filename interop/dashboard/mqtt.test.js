@@ -23,15 +23,40 @@ describe("over WebSocket", { skip: !executablePath, timeout: 120_000 }, () => {
     await cluster.stop();
   });
 
-  test("an address without a WebSocket is refused with advice", async () => {
-    await dashboard.go("keys");
-    await page.getByLabel("WebSocket listener").fill(`ws://${cluster.nodes[0].ws}/elsewhere`);
-    await page.getByRole("button", { name: "Connect", exact: true }).click();
-    await dashboard.says("allowed_origins");
-    // A browser says it on the console by itself.
-    const [said, ...more] = dashboard.complaints.splice(0);
-    assert.match(said, /WebSocket connection to .* failed/);
-    assert.deepEqual(more, []);
+  for (const [what, listener] of [
+    ["an address without a WebSocket", "mqtt"],
+    ["a listener for pages of another origin", "elsewhere"],
+  ]) {
+    test(`${what} is refused with advice`, async () => {
+      const own = await Dashboard.open(browser, cluster.nodes[0], { token: cluster.write });
+      await own.go("keys");
+      await own.connect(cluster.nodes[0][listener]);
+      await own.says(`Does its setting listeners.websocket.allowed_origins name this page, "http://${own.node.admin}"`);
+      // A browser says it on the console by itself.
+      const [said, ...more] = own.complaints;
+      assert.match(said, /WebSocket connection to .* failed/);
+      assert.deepEqual(more, []);
+      await own.close();
+    });
+  }
+
+  test("a login without a right sees what it may, and is told what it may not", async () => {
+    await peer.publish(INVOKE, request("SET", "shown/a", "1"), asked(peer));
+    await peer.publish(INVOKE, request("SET", "hidden/a", "1"), asked(peer));
+    const reader = await Dashboard.open(browser, cluster.nodes[0], { token: cluster.write });
+    await reader.go("keys");
+    await reader.login(cluster.nodes[0].readers);
+    await reader.says("1 keys");
+    await reader.page.getByRole("button", { name: "shown/a" }).click();
+    await reader.page.getByRole("button", { name: "Delete" }).click();
+    await reader.dialog().getByRole("button", { name: "Delete" }).click();
+    await reader.says("not authorized");
+    await reader.says("docs/authorization.md");
+    await reader.go("tap");
+    await reader.page.getByRole("button", { name: "Tap", exact: true }).click();
+    await reader.says("Not authorized (0x87)");
+    await reader.isQuiet();
+    await reader.close();
   });
 
   test("keys are made, found, looked at, edited and deleted", async () => {
@@ -80,7 +105,7 @@ describe("over WebSocket", { skip: !executablePath, timeout: 120_000 }, () => {
     await dashboard.says("none");
 
     const token = `${Date.now()}:5:holder`;
-    await hold(peer, key, token);
+    await peer.publish(INVOKE, request("SET", key, "2", "PX", "600000"), asked(peer, { __ft: token }));
     await page.getByRole("button", { name: "Load again" }).click();
     await dashboard.says(token);
     await page.getByRole("button", { name: "Edit" }).click();
@@ -184,14 +209,14 @@ describe("over WebSocket", { skip: !executablePath, timeout: 120_000 }, () => {
   });
 });
 
-/** Writes a key with a fencing token, as the holder of a lock does; its acknowledgement comes when it is decided. */
-function hold(peer, key, token) {
-  const words = ["SET", key, "2", "PX", "600000"];
-  const payload = `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`;
-  const userProperties = { __ts: `${Date.now()}:0:${peer.id}`, __ft: token, __protVer: "1.0" };
-  const properties = { responseTopic: `clients/${peer.id}/reply`, correlationData: Buffer.from("1"), userProperties };
-  return peer.publish("statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke", payload, {
-    qos: 1,
-    properties,
-  });
+const INVOKE = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke";
+
+const request = (...words) =>
+  `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`;
+
+/** What a request to the store is published with; its acknowledgement comes when it is decided. */
+function asked(peer, more = {}) {
+  const userProperties = { __ts: `${Date.now()}:0:${peer.id}`, __protVer: "1.0", ...more };
+  const correlationData = Buffer.from(name("request"));
+  return { qos: 1, properties: { responseTopic: `clients/${peer.id}/reply`, correlationData, userProperties } };
 }

@@ -49,11 +49,15 @@ export class Dashboard {
   }
 
   /** Logs in over WebSocket, where the page asks for it. */
-  async login() {
+  async login(address = this.node.ws) {
     const { page } = this;
-    await page.getByLabel("WebSocket listener").fill(`ws://${this.node.ws}/mqtt`);
-    await page.getByRole("button", { name: "Connect", exact: true }).click();
+    await this.connect(address);
     await page.getByText("Connected to").waitFor();
+  }
+
+  async connect(address) {
+    await this.page.getByLabel("WebSocket listener").fill(`ws://${address}/mqtt`);
+    await this.page.getByRole("button", { name: "Connect", exact: true }).click();
   }
 
   /** Waits for words on the page. */

@@ -37,7 +37,9 @@ export class Store {
   /** @param {Client} client */
   constructor(client) {
     this.client = client;
-    this.topic = `clients/${client.clientId}/dashboard/reply`;
+    // One of its own response topics, for which a policy needs no rule; in hexadecimal digits any client id is a level.
+    const name = [...encoder.encode(client.clientId)].map((byte) => byte.toString(16).padStart(2, "0").toUpperCase());
+    this.topic = `clients/${name.join("")}/${INVOKE}/response`;
     this.listener = (/** @type {import("./client.js").Message} */ message) => this.#reply(message);
   }
 
