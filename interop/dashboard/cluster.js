@@ -42,12 +42,17 @@ export class Cluster {
     return spawn(binary(), ["serve", ...options, ...cluster], { stdio: ["ignore", "pipe", "ignore"] });
   }
 
+  /** Ends a node without a warning. */
+  async kill(index) {
+    const process = this.#processes[index];
+    if (process.exitCode !== null || process.signalCode !== null) return;
+    const ended = once(process, "exit");
+    process.kill("SIGKILL");
+    await ended;
+  }
+
   async stop() {
-    for (const process of this.#processes) {
-      const ended = process.exitCode === null && process.signalCode === null && once(process, "exit");
-      process.kill("SIGKILL");
-      await ended;
-    }
+    for (const index of this.#processes.keys()) await this.kill(index);
     rmSync(this.directory, { recursive: true });
   }
 }
@@ -109,19 +114,23 @@ async function ready(process) {
   throw new Error("a node ended before the cluster was formed");
 }
 
-/** Nodes have to know each other's before they are started, so the system cannot choose when they listen. */
+/**
+ * Nodes have to know each other's before they are started, so the system cannot choose when they listen. They are below those that it
+ * chooses by itself for other listeners.
+ */
 async function freePorts(count) {
-  const servers = Array.from({ length: count }, () => createServer());
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      server.listen(0, "127.0.0.1");
-      await once(server, "listening");
-      return server.address().port;
-    }),
-  );
-  for (const server of servers) {
-    server.close();
-    await once(server, "close");
+  const ports = new Set();
+  while (ports.size < count) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    if (await isFree(port)) ports.add(port);
   }
-  return ports;
+  return [...ports];
+}
+
+function isFree(port) {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
 }

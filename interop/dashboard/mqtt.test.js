@@ -12,7 +12,8 @@ describe("over WebSocket", { skip: !executablePath, timeout: 120_000 }, () => {
   let [dashboard, page, peer] = [];
 
   before(async () => {
-    await Promise.all([cluster.start(), browser.start()]);
+    await browser.start();
+    await cluster.start();
     dashboard = await Dashboard.open(browser, cluster.nodes[0], { token: cluster.write });
     page = dashboard.page;
     peer = await Peer.connect({ address: cluster.nodes[1].mqtt });

@@ -29,7 +29,8 @@ describe("pages", { skip: !executablePath, timeout: 120_000 }, () => {
   let peer;
 
   before(async () => {
-    await Promise.all([cluster.start(), browser.start()]);
+    await browser.start();
+    await cluster.start();
     peer = await Peer.connect({ address: cluster.nodes[0].mqtt });
     await peer.subscribe("hall/#");
     await peer.publish("hall/light", "on", { qos: 1, retain: true });
@@ -186,6 +187,20 @@ describe("pages", { skip: !executablePath, timeout: 120_000 }, () => {
     }
     assert.equal((await fetch(`${base}/ui/none.js`)).status, 404);
     assert.equal((await fetch(`${base}/`, { headers: { origin: "https://other.example" } })).status, 403);
+  });
+
+  test("a node that is lost is said to be so, at once and in words", async () => {
+    const dashboard = await open();
+    await dashboard.says("All is well");
+    await cluster.kill(2);
+    await dashboard.says("Something is wrong");
+    await dashboard.says(/Node .* is DEAD\./);
+    await dashboard.go("nodes");
+    await dashboard.page.getByRole("cell", { name: "DEAD" }).waitFor();
+    await dashboard.isQuiet();
+    await cluster.kill(0);
+    await dashboard.says("not reached");
+    await dashboard.close();
   });
 });
 

@@ -136,6 +136,7 @@ export class Paged {
     }
     this.back.disabled = this.begins.length === 1;
     this.on.disabled = this.next === undefined;
+    this.back.hidden = this.on.hidden = this.back.disabled && this.on.disabled;
   }
 }
 

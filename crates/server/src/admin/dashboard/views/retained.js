@@ -14,7 +14,7 @@ const pathOf = (topic) => `/api/retained/${encodeURIComponent(topic)}`;
 
 /** @param {Live} _ */
 export function retained(_) {
-  const shown = h("section", { class: "panel", "aria-label": "The message", hidden: true });
+  const shown = h("section", { class: "panel", "aria-label": "The message", tabindex: "-1", hidden: true });
   const open = async (/** @type {string} */ topic) => {
     shown.hidden = false;
     try {
@@ -26,7 +26,8 @@ export function retained(_) {
         failure(error, () => void open(topic)),
       );
     }
-    shown.scrollIntoView({ block: "nearest" });
+    // Below the list it would go unseen.
+    shown.focus();
   };
   const remove = async (/** @type {string} */ topic) => {
     const why = h(

@@ -9,8 +9,9 @@ import { bar } from "../plot.js";
 
 const ABOUT = /** @type {Record<string, string>} */ ({
   primary:
-    "All nodes that are responsible. Where a client id falls on it is the home of its session; the nodes that follow have copies.",
-  minority: "Nodes on the smaller side of a split, while what was written there is brought together with the rest.",
+    "Who is responsible now: the nodes that are RUNNING. Where a client id falls on it is its home; the nodes that follow are to have the copies of its session.",
+  minority:
+    "Who will be responsible when joins and merges have ended: the nodes that are JOINING, RUNNING or MERGING. It differs from the primary ring only while nodes come and go.",
 });
 
 /** @param {Live} live */
@@ -72,8 +73,8 @@ function draw(live, rings) {
         h("td", { class: "number", "data-label": "Places" }, number(virtual_nodes)),
       ),
     );
-    const heads = ["Node", "Share of the client ids", "Places on the ring"].map((head) =>
-      h("th", { scope: "col" }, head),
+    const heads = ["Node", "Share of the client ids", "Places"].map((head, index) =>
+      h("th", { scope: "col", class: index === 2 ? "number" : "" }, head),
     );
     const table = h("table", { class: "cards" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows));
     const title = `${name.charAt(0).toUpperCase()}${name.slice(1)} ring`;
@@ -84,7 +85,7 @@ function draw(live, rings) {
       h("p", { class: "soft" }, ABOUT[name] ?? ""),
       nodes.length > 0
         ? table
-        : empty("Nobody is on it", h("p", {}, "That is as it should be while the cluster is whole.")),
+        : empty("Nobody is on it", h("p", {}, "The page Nodes says which state each node is in.")),
     );
   });
 }
