@@ -213,7 +213,7 @@ impl Node {
         if let Some(packet) = connection.held_connack.take() {
             return self.release_connack(now, id, *packet, actions);
         }
-        let Some(silence_max) = connection.silence_max else {
+        let Some(silence_max) = connection.silence_max() else {
             match connection.stage {
                 Stage::AwaitingConnect => self.close_unconnected(id, actions),
                 Stage::Authenticating => self.give_up_authentication(id, actions),

@@ -64,10 +64,12 @@ pub(crate) struct Connection {
     /// The client's Maximum Packet Size in bytes.
     pub(crate) packet_size_max: u32,
     pub(crate) last_received: Instant,
+    /// When its CONNECT was accepted, Unix milliseconds.
+    pub(crate) connected_at: u64,
     /// The CONNACK of a client that the server has disconnected too often lately.
     pub(crate) held_connack: Option<Box<Packet>>,
-    /// One and a half times the Keep Alive.
-    pub(crate) silence_max: Option<Duration>,
+    /// Its Keep Alive in seconds; 0: none.
+    pub(crate) keep_alive: u16,
     /// It published while memory is critical: nothing is read for a moment.
     pub(crate) is_held_back: bool,
     /// It published while too much is on its way to other nodes, or to the one with its session: nothing is read until there is room.
@@ -125,8 +127,9 @@ impl Connection {
             send_budget,
             packet_size_max: u32::MAX,
             last_received: now,
+            connected_at: 0,
             held_connack: None,
-            silence_max: None,
+            keep_alive: 0,
             is_held_back: false,
             awaits_nodes: false,
             pace: None,
@@ -135,6 +138,12 @@ impl Connection {
             inbound_aliases: None,
             outbound_aliases: None,
         }
+    }
+
+    /// One and a half times the Keep Alive, if there is one.
+    pub(crate) fn silence_max(&self) -> Option<Duration> {
+        let keep_alive = u64::from(self.keep_alive);
+        (keep_alive > 0).then(|| Duration::from_millis(keep_alive * 1_500))
     }
 
     /// The session, once there is one.

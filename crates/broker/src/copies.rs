@@ -214,6 +214,21 @@ impl Copies {
         copies
     }
 
+    /// The other nodes with a copy of a session of this node that has everything.
+    pub(crate) fn places_of(&self, number: SessionNumber) -> Vec<NodeId> {
+        let owners = self.held.get(&number).map(|held| held.owners.as_slice());
+        let whole = owners
+            .unwrap_or_default()
+            .iter()
+            .filter(|owner| owner.stage == Stage::InStep);
+        whole.map(|owner| owner.node).collect()
+    }
+
+    /// Who holds the session of which a copy stands by here.
+    pub(crate) fn holder_of(&self, client_id: &str) -> Option<NodeId> {
+        Some(self.standing_by.get(client_id)?.holder.node)
+    }
+
     /// A session that a restart has found.
     fn recover_held(&mut self, session: &Session, record: Option<CopyRecord>) {
         let (clock, taken_from, marks) = match record {

@@ -238,7 +238,7 @@ impl Node {
             return;
         };
         connection.last_received = now.instant;
-        if let Some(silence_max) = connection.silence_max {
+        if let Some(silence_max) = connection.silence_max() {
             self.timers
                 .schedule(TimerKey::Connection(id), now.instant + silence_max);
         }
@@ -519,9 +519,9 @@ impl Node {
         entry.session.connect(receive_maximum, is_durable);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.stage = Stage::Accepting(key);
-            connection.silence_max =
-                (keep_alive > 0).then(|| Duration::from_millis(u64::from(keep_alive) * 1_500));
-            match connection.silence_max {
+            connection.connected_at = now.wall;
+            connection.keep_alive = keep_alive;
+            match connection.silence_max() {
                 Some(silence_max) => self
                     .timers
                     .schedule(TimerKey::Connection(id), now.instant + silence_max),

@@ -5,6 +5,7 @@
 //! of things is carried by events: what says "done" to a client leaves only after [`Event::Durable`].
 
 mod acks;
+mod administration;
 pub mod authentication;
 pub mod authorization;
 mod clients;
@@ -21,6 +22,7 @@ mod groups;
 mod guards;
 mod handshake;
 pub mod ids;
+pub mod inspection;
 mod invoking;
 pub mod limits;
 mod membership;
@@ -62,6 +64,7 @@ mod waiting;
 pub mod will;
 mod withdrawal;
 
+pub use crate::administration::Administration;
 pub use crate::authentication::{Answer, Credentials, Question};
 pub use crate::authorization::{Access, Decision, Policy, Subject};
 pub use crate::commits::DiskTicket;

@@ -172,6 +172,7 @@ impl Node {
                 });
             }
             Event::Cluster { question, asks } => self.cluster_question(now, question, asks, actions),
+            Event::Administer { question, wanted } => self.administer(now, question, wanted, actions),
             Event::Called { caller } => {
                 self.with_control(now, actions, |control, _, _, _| control.called(now, caller));
             }

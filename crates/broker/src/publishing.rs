@@ -125,6 +125,21 @@ impl Node {
         self.publish_to(now, message, scratch, keeping, actions);
     }
 
+    /// The same for one that is to be durable; with the other nodes that do not have it yet.
+    pub(crate) fn publish_awaited(
+        &mut self,
+        now: Now,
+        message: Arc<Message>,
+        actions: &mut Vec<Action>,
+    ) -> Option<WaitId> {
+        let mut scratch = self.route(&message);
+        if self.is_memory_full() {
+            self.drop_waiting(&mut scratch);
+        }
+        self.publish_to(now, message, scratch, Keeping::Durable, actions)
+            .wait
+    }
+
     pub(crate) fn publish_to(
         &mut self,
         now: Now,

@@ -243,6 +243,11 @@ impl Sessions {
         })
     }
 
+    /// All keys are below it.
+    pub(crate) fn places(&self) -> u32 {
+        u32::try_from(self.slab.capacity()).expect("fewer than 2^32 sessions")
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
     }

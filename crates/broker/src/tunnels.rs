@@ -62,6 +62,17 @@ impl Tunnels {
         self.by_client.get(client_id).copied()
     }
 
+    /// The node with the session of a client that is connected here.
+    pub(crate) fn holder_of(&self, id: ConnectionId) -> Option<NodeId> {
+        let front = self.fronts.get(self.by_connection.get(&id)?)?;
+        Some(front.holder)
+    }
+
+    /// The node with the connection of a client whose session is here.
+    pub(crate) fn front_of(&self, id: ConnectionId) -> Option<NodeId> {
+        self.by_far_connection.get(&id).map(|(node, _)| *node)
+    }
+
     /// How many clients are here whose sessions others hold.
     pub(crate) fn fronts(&self) -> usize {
         self.fronts.len()

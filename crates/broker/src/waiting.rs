@@ -74,6 +74,8 @@ pub(crate) enum Waiter {
     Merging { to: NodeId, message: Box<MergeMessage> },
     /// Who waits for the disk after that.
     Durable(Box<Waiter>),
+    /// An operator who wanted something done.
+    Administered { question: u64 },
     /// Anything else for one connection.
     Act {
         connection: ConnectionId,
@@ -216,11 +218,7 @@ impl Node {
                 packet_id,
                 then,
             } => {
-                let entry = self.sessions.get(session);
-                let entry = entry.filter(|entry| entry.session.number == number);
-                if entry.is_some_and(|entry| entry.session.received.contains(packet_id)) {
-                    self.commits.write(records::received::put(number, packet_id));
-                }
+                self.keep_received_by_nodes((session, number), packet_id);
                 self.after_commit(now, *then, actions);
             }
             Waiter::Seek(question) => self.ask_nodes(now, question, actions),
@@ -228,10 +226,27 @@ impl Node {
             Waiter::TombstonesKnown { to, round } => self.tombstones_known(to, round),
             Waiter::Merging { to, message } => self.answer_merging(to, &message),
             Waiter::Durable(then) => self.after_commit(now, *then, actions),
+            Waiter::Administered { question } => {
+                let is_done = true;
+                actions.push(Action::Administered { question, is_done });
+            }
             Waiter::Act { connection, action } => {
                 let is_there = self.connections.get(connection).is_some();
                 actions.extend(is_there.then_some(action));
             }
+        }
+    }
+
+    /// Other nodes have a QoS 2 message: its packet id is kept, if its session still waits for that.
+    fn keep_received_by_nodes(
+        &mut self,
+        (session, number): (SessionKey, SessionNumber),
+        packet_id: PacketId,
+    ) {
+        let entry = self.sessions.get(session);
+        let entry = entry.filter(|entry| entry.session.number == number);
+        if entry.is_some_and(|entry| entry.session.received.contains(packet_id)) {
+            self.commits.write(records::received::put(number, packet_id));
         }
     }
 }

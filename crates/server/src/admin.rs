@@ -1,4 +1,4 @@
-//! The pages `/healthz`, `/readyz`, `/metrics` and `/cluster`, `/reload`, and the dashboard, on a thread of their own.
+//! The pages `/healthz`, `/readyz`, `/metrics` and `/cluster`, `/reload`, what is below `/api`, and the dashboard, on a thread of their own.
 //!
 //! The pages know nothing themselves: they ask the node's thread through a bounded channel and wait for a bounded time, so a
 //! node that hangs shows as 503 and a flood of requests does not reach it. On an address that other machines reach there are TLS and
@@ -6,6 +6,7 @@
 //! origin is answered: a browser shall not be a way around.
 
 mod access;
+pub(crate) mod api;
 mod cluster;
 mod connections;
 mod dashboard;
@@ -28,9 +29,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::access::Access;
 use self::connections::CurrentTls;
-use self::pages::{NodeThread, Pages};
+use self::pages::{About, NodeThread, Pages};
 use self::tokens::Tokens;
 pub use self::tokens::{Scope, TokensError, new_token};
+use crate::clock;
 use crate::config;
 use crate::metrics::Figures;
 use crate::side_thread::{Look, Looks, SideThread};
@@ -46,6 +48,8 @@ pub enum AdminRequest {
     Health(oneshot::Sender<Health>),
     /// For `/cluster`.
     Cluster(ClusterQuestion, oneshot::Sender<ClusterAnswered>),
+    /// For `/api`.
+    Api(api::Question, oneshot::Sender<api::Answered>),
 }
 
 /// The answer to a question about the cluster.
@@ -100,10 +104,11 @@ pub const REQUESTS_WAITING_MAX: usize = 16;
 impl Admin {
     /// Serves the pages from here on. Until [`Admin::recovered`] they say that the server is starting.
     ///
-    /// The receiver is for the node's thread, which answers each request as soon as it can.
+    /// The receiver is for the node's thread, which answers each request as soon as it can. `limits`: to be shown.
     pub(crate) fn start(
         settings: &config::Admin,
         mut expiries: Expiries,
+        limits: serde_json::Value,
     ) -> Result<(Self, mpsc::Receiver<AdminRequest>), AdminError> {
         let files = Files::load(settings)?;
         if let Some(tls) = &files.tls {
@@ -127,6 +132,11 @@ impl Admin {
             access: Arc::new(Access::new(files.current_tokens())),
             host_names: settings.host_names.clone().into(),
             expiries,
+            about: Arc::new(About {
+                limits,
+                since: clock::instant(),
+                since_wall: clock::wall(),
+            }),
         };
         let thread = spawn(listener, files, pages.router()).map_err(AdminError::Thread)?;
         let admin = Self {

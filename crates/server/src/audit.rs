@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::file::AuditError;
 use self::file::AuditFile;
 use self::line::Line;
+pub(crate) use self::line::time as rfc3339;
 use self::rates::Rates;
 use crate::clock;
 use crate::config;

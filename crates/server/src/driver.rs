@@ -4,6 +4,8 @@
 //! tasks that were ready have run: then the node is flushed (one log entry, one batch of records for everything that
 //! came in the turn), and each socket that got something is written to once.
 
+mod api;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -20,17 +22,18 @@ use protocol::Packet;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::admin::api::{Answered as ApiAnswered, ServedAt};
 use crate::admin::{AdminRequest, ClusterAnswered};
 use crate::audit::Audit;
 use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
-use crate::cluster_questions::ClusterQuestions;
 use crate::disk_thread::{Batch, DiskEvent, DiskThread};
 use crate::encoding::Encoder;
 use crate::ends::Ends;
 use crate::listener::Origin;
 use crate::observed::Observed;
 use crate::peers::{PeerEvent, Peers};
+use crate::questions::Questions;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
 use crate::socket::{Socket, Written};
 use crate::sockets::Sockets;
@@ -61,7 +64,10 @@ pub(crate) struct Driver {
     audit: Audit,
     /// Figures that only the edge can see.
     pub(crate) observed: RefCell<Observed>,
-    cluster_questions: RefCell<ClusterQuestions>,
+    cluster_questions: RefCell<Questions<ClusterAnswered>>,
+    administrations: RefCell<Questions<ApiAnswered>>,
+    /// Where clients are served, to be shown.
+    listeners: RefCell<Vec<ServedAt>>,
     clock: Rc<Clock>,
     /// When the present turn's first event came: all its events are of the same moment.
     turn_began: Cell<Option<Now>>,
@@ -75,6 +81,7 @@ pub(crate) struct Driver {
 /// What the driver must know of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DriverSettings {
+    pub(crate) node: NodeId,
     pub(crate) packet_size_max: u32,
     pub(crate) outbound_bytes_max: usize,
     pub(crate) connections_max: usize,
@@ -125,6 +132,8 @@ impl Driver {
             audit: Audit::of_thread(),
             observed: RefCell::default(),
             cluster_questions: RefCell::default(),
+            administrations: RefCell::default(),
+            listeners: RefCell::default(),
             clock,
             turn_began: Cell::default(),
             turn_ends: Notify::new(),
@@ -461,6 +470,7 @@ impl Driver {
                 let question = self.cluster_questions.borrow_mut().ask(answer);
                 self.step_quietly(Event::Cluster { question, asks });
             }
+            AdminRequest::Api(question, answer) => self.api_request(question, answer),
         }
     }
 
@@ -534,6 +544,7 @@ impl Driver {
             Action::ClusterAnswer { question, answer } => {
                 self.answer_cluster(question, answer);
             }
+            Action::Administered { question, is_done } => self.administered(question, is_done),
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
             Action::Report(report) => {
                 let sockets = self.sockets.borrow();

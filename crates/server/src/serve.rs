@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::admin::api::ServedAt;
 use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
 use crate::audit::Audit;
@@ -155,7 +156,7 @@ async fn serve(
     let handshakes = start_handshakes(&listeners, tls, peer_tls.is_some())?;
     let told = hear_hangups()?;
     let mut shutdown = pin!(shutdown);
-    let (admin, mut requests) = Admin::start(&config.admin, expiries)?;
+    let (admin, mut requests) = Admin::start(&config.admin, expiries, shown_limits(config))?;
     let mut opened = startup::open(config)?;
     let clock = Rc::new(Clock::new());
     let handle = handshakes.as_ref().map(|thread| thread.handle().clone());
@@ -240,14 +241,27 @@ fn accept(
     acceptor: &Acceptor,
 ) -> (Vec<(Scheme, ListenAddress)>, Vec<JoinHandle<()>>) {
     let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
+    let mut served = Vec::new();
     for (settings, listener) in config.listeners.iter().zip(listeners) {
-        addresses.push((Scheme::of(settings), listener.address().clone()));
+        let scheme = Scheme::of(settings);
+        served.push(ServedAt {
+            scheme,
+            name: listener.address().to_string(),
+            address: listener.address().to_string(),
+        });
+        addresses.push((scheme, listener.address().clone()));
         if let Some(revocation) = listener.revocation(acceptor) {
             accepting.push(tokio::task::spawn_local(revocation.run()));
         }
         accepting.push(tokio::task::spawn_local(listener.accept(acceptor.clone())));
     }
+    acceptor.driver.serves_at(served);
     (addresses, accepting)
+}
+
+/// For who asks.
+fn shown_limits(config: &Config) -> serde_json::Value {
+    serde_json::to_value(&config.limits).unwrap_or_default()
 }
 
 /// What a node needs while it has no cluster yet.
@@ -383,8 +397,9 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
         requests,
     } = parts;
     let founding = joined.as_ref().map(|joined| &joined.founding);
+    let node_id = opened.identity.node;
     let own = joined.as_ref().map(|joined| Founder {
-        node: opened.identity.node,
+        node: node_id,
         address: joined.peers.address().clone(),
     });
     let Started {
@@ -401,6 +416,7 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
         DiskThread::start(Box::new(engine), sync, joined.is_some()).map_err(RunError::System)?;
     let (snapshots, snapshot_events) = SnapshotThread::start(snapshots).map_err(RunError::System)?;
     let settings = DriverSettings {
+        node: node_id,
         packet_size_max: config.limits.packet_size_max,
         outbound_bytes_max: config.limits.outbound_bytes_max as usize,
         connections_max: config.limits.connections_max as usize,

@@ -13,6 +13,7 @@ use protocol::Packet;
 use protocol::packet::{DecodeError, ProtocolVersion};
 use store::Image;
 
+use crate::administration::Administration;
 use crate::authentication::{Answer, Question};
 use crate::commits::DiskTicket;
 use crate::control_group::{ClusterAnswer, ClusterQuestion};
@@ -102,6 +103,13 @@ pub enum Event {
         question: u64,
         /// What.
         asks: ClusterQuestion,
+    },
+    /// An operator wants something done. The answer comes as an [`Action::Administered`].
+    Administer {
+        /// For the answer.
+        question: u64,
+        /// What.
+        wanted: Administration,
     },
     /// A node called: one of the cluster that says where it is, or one that belongs to none, and was refused.
     Called {
@@ -224,6 +232,13 @@ pub enum Action {
         question: u64,
         /// The answer.
         answer: ClusterAnswer,
+    },
+    /// The answer to [`Event::Administer`].
+    Administered {
+        /// As asked.
+        question: u64,
+        /// False: there is nothing that it could be done to.
+        is_done: bool,
     },
     /// A state store request was answered, for figures.
     Decided {

@@ -54,6 +54,12 @@ impl Filters {
             .map(|(filter, subscription)| (filter, subscription))
     }
 
+    /// All from a place in that order on.
+    pub fn from(&self, place: usize) -> impl Iterator<Item = (&SubscriptionFilter, &Subscription)> {
+        let rest = self.list.get(place..).unwrap_or_default();
+        rest.iter().map(|(filter, subscription)| (filter, subscription))
+    }
+
     /// Those that are shared.
     pub fn shared(&self) -> impl Iterator<Item = &SubscriptionFilter> {
         // Filters without a share name come first in their order.

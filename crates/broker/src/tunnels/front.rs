@@ -19,7 +19,7 @@ use crate::report::Report;
 pub(super) struct Front {
     connection: ConnectionId,
     pub(super) client_id: Text,
-    holder: NodeId,
+    pub(super) holder: NodeId,
     /// What it connects with, until the holder has answered.
     sought: Option<Sought>,
     version: ProtocolVersion,

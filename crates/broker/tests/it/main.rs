@@ -1,4 +1,5 @@
 //! What the broker's data structures promise across restarts: the formats on disk.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod inspection;
 mod records;

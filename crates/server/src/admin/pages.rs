@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Extension, Request, State};
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::access::{Access, Refusal};
 use super::connections::Peer;
 use super::tokens::Scope;
-use super::{AdminRequest, cluster, dashboard, host, origin};
+use super::{AdminRequest, api, cluster, dashboard, host, origin};
 use crate::audit::{Audit, Happened, Source};
 use crate::tls::Expiries;
 
@@ -28,6 +28,17 @@ pub(super) struct Pages {
     pub(super) host_names: Arc<[String]>,
     /// What the node does not know.
     pub(super) expiries: Expiries,
+    pub(super) about: Arc<About>,
+}
+
+/// What of a server does not change.
+#[derive(Debug)]
+pub(super) struct About {
+    /// As in its settings.
+    pub(super) limits: serde_json::Value,
+    /// When it was started, by both clocks.
+    pub(super) since: Instant,
+    pub(super) since_wall: u64,
 }
 
 /// The way to the node's thread.
@@ -57,6 +68,7 @@ impl Pages {
             .route("/cluster/add", post(cluster::add))
             .route("/cluster/remove", post(cluster::remove))
             .route("/cluster/transfer", post(cluster::transfer))
+            .merge(api::routes())
             .merge(dashboard::routes())
             .with_state(self.clone())
             .layer(middleware::from_fn_with_state(self, guard))
@@ -133,6 +145,7 @@ async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
+    let is_api = request.uri().path().starts_with("/api/");
     let mut response = match pages.check(peer, &request) {
         Ok(()) => next.run(request).await,
         Err(refusal) => {
@@ -149,7 +162,12 @@ async fn guard(
                     cause: refusal.name(),
                 },
             );
-            let mut response = (refusal.status(), refusal.words()).into_response();
+            let mut response = if is_api {
+                let why = refusal.words().trim_end();
+                api::answer(refusal.status(), &serde_json::json!({ "error": why }))
+            } else {
+                (refusal.status(), refusal.words()).into_response()
+            };
             if response.status() == StatusCode::UNAUTHORIZED {
                 let bearer = HeaderValue::from_static("Bearer");
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
@@ -236,14 +254,20 @@ impl NodeThread {
     }
 }
 
-impl IntoResponse for Silence {
-    fn into_response(self) -> Response {
-        let why = match self {
+impl Silence {
+    /// For who asked.
+    pub(super) fn words(&self) -> String {
+        match self {
             Self::Starting => "starting: what is on disk is being read\n".to_owned(),
             Self::Busy => "too many requests are waiting\n".to_owned(),
             Self::Late(waited) => format!("the node did not answer within {waited:?}\n"),
             Self::Gone => "stopping\n".to_owned(),
-        };
-        (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+        }
+    }
+}
+
+impl IntoResponse for Silence {
+    fn into_response(self) -> Response {
+        (StatusCode::SERVICE_UNAVAILABLE, self.words()).into_response()
     }
 }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use super::*;
 
 /// A node that answers each request with `health`.
-fn start(health: Health) -> Admin {
+pub(super) fn start(health: Health) -> Admin {
     start_with(&settings(), health)
 }
 
-fn start_with(settings: &config::Admin, health: Health) -> Admin {
-    let (admin, mut requests) = Admin::start(settings, Expiries::default()).expect("port 0 is free");
+pub(super) fn start_with(settings: &config::Admin, health: Health) -> Admin {
+    let (admin, mut requests) =
+        Admin::start(settings, Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
     std::thread::spawn(move || {
         while let Some(request) = requests.blocking_recv() {
             match request {
@@ -28,6 +29,9 @@ fn start_with(settings: &config::Admin, health: Health) -> Admin {
                         clocks_ahead_ms: BTreeMap::new(),
                     });
                 }
+                AdminRequest::Api(question, answer) => {
+                    let _ = answer.send(api::tests::answered(question));
+                }
             }
         }
     });
@@ -35,7 +39,7 @@ fn start_with(settings: &config::Admin, health: Health) -> Admin {
     admin
 }
 
-fn settings() -> config::Admin {
+pub(super) fn settings() -> config::Admin {
     config::Admin {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
         answer_within: Duration::from_secs(30),
@@ -44,7 +48,7 @@ fn settings() -> config::Admin {
 }
 
 /// Status and body of a page.
-fn get(admin: &Admin, path: &str) -> (u16, String) {
+pub(super) fn get(admin: &Admin, path: &str) -> (u16, String) {
     ask(
         admin,
         &format!(
@@ -54,7 +58,7 @@ fn get(admin: &Admin, path: &str) -> (u16, String) {
     )
 }
 
-fn ask(admin: &Admin, request: &str) -> (u16, String) {
+pub(super) fn ask(admin: &Admin, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(admin.address()).expect("the pages are served");
     stream
         .write_all(request.as_bytes())
@@ -117,7 +121,8 @@ fn a_node_that_is_not_ready_says_why() {
 
 #[test]
 fn a_node_that_recovers_is_healthy_and_not_ready() {
-    let (admin, _requests) = Admin::start(&settings(), Expiries::default()).expect("port 0 is free");
+    let (admin, _requests) =
+        Admin::start(&settings(), Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
     assert_eq!(get(&admin, "/healthz"), (200, "starting\n".to_owned()));
     assert_eq!(get(&admin, "/readyz").0, 503);
     assert_eq!(get(&admin, "/metrics").0, 503);
@@ -129,7 +134,8 @@ fn a_node_that_hangs_is_not_waited_for() {
         answer_within: Duration::from_millis(1),
         ..settings()
     };
-    let (admin, _requests) = Admin::start(&settings, Expiries::default()).expect("port 0 is free");
+    let (admin, _requests) =
+        Admin::start(&settings, Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
     admin.recovered();
     assert_eq!(
         get(&admin, "/healthz"),
@@ -144,7 +150,8 @@ fn more_requests_than_can_wait_are_refused() {
         answer_within: Duration::from_millis(1),
         ..settings()
     };
-    let (admin, _requests) = Admin::start(&settings, Expiries::default()).expect("port 0 is free");
+    let (admin, _requests) =
+        Admin::start(&settings, Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
     admin.recovered();
     // Nobody takes the requests, so each stays in the channel when its page has given up.
     for _ in 0..REQUESTS_WAITING_MAX {
@@ -158,7 +165,8 @@ fn more_requests_than_can_wait_are_refused() {
 
 #[test]
 fn a_node_that_has_ended_is_not_waited_for() {
-    let (admin, requests) = Admin::start(&settings(), Expiries::default()).expect("port 0 is free");
+    let (admin, requests) =
+        Admin::start(&settings(), Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
     admin.recovered();
     drop(requests);
     assert_eq!(get(&admin, "/healthz"), (503, "stopping\n".to_owned()));
@@ -175,7 +183,7 @@ fn another_host_is_refused() {
 }
 
 /// The file of tokens in a directory, and what is in it.
-fn with_tokens() -> (tempfile::TempDir, config::Admin, [String; 2]) {
+pub(super) fn with_tokens() -> (tempfile::TempDir, config::Admin, [String; 2]) {
     let directory = tempfile::TempDir::new().expect("a directory");
     let file = directory.path().join("tokens");
     let (read, read_line) = new_token("prometheus", Scope::Read).expect("a name");
@@ -189,7 +197,7 @@ fn with_tokens() -> (tempfile::TempDir, config::Admin, [String; 2]) {
 }
 
 /// The status of a request with these header lines.
-fn status(admin: &Admin, request: &str, headers: &[&str]) -> u16 {
+pub(super) fn status(admin: &Admin, request: &str, headers: &[&str]) -> u16 {
     let mut text = format!(
         "{request} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
         admin.address()
@@ -313,7 +321,7 @@ fn an_address_in_use_is_named_with_its_setting() {
         address: first.address(),
         ..settings()
     };
-    let message = Admin::start(&settings, Expiries::default())
+    let message = Admin::start(&settings, Expiries::default(), serde_json::Value::Null)
         .expect_err("the port is taken")
         .to_string();
     assert!(

@@ -135,7 +135,7 @@ impl Line {
 }
 
 /// Unix milliseconds as RFC 3339 has it, in UTC.
-fn time(at: u64) -> String {
+pub(crate) fn time(at: u64) -> String {
     let (year, month, day) = date(at / MS_PER_DAY);
     let ms = at % MS_PER_DAY;
     let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::{PeerEvent, Peers};
+use crate::admin::api::{Answered, Said};
 use crate::admin::{AdminRequest, ClusterAnswered, Health};
 use crate::clock;
 use crate::error::RunError;
@@ -231,6 +232,13 @@ impl Formation<'_> {
                 let _ = answer.send(ClusterAnswered {
                     answer: ClusterAnswer::Refused(why),
                     clocks_ahead_ms: BTreeMap::new(),
+                });
+            }
+            AdminRequest::Api(_, answer) => {
+                let why = format!("the cluster is not formed: {}", self.waiting());
+                let _ = answer.send(Answered {
+                    node: self.peers.shared.identity.node,
+                    said: Said::NotFormed(why),
                 });
             }
         }

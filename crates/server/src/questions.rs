@@ -1,21 +1,28 @@
-//! What operators have asked about the cluster, until it is answered.
+//! What operators have asked of the node, until it is answered.
 
 use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
 
-use crate::admin::ClusterAnswered;
-
 /// Who waits for which answer.
-#[derive(Debug, Default)]
-pub(crate) struct ClusterQuestions {
-    waiting: BTreeMap<u64, oneshot::Sender<ClusterAnswered>>,
+#[derive(Debug)]
+pub(crate) struct Questions<T> {
+    waiting: BTreeMap<u64, oneshot::Sender<T>>,
     next: u64,
 }
 
-impl ClusterQuestions {
+impl<T> Default for Questions<T> {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            next: 0,
+        }
+    }
+}
+
+impl<T> Questions<T> {
     /// A number for a question. Who has gone is forgotten.
-    pub(crate) fn ask(&mut self, answer: oneshot::Sender<ClusterAnswered>) -> u64 {
+    pub(crate) fn ask(&mut self, answer: oneshot::Sender<T>) -> u64 {
         self.waiting.retain(|_, answer| !answer.is_closed());
         self.next += 1;
         self.waiting.insert(self.next, answer);
@@ -23,7 +30,7 @@ impl ClusterQuestions {
     }
 
     /// The answer.
-    pub(crate) fn answer(&mut self, question: u64, answered: ClusterAnswered) {
+    pub(crate) fn answer(&mut self, question: u64, answered: T) {
         if let Some(waiting) = self.waiting.remove(&question) {
             // Whoever asked may have gone.
             let _ = waiting.send(answered);

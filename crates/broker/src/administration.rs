@@ -1,0 +1,79 @@
+//! What an operator does to a node's clients and messages.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use protocol::packet::QoS;
+use protocol::{ReasonCode, Text, TopicName};
+
+use crate::message::Message;
+use crate::node::{Action, Node};
+use crate::now::Now;
+use crate::policies::is_below_sys;
+use crate::waiting::Waiter;
+
+/// What an operator wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Administration {
+    /// End the connection of a client, which is told so. Its session stays, and its will is published as after any abnormal end.
+    Disconnect {
+        /// Whose.
+        client_id: Text,
+        /// In words for the client.
+        why: String,
+    },
+    /// Retain nothing for a topic any more, in the whole cluster: as an empty retained message does, which subscribers get as well.
+    RemoveRetained {
+        /// Which.
+        topic: TopicName,
+    },
+}
+
+impl Node {
+    /// An operator wants something done. It is answered when it is done.
+    pub(crate) fn administer(
+        &mut self,
+        now: Now,
+        question: u64,
+        wanted: Administration,
+        actions: &mut Vec<Action>,
+    ) {
+        let is_done = match wanted {
+            Administration::Disconnect { client_id, why } => {
+                self.disconnect_client(now, &client_id, &why, actions)
+            }
+            Administration::RemoveRetained { topic } => {
+                return self.remove_retained(now, question, topic, actions);
+            }
+        };
+        actions.push(Action::Administered { question, is_done });
+    }
+
+    /// False if it has no connection that this node knows of.
+    fn disconnect_client(&mut self, now: Now, client_id: &str, why: &str, actions: &mut Vec<Action>) -> bool {
+        let key = self.sessions.find(client_id);
+        let entry = key.and_then(|key| self.sessions.get(key));
+        let own = entry.and_then(|entry| entry.connection);
+        let Some(id) = own.or_else(|| self.near_connection_of(client_id)) else {
+            return false;
+        };
+        self.disconnect(now, id, ReasonCode::AdministrativeAction, why, actions);
+        true
+    }
+
+    fn remove_retained(&mut self, now: Now, question: u64, topic: TopicName, actions: &mut Vec<Action>) {
+        // What the server says of itself comes back by itself.
+        let is_there = self.retained.get(topic.as_str(), now).is_some() && !is_below_sys(topic.as_str());
+        if !is_there {
+            let is_done = false;
+            return actions.push(Action::Administered { question, is_done });
+        }
+        let message = Message {
+            qos: QoS::AtLeastOnce,
+            ..Message::of_server(topic, Bytes::new(), now)
+        };
+        let wait = self.publish_awaited(now, Arc::new(message), actions);
+        let waiter = Self::after(wait, Waiter::Administered { question });
+        self.after_own_writes(now, waiter, actions);
+    }
+}

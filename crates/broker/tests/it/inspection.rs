@@ -1,0 +1,387 @@
+//! What an operator sees of a node, and does to it.
+
+use std::time::{Duration, Instant};
+
+use broker::inspection::{ClientsAsked, LOOKED_AT_MAX, RetainedAsked, SubscriptionsAsked};
+use broker::limits::Limits;
+use broker::{
+    Action, Administration, ConnectionId, DialectChoice, Event, Node, NodeConfig, Now, Policies,
+    RecoveredGroup, RecoveredStore, Recovery, RoutesConfig, ShareStrategy, StateStoreConfig,
+};
+use bytes::Bytes;
+use cluster::replica::{Recovered, Replica, ReplicaConfig};
+use cluster::{GroupId, NodeId};
+use protocol::packet::{
+    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
+    SubscriptionOptions, Will,
+};
+use protocol::properties::{MessageProperties, UserProperties};
+use protocol::{Packet, ReasonCode, Text, TopicFilter, TopicName};
+use smallvec::SmallVec;
+use store::{Quota, ScanLimits, Store};
+
+/// A node on its own, whose disk is done at once.
+struct World {
+    node: Node,
+    now: Now,
+    connections: u32,
+    sent: Vec<(ConnectionId, Packet)>,
+    delivered: Vec<(ConnectionId, Text, Bytes)>,
+    administered: Vec<(u64, bool)>,
+}
+
+impl World {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an `Instant` cannot be made in another way; only differences matter"
+    )]
+    fn new() -> Self {
+        let now = Now {
+            instant: Instant::now(),
+            wall: 1_700_000_000_000,
+        };
+        Self {
+            node: node(now),
+            now,
+            connections: 0,
+            sent: Vec::new(),
+            delivered: Vec::new(),
+            administered: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut events = vec![event, Event::Flush];
+        while !events.is_empty() {
+            let mut actions = Vec::new();
+            for event in events.drain(..) {
+                self.node.step(self.now, event, &mut actions);
+            }
+            for action in actions {
+                match action {
+                    Action::Send { connection, packet } => self.sent.push((connection, packet)),
+                    Action::Publish { connection, publish } => {
+                        let message = &publish.delivery.message;
+                        let delivered = (connection, message.topic.text().clone(), message.payload.clone());
+                        self.delivered.push(delivered);
+                    }
+                    Action::Persist { ticket, .. } => {
+                        events.extend([Event::Durable { ticket }, Event::Flush]);
+                    }
+                    Action::Administered { question, is_done } => {
+                        self.administered.push((question, is_done));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, connection: ConnectionId, packet: Packet) {
+        self.step(Event::Received { connection, packet });
+    }
+
+    /// A client whose session lasts, subscribed to these filters.
+    fn connect(&mut self, client_id: &str, filters: &[&str]) -> ConnectionId {
+        let connection = ConnectionId::new(1, self.connections);
+        self.connections += 1;
+        self.step(Event::Opened {
+            connection,
+            waited: Duration::ZERO,
+            is_asked: false,
+            policy: None,
+        });
+        let will = Will {
+            topic: topic("will/of"),
+            payload: Bytes::from_static(b"gone"),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            delay: Some(5),
+            properties: MessageProperties::default(),
+        };
+        let connect = Connect {
+            version: ProtocolVersion::V5,
+            client_id: text(client_id),
+            clean_start: true,
+            keep_alive: 25,
+            will: Some(will),
+            username: None,
+            password: None,
+            properties: ConnectProperties {
+                session_expiry: Some(3_600),
+                ..ConnectProperties::default()
+            },
+        };
+        self.receive(connection, Packet::Connect(Box::new(connect)));
+        let filters = filters.iter().map(|filter| SubscribeFilter {
+            filter: text(filter),
+            options: SubscriptionOptions {
+                qos: QoS::AtLeastOnce,
+                ..SubscriptionOptions::default()
+            },
+        });
+        let filters: Vec<_> = filters.collect();
+        if !filters.is_empty() {
+            let subscribe = Subscribe {
+                packet_id: PacketId::new(1).expect("above 0"),
+                subscription_id: None,
+                user_properties: UserProperties::EMPTY,
+                filters,
+            };
+            self.receive(connection, Packet::Subscribe(subscribe));
+        }
+        connection
+    }
+
+    fn retain(&mut self, by: ConnectionId, topic: &str, payload: &'static str) {
+        let publish = Publish {
+            dup: false,
+            qos: QoS::AtMostOnce,
+            retain: true,
+            topic: text(topic),
+            packet_id: None,
+            topic_alias: None,
+            subscription_ids: SmallVec::new(),
+            properties: MessageProperties::default(),
+            payload: Bytes::from_static(payload.as_bytes()),
+        };
+        self.receive(by, Packet::Publish(Box::new(publish)));
+    }
+
+    fn administer(&mut self, question: u64, wanted: Administration) {
+        self.step(Event::Administer { question, wanted });
+    }
+
+    /// The client ids of all pieces.
+    fn clients(&self, asked: &ClientsAsked) -> Vec<Vec<String>> {
+        let (mut asked, mut pieces) = (asked.clone(), Vec::new());
+        loop {
+            let piece = self.node.clients_seen(&asked);
+            let found = piece.found.iter().map(|client| client.client_id.to_string());
+            pieces.push(found.collect());
+            match piece.next {
+                Some(next) => asked.from = next,
+                None => return pieces,
+            }
+        }
+    }
+}
+
+fn node(now: Now) -> Node {
+    let config = NodeConfig {
+        limits: Limits::default(),
+        sys_interval: None,
+        share_strategy: ShareStrategy::default(),
+        routes: RoutesConfig::default(),
+        policies: Policies::default(),
+        redirect: None,
+        seed: 1,
+    };
+    let mut started = Vec::new();
+    let replica = ReplicaConfig::new(GroupId(0), NodeId(1), vec![NodeId(1)], 1);
+    let replica = Replica::new(now.instant, replica, Recovered::nothing(), &mut started);
+    let group = RecoveredGroup {
+        store: Store::new(),
+        replica: replica.expect("it fits"),
+        started,
+    };
+    let state_store = StateStoreConfig {
+        node: 1,
+        incarnation: 1,
+        dialect: DialectChoice::Auto,
+        quota: Quota::UNLIMITED,
+        entry_bytes_max: 1 << 20,
+        pending_max: 100,
+        snapshot_log_bytes: 1 << 20,
+        snapshot_chunk_bytes: 1_024,
+        digest_interval: Duration::from_secs(5),
+        scan: ScanLimits::default(),
+    };
+    let recovered = RecoveredStore {
+        config: state_store,
+        groups: vec![group],
+        control: None,
+    };
+    Recovery::new(now, config, 1).start(recovered, &mut Vec::new())
+}
+
+fn text(text: &str) -> Text {
+    Text::new(text).expect("short")
+}
+
+fn topic(name: &str) -> TopicName {
+    TopicName::parse(text(name)).expect("a topic name")
+}
+
+fn retained(filter: &str, limit: usize) -> RetainedAsked {
+    RetainedAsked {
+        filter: TopicFilter::parse(text(filter)).expect("a topic filter"),
+        from: Vec::new(),
+        limit,
+    }
+}
+
+#[test]
+fn clients_are_found_in_pieces_by_their_names_and_by_whether_they_are_there() {
+    let mut world = World::new();
+    world.connect("Pump-1", &["a/+", "b/#"]);
+    let gone = world.connect("pump-2", &[]);
+    world.connect("valve", &[]);
+    world.step(Event::Lost { connection: gone });
+    let all = ClientsAsked {
+        limit: 2,
+        ..ClientsAsked::default()
+    };
+    let pieces = world.clients(&all);
+    assert_eq!(pieces[0], ["Pump-1", "pump-2"]);
+    assert_eq!(pieces[1..].concat(), ["valve"]);
+    let search = "PUMP".to_owned();
+    let found = world.clients(&ClientsAsked { search, ..all }).concat();
+    assert_eq!(found, ["Pump-1", "pump-2"]);
+    let is_connected = Some(false);
+    let found = world
+        .clients(&ClientsAsked {
+            is_connected,
+            ..all.clone()
+        })
+        .concat();
+    assert_eq!(found, ["pump-2"]);
+
+    let piece = world.node.clients_seen(&all);
+    assert_eq!(piece.total, 3);
+    let [pump, gone] = piece.found.as_slice() else {
+        panic!("two were asked for");
+    };
+    assert_eq!((pump.subscriptions, pump.session_expiry), (2, 3_600));
+    let connection = pump.connection.expect("it is there");
+    assert_eq!((connection.keep_alive, connection.since), (25, world.now.wall));
+    assert_eq!((connection.version, connection.at), (ProtocolVersion::V5, None));
+    assert_eq!(gone.connection, None);
+}
+
+#[test]
+fn a_piece_ends_when_it_has_looked_at_many() {
+    let mut world = World::new();
+    let count = LOOKED_AT_MAX * 2 + 10;
+    for number in 0..count {
+        world.connect(&format!("client{number}"), &[]);
+    }
+    let search = "nobody".to_owned();
+    let nobody = ClientsAsked {
+        search,
+        limit: 100,
+        ..ClientsAsked::default()
+    };
+    let pieces = world.clients(&nobody);
+    assert!(pieces.len() >= 3, "{}", pieces.len());
+    assert!(pieces.iter().all(Vec::is_empty));
+    let asked = SubscriptionsAsked {
+        limit: 100,
+        ..SubscriptionsAsked::default()
+    };
+    assert!(world.node.subscriptions_seen(&asked).next.is_some());
+}
+
+#[test]
+fn a_client_is_shown_with_its_subscriptions_and_its_will() {
+    let mut world = World::new();
+    let connection = world.connect("pump", &["b/#", "$share/s/a/+"]);
+    let seen = world.node.client_seen("pump").expect("it is here");
+    let session = seen.session.expect("it is here");
+    let filters = session.subscriptions.iter().map(|(filter, _)| filter.to_string());
+    assert_eq!(filters.collect::<Vec<_>>(), ["b/#", "$share/s/a/+"]);
+    let will = session.will.expect("it has one");
+    assert_eq!((will.topic.as_str(), will.delay, will.bytes), ("will/of", 5, 4));
+    // While its delay has not passed it is still the session's.
+    world.step(Event::Lost { connection });
+    let session = world.node.client_seen("pump").and_then(|seen| seen.session);
+    assert!(session.is_some_and(|session| session.will.is_some() && session.client.connection.is_none()));
+    assert_eq!(world.node.client_seen("valve"), None);
+}
+
+#[test]
+fn subscriptions_go_on_within_a_session() {
+    let mut world = World::new();
+    world.connect("one", &["a/1", "a/2", "b/1"]);
+    world.connect("two", &["$share/s/a/3", "c"]);
+    let mut asked = SubscriptionsAsked {
+        search: "A/".to_owned(),
+        limit: 1,
+        ..SubscriptionsAsked::default()
+    };
+    let mut found = Vec::new();
+    loop {
+        let piece = world.node.subscriptions_seen(&asked);
+        assert!(piece.found.len() <= 1);
+        assert_eq!(piece.total, 5);
+        let one = piece
+            .found
+            .into_iter()
+            .map(|seen| format!("{} {}", seen.client_id, seen.filter));
+        found.extend(one);
+        match piece.next {
+            Some(next) => asked.from = next,
+            None => break,
+        }
+    }
+    assert_eq!(found, ["one a/1", "one a/2", "two $share/s/a/3"]);
+}
+
+#[test]
+fn a_retained_message_is_removed_as_an_empty_one_does() {
+    let mut world = World::new();
+    let publisher = world.connect("publisher", &[]);
+    for topic in ["line/1/state", "line/2/state", "other"] {
+        world.retain(publisher, topic, "on");
+    }
+    let piece = world.node.retained_seen(world.now, &retained("line/+/state", 1));
+    assert_eq!((piece.found.len(), piece.total), (1, 3));
+    let seen = &piece.found[0];
+    assert_eq!(seen.message.topic.as_str(), "line/1/state");
+    assert_eq!(seen.stored_at, Some(world.now.wall));
+    let from = piece.next.expect("there is another");
+    let rest = world.node.retained_seen(
+        world.now,
+        &RetainedAsked {
+            from,
+            ..retained("line/+/state", 9)
+        },
+    );
+    assert_eq!((rest.found.len(), rest.next), (1, None));
+
+    let subscriber = world.connect("subscriber", &["line/#"]);
+    world.delivered.clear();
+    let remove = |name| Administration::RemoveRetained { topic: topic(name) };
+    world.administer(7, remove("line/1/state"));
+    world.administer(8, remove("line/1/state"));
+    world.administer(9, remove("$SYS/broker/version"));
+    assert_eq!(world.administered, [(7, true), (8, false), (9, false)]);
+    assert_eq!(world.node.retained_message(world.now, "line/1/state"), None);
+    assert!(world.node.retained_message(world.now, "line/2/state").is_some());
+    assert_eq!(
+        world.delivered,
+        [(subscriber, text("line/1/state"), Bytes::new())]
+    );
+}
+
+#[test]
+fn a_client_that_is_disconnected_is_told_so_and_keeps_its_session() {
+    let mut world = World::new();
+    let connection = world.connect("pump", &[]);
+    world.sent.clear();
+    let disconnect = |client_id| Administration::Disconnect {
+        client_id: text(client_id),
+        why: "an operator wants it".to_owned(),
+    };
+    world.administer(1, disconnect("pump"));
+    world.administer(2, disconnect("pump"));
+    world.administer(3, disconnect("nobody"));
+    assert_eq!(world.administered, [(1, true), (2, false), (3, false)]);
+    let [(to, Packet::Disconnect(said))] = world.sent.as_slice() else {
+        panic!("{:?}", world.sent);
+    };
+    assert_eq!((*to, said.reason), (connection, ReasonCode::AdministrativeAction));
+    let reason = said.explanation.reason_string.as_deref();
+    assert_eq!(reason, Some("an operator wants it"));
+    assert!(world.node.client_seen("pump").is_some());
+}

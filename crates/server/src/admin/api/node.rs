@@ -1,0 +1,85 @@
+//! `/api/node` and `/api/rings`.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cluster::session_plane::Ring;
+use cluster::session_plane::ring::VNODES;
+use serde_json::{Value, json};
+
+use super::{Failure, NodeSaid, Question, Said, ask, beside_the_point, failure, respond};
+use crate::admin::pages::Pages;
+use crate::audit::rfc3339;
+use crate::clock;
+
+pub(super) async fn show(State(pages): State<Pages>) -> Response {
+    respond(shown(&pages).await)
+}
+
+async fn shown(pages: &Pages) -> Result<Value, Failure> {
+    let answered = ask(pages, Question::Node).await?;
+    let Said::Node(NodeSaid {
+        state,
+        not_ready,
+        listeners,
+    }) = answered.said
+    else {
+        return Err(beside_the_point());
+    };
+    let about = &pages.about;
+    let listeners = listeners.iter().map(|listener| {
+        json!({
+            "name": listener.name,
+            "address": listener.address,
+            "transport": listener.scheme.name(),
+        })
+    });
+    let uptime = clock::instant().saturating_duration_since(about.since);
+    // A node on its own is what it is from the start on.
+    let (state, since) = match state {
+        Some((state, since)) => (state.to_string(), since),
+        None => ("RUNNING".to_owned(), about.since_wall),
+    };
+    Ok(json!({
+        "node": answered.node.to_string(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": uptime.as_secs(),
+        "state": state,
+        "state_since": rfc3339(since),
+        "ready": not_ready.is_empty(),
+        "not_ready": not_ready,
+        "listeners": listeners.collect::<Vec<_>>(),
+        "limits": about.limits,
+    }))
+}
+
+pub(super) async fn rings(State(pages): State<Pages>) -> Response {
+    respond(rings_shown(&pages).await)
+}
+
+async fn rings_shown(pages: &Pages) -> Result<Value, Failure> {
+    let answered = ask(pages, Question::Rings).await?;
+    let Said::Rings(rings) = answered.said else {
+        return Err(beside_the_point());
+    };
+    let Some(rings) = rings else {
+        let why = "this server is not part of a cluster";
+        return Err(failure(StatusCode::NOT_FOUND, why));
+    };
+    let (primary, minority) = *rings;
+    Ok(json!({
+        "node": answered.node.to_string(),
+        "rings": [of_ring("primary", &primary), of_ring("minority", &minority)],
+    }))
+}
+
+fn of_ring(name: &str, ring: &Ring) -> Value {
+    let shares = ring.shares(1).into_iter().map(|(node, share)| {
+        json!({
+            "node": node.to_string(),
+            "virtual_nodes": VNODES,
+            "share": share,
+        })
+    });
+    json!({ "name": name, "nodes": shares.collect::<Vec<_>>() })
+}

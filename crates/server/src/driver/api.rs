@@ -1,0 +1,100 @@
+//! What the node says to `/api`: each answer is one look at it, or one event.
+
+use broker::inspection::{Client, ClientConnection, Piece};
+use broker::{Administration, Event};
+use tokio::sync::oneshot;
+
+use super::Driver;
+use crate::admin::api::{Answered, NodeSaid, Place, Question, Said, ServedAt};
+
+impl Driver {
+    /// Answers a question, or has what it wants done; that is answered when it is done.
+    pub(super) fn api_request(&self, question: Question, answer: oneshot::Sender<Answered>) {
+        let said = match question {
+            Question::Administer(wanted) => return self.administer(wanted, answer),
+            question => self.look(question),
+        };
+        // Whoever asked may have gone.
+        let _ = answer.send(self.answered_by(said));
+    }
+
+    /// What an operator wanted is done, or cannot be.
+    pub(super) fn administered(&self, question: u64, is_done: bool) {
+        let answered = self.answered_by(Said::Done(is_done));
+        self.administrations.borrow_mut().answer(question, answered);
+    }
+
+    /// From here on clients are served at these addresses.
+    pub(crate) fn serves_at(&self, listeners: Vec<ServedAt>) {
+        self.listeners.replace(listeners);
+    }
+
+    fn administer(&self, wanted: Administration, answer: oneshot::Sender<Answered>) {
+        let question = self.administrations.borrow_mut().ask(answer);
+        self.step_quietly(Event::Administer { question, wanted });
+    }
+
+    fn look(&self, question: Question) -> Said {
+        let node = self.node.borrow();
+        let now = self.clock.now();
+        match question {
+            Question::Clients(asked) => {
+                let Piece { found, next, total } = node.clients_seen(&asked);
+                let found = found.into_iter().map(|client| {
+                    let place = self.place_of(&client);
+                    (client, place)
+                });
+                let found = found.collect();
+                Said::Clients(Piece { found, next, total })
+            }
+            Question::Client(client_id) => {
+                let seen = node.client_seen(&client_id);
+                let place = seen.as_ref().and_then(|seen| match &seen.session {
+                    Some(session) => self.place_of(&session.client),
+                    None => self.place(seen.near.as_ref()?),
+                });
+                Said::Client(seen.map(|seen| Box::new((seen, place))))
+            }
+            Question::Subscriptions(asked) => Said::Subscriptions(node.subscriptions_seen(&asked)),
+            Question::Retained(asked) => Said::Retained(node.retained_seen(now, &asked)),
+            Question::RetainedMessage(topic) => {
+                Said::RetainedMessage(node.retained_message(now, topic.as_str()).map(Box::new))
+            }
+            Question::Rings => Said::Rings(node.rings().map(Box::new)),
+            Question::Node => {
+                let own = node.standings().into_iter();
+                let own = own
+                    .into_iter()
+                    .find(|standing| standing.node == self.settings.node);
+                Said::Node(NodeSaid {
+                    state: own.map(|own| (own.state, now.wall_of(own.since))),
+                    not_ready: crate::serve::health(self).not_ready,
+                    listeners: self.listeners.borrow().clone(),
+                })
+            }
+            // It is no look.
+            Question::Administer(_) => Said::Done(false),
+        }
+    }
+
+    fn answered_by(&self, said: Said) -> Answered {
+        Answered {
+            node: self.settings.node,
+            said,
+        }
+    }
+
+    fn place_of(&self, client: &Client) -> Option<Place> {
+        self.place(client.connection.as_ref()?)
+    }
+
+    /// `None`: the connection is to another node.
+    fn place(&self, connection: &ClientConnection) -> Option<Place> {
+        let sockets = self.sockets.borrow();
+        let socket = sockets.get(connection.id)?;
+        Some(Place {
+            address: socket.peer.to_string(),
+            listener: socket.origin.listener.to_string(),
+        })
+    }
+}
