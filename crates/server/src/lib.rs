@@ -25,6 +25,7 @@ mod log_limit;
 pub mod logging;
 mod machine_memory;
 pub mod metrics;
+mod notify_socket;
 mod observed;
 mod out_buffer;
 mod peers;

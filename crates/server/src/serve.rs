@@ -30,6 +30,7 @@ use crate::error::RunError;
 use crate::handshake::Layers;
 use crate::handshake_thread::HandshakeThread;
 use crate::listener::{Acceptor, Listener};
+use crate::notify_socket::NotifySocket;
 use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation};
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Opened, Started};
@@ -154,7 +155,8 @@ async fn serve(
     let mut expiries = Expiries::default();
     tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
     let handshakes = start_handshakes(&listeners, tls, peer_tls.is_some())?;
-    let told = hear_hangups()?;
+    let notify_socket = NotifySocket::of_process();
+    let told = hear_hangups(notify_socket.clone())?;
     let mut shutdown = pin!(shutdown);
     let (admin, mut requests) = Admin::start(&config.admin, expiries, shown_limits(config))?;
     let mut opened = startup::open(config)?;
@@ -201,6 +203,7 @@ async fn serve(
         peers: peer_address,
         admin: admin.address(),
     });
+    notify_socket.serving();
 
     let result = tokio::select! {
         fault = driver.run(&mut inputs) => Err(fault.into()),
@@ -208,6 +211,7 @@ async fn serve(
     };
     accepting.iter().chain([&told]).for_each(JoinHandle::abort);
     if result.is_ok() {
+        notify_socket.stopping();
         say_goodbye(&driver, &mut inputs).await;
     }
     drop(authorization);
@@ -225,11 +229,12 @@ async fn recover(driver: &Rc<Driver>, inputs: &mut Inputs, is_member: bool) -> R
 }
 
 /// From here on SIGHUP never ends the process, and those who have files take them anew.
-fn hear_hangups() -> Result<JoinHandle<()>, RunError> {
+fn hear_hangups(notify_socket: NotifySocket) -> Result<JoinHandle<()>, RunError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(RunError::System)?;
     Ok(tokio::task::spawn_local(async move {
         while hangup.recv().await.is_some() {
             tracing::info!("asked to take files anew");
+            notify_socket.reloaded();
         }
     }))
 }

@@ -25,6 +25,7 @@ mod issuer;
 mod listeners;
 mod lock;
 mod messages;
+mod notify;
 mod overload;
 mod passwords;
 mod policies;
