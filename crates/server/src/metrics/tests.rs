@@ -14,6 +14,13 @@ fn full() -> String {
     figures.connections.disconnects.insert(0x8E, 1);
     figures.connections.malformed.insert("remaining_length", 2);
     figures.connections.turned_away.insert("listener_rate", 5);
+    let failures = &mut figures.connections.authentication_failures;
+    failures.insert(("password", "wrong_password"), 2);
+    figures.connections.reauthentications.insert(0x00, 1);
+    figures.sessions.denied.insert("publish", 3);
+    figures.sessions.withdrawn.insert("subscription", 1);
+    let node = "00000000000000a1".to_owned();
+    figures.node_states.push((node, "RUNNING".to_owned()));
     figures.messages.dropped.insert("queue_full", 4);
     figures.messages.by_qos.received[1] = Traffic {
         messages: 10,

@@ -28,7 +28,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     page.family(
         Gauge,
         "statehold_under_replicated_sessions",
-        "Durable sessions of this node of which another node is to have a copy and has none, or not all of it. The next node may be stopped when it is 0 at all nodes.",
+        "Durable sessions of this node of which another node is to have a copy and has none, or not all of it. The next node may be stopped when it is 0 at all nodes. A dead node is not to have copies: see statehold_node_state.",
     )
     .sample(&[], figures.under_replicated as u64);
     page.family(
