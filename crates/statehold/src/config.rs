@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use server::config::{Config, Overrides};
+use server::config::Config;
 
 use crate::exit::Exit;
 use crate::output;
+use crate::serve::SettingsArgs;
 
 /// Check a configuration file, or describe one.
 #[derive(Debug, Args)]
@@ -18,10 +19,15 @@ pub(crate) struct ConfigCommand {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Say what is wrong with a file, by line; exit code 3 if anything is
+    ///
+    /// With the options that the server is to be started with: a file may be right with them alone.
     Check {
         /// The file
         #[arg(default_value = "statehold.toml")]
         file: PathBuf,
+        // In a box: the others have nothing.
+        #[command(flatten)]
+        settings: Box<SettingsArgs>,
     },
     /// Write the JSON schema of the file, for editors
     Schema,
@@ -32,8 +38,8 @@ enum Action {
 impl ConfigCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self.action {
-            Action::Check { file } => {
-                Config::load(Some(&file), &Overrides::default())?;
+            Action::Check { file, settings } => {
+                Config::load(Some(&file), &settings.overrides())?;
                 output::line(format!("{} is valid", file.display()))?;
             }
             Action::Schema => output::line(Config::schema_json().trim_end())?,

@@ -22,6 +22,13 @@ pub(crate) struct Serve {
     /// Settings; `statehold config default` writes a file to start from. Options go before the file
     #[arg(long, short = 'c', value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+/// What goes before the settings of a file.
+#[derive(Debug, Args)]
+pub(crate) struct SettingsArgs {
     /// Where MQTT clients connect, IP:PORT or unix:PATH, more than once if needed; port 0 takes a free one [default: 127.0.0.1:1883]
     #[arg(long, value_name = "ADDR")]
     listen: Vec<ListenAddress>,
@@ -89,13 +96,15 @@ enum LogFormatArg {
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let config = Config::load(self.config.as_deref(), &self.overrides())?;
+        let config = Config::load(self.config.as_deref(), &self.settings.overrides())?;
         let _logging = logging::start(&config.log)?;
         server::run(&config, shutdown::requested(), say_ready)?;
         Ok(Exit::Done)
     }
+}
 
-    fn overrides(&self) -> Overrides {
+impl SettingsArgs {
+    pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
             listen: self.listen.clone(),
             allow_anonymous: self.allow_anonymous,

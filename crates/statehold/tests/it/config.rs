@@ -21,6 +21,19 @@ fn the_default_file_is_valid_and_a_mistake_is_named_with_its_line() {
 }
 
 #[test]
+fn a_file_that_is_right_with_options_of_the_command_line_alone_is_checked_with_them() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let name = file.path().to_str().expect("text");
+    let settings = "[cluster]\npeer_listen = \"0.0.0.0:7000\"\njoin = [\"a.example:7000\"]\nsize = 3\n\
+                    tls = { cert = \"a\", key = \"b\", ca = \"c\" }\n";
+    std::fs::write(file.path(), settings).expect("written");
+    let ran = run(statehold(&["config", "check", name])).expect(3);
+    assert!(ran.stderr.contains("--peer-advertise"), "{ran:?}");
+    let options = ["--peer-advertise", "a.example:7000"];
+    run(statehold(&[&["config", "check", name], &options[..]].concat())).expect(0);
+}
+
+#[test]
 fn the_schema_is_json() {
     let schema = run(statehold(&["config", "schema"])).expect(0).json();
     assert!(schema["properties"]["durability"].is_object(), "{schema}");
