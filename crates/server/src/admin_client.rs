@@ -53,7 +53,8 @@ pub enum AdminClientError {
     Foreign,
 }
 
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// A page of 1,000 clients with long names, with room to spare.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 impl AdminClient {
     /// Connects to nobody yet.
@@ -95,21 +96,80 @@ impl AdminClient {
         self.answer(self.http.post_json(path, &self.headers, body).await)
     }
 
-    fn answer(&self, response: Result<Response, HttpError>) -> Result<Value, AdminClientError> {
-        let Response { status, body } = response.map_err(|error| AdminClientError::NoAnswer {
+    /// Asks for something to be deleted.
+    pub async fn delete(&self, path: &str) -> Result<Value, AdminClientError> {
+        self.answer(self.http.delete(path, &self.headers).await)
+    }
+
+    /// The text of a page that is no JSON.
+    pub async fn text(&self, path: &str) -> Result<String, AdminClientError> {
+        let Response { status, body } = self.got(self.http.get_at(path, &self.headers).await)?;
+        match std::str::from_utf8(&body) {
+            Ok(text) if status == 200 => Ok(text.to_owned()),
+            _ => Err(refused(status, &body)),
+        }
+    }
+
+    fn got(&self, response: Result<Response, HttpError>) -> Result<Response, AdminClientError> {
+        response.map_err(|error| AdminClientError::NoAnswer {
             url: self.url.clone(),
             error: error.to_string(),
-        })?;
-        let said = serde_json::from_slice::<Value>(&body);
+        })
+    }
+
+    fn answer(&self, response: Result<Response, HttpError>) -> Result<Value, AdminClientError> {
+        let Response { status, body } = self.got(response)?;
         if status == 200 {
-            return said.map_err(|_| AdminClientError::Foreign);
+            return serde_json::from_slice(&body).map_err(|_| AdminClientError::Foreign);
         }
-        let why = match said {
-            Ok(Value::Object(said)) => said.get("refused").and_then(Value::as_str).map(str::to_owned),
-            _ => std::str::from_utf8(&body).ok().map(|text| text.trim().to_owned()),
-        };
-        let why = why.filter(|why| !why.is_empty() && !why.contains(char::is_control));
-        let why = why.unwrap_or_else(|| format!("the admin pages answered with status {status}"));
-        Err(AdminClientError::Refused { status, why })
+        Err(refused(status, &body))
+    }
+}
+
+fn refused(status: u16, body: &[u8]) -> AdminClientError {
+    let why = match serde_json::from_slice(body) {
+        Ok(Value::Object(said)) => {
+            let why = said.get("refused").or_else(|| said.get("error"));
+            why.and_then(Value::as_str).map(str::to_owned)
+        }
+        _ => std::str::from_utf8(body)
+            .ok()
+            .map(|text| text.trim().replace('\n', "; ")),
+    };
+    let why = why.filter(|why| !why.is_empty() && !why.contains(char::is_control));
+    let why = why.unwrap_or_else(|| format!("the admin pages answered with status {status}"));
+    AdminClientError::Refused { status, why }
+}
+
+/// A text as a part of a path, or a value of a query: everything but letters, digits and `-._~` is encoded.
+pub fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded += &format!("%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_can_be_in_a_path() {
+        assert_eq!(percent_encoded("a/b c+ü~"), "a%2Fb%20c%2B%C3%BC~");
+    }
+
+    #[test]
+    fn the_words_of_a_refusal_are_those_of_the_server() {
+        let why = |body: &str| refused(503, body.as_bytes()).to_string();
+        assert_eq!(why(r#"{"refused":"no"}"#), "no");
+        assert_eq!(why(r#"{"error":"none"}"#), "none");
+        assert_eq!(why("the disk is full\nstopping\n"), "the disk is full; stopping");
+        assert_eq!(why(""), "the admin pages answered with status 503");
+        assert_eq!(why("a\u{1b}[31m"), "the admin pages answered with status 503");
     }
 }

@@ -131,6 +131,18 @@ impl HttpsClient {
         self.send(request).await
     }
 
+    /// Asks for something to be deleted.
+    pub(crate) async fn delete(
+        &self,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+    ) -> Result<Response, HttpError> {
+        let mut request = self.request(Method::DELETE, path, headers, Bytes::new());
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(CONTENT_TYPE, json);
+        self.send(request).await
+    }
+
     fn request(
         &self,
         method: Method,

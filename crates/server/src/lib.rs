@@ -46,7 +46,7 @@ mod tls;
 mod watched_file;
 mod websocket;
 
-pub use crate::admin_client::{AdminClient, AdminClientError};
+pub use crate::admin_client::{AdminClient, AdminClientError, percent_encoded};
 pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;

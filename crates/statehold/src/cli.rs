@@ -8,21 +8,28 @@ use clap::{Parser, Subcommand};
 use crate::admin_token::AdminToken;
 use crate::bench::Bench;
 use crate::certs::Certs;
+use crate::clients::ClientsCommand;
 use crate::cluster::ClusterCommand;
+use crate::completion::Completion;
 use crate::config::ConfigCommand;
 use crate::del::Del;
 use crate::encryption_key::EncryptionKey;
 use crate::exit::Exit;
 use crate::get::Get;
+use crate::health::Health;
+use crate::keys::KeysCommand;
 use crate::lock::Lock;
+use crate::man::Man;
 use crate::passwd::Passwd;
 use crate::policy::PolicyCommand;
 use crate::publish::Publish;
+use crate::retained::RetainedCommand;
 use crate::scan::Scan;
 use crate::scram::Scram;
 use crate::serve::Serve;
 use crate::set::Set;
 use crate::subscribe::Subscribe;
+use crate::top::Top;
 use crate::vdel::Vdel;
 use crate::watch::Watch;
 
@@ -48,7 +55,12 @@ pub(crate) enum Command {
     AdminToken(AdminToken),
     Certs(Certs),
     Cluster(ClusterCommand),
+    Clients(ClientsCommand),
+    Retained(RetainedCommand),
+    Health(Health),
+    Top(Top),
     EncryptionKey(EncryptionKey),
+    Keys(KeysCommand),
     Set(Set),
     Get(Get),
     Del(Del),
@@ -59,6 +71,8 @@ pub(crate) enum Command {
     Pub(Publish),
     Sub(Subscribe),
     Bench(Bench),
+    Completion(Completion),
+    Man(Man),
 }
 
 /// Shows what is wrong with the arguments, or the help that was asked for.
@@ -97,6 +111,10 @@ Examples:
   statehold pub plant/1/temperature 21.5
   statehold bench kv --connections 50 --operation set
   statehold cluster status
+  statehold clients list --search pump
+  statehold retained list 'plant/#'
+  statehold health --ready
+  statehold top
 
 Another server:
   statehold get greeting --host broker.example --tls --cafile ca.pem --username me --password-file secret
@@ -183,6 +201,12 @@ mod tests {
             "statehold certs ca --valid 200000d",
             "statehold admin-token ops",
             "statehold cluster",
+            "statehold clients",
+            "statehold clients list --limit 0",
+            "statehold clients list --limit 5 --all",
+            "statehold clients list --connected --disconnected",
+            "statehold retained get",
+            "statehold keys",
             "statehold cluster add",
             "statehold cluster remove",
             "statehold cluster transfer 0",

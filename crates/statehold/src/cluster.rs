@@ -1,17 +1,15 @@
 //! `statehold cluster`: how a cluster stands, and what changes it, over the admin pages of any of its nodes.
 
-mod hint;
-mod show;
+pub(crate) mod show;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use server::{AdminClient, AdminClientError, clock};
 
 use self::show::{Cluster, short};
+use crate::admin::{AdminArgs, hint};
 use crate::duration;
 use crate::exit::{self, Exit, UsageError};
 use crate::output;
@@ -32,6 +30,12 @@ pub(crate) struct ClusterCommand {
 enum What {
     /// Show the nodes, who leads which group, and how far replicas are behind
     Status(Status),
+    /// Show the nodes
+    Nodes(Part),
+    /// Show who leads which group of the state store, and how far replicas are behind
+    Groups(Part),
+    /// Show which part of all sessions each node has by the rings: now, and when joins and merges have ended
+    Rings(Part),
     /// Let a node take part that was started with --join and waits
     ///
     /// It receives a copy of everything while the others go on, and gets a vote where one is missing as soon as it has caught up.
@@ -48,6 +52,16 @@ enum What {
 #[derive(Debug, Args)]
 struct Status {
     /// Print what the admin page says, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// A part of what there is to see.
+#[derive(Debug, Args)]
+struct Part {
+    /// Print a JSON object for each
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -97,29 +111,6 @@ struct WaitArgs {
     wait: Duration,
 }
 
-/// Where the admin pages are.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Admin pages")]
-struct AdminArgs {
-    /// Of which node
-    #[arg(
-        long,
-        env = "STATEHOLD_ADMIN",
-        default_value = hint::ADMIN,
-        value_name = "URL"
-    )]
-    admin: String,
-    /// Read the token for them from this file (`statehold admin-token`)
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Trust the certificates in this PEM file instead of the system's
-    #[arg(long, value_name = "FILE")]
-    admin_cafile: Option<PathBuf>,
-    /// How long to wait for each answer
-    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration::parse_positive)]
-    timeout: Duration,
-}
-
 /// How often a command that waits looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
@@ -129,6 +120,9 @@ impl ClusterCommand {
         let ran = runtime::block_on(async {
             match self.what {
                 What::Status(status) => status.run().await,
+                What::Nodes(part) => part.run("nodes", |cluster| cluster.nodes_table()).await,
+                What::Groups(part) => part.run("groups", |cluster| cluster.groups_table()).await,
+                What::Rings(part) => part.rings().await,
                 What::Add(add) => add.run().await,
                 What::Remove(remove) => remove.run().await,
                 What::Transfer(transfer) => transfer.run().await,
@@ -142,6 +136,7 @@ impl What {
     fn admin(&self) -> &AdminArgs {
         match self {
             Self::Status(status) => &status.admin,
+            Self::Nodes(part) | Self::Groups(part) | Self::Rings(part) => &part.admin,
             Self::Add(add) => &add.admin,
             Self::Remove(remove) => &remove.admin,
             Self::Transfer(transfer) => &transfer.admin,
@@ -156,6 +151,34 @@ impl Status {
             output::line(serde_json::to_string_pretty(&said)?)?;
         } else {
             output::line(Cluster(&said).table(&hint::options(&self.admin.admin)))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Part {
+    /// One of the lists that `status` has.
+    async fn run(self, list: &str, table: impl Fn(Cluster<'_>) -> String) -> anyhow::Result<Exit> {
+        let said = self.admin.client()?.get("/cluster").await?;
+        if self.json {
+            let all = said[list].as_array().into_iter().flatten();
+            all.into_iter()
+                .try_for_each(|one| output::line(one.to_string()))?;
+        } else {
+            output::raw(table(Cluster(&said)).as_bytes())?;
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn rings(self) -> anyhow::Result<Exit> {
+        let said = self.admin.client()?.get("/api/rings").await?;
+        let rings = said["rings"].as_array().into_iter().flatten();
+        if self.json {
+            rings
+                .into_iter()
+                .try_for_each(|ring| output::line(ring.to_string()))?;
+        } else {
+            output::raw(show::rings(rings).as_bytes())?;
         }
         Ok(Exit::Done)
     }
@@ -263,20 +286,6 @@ impl WaitArgs {
     }
 }
 
-impl AdminArgs {
-    fn client(&self) -> anyhow::Result<AdminClient> {
-        let token = match &self.token_file {
-            Some(file) => Some(
-                std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?,
-            ),
-            None => std::env::var("STATEHOLD_ADMIN_TOKEN").ok(),
-        };
-        let token = token.as_deref().map(str::trim);
-        let client = AdminClient::new(&self.admin, self.admin_cafile.as_deref(), token, self.timeout)?;
-        Ok(client)
-    }
-}
-
 /// What the server has decided.
 fn say(answer: &Value) {
     if let Some(text) = answer["taken"].as_str() {
@@ -287,6 +296,7 @@ fn say(answer: &Value) {
 const EXAMPLES: &str = "\
 Examples:
   statehold cluster status
+  statehold cluster rings
   statehold cluster status --json --admin https://10.0.0.2:8080 --admin-cafile ca.pem --token-file token
   statehold cluster add 10.0.0.4:7000
   statehold cluster remove 10.0.0.2:7000

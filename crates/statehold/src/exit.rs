@@ -62,7 +62,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 /// An error and its causes in one line, each once: some errors say their cause themselves.
-fn told(error: &anyhow::Error) -> String {
+pub(crate) fn told(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !line.contains(&cause) {

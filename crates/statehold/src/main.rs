@@ -1,22 +1,29 @@
 //! The `statehold` binary: a server, and the commands that talk to one.
 
+mod admin;
 mod admin_token;
 mod bench;
 mod certs;
 mod cli;
+mod clients;
 mod cluster;
+mod completion;
 mod config;
 mod del;
 mod duration;
 mod encryption_key;
 mod exit;
 mod get;
+mod health;
 mod input;
+mod keys;
 mod lock;
+mod man;
 mod output;
 mod passwd;
 mod policy;
 mod publish;
+mod retained;
 mod runtime;
 mod scan;
 mod scram;
@@ -25,6 +32,8 @@ mod serve;
 mod server;
 mod set;
 mod subscribe;
+mod table;
+mod top;
 mod vdel;
 mod watch;
 
@@ -62,7 +71,14 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::AdminToken(token) => token.run(),
         Command::Certs(certs) => certs.run(),
         Command::Cluster(cluster) => cluster.run(),
+        Command::Clients(clients) => clients.run(),
+        Command::Retained(retained) => retained.run(),
+        Command::Health(health) => health.run(),
+        Command::Top(top) => top.run(),
+        Command::Completion(completion) => completion.run(),
+        Command::Man(man) => man.run(),
         Command::EncryptionKey(encryption_key) => encryption_key.run(),
+        Command::Keys(keys) => keys.run(),
         Command::Set(set) => set.run(),
         Command::Get(get) => get.run(),
         Command::Del(del) => del.run(),

@@ -4,31 +4,33 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::table;
+
 /// What `/cluster` says. What is missing is taken for nothing: the server may be of another version.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cluster<'a>(pub(super) &'a Value);
+pub(crate) struct Cluster<'a>(pub(crate) &'a Value);
 
 impl<'a> Cluster<'a> {
     /// How far a node is; `None`: it is not in the cluster.
-    pub(super) fn stage(self, node: &str) -> Option<&'a str> {
+    pub(crate) fn stage(self, node: &str) -> Option<&'a str> {
         self.node(node)?["stage"].as_str()
     }
 
     /// Who leads a group.
-    pub(super) fn leader(self, group: &Value) -> Option<&'a str> {
+    pub(crate) fn leader(self, group: &Value) -> Option<&'a str> {
         let mut groups = list(&self.0["groups"]);
         groups.find(|found| found["group"] == *group)?["leader"].as_str()
     }
 
     /// The id of a node that waits, by its id or address.
-    pub(super) fn waiting(self, who: &str) -> Option<String> {
+    pub(crate) fn waiting(self, who: &str) -> Option<String> {
         let mut waiting = list(&self.0["waiting"]);
         let found = waiting.find(|node| node["node"] == who || node["address"] == who)?;
         Some(text(&found["node"]).to_owned())
     }
 
     /// The id of a node in the cluster, by its id, the beginning of it, or its address.
-    pub(super) fn find(self, who: &str) -> Result<String, String> {
+    pub(crate) fn find(self, who: &str) -> Result<String, String> {
         let is_meant = |node: &&Value| text(&node["node"]).starts_with(who) || node["address"] == who;
         let found: Vec<_> = list(&self.0["nodes"]).filter(is_meant).collect();
         match found.as_slice() {
@@ -41,7 +43,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// How far a node is that joins.
-    pub(super) fn joining(self, node: &str) -> String {
+    pub(crate) fn joining(self, node: &str) -> String {
         let groups: Vec<_> = list(&self.0["groups"]).collect();
         let is_in = |group: &&Value| ["voters", "learners"].iter().any(|role| has(&group[*role], node));
         let count = groups.iter().copied().filter(|group| is_in(group)).count();
@@ -58,7 +60,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// How far a node is that leaves.
-    pub(super) fn leaving(self, node: &str) -> String {
+    pub(crate) fn leaving(self, node: &str) -> String {
         let count = |role: &str| {
             list(&self.0["groups"])
                 .filter(|group| has(&group[role], node))
@@ -72,12 +74,27 @@ impl<'a> Cluster<'a> {
     }
 
     /// All of it. `options`: what further commands need.
-    pub(super) fn table(self, options: &str) -> String {
+    pub(crate) fn table(self, options: &str) -> String {
         let mut table = format!(
             "cluster {}, as node {} sees it\n\n",
             text(&self.0["cluster"]),
             text(&self.0["node"])
         );
+        table += &self.nodes_table();
+        table += "\n";
+        table += &self.groups_table();
+        for node in list(&self.0["waiting"]) {
+            let (node, address) = (text(&node["node"]), text(&node["address"]));
+            let _ = write!(
+                table,
+                "\nnode {node} at {address} waits: statehold cluster add {address}{options}"
+            );
+        }
+        table.trim_end().to_owned()
+    }
+
+    /// The nodes.
+    pub(crate) fn nodes_table(self) -> String {
         let mut rows = vec![
             [
                 "NODE",
@@ -88,11 +105,12 @@ impl<'a> Cluster<'a> {
                 "CLOCK",
                 "LEADS",
             ]
-            .map(str::to_owned),
+            .map(str::to_owned)
+            .to_vec(),
         ];
         for node in list(&self.0["nodes"]) {
             let leads: Vec<_> = list(&node["leads"]).map(name).collect();
-            rows.push([
+            rows.push(vec![
                 text(&node["node"]).to_owned(),
                 text(&node["address"]).to_owned(),
                 text(&node["stage"]).to_owned(),
@@ -106,15 +124,22 @@ impl<'a> Cluster<'a> {
                 },
             ]);
         }
-        table += &align(&rows);
-        let mut rows =
-            vec![["GROUP", "LEADER", "TERM", "LAST", "VOTERS", "LEARNERS", "BEHIND"].map(str::to_owned)];
+        table::table(&rows, table::terminal_width())
+    }
+
+    /// Who leads what.
+    pub(crate) fn groups_table(self) -> String {
+        let mut rows = vec![
+            ["GROUP", "LEADER", "TERM", "LAST", "VOTERS", "LEARNERS", "BEHIND"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for group in list(&self.0["groups"]) {
             let mut voters = short_list(&group["voters"]);
             if list(&group["outgoing"]).next().is_some() {
                 let _ = write!(voters, " (before: {})", short_list(&group["outgoing"]));
             }
-            rows.push([
+            rows.push(vec![
                 name(&group["group"]),
                 group["leader"].as_str().map_or("none".to_owned(), short),
                 group["term"].to_string(),
@@ -126,16 +151,7 @@ impl<'a> Cluster<'a> {
                 behind(group),
             ]);
         }
-        table += "\n";
-        table += &align(&rows);
-        for node in list(&self.0["waiting"]) {
-            let (node, address) = (text(&node["node"]), text(&node["address"]));
-            let _ = write!(
-                table,
-                "\nnode {node} at {address} waits: statehold cluster add {address}{options}"
-            );
-        }
-        table.trim_end().to_owned()
+        table::table(&rows, table::terminal_width())
     }
 
     fn node(self, node: &str) -> Option<&'a Value> {
@@ -144,7 +160,7 @@ impl<'a> Cluster<'a> {
 }
 
 /// The beginning of an id: enough to tell a few nodes apart.
-pub(super) fn short(node: &str) -> String {
+pub(crate) fn short(node: &str) -> String {
     node.chars().take(SHORT).collect()
 }
 
@@ -204,23 +220,21 @@ fn name(group: &Value) -> String {
     group.as_str().map_or_else(|| group.to_string(), str::to_owned)
 }
 
-/// Columns as wide as what is in them.
-fn align<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<_> = (0..N).map(width).collect();
-    let mut table = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths);
-        let line: String = cells.map(|(cell, width)| format!("{cell:width$}  ")).collect();
-        table += line.trim_end();
-        table.push('\n');
+/// Which part of all sessions each node has, by ring.
+pub(crate) fn rings<'a>(rings: impl Iterator<Item = &'a Value>) -> String {
+    let mut rows = vec![["RING", "NODE", "SHARE", "VNODES"].map(str::to_owned).to_vec()];
+    for ring in rings {
+        for node in list(&ring["nodes"]) {
+            let share = node["share"].as_f64().unwrap_or(0.0) * 100.0;
+            rows.push(vec![
+                text(&ring["name"]).to_owned(),
+                text(&node["node"]).to_owned(),
+                format!("{share:.1} %"),
+                node["virtual_nodes"].to_string(),
+            ]);
+        }
     }
-    table
+    table::table(&rows, table::terminal_width())
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use crate::configured::Configured;
 use crate::harness::{run, statehold};
 
 /// A file with one token of each scope, and the tokens.
-struct Tokens {
+pub(crate) struct Tokens {
     directory: TempDir,
-    read: String,
-    write: String,
+    pub(crate) read: String,
+    pub(crate) write: String,
 }
 
 impl Tokens {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = TempDir::new().expect("a directory");
         let make = |name: &str, scope: &str| {
             let made = run(statehold(&["admin-token", name, "--scope", scope])).expect(0);
@@ -43,7 +43,7 @@ impl Tokens {
         }
     }
 
-    fn settings(&self) -> String {
+    pub(crate) fn settings(&self) -> String {
         format!(
             "[admin]\ntokens = \"{}/tokens\"\n",
             self.directory.path().display()

@@ -1,5 +1,6 @@
 //! Three processes that are a cluster.
 
+mod api;
 mod broken_links;
 mod growing;
 mod member;

@@ -4,6 +4,7 @@
 extern crate client as statehold_client;
 
 mod admin;
+mod admin_api;
 mod asked_server;
 mod audit;
 mod authentication;
@@ -37,6 +38,7 @@ mod refusals;
 mod robust;
 mod serve;
 mod service_accounts;
+mod shells;
 mod state_store;
 mod steady;
 #[path = "../support/support.rs"]

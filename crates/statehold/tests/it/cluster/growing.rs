@@ -8,13 +8,13 @@ use super::member::{Member, Place, TRIES};
 use crate::harness::{Ran, run, statehold};
 
 /// A cluster that is not running yet, and who may change it.
-struct Operated {
-    place: Place,
-    token: String,
+pub(super) struct Operated {
+    pub(super) place: Place,
+    pub(super) token: String,
 }
 
 impl Operated {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut place = Place::new();
         let made = run(statehold(&["admin-token", "ops", "--scope", "write"])).expect(0);
         let (tokens, config) = (place.path("tokens"), place.path("config.toml"));

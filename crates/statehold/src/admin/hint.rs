@@ -3,10 +3,10 @@
 use server::AdminClientError;
 
 /// Where the admin pages are if nobody says so.
-pub(super) const ADMIN: &str = "http://127.0.0.1:8080";
+pub(crate) const ADMIN: &str = "http://127.0.0.1:8080";
 
 /// What a command needs besides its own words to reach these admin pages.
-pub(super) fn options(admin: &str) -> String {
+pub(crate) fn options(admin: &str) -> String {
     if admin == ADMIN {
         String::new()
     } else {
@@ -15,7 +15,7 @@ pub(super) fn options(admin: &str) -> String {
 }
 
 /// A server does not know by which address it was asked: the commands in its refusals get it here.
-pub(super) fn completed(error: anyhow::Error, admin: &str) -> anyhow::Error {
+pub(crate) fn completed(error: anyhow::Error, admin: &str) -> anyhow::Error {
     match error.downcast::<AdminClientError>() {
         Ok(AdminClientError::Refused { status, why }) => AdminClientError::Refused {
             status,
@@ -30,7 +30,11 @@ pub(super) fn completed(error: anyhow::Error, admin: &str) -> anyhow::Error {
 fn with_options(text: &str, options: &str) -> String {
     let command = |(place, part): (usize, &str)| {
         let is_quoted = place % 2 == 1;
-        if is_quoted && part.starts_with("statehold cluster ") {
+        if is_quoted
+            && ["statehold cluster ", "statehold clients "]
+                .iter()
+                .any(|command| part.starts_with(command))
+        {
             format!("{part}{options}")
         } else {
             part.to_owned()
