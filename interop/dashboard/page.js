@@ -20,7 +20,7 @@ export class Dashboard {
     });
     const page = await dashboard.context.newPage();
     page.setDefaultTimeout(AT_ONCE_MS);
-    page.on("console", (message) => dashboard.#complains(message) && dashboard.complaints.push(message.text()));
+    page.on("console", (message) => message.type() !== "log" && dashboard.complaints.push(message.text()));
     page.on("pageerror", (error) => dashboard.complaints.push(error.stack));
     await dashboard.#fromSources();
     if (token) await page.addInitScript((value) => sessionStorage.setItem("statehold-token", value), token);
@@ -36,11 +36,6 @@ export class Dashboard {
       const { pathname } = new URL(route.request().url());
       return route.fulfill({ path: join(SOURCES, pathname.replace(/^\/ui\//, "")) });
     });
-  }
-
-  /** A page of the API that the server does not have yet is no complaint. */
-  #complains(message) {
-    return message.type() !== "log" && !(message.location().url.includes("/api/") && message.text().includes("404"));
   }
 
   async go(id) {

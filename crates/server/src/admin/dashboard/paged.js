@@ -98,6 +98,17 @@ export class Paged {
   /** @type {string | undefined} */
   next = undefined;
 
+  /**
+   * The server looks through so many at once; what is searched for may come on a later page.
+   * @param {number} total
+   * @param {HTMLElement} nothing
+   */
+  #whyNone(total, nothing) {
+    if (this.next) return empty("Nothing so far", h("p", {}, "Not all were looked through yet: go on with Next."));
+    if (total === 0) return nothing;
+    return empty("Nothing fits", h("p", {}, "Take something away from the search, or clear it."));
+  }
+
   async ask() {
     const { path, rows, search, query, columns, nothing } = this.options;
     const own = ++this.asked;
@@ -115,15 +126,7 @@ export class Paged {
       if (drawn !== this.drawn) keepFocus(this.tbody, () => put(this.tbody, body(columns, found)));
       this.drawn = drawn;
       this.table.hidden = found.length === 0;
-      const isSearched = answer.total > 0;
-      put(
-        this.none,
-        found.length > 0
-          ? null
-          : isSearched
-            ? empty("Nothing fits", h("p", {}, "Take something away from the search, or clear it."))
-            : nothing,
-      );
+      put(this.none, found.length > 0 ? null : this.#whyNone(answer.total, nothing));
       const page = this.begins.length > 1 || this.next ? `Page ${this.begins.length}. ` : "";
       this.said.textContent = `${page}${number(answer.total)} in all at this node`;
     } catch (error) {
