@@ -50,6 +50,7 @@ fn delivery(now: Now, qos: QoS) -> Delivery {
         durable: None,
         is_volatile: false,
         dup: false,
+        is_resumed: false,
     }
 }
 

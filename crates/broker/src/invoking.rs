@@ -241,6 +241,7 @@ impl Node {
             durable: None,
             is_volatile: true,
             dup: false,
+            is_resumed: false,
         };
         self.deliver(now, session, delivery, actions);
     }

@@ -63,6 +63,8 @@ pub struct Delivery {
     pub is_volatile: bool,
     /// It may have been sent before. [MQTT-3.3.1-1]
     pub dup: bool,
+    /// Another session of the client has sent it, and gave way to this one: it is in flight here, ahead of all that waits.
+    pub is_resumed: bool,
 }
 
 impl Message {

@@ -211,6 +211,7 @@ impl Node {
                 durable: None,
                 is_volatile: false,
                 dup: false,
+                is_resumed: false,
             };
             must_await_disk |= self.enqueue(now, key, delivery);
         }

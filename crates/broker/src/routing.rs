@@ -36,6 +36,7 @@ impl Route {
             durable: None,
             is_volatile,
             dup: false,
+            is_resumed: false,
         }
     }
 }

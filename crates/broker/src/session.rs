@@ -232,6 +232,7 @@ impl Session {
         self.persisted.queued_below = self.next_sequence;
         match record {
             QueueRecord::Released { packet_id } => self.inflight.restore_released(packet_id, sequence),
+            QueueRecord::Waiting(delivery) if delivery.is_resumed => self.resume_delivery(sequence, delivery),
             QueueRecord::Waiting(delivery) => {
                 if self.was_connected {
                     self.sent_below = self.next_sequence;
@@ -258,7 +259,7 @@ impl Session {
 
     /// Takes out a delivery of a session that stands by. Whether its record was written once; `None`: there is none.
     pub fn forget_delivery(&mut self, sequence: QueueSequence) -> Option<bool> {
-        if self.queue.take_durable(sequence).is_some() {
+        if self.queue.take_durable(sequence).is_some() || self.inflight.forget_resumed(sequence) {
             return Some(true);
         }
         let is_released = self.inflight.forget_released(sequence);
@@ -357,6 +358,29 @@ impl Session {
         let durable = Some(sequence);
         self.queue.push(Delivery { durable, ..delivery }, bytes);
         PushOutcome::Queued { durable }
+    }
+
+    /// Takes a delivery of QoS 2 that another session of the same client has sent, to the end of what is in flight: the client may know the packet identifier of its sequence, and takes
+    /// what comes next with it for this message.
+    pub fn take_sent(&mut self, sequence: QueueSequence, delivery: Delivery) {
+        self.next_sequence = self.next_sequence.max(sequence.0 + 1);
+        self.resume_delivery(sequence, delivery);
+    }
+
+    /// Whether one may be taken: its identifier is not in use, and not too much is in flight.
+    pub fn has_room_for_sent(&self, sequence: QueueSequence) -> bool {
+        let is_full = self.inflight.len() >= usize::from(self.limits.inflight_max);
+        !is_full && !self.is_in_use(sequence.packet_id())
+    }
+
+    fn resume_delivery(&mut self, sequence: QueueSequence, delivery: Delivery) {
+        let delivery = Delivery {
+            durable: Some(sequence),
+            dup: true,
+            is_resumed: true,
+            ..delivery
+        };
+        self.inflight.restore_published(sequence.packet_id(), delivery);
     }
 
     /// Takes a delivery whose PUBREC has come to another session of the same client. Nothing else of the queue is on disk because of it.

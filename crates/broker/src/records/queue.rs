@@ -7,10 +7,13 @@
 //! value, waiting, of a shared subscription
 //!                     version (1) = 2, 0 (1), QoS and RETAIN << 2 (1),
 //!                     count (2) and subscription identifiers (4 each), $share/name/filter (2 + n), message
+//! value, waiting, in flight since another session of the client gave way to this one
+//!                     version (1) = 3, 0 (1), QoS and RETAIN << 2 (1),
+//!                     count (2) and subscription identifiers (4 each), $share/name/filter or nothing (2 + n), message
 //! value, released     version (1) = 1, 1 (1), packet id (2)
 //! ```
 //!
-//! Version 2 is written only where it says more: everything else stays as a build before shared subscriptions reads it.
+//! Versions 2 and 3 are written only where they say more: everything else stays as builds before shared subscriptions, and before splits, read it.
 //!
 //! A waiting record stands for a delivery that was or was not sent: see [`crate::session`]. It is written once and
 //! removed once, unless it is replaced by a released one in between.
@@ -19,6 +22,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use cluster::write::{Keyspace, Write};
+use protocol::Text;
 use protocol::packet::{PacketId, QoS};
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
@@ -48,15 +52,21 @@ pub enum QueueRecord {
 pub fn value(delivery: &Delivery, now: Now) -> Bytes {
     assert!(delivery.qos != QoS::AtMostOnce, "QoS 0 is not stored");
     let mut out = Vec::with_capacity(delivery.message.size());
-    out.put_u8(delivery.share.as_ref().map_or(VERSION, |_| VERSION_SHARED));
+    out.put_u8(match &delivery.share {
+        _ if delivery.is_resumed => VERSION_RESUMED,
+        Some(_) => VERSION_SHARED,
+        None => VERSION,
+    });
     out.put_u8(WAITING);
     out.put_u8(delivery.qos as u8 | u8::from(delivery.retain) << 2);
     out.put_u16(u16::try_from(delivery.subscription_ids.len()).unwrap_or(u16::MAX));
     for id in delivery.subscription_ids.iter().take(usize::from(u16::MAX)) {
         out.put_u32(id.get());
     }
-    if let Some(share) = &delivery.share {
-        put_short(&mut out, share.to_string().as_bytes());
+    match &delivery.share {
+        Some(share) => put_short(&mut out, share.to_string().as_bytes()),
+        None if delivery.is_resumed => put_short(&mut out, &[]),
+        None => {}
     }
     message::put_message(&mut out, &delivery.message, now);
     out.into()
@@ -119,11 +129,11 @@ pub fn decode(
     now: Now,
 ) -> Result<(SessionNumber, QueueSequence, QueueRecord), RecordError> {
     let (number, sequence) = decode_key(key)?;
-    let (mut reader, version) = Reader::of_versions(value, RECORD, &[VERSION, VERSION_SHARED])?;
-    let is_shared = version == VERSION_SHARED;
+    let (mut reader, version) =
+        Reader::of_versions(value, RECORD, &[VERSION, VERSION_SHARED, VERSION_RESUMED])?;
     let record = match reader.u8()? {
-        WAITING => QueueRecord::Waiting(delivery(&mut reader, sequence, is_shared, now)?),
-        RELEASED if !is_shared => {
+        WAITING => QueueRecord::Waiting(delivery(&mut reader, sequence, version, now)?),
+        RELEASED if version == VERSION => {
             let packet_id = PacketId::new(reader.u16()?);
             QueueRecord::Released {
                 packet_id: reader.require(packet_id, "a packet id is 0")?,
@@ -151,7 +161,7 @@ fn decode_key(key: &[u8]) -> Result<(SessionNumber, QueueSequence), RecordError>
 fn delivery(
     reader: &mut Reader,
     sequence: QueueSequence,
-    is_shared: bool,
+    version: u8,
     now: Now,
 ) -> Result<Delivery, RecordError> {
     let flags = reader.u8()?;
@@ -164,7 +174,14 @@ fn delivery(
         let id = reader.subscription_id()?;
         subscription_ids.push(reader.require(id, "a subscription identifier is 0")?);
     }
-    let share = is_shared.then(|| share(reader)).transpose()?;
+    let share = match version {
+        VERSION => None,
+        VERSION_SHARED => Some(share(reader.text()?, reader)?),
+        _ => {
+            let text = reader.text()?;
+            (!text.is_empty()).then(|| share(text, reader)).transpose()?
+        }
+    };
     let message = Arc::new(message::message(reader, now)?);
     let retain = flags & 0b100 != 0;
     Ok(Delivery {
@@ -176,11 +193,12 @@ fn delivery(
         durable: Some(sequence),
         is_volatile: false,
         dup: false,
+        is_resumed: version == VERSION_RESUMED,
     })
 }
 
-fn share(reader: &mut Reader) -> Result<Arc<SubscriptionFilter>, RecordError> {
-    let filter = SubscriptionFilter::parse(reader.text()?);
+fn share(text: Text, reader: &Reader) -> Result<Arc<SubscriptionFilter>, RecordError> {
+    let filter = SubscriptionFilter::parse(text);
     let filter = reader.parse(filter, "a filter is not valid")?;
     if filter.share.is_none() {
         return Err(reader.damaged("a share has no name"));
@@ -198,6 +216,7 @@ pub(crate) fn key(number: SessionNumber, sequence: QueueSequence) -> Bytes {
 
 const VERSION: u8 = 1;
 const VERSION_SHARED: u8 = 2;
+const VERSION_RESUMED: u8 = 3;
 const RECORD: &str = "queue";
 const WAITING: u8 = 0;
 const RELEASED: u8 = 1;

@@ -73,6 +73,12 @@ impl Inflight {
         self.ids.forget();
     }
 
+    /// Adds a delivery that was sent, by another session of the client or before a restart: it is sent again.
+    pub(super) fn restore_published(&mut self, packet_id: PacketId, delivery: Delivery) {
+        self.published.push_back(Published { packet_id, delivery });
+        self.ids.forget();
+    }
+
     /// The next PUBREL to send; `releases_persisted` of all releases are on disk.
     pub(super) fn next_release(&mut self, releases_persisted: u64) -> Option<PacketId> {
         if self.releases_unsent == 0 {
@@ -211,6 +217,16 @@ impl Inflight {
             .retain(|released| released.sequence != Some(sequence));
         self.releases_unsent -= before - self.released.len();
         self.released.len() < before
+    }
+
+    /// Forgets a delivery that was sent by another session of the client, and not by this one; false if there is none.
+    pub(super) fn forget_resumed(&mut self, sequence: QueueSequence) -> bool {
+        let mut unsent = self.published.iter().skip(self.sent);
+        let place = unsent.position(|published| {
+            published.delivery.is_resumed && published.delivery.durable == Some(sequence)
+        });
+        let found = place.and_then(|place| self.published.remove(self.sent + place));
+        found.is_some()
     }
 
     /// Deliveries that await PUBACK or PUBREC, in the order in which they were sent.

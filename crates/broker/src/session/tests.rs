@@ -62,6 +62,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         durable: None,
         is_volatile: false,
         dup: false,
+        is_resumed: false,
     }
 }
 
@@ -546,6 +547,53 @@ fn volatile_deliveries_are_not_stored_and_leave_other_packet_ids_free() {
     play.crash();
     play.connect(10);
     assert_eq!(play.says(), ["PUBLISH! 2 b"]);
+}
+
+#[test]
+fn what_another_session_has_sent_goes_before_what_waits_for_its_packet_identifier() {
+    let mut play = Play::new(LIMITS, 10);
+    play.disconnect();
+    play.push(Q2, "here");
+    let place = QueueSequence(u64::from(u16::MAX));
+    assert!(play.session.has_room_for_sent(place));
+    let there = Delivery {
+        is_resumed: true,
+        ..delivery(Q2, "there", None)
+    };
+    let value = records::queue::value(&there, at(0));
+    play.disk.unsynced.push(records::queue::put(NUMBER, place, value));
+    play.session.take_sent(place, there);
+    assert!(!play.session.has_room_for_sent(place));
+    play.sync();
+    play.connect(10);
+    assert_eq!(play.says(), ["PUBLISH! 1 there"]);
+    assert_eq!(
+        play.session.forget_delivery(place),
+        None,
+        "the client was sent it"
+    );
+    play.crash();
+    play.connect(10);
+    assert_eq!(play.says(), ["PUBLISH! 1 there"]);
+    let change = play.session.pubrec(place.packet_id(), false).unwrap();
+    play.change(change);
+    play.sync();
+    assert_eq!(play.says(), ["PUBREL 1"]);
+    let change = play.session.pubcomp(place.packet_id()).unwrap();
+    play.change(change);
+    assert_eq!(play.says(), ["PUBLISH! 1 here"]);
+}
+
+#[test]
+fn what_another_session_has_sent_is_forgotten_by_one_that_stands_by() {
+    let mut play = Play::new(LIMITS, 10);
+    play.disconnect();
+    let place = QueueSequence(7);
+    play.session.take_sent(place, delivery(Q2, "there", None));
+    assert_eq!(play.session.forget_delivery(place), Some(true));
+    assert_eq!(play.session.forget_delivery(place), None);
+    play.connect(10);
+    assert_eq!(play.says(), [""; 0]);
 }
 
 fn shared(qos: QoS, payload: &str, share: &str) -> Delivery {

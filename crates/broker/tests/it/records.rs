@@ -102,6 +102,7 @@ fn delivery(message: Message, ids: &[u32]) -> Delivery {
         durable: Some(QueueSequence(9)),
         is_volatile: false,
         dup: false,
+        is_resumed: false,
     }
 }
 
@@ -227,6 +228,28 @@ fn queue_records_are_as_released() {
             QueueRecord::Released { packet_id: id(10) }
         ))
     );
+}
+
+#[test]
+fn queue_records_of_what_another_session_has_sent_are_as_released() {
+    let now = now();
+    let (filter, _) = shared_filter();
+    for (file, share) in [
+        ("queue-resumed.bin", None),
+        ("queue-resumed-shared.bin", Some(Arc::new(filter))),
+    ] {
+        let delivery = Delivery {
+            share,
+            is_resumed: true,
+            ..delivery(full_message(now), &[7])
+        };
+        let value = records::queue::value(&delivery, now);
+        let write = records::queue::put(NUMBER, QueueSequence(9), value);
+        let (key, value) = golden_of("v3", file, write);
+        let read = records::queue::decode(&key, value, now);
+        let record = QueueRecord::Waiting(delivery);
+        assert_eq!(read, Ok((NUMBER, QueueSequence(9), record)));
+    }
 }
 
 #[test]
@@ -559,6 +582,8 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
     ];
     let more = [
         "v2/queue-shared",
+        "v3/queue-resumed",
+        "v3/queue-resumed-shared",
         "v2/session-owned",
         "v2/subscription-due",
         "v2/retained-edition",

@@ -516,6 +516,7 @@ impl Places {
             let connection = party.connection.unwrap_or_else(|| {
                 let connection = machine.open();
                 machine.receive(connection, party.connect_packet());
+                party.unsaid.clear();
                 connection
             });
             party.connection = Some(connection);
@@ -526,8 +527,17 @@ impl Places {
             }
             for packet in machine.take_sent(connection) {
                 for answer in party.hear(packet) {
-                    machine.receive(connection, answer);
+                    let pause = match party.slowness {
+                        0 => 0,
+                        most => self.random.between(0, most) as u64,
+                    };
+                    party.answer(self.now + Duration::from_millis(pause), answer);
                 }
+            }
+            while machine.is_open(connection)
+                && let Some(said) = party.say(self.now)
+            {
+                machine.receive(connection, said);
             }
             if !machine.is_open(connection) {
                 party.cut();

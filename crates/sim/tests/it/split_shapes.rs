@@ -11,6 +11,9 @@ use sim::promises::q1;
 
 use crate::places::{Party, Places, QOS, Who};
 
+/// For up to how many milliseconds a client thinks that is slow.
+const SLOW: usize = 400;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 const SEEDS: u64 = 6;
@@ -61,13 +64,14 @@ struct Split {
 }
 
 impl Split {
-    fn new(shape: Shape, nodes: usize, seed: u64) -> Self {
+    fn new(shape: Shape, nodes: usize, slowness: usize, seed: u64) -> Self {
         let mut places = Places::running(seed, nodes, |_| {});
         let publisher = |node: usize| Party::durable(node, &format!("publisher{node}"));
         let publishers = (0..nodes).map(|node| places.connect(publisher(node))).collect();
         let subscribers = (0..nodes)
             .map(|node| {
-                let subscriber = places.connect(Party::durable(node, &format!("subscriber{node}")));
+                let subscriber =
+                    places.connect(Party::durable(node, &format!("subscriber{node}")).slow(slowness));
                 places.subscribe(subscriber, "t/#", QoS::ExactlyOnce);
                 subscriber
             })
@@ -238,14 +242,18 @@ fn across(side: &[usize], nodes: usize) -> impl Iterator<Item = (usize, usize)> 
 }
 
 fn nothing_is_lost_and_nothing_comes_back(shape: Shape, nodes: usize) {
-    nothing_is_lost_in(0..SEEDS, shape, nodes);
+    nothing_is_lost_in(0..SEEDS, shape, (nodes, 0));
 }
 
-fn nothing_is_lost_in(seeds: impl Iterator<Item = u64> + Clone, shape: Shape, nodes: usize) {
+fn nothing_is_lost_in(
+    seeds: impl Iterator<Item = u64> + Clone,
+    shape: Shape,
+    (nodes, slowness): (usize, usize),
+) {
     let count = seeds.clone().count();
     let broken: Vec<_> = seeds
         .filter_map(|seed| {
-            let mut split = Split::new(shape, nodes, seed);
+            let mut split = Split::new(shape, nodes, slowness, seed);
             split.happen();
             split.look().err().map(|why| format!("seed {seed}: {why}"))
         })
@@ -261,6 +269,15 @@ fn nothing_is_lost_in(seeds: impl Iterator<Item = u64> + Clone, shape: Shape, no
 fn one_node_and_the_others() {
     nothing_is_lost_and_nothing_comes_back(Shape::Sides(&[&[0]]), 3);
     nothing_is_lost_and_nothing_comes_back(Shape::Sides(&[&[0]]), 5);
+}
+
+/// What they were sent on the smaller side and have not answered, they keep: they take no message for that which is another one.
+#[test]
+fn clients_that_answer_late() {
+    for nodes in [3, 5] {
+        nothing_is_lost_in(0..2 * SEEDS, Shape::Sides(&[&[0]]), (nodes, SLOW));
+        nothing_is_lost_in(0..2 * SEEDS, Shape::Unheard(&[0]), (nodes, SLOW));
+    }
 }
 
 #[test]
@@ -302,7 +319,7 @@ fn two_nodes_that_do_not_hear_the_others() {
 fn two_nodes_that_the_others_do_not_hear() {
     nothing_is_lost_and_nothing_comes_back(Shape::Unheard(&[0, 1]), 3);
     nothing_is_lost_and_nothing_comes_back(Shape::Unheard(&[0, 1]), 4);
-    nothing_is_lost_in((0..SEEDS).chain(FAILED_ONCE), Shape::Unheard(&[0, 1]), 5);
+    nothing_is_lost_in((0..SEEDS).chain(FAILED_ONCE), Shape::Unheard(&[0, 1]), (5, 0));
 }
 
 #[test]

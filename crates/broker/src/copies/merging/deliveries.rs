@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::packet::PacketId;
+use protocol::packet::{PacketId, QoS};
 
 use super::messages::{Leavings, Left};
 use super::taking_in::TakingIn;
@@ -111,7 +111,17 @@ impl Node {
             }
             QueueRecord::Waiting(delivery) => delivery,
         };
+        delivery.dup = left.sequence < sent_below || delivery.is_resumed;
+        delivery.is_resumed = delivery.dup && delivery.qos == QoS::ExactlyOnce;
         if left.is_known && is_subscribed(entry, taking_in, &delivery) {
+            // It comes with another packet identifier. That which the client may know from there is free for others when it has heard PUBREL.
+            let packet_id = place.packet_id();
+            if delivery.is_resumed && !entry.session.is_in_use(packet_id) {
+                entry.session.take_released(place, packet_id);
+                let released = QueueRecord::Released { packet_id };
+                let write = records::queue::put_record(number, place, &released, now);
+                self.commits.write(write);
+            }
             if let Some(copies) = &mut self.copies {
                 copies.figures.merged_twice += 1;
             }
@@ -119,11 +129,27 @@ impl Node {
         }
         let message = Arc::get_mut(&mut delivery.message).expect("a decoded message is nobody else's");
         message.held = self.memory.messages.hold(message.size() as u64);
-        delivery.dup = left.sequence < sent_below;
+        self.keep_left(now, key, (place, delivery));
+    }
+
+    fn keep_left(&mut self, now: Now, key: SessionKey, (place, mut delivery): (QueueSequence, Delivery)) {
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let number = entry.session.number;
+        // Else it waits for its turn, as if it had not been sent.
+        delivery.is_resumed &= entry.session.has_room_for_sent(place);
+        let value = records::queue::value(&delivery, now);
         let mut dropped = Vec::new();
-        match entry.session.push_at(now, place, delivery, &mut dropped) {
+        let outcome = if delivery.is_resumed {
+            entry.session.take_sent(place, delivery);
+            PushOutcome::Queued { durable: Some(place) }
+        } else {
+            entry.session.push_at(now, place, delivery, &mut dropped)
+        };
+        match outcome {
             PushOutcome::Queued { .. } => {
-                self.commits.write(records::queue::put(number, place, left.value));
+                self.commits.write(records::queue::put(number, place, value));
                 if let Some(copies) = &mut self.copies {
                     copies.figures.merged_messages += 1;
                 }

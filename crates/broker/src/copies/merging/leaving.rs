@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::write::Write;
 use protocol::Text;
+use protocol::packet::QoS;
 
 use super::messages::{Joined, Leave, Leavings, Left};
 use crate::copies::Held;
@@ -24,6 +25,8 @@ enum Known {
     Nothing,
     /// The message, if its session was subscribed to it.
     Message,
+    /// The delivery, with another packet identifier.
+    Renamed,
     /// The delivery.
     Everything,
 }
@@ -147,9 +150,15 @@ impl Node {
             } else {
                 self.known_of(held, (to, taken), (sequence, &record), answers)
             };
-            if known == Known::Everything {
-                continue;
-            }
+            let record = match known {
+                Known::Nothing | Known::Message => record,
+                // The client may know the packet identifier that it has here: it is not free before PUBREL.
+                Known::Renamed if may_be_received(&record, sequence.0 < session.sent_below()) => {
+                    let packet_id = sequence.packet_id();
+                    QueueRecord::Released { packet_id }
+                }
+                Known::Renamed | Known::Everything => continue,
+            };
             let write = records::queue::put_record(session.number, sequence, &record, now);
             let Some((_, value)) = suffix_and_value(write) else {
                 continue;
@@ -209,7 +218,7 @@ impl Node {
                 let number = position.number;
                 let is_within = |(after, up_to): &(u64, u64)| (after + 1..=*up_to).contains(&number);
                 if since.redirected.iter().any(is_within) {
-                    Known::Everything
+                    Known::Renamed
                 } else if number > since.of_session(taken) {
                     Known::Message
                 } else {
@@ -218,4 +227,12 @@ impl Node {
             }
         }
     }
+}
+
+/// Whether the client may have a delivery, and keep its packet identifier until it hears PUBREL.
+fn may_be_received(record: &QueueRecord, was_sent: bool) -> bool {
+    let QueueRecord::Waiting(delivery) = record else {
+        return false;
+    };
+    delivery.qos == QoS::ExactlyOnce && (was_sent || delivery.is_resumed)
 }

@@ -1,6 +1,7 @@
 //! A client that keeps to the protocol.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
 
 use broker::{Answer, ConnectionId, Principal};
 use bytes::Bytes;
@@ -37,6 +38,10 @@ pub(crate) struct Party {
     pub(super) unsubacks: usize,
     /// What was not acknowledged: QoS 2 messages without a packet were received there.
     pub(super) open: VecDeque<(u16, Option<Publish>)>,
+    /// For up to how many milliseconds it thinks before it says something.
+    pub(super) slowness: usize,
+    /// What it is about to say, and when.
+    pub(super) unsaid: VecDeque<(Instant, Packet)>,
     /// QoS 2 messages of which the PUBREL has not come.
     pub(super) received: BTreeSet<u16>,
     pub(super) heard: Vec<u64>,
@@ -64,6 +69,8 @@ impl Party {
             subacks: 0,
             unsubacks: 0,
             open: VecDeque::new(),
+            slowness: 0,
+            unsaid: VecDeque::new(),
             received: BTreeSet::new(),
             heard: Vec::new(),
         }
@@ -95,6 +102,11 @@ impl Party {
 
     pub(crate) fn with_will_bytes(self, will_bytes: usize) -> Self {
         Self { will_bytes, ..self }
+    }
+
+    /// It thinks for up to so many milliseconds before it says something.
+    pub(crate) fn slow(self, slowness: usize) -> Self {
+        Self { slowness, ..self }
     }
 
     /// It is this principal, where it has to say who it is.
@@ -157,6 +169,18 @@ impl Party {
         self.is_accepted = false;
     }
 
+    /// It is about to say something, after what it was about to say before.
+    pub(super) fn answer(&mut self, due: Instant, packet: Packet) {
+        let before = self.unsaid.back().map_or(due, |(due, _)| *due);
+        self.unsaid.push_back((due.max(before), packet));
+    }
+
+    /// What it says at this moment.
+    pub(super) fn say(&mut self, now: Instant) -> Option<Packet> {
+        let said = self.unsaid.pop_front_if(|(due, _)| *due <= now);
+        said.map(|(_, packet)| packet)
+    }
+
     /// What the client answers to a packet.
     pub(super) fn hear(&mut self, packet: Packet) -> Vec<Packet> {
         let id = |id: u16| PacketId::new(id).expect("above 0");
@@ -175,6 +199,9 @@ impl Party {
             Packet::ConnAck(connack) => {
                 assert_eq!(connack.reason, ReasonCode::Success, "{}", self.name);
                 self.is_accepted = true;
+                if !connack.session_present {
+                    self.received.clear();
+                }
                 self.session_present = Some(connack.session_present);
                 self.sessions_present.push(connack.session_present);
                 let again = |(number, publish): &(u16, Option<Publish>)| match publish {
