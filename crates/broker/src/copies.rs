@@ -8,6 +8,7 @@
 //!
 //! *Invariant*: a copy that is whole has each of its holder's changes up to its clock, and none behind it.
 
+mod apart;
 mod awaited;
 mod batch;
 mod figures;
@@ -49,7 +50,7 @@ use crate::session::Session;
 use crate::sessions::Taken;
 
 /// How many nodes have a session, its holder among them or not: the first ones on the ring.
-const OWNERS: usize = 3;
+pub(crate) const OWNERS: usize = 3;
 
 /// What this node has to do with copies.
 #[derive(Debug)]
@@ -92,6 +93,7 @@ pub(crate) struct Copies {
     /// Copies whose holder is lost and with which this node does not go on.
     orphans: Orphans,
     unreadable: Unreadable,
+    losses: apart::Losses,
     /// When there is more to do.
     go_on_at: Option<Instant>,
     /// Sessions that give way to those of other nodes.
@@ -132,6 +134,8 @@ pub(crate) struct Held {
     /// Packet ids of QoS 2 of which there are records: in the session there are those that wait to be written, too.
     received: Vec<PacketId>,
     owners: SmallVec<[Owner; 2]>,
+    /// Nodes that had it, too, when they were lost, and at which loss of each.
+    apart: SmallVec<[(NodeId, u64); 1]>,
     /// As of which rings.
     rings: u64,
 }
@@ -197,6 +201,7 @@ impl Copies {
             asking: BTreeMap::new(),
             orphans: Orphans::default(),
             unreadable: Unreadable::default(),
+            losses: apart::Losses::default(),
             go_on_at: None,
             giving: BTreeSet::new(),
             taking_in: BTreeMap::new(),
@@ -409,6 +414,7 @@ impl Held {
             is_past: false,
             received: Vec::new(),
             owners: SmallVec::new(),
+            apart: SmallVec::new(),
             rings: 0,
         }
     }
@@ -427,8 +433,8 @@ impl Held {
         self.owners.clone()
     }
 
-    /// Takes note of who owns it now.
-    fn place(&mut self, own: NodeId, rings: (&Ring, &Ring)) {
+    /// Takes note of who owns it now. Says who was to have a copy, is not any more, and may get it nevertheless.
+    fn place(&mut self, own: NodeId, rings: (&Ring, &Ring)) -> Vec<NodeId> {
         let (primary, minority) = rings;
         let mut wanted = primary.owners(self.client_id.as_bytes(), OWNERS);
         for owner in minority.owners(self.client_id.as_bytes(), OWNERS) {
@@ -443,6 +449,10 @@ impl Held {
                 owner.stage = Stage::Unknown;
             }
         }
+        let is_under_way =
+            |owner: &&Owner| owner.is_former && matches!(owner.stage, Stage::Offered | Stage::Wanted);
+        let under_way = self.owners.iter().filter(is_under_way);
+        let under_way = under_way.map(|owner| owner.node).collect();
         // What it has not got yet it need not get any more.
         self.owners
             .retain(|owner| !owner.is_former || owner.stage == Stage::InStep);
@@ -455,6 +465,7 @@ impl Held {
                 });
             }
         }
+        under_way
     }
 }
 

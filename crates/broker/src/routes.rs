@@ -14,6 +14,7 @@ mod link;
 mod losses;
 mod messages;
 mod outbox;
+mod owed;
 mod receiving;
 mod since;
 mod subjects;
@@ -39,6 +40,7 @@ use self::losses::Losses;
 pub(crate) use self::losses::Lost;
 pub(crate) use self::messages::Subject;
 use self::messages::{ADD, REMOVE, SHARE};
+use self::owed::Owed;
 pub(crate) use self::since::{LossSaid, Since, TakenAt};
 pub(crate) use self::table::Slots;
 use self::table::{Candidate, RouteTable, Slot};
@@ -136,6 +138,7 @@ pub(crate) struct Routes {
     early: Vec<DueWill>,
     losses: Losses,
     touch: Touch,
+    owed: Owed,
     /// Nodes that were lost, are there again, and have not said yet all that they want: they get nothing before.
     unready: Slots,
     /// What clients have published here for others in this run.
@@ -181,6 +184,7 @@ impl Routes {
             early: Vec::new(),
             losses: Losses::default(),
             touch: Touch::new(now),
+            owed: Owed::default(),
             unready: 0,
             published: 0,
             figures: RouteFigures::default(),
@@ -226,6 +230,7 @@ impl Routes {
         for node in &gone {
             if let Some(slot) = self.slots.remove(node) {
                 self.give_up(slot);
+                self.owed.forget(slot);
                 self.table.forget(slot);
                 self.links.remove(slot);
             }
@@ -437,7 +442,7 @@ impl Routes {
     /// What the node holds for the others.
     pub(crate) fn bytes(&self) -> u64 {
         let outboxes = self.links.iter().map(|(_, link)| link.outbox.bytes());
-        outboxes.sum::<u64>() + self.table.bytes()
+        outboxes.sum::<u64>() + self.table.bytes() + self.owed.bytes()
     }
 
     /// Chooses the node that gets a message of a share, but not one of `without`. `own`: how many of this node share it.
@@ -487,6 +492,7 @@ impl Routes {
     fn give_up(&mut self, slot: Slot) {
         let dropped = self.links[slot].give_up(&mut self.over);
         self.note_given_up(slot);
+        self.owed.give_up(slot);
         self.figures.dropped_unreachable += dropped;
         self.end_waits();
     }

@@ -104,7 +104,9 @@ impl Node {
             return Place::Nothing;
         }
         if !self.has_orphan(client_id) {
-            return Place::Nothing;
+            // Its holder may be lost for the node that asks, and is not yet for this one.
+            let has_copy = !take.clean_start && self.has_copy(client_id);
+            return if has_copy { Place::Copy } else { Place::Nothing };
         }
         if take.clean_start {
             self.forget_copy(client_id);

@@ -18,7 +18,8 @@
 //!  14 begin                                                                      there are no tunnels between us
 //!
 //! client id  (2 + n)       principal  u8 (0, or 1 and the name, 2 + n)       owner  as in a session's record; of nobody: no bytes
-//! place      0 nothing, 1 the session, 2 the same but not RUNNING, 3 a copy whose holder is lost, 4 the client connects here later, 5 it is not this principal's
+//! place      0 nothing, 1 the session, 2 the same but not RUNNING, 3 a copy whose holder is lost, 4 the client connects here later, 5 it is not this principal's,
+//!            6 a copy whose holder is there
 //! ```
 //!
 //! A question or tunnel has a number of its own in all runs of the node that has begun it.
@@ -89,6 +90,8 @@ pub(crate) enum Place {
     },
     /// A copy of its session, whose holder is lost.
     Orphan,
+    /// A copy of its session, whose holder is not lost as far as this node knows.
+    Copy,
     /// It connects here, later.
     Later,
     /// It is somebody else's.
@@ -249,6 +252,7 @@ impl Place {
             Self::Orphan => 3,
             Self::Later => 4,
             Self::Denied => 5,
+            Self::Copy => 6,
         }
     }
 
@@ -260,6 +264,7 @@ impl Place {
             3 => Self::Orphan,
             4 => Self::Later,
             5 => Self::Denied,
+            6 => Self::Copy,
             _ => return None,
         })
     }

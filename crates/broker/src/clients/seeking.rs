@@ -49,6 +49,8 @@ enum Verdict {
     At(NodeId),
     /// Here, from a copy.
     Copy,
+    /// At a node that is not reached, which others have not missed yet.
+    Away,
     /// Another connection of the same client was made later.
     Late,
     NotYours,
@@ -231,6 +233,10 @@ impl Node {
                 sought.tries += 1;
                 self.open_tunnel(now, id, node, sought, actions);
             }
+            Verdict::Away => {
+                let why = "the session's node does not answer; connect again";
+                self.refuse_client(id, Some(client_id), ReasonCode::ServerBusy, why, actions);
+            }
             Verdict::Late => self.refuse_late(id, actions),
             Verdict::NotYours => {
                 self.deny_connect(id, client_id.clone(), Right::Session, &client_id, actions);
@@ -285,7 +291,10 @@ impl Node {
         if self.has_orphan(client_id) {
             return Verdict::Copy;
         }
-        first(Place::Orphan).map_or(Verdict::Here, Verdict::At)
+        if let Some(node) = first(Place::Orphan) {
+            return Verdict::At(node);
+        }
+        first(Place::Copy).map_or(Verdict::Here, |_| Verdict::Away)
     }
 
     /// The node that was to have the session does not, or is lost: it is looked for again.

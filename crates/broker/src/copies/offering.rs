@@ -79,6 +79,9 @@ impl Node {
                 next_sequence: session.next_sequence(),
             };
             held.part(mark, session.is_connected());
+            if held.is_in_step(node) {
+                held.part_with_copy(node, &copies.losses);
+            }
         }
     }
 
@@ -264,17 +267,24 @@ impl Copies {
         if self.held.get(&number).is_some_and(is_settled) {
             return;
         }
-        let unknown = self.with_held(number, |held| {
+        let placed = self.with_held(number, |held| {
+            let mut under_way = Vec::new();
             if held.rings != version {
                 held.rings = version;
-                held.place(own, rings);
+                under_way = held.place(own, rings);
             }
             let unknown = held.owners.iter().filter(|owner| owner.stage == Stage::Unknown);
-            unknown.map(|owner| owner.node).collect::<Vec<_>>()
+            let unknown: Vec<NodeId> = unknown.map(|owner| owner.node).collect();
+            (unknown, under_way)
         });
+        let (unknown, under_way) = placed.unwrap_or_default();
         // First, so that what was named before counts for nothing.
         self.begin_to_tell(peers);
-        for node in unknown.into_iter().flatten() {
+        for node in under_way {
+            self.wanted.retain(|wanted| *wanted != (node, number));
+            self.tell(peers, node, &CopyMessage::Drop(number));
+        }
+        for node in unknown {
             let Some(held) = self.held.get(&number) else {
                 return;
             };

@@ -22,6 +22,10 @@ impl Node {
     /// A node is lost: this one goes on with the sessions of which it is the home. Before, nothing of them is in the index of
     /// subscriptions; after, all is.
     pub(crate) fn take_over_from(&mut self, now: Now, lost: NodeId, actions: &mut Vec<Action>) {
+        let latest = self.sessions.next_number();
+        if let Some(copies) = &mut self.copies {
+            copies.losses.note(lost, latest);
+        }
         // Nobody waits for its copies any more, from this moment on.
         self.note_link_of_copies(lost, LinkChange::Lost);
         self.take_over_orphans(now, actions);
@@ -139,6 +143,7 @@ impl Node {
             next_sequence: session.next_sequence(),
         };
         held.part(mark, false);
+        held.part_with_copy(mark.node, &copies.losses);
         // From here on it is another one than what its holder may come back with.
         held.count_on(copies.own, number);
         copies.held.insert(number, held);

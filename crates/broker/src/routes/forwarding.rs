@@ -69,9 +69,13 @@ impl Routes {
         if elsewhere.is_empty() {
             return;
         }
+        let is_owed = message.qos != QoS::AtMostOnce && self.owed.is_for(elsewhere.nodes);
         self.add_heirs(&mut elsewhere.nodes);
         elsewhere.nodes &= !self.unready;
         let body = forwarded::encode(message, now);
+        if is_owed {
+            self.owe(now, body.clone());
+        }
         elsewhere.shares.sort_unstable_by_key(|(slot, _)| *slot);
         for (slot, link) in &mut self.links {
             let mut is_for_subscriptions = elsewhere.nodes >> slot & 1 == 1;
@@ -81,7 +85,7 @@ impl Routes {
                 continue;
             }
             if !link.is_reached {
-                self.figures.dropped_unreachable += 1;
+                self.figures.dropped_unreachable += u64::from(!(is_owed && self.owed.is_to(slot)));
                 continue;
             }
             // Whoever waits is not read from; wills come whenever they are due.

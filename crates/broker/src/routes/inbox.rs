@@ -10,6 +10,9 @@ use crate::records::forwarded::Position;
 /// Bytes of what an answer says about shares, unless one item has more.
 const DECLINES_BYTES: usize = 64 << 10;
 
+/// Times that the sender has given something up which are remembered.
+const MISSED_MAX: usize = 64;
+
 /// What a decline has besides the text of its share.
 const DECLINE: usize = 16;
 
@@ -28,6 +31,8 @@ pub(super) struct Inbox {
     under_way: VecDeque<(u64, Stage)>,
     /// Shares of which nobody was here, until the sender says that it knows.
     declined: Vec<(u64, SubscriptionFilter)>,
+    /// What the sender has given up, lately: between these.
+    missed: VecDeque<(u64, u64)>,
     probe: u64,
     has_gap: bool,
     /// The sender is to be told.
@@ -83,9 +88,25 @@ impl Inbox {
     pub(super) fn take(&mut self, number: u64) -> bool {
         let is_new = number > self.taken.number;
         if is_new {
+            if number > self.taken.number + 1 {
+                self.note_missed(number);
+            }
             self.taken.number = number;
         }
         is_new
+    }
+
+    fn note_missed(&mut self, number: u64) {
+        if self.missed.len() == MISSED_MAX {
+            self.missed.pop_front();
+        }
+        self.missed.push_back((self.taken.number, number));
+    }
+
+    /// Whether an item has come here.
+    pub(super) fn has_taken(&self, number: u64) -> bool {
+        let is_missed = |(after, before): &(u64, u64)| *after < number && number < *before;
+        number <= self.taken.number && !self.missed.iter().any(is_missed)
     }
 
     /// Nobody here shares this any more.
@@ -215,5 +236,15 @@ mod tests {
         assert_eq!(answer(0), (3, vec![1, 1, 2, 2, 3, 3]));
         assert_eq!(answer(3), (5, vec![4, 4, 5, 5]), "the sender knows of the others");
         assert_eq!(answer(5), (5, vec![]));
+    }
+
+    #[test]
+    fn what_the_sender_has_given_up_did_not_come() {
+        let mut inbox = Inbox::default();
+        for number in [1, 2, 5, 6] {
+            assert!(inbox.take(number));
+        }
+        let came = (0..8).filter(|number| inbox.has_taken(*number));
+        assert_eq!(came.collect::<Vec<_>>(), [0, 1, 2, 5, 6]);
     }
 }

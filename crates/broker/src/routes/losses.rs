@@ -87,6 +87,7 @@ impl Routes {
         // From here on it is told nothing, and nobody begins to wait for it.
         self.links[slot].lose();
         self.note_different(slot, Lost { node: lost, after });
+        self.begin_to_owe(slot);
         let others: BTreeSet<NodeId> = self.reached().filter(|node| *node != lost).collect();
         let said = messages::lost_item(Lost { node: lost, after });
         for node in &others {
@@ -147,6 +148,9 @@ impl Routes {
             for node in &heirs {
                 self.pass_on(*node, kept);
             }
+        }
+        if self.owed.is_to(slot) {
+            self.owe_kept(lost, &kept);
         }
         self.figures.redirected += kept.len() as u64;
         self.wait_for_others_instead(slot);
@@ -243,8 +247,8 @@ impl Routes {
         let ended = self.losses.open.extract_if(.., |loss| loss.pending.is_empty());
         let ended: Vec<Loss> = ended.collect();
         for loss in &ended {
-            // One that is back meanwhile has said anew what it wants, or will.
-            if !self.links[loss.slot].is_reached {
+            // One that is back meanwhile has said anew what it wants, or will; and others may want it still.
+            if !self.links[loss.slot].is_reached && !self.owed.is_to(loss.slot) {
                 self.table.forget(loss.slot);
             }
         }
@@ -274,7 +278,9 @@ impl Routes {
             if *nodes >> loss.slot & 1 == 1 {
                 let slots = loss.pending.iter().filter_map(|node| self.slots.get(node));
                 slots.for_each(|slot| *nodes |= 1 << slot);
-                *nodes &= !(1 << loss.slot);
+                if !self.owed.is_to(loss.slot) {
+                    *nodes &= !(1 << loss.slot);
+                }
             }
         }
     }

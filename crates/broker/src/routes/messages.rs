@@ -18,6 +18,8 @@
 //!      10 ask                 11 lost | node u64 | its last run u32 | word u64      12 taken over | node u64
 //!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (records/forwarded.rs)
 //!      14 about wills | ...  15 about merging | ...
+//!      16 owed | waited u32, milliseconds | number u64 | nodes of the side where it was published u8, for each: node u64 | lost nodes u8, for each: node u64 | number u64
+//!              | message (records/forwarded.rs)
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
 //!                    | message (records/forwarded.rs)
@@ -68,6 +70,7 @@ pub(super) const TAKEN_OVER: u8 = 12;
 pub(super) const REDIRECTED: u8 = 13;
 const WILLS: u8 = 14;
 const MERGING: u8 = 15;
+pub(super) const OWED: u8 = 16;
 
 /// Lost nodes for which a message was on its way, one after the other, and its number among what was sent to each.
 pub(super) type CameBy = Box<[(NodeId, u64)]>;
@@ -114,11 +117,24 @@ pub(crate) enum Item {
     /// The sender goes on with the sessions of a lost node, as far as it is to, and has announced what they want.
     TakenOver(NodeId),
     Redirected(Box<Redirected>),
+    Owed(Box<OwedMessage>),
 }
 
 /// A message for sessions that were taken over.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Redirected {
+    pub(super) came_by: CameBy,
+    pub(super) message: Message,
+}
+
+/// A message for sessions that nobody had on the side where it was published.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OwedMessage {
+    /// Counts what the sender has owed.
+    pub(super) number: u64,
+    /// The nodes of that side.
+    pub(super) side: Box<[NodeId]>,
+    /// Under which numbers it was on its way to nodes that were lost then.
     pub(super) came_by: CameBy,
     pub(super) message: Message,
 }
@@ -194,6 +210,16 @@ pub(super) fn came_by(came_by: &[(NodeId, u64)]) -> Vec<u8> {
         bytes.put_u64(lost.0);
         bytes.put_u64(*number);
     }
+    bytes
+}
+
+/// What of an owed message comes before the message.
+pub(super) fn owed(number: u64, side: &[NodeId], numbers: &[(NodeId, u64)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u64(number);
+    bytes.put_u8(u8::try_from(side.len()).expect("fewer than 64 nodes"));
+    side.iter().for_each(|node| bytes.put_u64(node.0));
+    bytes.extend(came_by(numbers));
     bytes
 }
 
@@ -399,16 +425,34 @@ fn item(mut body: Bytes, now: Now) -> Option<Item> {
         LOST => Some(Item::Lost(lost(body)?)),
         TAKEN_OVER => Some(Item::TakenOver(node_alone(body)?)),
         REDIRECTED => Some(Item::Redirected(Box::new(redirected(body, now)?))),
+        OWED => Some(Item::Owed(Box::new(owed_message(body, now)?))),
         kind => Some(Item::About(Subject::of(kind)?, body)),
     }
 }
 
 fn redirected(mut body: Bytes, now: Now) -> Option<Redirected> {
     let waited = Duration::from_millis(body.try_get_u32().ok()?.into());
+    Some(Redirected {
+        came_by: read_came_by(&mut body)?,
+        message: forwarded::decode(body, waited, now).ok()?,
+    })
+}
+
+fn read_came_by(body: &mut Bytes) -> Option<CameBy> {
     let count = body.try_get_u8().ok()?;
     let came_by = (0..count).map(|_| Some((NodeId(body.try_get_u64().ok()?), body.try_get_u64().ok()?)));
-    Some(Redirected {
-        came_by: came_by.collect::<Option<_>>()?,
+    came_by.collect()
+}
+
+fn owed_message(mut body: Bytes, now: Now) -> Option<OwedMessage> {
+    let waited = Duration::from_millis(body.try_get_u32().ok()?.into());
+    let number = body.try_get_u64().ok()?;
+    let count = body.try_get_u8().ok()?;
+    let side = (0..count).map(|_| Some(NodeId(body.try_get_u64().ok()?)));
+    Some(OwedMessage {
+        number,
+        side: side.collect::<Option<_>>()?,
+        came_by: read_came_by(&mut body)?,
         message: forwarded::decode(body, waited, now).ok()?,
     })
 }

@@ -11,7 +11,7 @@ use bytes::{BufMut, Bytes};
 use cluster::NodeId;
 use protocol::topic::SubscriptionFilter;
 
-use super::messages::{self, CameBy, LOST, MESSAGE, REDIRECTED, is_route};
+use super::messages::{self, CameBy, LOST, MESSAGE, OWED, REDIRECTED, is_route};
 use super::waits::{WaitId, Waits};
 use crate::now::Now;
 use crate::subscriptions::Point;
@@ -115,6 +115,19 @@ impl Outbox {
             body,
             shares: Shares::default(),
             came_by,
+        });
+    }
+
+    /// Appends a message that is owed to the node since it was lost.
+    pub(super) fn push_owed(&mut self, since: Option<Instant>, head: Vec<u8>, body: Bytes) {
+        self.push(Outgoing {
+            number: 0,
+            kind: OWED,
+            since,
+            head,
+            body,
+            shares: Shares::default(),
+            came_by: CameBy::default(),
         });
     }
 
@@ -378,7 +391,7 @@ impl Outgoing {
     fn put(&self, now: Now, bytes: &mut bytes::BytesMut) {
         let mut start = Vec::with_capacity(5 + self.head.len());
         start.put_u8(self.kind);
-        if self.is_message() {
+        if self.is_message() || self.kind == OWED {
             start.put_u32(u32::try_from(self.waited(now).as_millis()).unwrap_or(u32::MAX));
         }
         messages::put_item(bytes, self.number, [&start, &self.head, &self.body]);

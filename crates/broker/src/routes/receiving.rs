@@ -43,6 +43,7 @@ impl Routes {
                 table.end(slot);
                 self.links[slot].has_said_all(&mut self.over);
                 self.note_known(slot);
+                self.give_owed(slot);
                 true
             }
             _ => true,
@@ -114,6 +115,7 @@ impl Node {
         link.outbox.taken(answer.taken, &mut peers.over);
         link.outbox.on_disk(answer.on_disk, &mut peers.over);
         link.outbox.confirm(answer.durable, &mut peers.over);
+        peers.settle_owed(slot);
         peers.figures.resent += resent;
         peers.end_waits();
     }
@@ -165,6 +167,7 @@ impl Node {
                 peers.figures.received += 1;
                 self.take_redirected(now, (from, incarnation), *redirected, actions);
             }
+            Item::Owed(owed) => self.take_owed(now, slot, *owed, actions),
             Item::About(subject, body) => self.take_about(now, from, (subject, body), actions),
         }
     }

@@ -86,6 +86,14 @@ fn frame_of_items(now: Now) -> Golden {
     put_item(&mut frame, 12, [&[TAKEN_OVER], &[], &node_item(LOST_NODE)]);
     let came = came_by(&[(LOST_NODE, 6)]);
     put_item(&mut frame, 13, [&[REDIRECTED, 0, 0, 0, 10], &came, &body]);
+    let debt = owed(3, &[LOST_NODE], &[(LOST_NODE, 6)]);
+    put_item(&mut frame, 14, [&[OWED, 0, 0, 0, 10], &debt, &body]);
+    let debt = OwedMessage {
+        number: 3,
+        side: [LOST_NODE].into(),
+        came_by: [(LOST_NODE, 6)].into(),
+        message: message(now),
+    };
     let redirected = Redirected {
         came_by: [(LOST_NODE, 6)].into(),
         message: message(now),
@@ -107,6 +115,7 @@ fn frame_of_items(now: Now) -> Golden {
         (11, Item::Lost(lost)),
         (12, Item::TakenOver(LOST_NODE)),
         (13, Item::Redirected(Box::new(redirected))),
+        (14, Item::Owed(Box::new(debt))),
     ];
     let found = Frame::Items {
         after: 1,
@@ -166,6 +175,8 @@ const ITEMS_GOLDEN: &[u8] = b"\x01\xff\xff\xff\xfe\x21\0\0\0\x05\0\0\0\0\0\0\0\x
               \0\0\0\0\0\0\0\x0b\0\0\0\x15\x0b\0\0\0\0\0\0\0\x07\0\0\0\x02\0\0\0\0\0\0\0\x04\
               \0\0\0\0\0\0\0\x0c\0\0\0\x09\x0c\0\0\0\0\0\0\0\x07\
               \0\0\0\0\0\0\0\x0d\0\0\0\x28\x0d\0\0\0\x0a\x01\0\0\0\0\0\0\0\x07\
+              \0\0\0\0\0\0\0\x06\0\x05\0\x03a/b\0\0\0\x07payload\
+              \0\0\0\0\0\0\0\x0e\0\0\0\x39\x10\0\0\0\x0a\0\0\0\0\0\0\0\x03\x01\0\0\0\0\0\0\0\x07\x01\0\0\0\0\0\0\0\x07\
               \0\0\0\0\0\0\0\x06\0\x05\0\x03a/b\0\0\0\x07payload";
 
 /// Bytes that version 1 sends. Another form needs another version.
