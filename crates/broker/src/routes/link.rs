@@ -35,6 +35,8 @@ pub(super) struct Link {
     pub(super) finds: u64,
     /// It answers, and is not lost.
     pub(super) is_reached: bool,
+    /// The latest number when it was reached.
+    pub(super) reached_at: u64,
     /// It was reached before, and was given up. It may not have noticed.
     was_given_up: bool,
     pub(super) outbox: Outbox,
@@ -154,6 +156,7 @@ impl Link {
             is_lost: false,
             finds: 0,
             is_reached: false,
+            reached_at: 0,
             was_given_up: false,
             outbox: Outbox::default(),
             inbox: Inbox::recovered(taken),
@@ -261,6 +264,14 @@ impl Link {
         is_silent
     }
 
+    /// The node is missed now, for however long it has been silent.
+    pub(super) fn miss(&mut self) {
+        if std::mem::take(&mut self.is_answering) {
+            self.changes.push(LinkChange::Silent);
+        }
+        self.stop_reaching();
+    }
+
     /// Whether the node has answered all the time: never less lately than this.
     pub(super) fn is_in_touch(&self, now: Now, lately: Duration) -> bool {
         let probes = &self.probes;
@@ -290,6 +301,7 @@ impl Link {
     fn reach(&mut self) {
         if self.is_answering && !self.is_lost && !self.is_reached {
             self.is_reached = true;
+            self.reached_at = self.outbox.latest();
             self.changes.push(LinkChange::Reached);
             self.announce_anew();
             if self.was_given_up {
@@ -307,6 +319,11 @@ impl Link {
         if self.cursor == Cursor::Done {
             self.announce_anew();
         }
+    }
+
+    /// Whether everything that is announced is on its way to the node.
+    pub(super) fn has_announced(&self) -> bool {
+        self.is_reached && self.cursor == Cursor::Done
     }
 
     /// This node does not know yet what the other one wants.

@@ -97,9 +97,9 @@ impl Routes {
                 link.losses_said.insert(lost, number);
             }
         }
-        self.losses
-            .told
-            .tell(self.node, Lost { node: lost, after }, &others);
+        let all = self.links.iter().map(|(_, link)| link.node);
+        let all = all.filter(|node| *node != lost);
+        self.losses.told.tell(self.node, Lost { node: lost, after }, all);
         let before = self.losses.open.extract_if(.., |loss| loss.slot == slot);
         let postponed = before.flat_map(|loss| loss.postponed).collect();
         self.losses.open.push(Loss {
@@ -235,11 +235,24 @@ impl Routes {
     }
 
     /// A node takes nothing over any more: it is lost itself, or has started anew.
-    pub(super) fn forget_heir(&mut self, node: NodeId) {
+    pub(super) fn forget_heir(&mut self, node: NodeId, has_started: bool) {
         for loss in &mut self.losses.open {
             loss.pending.remove(&node);
         }
-        self.losses.told.forget(node, &self.losses.lost);
+        let Losses { told, lost, .. } = &mut self.losses;
+        if has_started {
+            told.forget_run(node, lost);
+        } else {
+            told.forget(node, lost);
+        }
+    }
+
+    /// A node is reached again.
+    pub(super) fn begin_return(&mut self, node: NodeId) {
+        if let Some(slot) = self.slots.get(&node) {
+            let reached_at = self.links[*slot].reached_at;
+            self.losses.told.begin_return(node, reached_at);
+        }
     }
 
     /// Ends the losses that everybody has dealt with. The lost nodes want nothing any more; says what was postponed.

@@ -20,6 +20,7 @@
 //!      14 about wills | ...  15 about merging | ...
 //!      16 owed | waited u32, milliseconds | number u64 | nodes of the side where it was published u8, for each: node u64 | lost nodes u8, for each: node u64 | number u64
 //!              | message (records/forwarded.rs)
+//!      17 known | number u64, of the last item of what the receiver wants
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
 //!                    | message (records/forwarded.rs)
@@ -71,6 +72,7 @@ pub(super) const REDIRECTED: u8 = 13;
 const WILLS: u8 = 14;
 const MERGING: u8 = 15;
 pub(super) const OWED: u8 = 16;
+pub(super) const KNOWN: u8 = 17;
 
 /// Lost nodes for which a message was on its way, one after the other, and its number among what was sent to each.
 pub(super) type CameBy = Box<[(NodeId, u64)]>;
@@ -118,6 +120,8 @@ pub(crate) enum Item {
     TakenOver(NodeId),
     Redirected(Box<Redirected>),
     Owed(Box<OwedMessage>),
+    /// The sender knows what it was told up to this number.
+    Known(u64),
 }
 
 /// A message for sessions that were taken over.
@@ -221,6 +225,11 @@ pub(super) fn owed(number: u64, side: &[NodeId], numbers: &[(NodeId, u64)]) -> V
     side.iter().for_each(|node| bytes.put_u64(node.0));
     bytes.extend(came_by(numbers));
     bytes
+}
+
+/// The bytes of an item that says what is known.
+pub(super) fn known_item(number: u64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
 }
 
 /// The bytes of an item that tells of a loss.
@@ -426,6 +435,7 @@ fn item(mut body: Bytes, now: Now) -> Option<Item> {
         TAKEN_OVER => Some(Item::TakenOver(node_alone(body)?)),
         REDIRECTED => Some(Item::Redirected(Box::new(redirected(body, now)?))),
         OWED => Some(Item::Owed(Box::new(owed_message(body, now)?))),
+        KNOWN => Some(Item::Known(number_alone(body)?)),
         kind => Some(Item::About(Subject::of(kind)?, body)),
     }
 }
@@ -469,6 +479,11 @@ fn lost(mut body: Bytes) -> Option<Lost> {
 fn node_alone(mut body: Bytes) -> Option<NodeId> {
     let node = NodeId(body.try_get_u64().ok()?);
     body.is_empty().then_some(node)
+}
+
+fn number_alone(mut body: Bytes) -> Option<u64> {
+    let number = body.try_get_u64().ok()?;
+    body.is_empty().then_some(number)
 }
 
 fn forwarded_message(mut body: Bytes, waited: Duration, now: Now) -> Option<Forwarded> {

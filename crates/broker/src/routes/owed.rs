@@ -13,6 +13,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use cluster::NodeId;
 
+use super::link::Link;
 use super::losses::Kept;
 use super::messages::{self, OwedMessage};
 use super::table::{Slot, Slots};
@@ -34,8 +35,9 @@ pub(super) struct Owed {
     apart: Slots,
     items: VecDeque<Debt>,
     bytes: u64,
-    /// The number of the latest.
+    /// The number of the latest, and of the latest before the first of these nodes was lost.
     latest: u64,
+    before: u64,
     /// Up to which item of its outbox each node was given all that is owed to it.
     given: BTreeMap<Slot, u64>,
     /// The latest that each other node has owed to this one.
@@ -85,6 +87,17 @@ impl Owed {
         self.settle(slot);
     }
 
+    /// These nodes are lost. A session that something is owed to may have gone to any of them.
+    fn add(&mut self, lost: Slots) {
+        if self.nodes == 0 {
+            self.before = self.latest;
+        }
+        self.nodes |= lost;
+        self.apart |= self.nodes;
+        let current = self.items.iter_mut().filter(|debt| debt.number > self.before);
+        current.for_each(|debt| debt.pending |= lost);
+    }
+
     /// What was given to a node may not have got there.
     pub(super) fn give_up(&mut self, slot: Slot) {
         self.given.remove(&slot);
@@ -121,13 +134,17 @@ impl Debt {
 
 impl Routes {
     /// A node is lost. With so many others that nobody may be left who has some session, their filters stay.
+    ///
+    /// Those that are silent count as well: this node may go on without all of them at one moment, and loses one after the other in it.
     pub(super) fn begin_to_owe(&mut self, slot: Slot) {
         self.owed.give_up(slot);
-        let lost = self.links.iter().filter(|(_, link)| link.is_lost);
-        let lost: Slots = lost.fold(0, |all, (slot, _)| all | 1 << slot);
-        if lost.count_ones() as usize >= OWNERS {
-            self.owed.nodes |= lost;
-            self.owed.apart |= self.owed.nodes;
+        let of = |is_such: fn(&Link) -> bool| {
+            let such = self.links.iter().filter(|(_, link)| is_such(link));
+            such.fold(0, |all: Slots, (slot, _)| all | 1 << slot)
+        };
+        let silent = of(|link| !link.is_reached);
+        if silent.count_ones() as usize >= OWNERS {
+            self.owed.add(of(|link| link.is_lost));
         }
     }
 
@@ -240,7 +257,8 @@ impl Node {
         let is_new = *latest < position;
         *latest = position.max(*latest);
         let mut to_this = owed.came_by.iter().filter(|(node, _)| *node == own);
-        if !is_new || to_this.any(|(_, number)| link.inbox.has_taken(*number)) {
+        // Who was on that side has got it there.
+        if !is_new || owed.side.contains(&own) || to_this.any(|(_, number)| link.inbox.has_taken(*number)) {
             return;
         }
         peers.figures.received += 1;

@@ -7,7 +7,7 @@ use cluster::NodeId;
 
 use super::Routes;
 use super::link::Heard;
-use super::messages::{self, Answer, Forwarded, Frame, Item};
+use super::messages::{self, Answer, Forwarded, Frame, Item, KNOWN};
 use super::table::Slot;
 use crate::invoking::drop_message;
 use crate::memory::MemoryLevel;
@@ -43,6 +43,8 @@ impl Routes {
                 table.end(slot);
                 self.links[slot].has_said_all(&mut self.over);
                 self.note_known(slot);
+                let known = messages::known_item(self.links[slot].inbox.taken.number);
+                self.links[slot].outbox.push_other(KNOWN, known);
                 self.give_owed(slot);
                 true
             }
@@ -167,6 +169,7 @@ impl Node {
                 peers.figures.received += 1;
                 self.take_redirected(now, (from, incarnation), *redirected, actions);
             }
+            Item::Known(up_to) => peers.losses.told.hear_known(from, up_to),
             Item::Owed(owed) => self.take_owed(now, slot, *owed, actions),
             Item::About(subject, body) => self.take_about(now, from, (subject, body), actions),
         }

@@ -197,7 +197,9 @@ impl Routes {
     /// A node has said all that it wants.
     pub(super) fn note_known(&mut self, slot: Slot) {
         let (node, finds) = (self.links[slot].node, self.links[slot].finds);
-        if std::mem::replace(&mut self.links[slot].sameness.is_known, true) || finds == 0 {
+        let was_known = std::mem::replace(&mut self.links[slot].sameness.is_known, true);
+        // One that says it anew may have given this node up meanwhile, and has taken sessions over.
+        if !was_known && finds == 0 {
             return;
         }
         self.look_for_unready();
@@ -206,6 +208,12 @@ impl Routes {
             link.sameness.forget(node);
             link.sameness.known_at.push((node, latest));
         }
+    }
+
+    /// Whether a node that is reached has been told all that the sessions here want.
+    pub(crate) fn has_announced_to(&self, node: NodeId) -> bool {
+        let slot = self.slots.get(&node);
+        slot.is_some_and(|slot| self.links[*slot].has_announced())
     }
 
     /// What was on its way to a node does not reach it.

@@ -93,9 +93,14 @@ impl Node {
 
     /// Another node has lost one.
     pub(super) fn hear_of_loss(&mut self, now: Now, from: NodeId, lost: Lost, actions: &mut Vec<Action>) {
-        let Some(peers) = self.peers.as_ref().filter(|peers| peers.node != lost.node) else {
+        let Some(peers) = self.peers.as_mut().filter(|peers| peers.node != lost.node) else {
             return;
         };
+        if !peers.is_known_loss(lost) {
+            peers.go_on_without_silent();
+            self.note_links(now, actions);
+        }
+        let Some(peers) = &self.peers else { return };
         if !peers.is_known_loss(lost) {
             self.hear_of_lost_state(now, lost.node, actions);
             // Also if it was not known to be there.
@@ -140,7 +145,8 @@ impl Node {
     ) {
         let Some(peers) = &mut self.peers else { return };
         match change {
-            LinkChange::Lost | LinkChange::Started => peers.forget_heir(node),
+            LinkChange::Lost | LinkChange::Started => peers.forget_heir(node, change == LinkChange::Started),
+            LinkChange::Reached => return peers.begin_return(node),
             // It had given this node up, and what it was about to say of losses is gone.
             LinkChange::Asked => return peers.say_lost_again(node),
             _ => return,

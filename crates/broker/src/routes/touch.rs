@@ -69,6 +69,21 @@ impl Routes {
         is_over.then_some(together)
     }
 
+    /// Another node that this one hears has given one up. If this node is not in touch either, and has nearly waited for long enough, it goes on without all that are silent
+    /// as well, at this moment: else it would hear of one loss after the other, and count on the rest in between.
+    pub(super) fn go_on_without_silent(&mut self) {
+        let silence_max = self.config.silence_max;
+        let near_max = silence_max / 2;
+        let is_nearly_over = |link: &Link| link.silence() > silence_max + near_max;
+        if self.hears_most(near_max) || !self.reached_links().any(is_nearly_over) {
+            return;
+        }
+        let links = self.links.iter_mut().map(|(_, link)| link);
+        links
+            .filter(|link| link.is_reached && link.silence() > near_max)
+            .for_each(Link::miss);
+    }
+
     /// Whether those that were not silent for longer, and this node, are more than half of those that are reached; of two halves the one with the lowest id is.
     fn hears_most(&self, near_max: Duration) -> bool {
         let (mut near, mut far, mut lowest) = (1, 0, (self.node, true));

@@ -1,4 +1,7 @@
 //! Since when both nodes get the same: each node says so, behind all that it has sent before.
+//!
+//! A node that is asked may not have heard yet that the other one has given it up, and has taken sessions over meanwhile: it may seem to know what that one wants, and does not. So it
+//! first *sounds* that node, which answers behind all that it wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +21,10 @@ pub(in crate::copies) struct Fences {
     open: BTreeMap<NodeId, Fence>,
     /// Sessions whose subscriptions are where they have to be, by the node that they give way to.
     joined: BTreeMap<NodeId, Vec<SessionNumber>>,
-    /// Who has asked, about which node, and under which number; until it is known what that one wants.
-    asked: BTreeMap<(NodeId, NodeId), u64>,
+    /// Who has asked, about which node; until it is known what that one wants.
+    asked: BTreeMap<(NodeId, NodeId), Asked>,
+    /// Who has sounded this node, until it has been told everything.
+    sounds: BTreeMap<NodeId, u64>,
 }
 
 /// Sessions of one question; the others have the next one.
@@ -34,9 +39,17 @@ struct Fence {
     sessions: Vec<SessionNumber>,
 }
 
+/// A question of another node.
+#[derive(Debug)]
+struct Asked {
+    number: u64,
+    /// The number under which the node that it is about is sounded. `None`: it has answered.
+    sound: Option<u64>,
+}
+
 impl Fences {
     pub(in crate::copies) fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.asked.is_empty() && self.joined.is_empty()
+        self.open.is_empty() && self.asked.is_empty() && self.joined.is_empty() && self.sounds.is_empty()
     }
 
     /// A session may leave what it has to a node when all have answered.
@@ -67,6 +80,7 @@ impl Node {
         if copies.is_none_or(|copies| copies.fences.is_idle()) {
             return;
         }
+        self.answer_sounds();
         self.answer_fences();
         self.put_up_fences();
         self.pass_fences(now);
@@ -113,8 +127,43 @@ impl Node {
     pub(super) fn note_fence(&mut self, from: NodeId, number: u64, of: NodeId) {
         let peers = self.peers.as_ref();
         let is_known = peers.is_some_and(|peers| of == peers.node() || peers.has_node(of));
-        if let Some(copies) = self.copies.as_mut().filter(|_| is_known) {
-            copies.fences.asked.insert((from, of), number);
+        let Some(copies) = self.copies.as_mut().filter(|_| is_known) else {
+            return;
+        };
+        copies.fences.latest += 1;
+        let sound = Some(copies.fences.latest).filter(|_| of != copies.own.node);
+        copies.fences.asked.insert((from, of), Asked { number, sound });
+        if let Some(sound) = sound {
+            self.tell_merging(of, &MergeMessage::Sound(sound));
+        }
+    }
+
+    /// A node wants to know when it has been told all that the sessions here want.
+    pub(super) fn note_sound(&mut self, from: NodeId, number: u64) {
+        if let Some(copies) = &mut self.copies {
+            copies.fences.sounds.insert(from, number);
+        }
+    }
+
+    fn answer_sounds(&mut self) {
+        let (Some(copies), Some(peers)) = (&mut self.copies, &self.peers) else {
+            return;
+        };
+        let sounds = copies
+            .fences
+            .sounds
+            .extract_if(.., |node, _| peers.has_announced_to(*node));
+        for (node, number) in sounds.collect::<Vec<_>>() {
+            self.tell_merging(node, &MergeMessage::Sounded(number));
+        }
+    }
+
+    /// A node has told this one all that it wants.
+    pub(super) fn note_sounded(&mut self, from: NodeId, number: u64) {
+        let Some(copies) = &mut self.copies else { return };
+        let about = copies.fences.asked.iter_mut().filter(|((_, of), _)| *of == from);
+        for (_, asked) in about {
+            asked.sound = asked.sound.filter(|sound| *sound > number);
         }
     }
 
@@ -123,9 +172,10 @@ impl Node {
             return;
         };
         let asked = copies.fences.asked.iter();
-        let known = asked.filter_map(|((from, of), number)| {
+        let asked = asked.filter(|(_, asked)| asked.sound.is_none());
+        let known = asked.filter_map(|((from, of), asked)| {
             let since = peers.since(*from, *of)?;
-            Some(((*from, *of), *number, since))
+            Some(((*from, *of), asked.number, since))
         });
         for (key, number, since) in known.collect::<Vec<_>>() {
             if let Some(copies) = &mut self.copies {
@@ -155,10 +205,18 @@ impl Node {
         let Some(copies) = &mut self.copies else { return };
         if matches!(change, LinkChange::Lost | LinkChange::Started) {
             copies.fences.asked.retain(|(from, _), _| *from != node);
+            copies.fences.sounds.remove(&node);
+        }
+        let mut again = Vec::new();
+        let about = copies.fences.asked.iter_mut().filter(|((_, of), _)| *of == node);
+        // What is lost was not answered, or not in this run.
+        for (_, asked) in about.filter(|_| change != LinkChange::Answers) {
+            copies.fences.latest += 1;
+            asked.sound = Some(copies.fences.latest);
+            again.push(MergeMessage::Sound(copies.fences.latest));
         }
         copies.fences.open.remove(&node);
         copies.fences.joined.remove(&node);
-        let mut again = Vec::new();
         for (to, fence) in &mut copies.fences.open {
             if change == LinkChange::Lost {
                 fence.waiting.remove(&node);

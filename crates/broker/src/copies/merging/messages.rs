@@ -15,6 +15,8 @@
 //!              | count u32, of each delivery that is left of the time before: sequence u64, packet id if it is released or 0 u16
 //!              | count u16, of each received packet id: u16 | count u32, of each delivery: sequence u64, class u8 (0, 1), value (4 + n)
 //!   6 merged   | is there u8 (0, 1)                  1: I have it; 0: I have no such session
+//!   7 sound                                           answer behind all that you want and have not told me; the number is this question's
+//!   8 sounded
 //!
 //! filters    count u16, of each: (2 + n)             filter  as the key of a subscription ends, (2 + n)
 //! client id  (2 + n)
@@ -42,6 +44,8 @@ const FENCE: u8 = 3;
 const FENCED: u8 = 4;
 const LEAVINGS: u8 = 5;
 const MERGED: u8 = 6;
+const SOUND: u8 = 7;
+const SOUNDED: u8 = 8;
 
 /// What a node says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +60,9 @@ pub(crate) enum MergeMessage {
     Leavings(Box<Leavings>),
     /// Everything is here, or (false) there is no such session.
     Merged(SessionNumber, bool),
+    /// The receiver is to answer behind all that its sessions want.
+    Sound(u64),
+    Sounded(u64),
 }
 
 /// The session that stays.
@@ -183,6 +190,8 @@ pub(super) fn encode(message: &MergeMessage) -> Bytes {
             bytes.put_u8(u8::from(*is_there));
             bytes
         }
+        MergeMessage::Sound(number) => begin(SOUND, *number),
+        MergeMessage::Sounded(number) => begin(SOUNDED, *number),
     };
     bytes.into()
 }
@@ -309,6 +318,8 @@ fn read(mut body: Bytes) -> Option<MergeMessage> {
         FENCED => MergeMessage::Fenced(number, since(body)?),
         LEAVINGS => MergeMessage::Leavings(Box::new(leavings(body, SessionNumber(number))?)),
         MERGED => MergeMessage::Merged(SessionNumber(number), flag(body)?),
+        SOUND => MergeMessage::Sound(number),
+        SOUNDED => MergeMessage::Sounded(number),
         _ => return None,
     };
     body.is_empty().then_some(message)

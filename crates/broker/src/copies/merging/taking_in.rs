@@ -63,6 +63,8 @@ impl Node {
             MergeMessage::Joined(number, joined) => self.note_joined(from, number, joined),
             MergeMessage::Fence(number, of) => self.note_fence(from, number, of),
             MergeMessage::Fenced(number, since) => self.note_fenced(from, number, since),
+            MergeMessage::Sound(number) => self.note_sound(from, number),
+            MergeMessage::Sounded(number) => self.note_sounded(from, number),
             MergeMessage::Leavings(leavings) => self.take_leavings(now, from, *leavings, actions),
             MergeMessage::Merged(number, is_there) => {
                 self.note_merged(now, (from, number, is_there), actions);

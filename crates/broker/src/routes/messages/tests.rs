@@ -88,6 +88,7 @@ fn frame_of_items(now: Now) -> Golden {
     put_item(&mut frame, 13, [&[REDIRECTED, 0, 0, 0, 10], &came, &body]);
     let debt = owed(3, &[LOST_NODE], &[(LOST_NODE, 6)]);
     put_item(&mut frame, 14, [&[OWED, 0, 0, 0, 10], &debt, &body]);
+    put_item(&mut frame, 15, [&[KNOWN], &[], &known_item(7)]);
     let debt = OwedMessage {
         number: 3,
         side: [LOST_NODE].into(),
@@ -116,6 +117,7 @@ fn frame_of_items(now: Now) -> Golden {
         (12, Item::TakenOver(LOST_NODE)),
         (13, Item::Redirected(Box::new(redirected))),
         (14, Item::Owed(Box::new(debt))),
+        (15, Item::Known(7)),
     ];
     let found = Frame::Items {
         after: 1,
@@ -177,7 +179,8 @@ const ITEMS_GOLDEN: &[u8] = b"\x01\xff\xff\xff\xfe\x21\0\0\0\x05\0\0\0\0\0\0\0\x
               \0\0\0\0\0\0\0\x0d\0\0\0\x28\x0d\0\0\0\x0a\x01\0\0\0\0\0\0\0\x07\
               \0\0\0\0\0\0\0\x06\0\x05\0\x03a/b\0\0\0\x07payload\
               \0\0\0\0\0\0\0\x0e\0\0\0\x39\x10\0\0\0\x0a\0\0\0\0\0\0\0\x03\x01\0\0\0\0\0\0\0\x07\x01\0\0\0\0\0\0\0\x07\
-              \0\0\0\0\0\0\0\x06\0\x05\0\x03a/b\0\0\0\x07payload";
+              \0\0\0\0\0\0\0\x06\0\x05\0\x03a/b\0\0\0\x07payload\
+              \0\0\0\0\0\0\0\x0f\0\0\0\x09\x11\0\0\0\0\0\0\0\x07";
 
 /// Bytes that version 1 sends. Another form needs another version.
 #[test]
