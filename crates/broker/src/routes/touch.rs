@@ -52,17 +52,19 @@ impl Touch {
 }
 
 impl Routes {
-    /// After how long a silence a node that was reached is lost, now that one has been silent for too long. `None`: none has.
+    /// After how long a silence a node that was reached is lost, now that one has been silent for too long. `None`: none has, or it is not known yet.
     pub(super) fn patience(&mut self, now: Now) -> Option<Duration> {
         let silence_max = self.config.silence_max;
         let near_max = silence_max / 2;
         let is_in_touch = self.hears_most(near_max);
         self.touch.look(now, is_in_touch);
-        // Whoever is in touch again first waits for the answers of the others.
-        let (silent_max, together) = if is_in_touch && self.touch.has_lasted(near_max) {
+        let (silent_max, together) = if !is_in_touch {
+            (2 * silence_max, near_max)
+        } else if self.touch.has_lasted(near_max) {
             (silence_max, silence_max.saturating_sub(ONE_CUT).max(near_max))
         } else {
-            (2 * silence_max, near_max)
+            // Whoever is in touch again first waits for the answers of the others: they come in this moment, too.
+            return None;
         };
         let mut links = self.reached_links();
         let is_over = links.any(|link| link.silence() > silent_max);

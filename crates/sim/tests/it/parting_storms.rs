@@ -206,10 +206,10 @@ fn nothing_acknowledged_is_lost_of_publishers_that_go_from_side_to_side() {
     assert_eq!(counted.missed, 0, "{counted:#?}");
 }
 
-/// 945 of 382,158 are missed, in 18 of 60 storms, and 619 of QoS 2 come twice (docs/decisions/2026-11-22-owed-messages.md).
+/// 2 of 382,142 are missed, and 40 of QoS 2 come twice (docs/decisions/2026-11-22-owed-messages.md).
 #[test]
 fn few_that_were_acknowledged_are_lost_of_five_nodes() {
     let counted = count(5, false);
-    assert!(counted.missed * 300 < counted.published, "{counted:#?}");
-    assert!(counted.twice * 500 < counted.published, "{counted:#?}");
+    assert!(counted.missed * 20_000 < counted.published, "{counted:#?}");
+    assert!(counted.twice * 2_000 < counted.published, "{counted:#?}");
 }
