@@ -32,6 +32,7 @@ fn publish(message: &Arc<Message>, qos: QoS, packet_id: u16) -> OutgoingPublish 
             durable: None,
             is_volatile: false,
             dup: false,
+            is_resumed: false,
         },
         packet_id: (qos != QoS::AtMostOnce).then(|| PacketId::new(packet_id).unwrap()),
         topic_alias: None,
