@@ -3,9 +3,11 @@
 
     examples/run active_standby          (or: python active_standby.py 127.0.0.1:1883)
 
-Each controller is a process. The one that leads has the pump do strokes and counts them; the other one waits. Then the leader is made to stand still for longer than
-its lease in the middle of a stroke, as a machine that swaps or a virtual machine that is moved does. The standby goes on from the last stroke; and when the first one wakes up and writes
-what it was about to write, the store refuses it: its fencing token is lower than that of the new leader. So every stroke is counted once.
+Each controller is a process. The one that leads has the pump do strokes and counts them; the other one waits.
+Then the leader is made to stand still for longer than its lease in the middle of a stroke, as a machine that
+swaps or a virtual machine that is moved does. The standby goes on from the last stroke; and when the first
+one wakes up and writes what it was about to write, the store refuses it: its fencing token is lower than that
+of the new leader. So every stroke is counted once.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ STROKES = "example/pump/strokes"
 
 
 async def controller(name: str, address: str) -> None:
-    """Campaigns, leads, and campaigns again. The pump is at the other end of stdin and stdout: it says when a stroke is done."""
+    """Campaigns, leads, and campaigns again. The pump is at the other end of stdin: it says when a stroke is done."""
     pump = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(pump), sys.stdin)
     async with await Client.connect(address) as client:
@@ -33,7 +35,7 @@ async def controller(name: str, address: str) -> None:
             leadership = await election.campaign(name)
             print("leads", flush=True)
             while leadership.is_held:
-                # The token is that of before the stroke: whatever happens meanwhile, what is written belongs to this leadership.
+                # That of before the stroke: whatever happens meanwhile, what is written belongs to this leadership.
                 token = leadership.token
                 done = await store.get(STROKES)
                 strokes = int(done.value) + 1 if done else 1

@@ -3,8 +3,10 @@
 
     examples/run edge_cache          (or: python edge_cache.py 127.0.0.1:1883)
 
-Twenty workers want the same recipe at the same moment, and it is far away: a web server that takes a third of a second. What is in the cache is a key that expires by itself. Who does
-not find it takes a lock, looks once more, and only then asks the origin; the others wait for the lock and find what the first one has brought. When the key has expired, it is asked once more.
+Twenty workers want the same recipe at the same moment, and it is far away: a web server that takes a third of
+a second. What is in the cache is a key that expires by itself. Who does not find it takes a lock, looks once
+more, and only then asks the origin; the others wait for the lock and find what the first one has brought.
+When the key has expired, it is asked once more.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Cache:
             if found:
                 return found.value
             value = await asyncio.to_thread(self._ask, name)
-            # With the token of the lock: who was held up for longer than its lease overwrites nothing that is newer.
+            # With the token of the lock: who was held up for longer than its lease overwrites nothing newer.
             await self._store.set(key, value, expires_in=FRESH, fencing=lock.token)
             return value
 
@@ -87,7 +89,7 @@ async def main(address: str) -> None:
             print(f"  20 workers got {editions}; questions to the origin: {Origin.asked}")
             editions |= await all_at_once(caches)
             print(f"  20 more did; questions to the origin: {Origin.asked}")
-            # On a machine so slow that it expires in between, too: a question for each edition, and not for each worker.
+            # Also on a machine so slow that it expires in between: a question for each edition, not for each worker.
             assert Origin.asked == len(editions)
             async for change in changes:
                 if isinstance(change, ValueDeleted):

@@ -3,8 +3,10 @@
 
     examples/run sensor_fleet          (or: python sensor_fleet.py 127.0.0.1:1883)
 
-Plain MQTT 5 with paho-mqtt, which the Python client brings along. Each sensor is a process that retains its readings and that it is there; its will, retained as well, says that it
-is gone. So whoever subscribes at any time knows at once what there is, without asking a sensor. One sensor is killed, and the server says so for it; then it is there again.
+Plain MQTT 5 with paho-mqtt, which the Python client brings along. Each sensor is a process that retains its
+readings and that it is there; its will, retained as well, says that it is gone. So whoever subscribes at any
+time knows at once what there is, without asking a sensor. One sensor is killed, and the server says so for
+it; then it is there again.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ def sensor(name: str, address: str) -> None:
     measured = 20.0
     while True:
         measured += 0.1
-        reading = client.publish(f"{FLEET}/{name}/temperature", f"{measured:.1f}", qos=1, retain=True, properties=properties)
-        reading.wait_for_publish(LONG)
+        topic, reading = f"{FLEET}/{name}/temperature", f"{measured:.1f}"
+        client.publish(topic, reading, qos=1, retain=True, properties=properties).wait_for_publish(LONG)
         time.sleep(0.2)
 
 

@@ -3,8 +3,10 @@
 
     examples/run thermostat          (or: python thermostat.py 127.0.0.1:1883)
 
-The room measures its temperature and heats when it is told to; the thermostat watches temperature and setpoint and switches the heater; the person changes the setpoint and
-watches until the room has it. Nobody asks again and again: each is told of changes. And whoever starts late reads what is there: nothing has to be said twice.
+The room measures its temperature and heats when it is told to; the thermostat watches temperature and
+setpoint and switches the heater; the person changes the setpoint and watches until the room has it. Nobody
+asks again and again: each is told of changes. And whoever starts late reads what is there: nothing has to be
+said twice.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ async def thermostat(address: str) -> None:
             if wanted != command:
                 command = wanted
                 await store.set(HEATER, command)
-                print(f"  thermostat: {known[TEMPERATURE]:.2f} degrees, {known[SETPOINT]:g} wanted: heater {command}")
+                has, wants = known[TEMPERATURE], known[SETPOINT]
+                print(f"  thermostat: {has:.2f} degrees, {wants:g} wanted: heater {command}")
 
         async def learn(key: str) -> None:
             async for value in values(store, key):
