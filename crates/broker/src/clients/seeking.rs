@@ -294,7 +294,10 @@ impl Node {
         if let Some(node) = first(Place::Orphan) {
             return Verdict::At(node);
         }
-        first(Place::Copy).map_or(Verdict::Here, |_| Verdict::Away)
+        // A copy of a session that has just ended may be there still: its holder has said so, unless it was not asked.
+        let peers = self.peers.as_ref();
+        let is_away = first(Place::Copy).is_some() && peers.is_some_and(|peers| !peers.reaches_all());
+        if is_away { Verdict::Away } else { Verdict::Here }
     }
 
     /// The node that was to have the session does not, or is lost: it is looked for again.

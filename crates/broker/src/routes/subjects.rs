@@ -124,6 +124,11 @@ impl Routes {
         slot.is_some_and(|slot| self.links[*slot].is_reached)
     }
 
+    /// Whether every node of the cluster is reached.
+    pub(crate) fn reaches_all(&self) -> bool {
+        self.links.iter().all(|(_, link)| link.is_reached)
+    }
+
     /// The other nodes that answer, also those that are lost for the cluster.
     pub(crate) fn answering(&self) -> impl Iterator<Item = NodeId> + '_ {
         let links = self.links.iter().map(|(_, link)| link);

@@ -358,6 +358,11 @@ impl Places {
         self.parties[who.0].is_denied
     }
 
+    /// How often it was told to try again.
+    pub(crate) fn refusals(&self, who: Who) -> usize {
+        self.parties[who.0].refusals
+    }
+
     /// The same of each of its CONNACKs.
     pub(crate) fn sessions_present(&self, who: Who) -> &[bool] {
         &self.parties[who.0].sessions_present

@@ -151,6 +151,21 @@ fn a_session_ends_from_another_node() {
 }
 
 #[test]
+fn a_session_that_has_just_ended_keeps_nobody_waiting_because_of_its_copies() {
+    for seed in 0..40 {
+        let mut places = Places::running(seed, 3, |_| {});
+        let client = places.connect(Party::durable(0, "client").with_expiry(1));
+        places.run(SECOND);
+        places.weather.delay_max = Duration::from_millis(40);
+        places.weather.slow_disks = true;
+        places.lose(client);
+        places.run(SECOND + Duration::from_millis(seed * 5));
+        let again = places.connect(Party::durable(1, "client"));
+        assert_eq!(places.refusals(again), 0, "seed {seed}");
+    }
+}
+
+#[test]
 fn the_front_is_lost_and_the_session_stays() {
     let mut places = Places::running(6, 3, |_| {});
     let client = places.connect(Party::durable(0, "client"));

@@ -26,6 +26,8 @@ pub(crate) struct Party {
     pub(super) connection: Option<ConnectionId>,
     pub(super) is_accepted: bool,
     pub(super) is_denied: bool,
+    /// How often it was told to try again.
+    pub(super) refusals: usize,
     /// As CONNACK has said.
     pub(crate) session_present: Option<bool>,
     /// As each CONNACK has said.
@@ -61,6 +63,7 @@ impl Party {
             connection: None,
             is_accepted: false,
             is_denied: false,
+            refusals: 0,
             session_present: None,
             sessions_present: Vec::new(),
             left: Vec::new(),
@@ -194,6 +197,7 @@ impl Party {
             Packet::ConnAck(connack)
                 if [ReasonCode::ServerBusy, ReasonCode::ServerUnavailable].contains(&connack.reason) =>
             {
+                self.refusals += 1;
                 Vec::new()
             }
             Packet::ConnAck(connack) => {
