@@ -258,17 +258,21 @@ impl Link {
         }
         let has_anything = self.is_answering || self.unknown.is_some();
         let is_silent = has_anything && patience.is_some_and(|patience| self.silence() > patience);
-        if is_silent && std::mem::take(&mut self.is_answering) {
-            self.changes.push(LinkChange::Silent);
+        if is_silent {
+            self.fall_silent();
         }
         is_silent
     }
 
-    /// The node is missed now, for however long it has been silent.
-    pub(super) fn miss(&mut self) {
+    fn fall_silent(&mut self) {
         if std::mem::take(&mut self.is_answering) {
             self.changes.push(LinkChange::Silent);
         }
+    }
+
+    /// The node is missed now, for however long it has been silent.
+    pub(super) fn miss(&mut self) {
+        self.fall_silent();
         self.stop_reaching();
     }
 

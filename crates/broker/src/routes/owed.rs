@@ -19,11 +19,9 @@ use super::messages::{self, OwedMessage};
 use super::table::{Slot, Slots};
 use super::{RouteFigures, Routes, RoutesConfig};
 use crate::copies::OWNERS;
-use crate::memory::MemoryLevel;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::origin::Origin;
-use crate::publishing::Keeping;
 use crate::records::forwarded::Position;
 
 /// What is owed, and to whom.
@@ -265,17 +263,8 @@ impl Node {
         let mut message = owed.message.counted(&self.memory.messages);
         // Who else has got it nobody can tell by its number.
         message.origin = Origin::Unknown;
-        let message = Arc::new(message);
-        let mut scratch = std::mem::take(&mut self.routes);
-        scratch.elsewhere.clear();
-        self.find_routes(&message, &mut scratch);
-        scratch
-            .routes
-            .retain(|route| self.lacks_owed(route.session, from, &owed.side));
-        if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
-            self.drop_waiting(&mut scratch);
-        }
-        self.deliver_to_routes(now, message, scratch, Keeping::Durable, actions);
+        let lacks = |node: &Self, key| node.lacks_owed(key, from, &owed.side);
+        self.deliver_to_lacking(now, Arc::new(message), lacks, actions);
     }
 }
 

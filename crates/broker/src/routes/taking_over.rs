@@ -166,12 +166,21 @@ impl Node {
         let came = self.came_again(origin, &redirected.came_by);
         let message = Arc::new(message);
         self.keep_late(&message, &came);
+        self.deliver_to_lacking(now, message, |node, key| node.is_for_taken(key, &came), actions);
+    }
+
+    /// Gives a message that others have had before to those sessions here that lack it.
+    pub(super) fn deliver_to_lacking(
+        &mut self,
+        now: Now,
+        message: Arc<Message>,
+        lacks: impl Fn(&Self, SessionKey) -> bool,
+        actions: &mut Vec<Action>,
+    ) {
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.elsewhere.clear();
         self.find_routes(&message, &mut scratch);
-        scratch
-            .routes
-            .retain(|route| self.is_for_taken(route.session, &came));
+        scratch.routes.retain(|route| lacks(self, route.session));
         if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
             self.drop_waiting(&mut scratch);
         }

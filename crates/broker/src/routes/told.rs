@@ -90,16 +90,16 @@ impl Told {
 
     /// A node knows what it was told up to this number.
     pub(super) fn hear_known(&mut self, from: NodeId, number: u64) {
-        let Some(returned) = self.returned.get(&from).filter(|it| it.after < number) else {
+        if self.returned.get(&from).is_none_or(|it| it.after >= number) {
             return;
-        };
-        for (lost, first) in returned.losses.clone() {
+        }
+        let losses = self.returned.remove(&from).map(|it| it.losses);
+        for (lost, first) in losses.into_iter().flatten() {
             let unaware = self.unaware.get(&lost).and_then(|unaware| unaware.get(&from));
             if unaware == Some(&first) {
                 self.forget_unaware(from, lost);
             }
         }
-        self.returned.remove(&from);
     }
 
     /// A node has started anew: it has nothing any more that it had before.

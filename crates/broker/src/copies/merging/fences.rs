@@ -210,7 +210,7 @@ impl Node {
         let mut again = Vec::new();
         let about = copies.fences.asked.iter_mut().filter(|((_, of), _)| *of == node);
         // What is lost was not answered, or not in this run.
-        for (_, asked) in about.filter(|_| change != LinkChange::Answers) {
+        for (_, asked) in about {
             copies.fences.latest += 1;
             asked.sound = Some(copies.fences.latest);
             again.push(MergeMessage::Sound(copies.fences.latest));
