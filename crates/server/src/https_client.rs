@@ -27,12 +27,12 @@ use tokio_rustls::TlsConnector;
 use self::client_tls::ClientTls;
 use crate::clock;
 
-pub(crate) use self::client_tls::{ClientTlsError, TlsFiles};
-pub(crate) use self::url::{Url, UrlError};
+pub use self::client_tls::{ClientTlsError, TlsFiles};
+pub use self::url::{Url, UrlError};
 
 /// One server, and the connections to it.
 #[derive(Debug)]
-pub(crate) struct HttpsClient {
+pub struct HttpsClient {
     url: Url,
     limits: RequestLimits,
     tls: Option<RefCell<ClientTls>>,
@@ -42,31 +42,37 @@ pub(crate) struct HttpsClient {
 
 /// How much a request may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RequestLimits {
+pub struct RequestLimits {
     /// For all of it, with the time that it waits for others. Then it has failed.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// Under way at once; one more waits.
-    pub(crate) requests_max: u32,
+    pub requests_max: u32,
     /// Of the body of an answer; a longer one is a failure.
-    pub(crate) body_bytes_max: usize,
+    pub body_bytes_max: usize,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) body: Bytes,
+pub struct Response {
+    /// As of HTTP.
+    pub status: u16,
+    /// All of it.
+    pub body: Bytes,
 }
 
 /// Why nothing came back. Says nothing of what was sent.
 #[derive(Debug, Error)]
-pub(crate) enum HttpError {
+pub enum HttpError {
+    /// It takes too long.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
+    /// Nobody is there, or its certificate is not believed.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
+    /// The connection failed, or what came was not HTTP.
     #[error("{}", with_cause(.0))]
     Http(hyper::Error),
+    /// There was more than wanted, or it ended early.
     #[error("the answer cannot be read, or is longer than {0} bytes")]
     Body(usize),
 }
@@ -92,7 +98,7 @@ const HEADERS_MAX: usize = 64;
 
 impl HttpsClient {
     /// Reads the files; connects to nobody.
-    pub(crate) fn new(url: Url, files: TlsFiles, limits: RequestLimits) -> Result<Self, ClientTlsError> {
+    pub fn new(url: Url, files: TlsFiles, limits: RequestLimits) -> Result<Self, ClientTlsError> {
         let tls = url.is_tls().then(|| ClientTls::load(files)).transpose()?;
         Ok(Self {
             tls: tls.map(RefCell::new),
@@ -104,12 +110,12 @@ impl HttpsClient {
     }
 
     /// Asks for what is at the address.
-    pub(crate) async fn get(&self) -> Result<Response, HttpError> {
+    pub async fn get(&self) -> Result<Response, HttpError> {
         self.get_at(self.url.path(), &[]).await
     }
 
     /// Asks for what is at another path of the server.
-    pub(crate) async fn get_at(
+    pub async fn get_at(
         &self,
         path: &str,
         headers: &[(HeaderName, HeaderValue)],
@@ -119,7 +125,7 @@ impl HttpsClient {
     }
 
     /// Sends JSON to a path of the server.
-    pub(crate) async fn post_json(
+    pub async fn post_json(
         &self,
         path: &str,
         headers: &[(HeaderName, HeaderValue)],
@@ -132,7 +138,7 @@ impl HttpsClient {
     }
 
     /// Asks for something to be deleted.
-    pub(crate) async fn delete(
+    pub async fn delete(
         &self,
         path: &str,
         headers: &[(HeaderName, HeaderValue)],

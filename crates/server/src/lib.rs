@@ -50,7 +50,12 @@ pub use crate::admin_client::{AdminClient, AdminClientError, percent_encoded};
 pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;
+pub use crate::https_client::{
+    ClientTlsError, HttpError, HttpsClient, RequestLimits, Response, TlsFiles, Url, UrlError,
+};
 pub use crate::serve::{Ready, Scheme, run};
 pub use crate::tls::{TlsError, TlsProblem};
+/// Names and values of headers, as requests of [`HttpsClient`] have them.
+pub use hyper::header;
 /// Adds a key to the key file of a data directory.
 pub use storage::encryption::add_key as add_encryption_key;

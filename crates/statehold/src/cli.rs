@@ -17,6 +17,7 @@ use crate::encryption_key::EncryptionKey;
 use crate::exit::Exit;
 use crate::get::Get;
 use crate::health::Health;
+use crate::import::ImportCommand;
 use crate::keys::KeysCommand;
 use crate::lock::Lock;
 use crate::man::Man;
@@ -70,6 +71,7 @@ pub(crate) enum Command {
     Lock(Lock),
     Pub(Publish),
     Sub(Subscribe),
+    Import(ImportCommand),
     Bench(Bench),
     Completion(Completion),
     Man(Man),
@@ -115,6 +117,7 @@ Examples:
   statehold retained list 'plant/#'
   statehold health --ready
   statehold top
+  statehold import redis --rdb dump.rdb --dry-run
 
 Another server:
   statehold get greeting --host broker.example --tls --cafile ca.pem --username me --password-file secret
@@ -122,7 +125,7 @@ Another server:
 
 Exit codes:
   0  done, or found
-  1  no such key, or the condition was not met, or the lock was not free in time
+  1  no such key, or the condition was not met, or the lock was not free in time, or `import` has left something out
   2  refused by the server
   3  wrong arguments or settings
   4  could not connect, or no answer in time (after a timeout the request may have been executed)
@@ -210,6 +213,10 @@ mod tests {
             "statehold cluster add",
             "statehold cluster remove",
             "statehold cluster transfer 0",
+            "statehold import redis",
+            "statehold import redis --rdb f --from redis://h",
+            "statehold import redis --rdb f --prefix a",
+            "statehold import redis --rdb f --inflight 0",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -11,6 +11,8 @@ use server::AdminClientError;
 pub(crate) enum Exit {
     Done,
     NotFound,
+    /// An import has not carried over everything.
+    LeftOut,
     Refused,
     Usage,
     NoAnswer,
@@ -36,7 +38,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
-            Exit::NotFound => 1,
+            Exit::NotFound | Exit::LeftOut => 1,
             Exit::Refused => 2,
             Exit::Usage => 3,
             Exit::NoAnswer => 4,

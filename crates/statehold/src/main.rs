@@ -15,6 +15,7 @@ mod encryption_key;
 mod exit;
 mod get;
 mod health;
+mod import;
 mod input;
 mod keys;
 mod lock;
@@ -88,6 +89,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Lock(lock) => lock.run(),
         Command::Pub(publish) => publish.run(),
         Command::Sub(subscribe) => subscribe.run(),
+        Command::Import(import) => import.run(),
         Command::Bench(bench) => bench.run(),
     }
 }

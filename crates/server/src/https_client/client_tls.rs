@@ -15,11 +15,13 @@ use crate::stamp::{Stamp, stamp};
 
 /// Files of PEM; an empty path is none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TlsFiles {
+pub struct TlsFiles {
     /// Authorities; none: those of the system.
-    pub(crate) ca: PathBuf,
-    pub(crate) cert: PathBuf,
-    pub(crate) key: PathBuf,
+    pub ca: PathBuf,
+    /// A certificate to be known by.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// Files that cannot be used.

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// A server, and a place on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Url {
+pub struct Url {
     is_tls: bool,
     host: String,
     port: u16,
@@ -32,7 +32,7 @@ pub enum UrlError {
 
 impl Url {
     /// `http` to other machines only if that is allowed.
-    pub(crate) fn parse(text: &str, allow_http: bool) -> Result<Self, UrlError> {
+    pub fn parse(text: &str, allow_http: bool) -> Result<Self, UrlError> {
         let uri: Uri = text.parse().map_err(|_| UrlError::Malformed)?;
         let authority = uri.authority().ok_or(UrlError::Malformed)?;
         if authority.as_str().contains('@') {

@@ -22,6 +22,7 @@ mod encryption;
 mod enhanced;
 mod examples;
 mod harness;
+mod import;
 mod issuer;
 mod listeners;
 mod lock;

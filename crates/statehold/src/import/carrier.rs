@@ -1,0 +1,194 @@
+//! Carries over what sources read: many requests under way at once, and each of them ends as one line of the report.
+
+mod request;
+
+use std::borrow::Cow;
+
+use anyhow::Context;
+use bytes::Bytes;
+use client::Client;
+use server::clock;
+use tokio::task::JoinSet;
+
+use self::request::{Ended, Set};
+use super::args::ImportArgs;
+use super::names::{Named, Names};
+use super::progress::Progress;
+use super::report::Report;
+use crate::exit::Exit;
+
+/// What sources give things to.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    names: Names,
+    value_bytes_max: u64,
+    if_absent: bool,
+    /// `None`: nothing is written.
+    client: Option<Client>,
+    under_way: JoinSet<Ended>,
+    under_way_max: usize,
+    pub(super) report: Report,
+    progress: Progress,
+    is_json: bool,
+}
+
+/// What is to be read, as its source knows it before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected {
+    /// Which program had it, as in "redis".
+    pub(super) source: &'static str,
+    /// In the plural, as in "keys".
+    pub(super) what: &'static str,
+    /// How many, if it is known.
+    pub(super) total: Option<u64>,
+    /// Something may come twice.
+    pub(super) may_repeat: bool,
+}
+
+/// A key as a source has it.
+#[derive(Debug)]
+pub(super) struct SourceKey {
+    pub(super) name: Bytes,
+    pub(super) value: Bytes,
+    /// Milliseconds since the Unix epoch.
+    pub(super) expires_at: Option<u64>,
+}
+
+impl Carrier {
+    /// Connects, unless nothing is to be written.
+    pub(super) async fn begin(args: &ImportArgs, expected: Expected) -> anyhow::Result<Self> {
+        let client = match args.dry_run {
+            true => None,
+            false => Some(Client::connect(args.server.lasting_options()?).await?),
+        };
+        Ok(Self {
+            names: Names::new(&args.prefix, &args.only, expected.may_repeat),
+            value_bytes_max: args.value_bytes_max,
+            if_absent: args.if_absent,
+            client,
+            under_way: JoinSet::new(),
+            under_way_max: args.inflight.into(),
+            report: Report::new(expected.source, args.dry_run, args.report.as_deref())?,
+            progress: Progress::new(expected.what, expected.total, args.quiet),
+            is_json: args.json,
+        })
+    }
+
+    /// Whether anything comes of a thing of this name; one that is not wanted needs no more of it.
+    pub(super) fn wants(&mut self, name: &[u8]) -> bool {
+        let is_wanted = self.names.is_wanted(name);
+        if !is_wanted {
+            self.passed_over(OUTSIDE);
+        }
+        is_wanted
+    }
+
+    /// Carries a key over. What comes of it is in the report; an error ends the import.
+    pub(super) async fn key(&mut self, key: SourceKey) -> anyhow::Result<()> {
+        let Some(name) = self.name(&key.name)? else {
+            return Ok(());
+        };
+        if key.expires_at.is_some_and(|at| at <= clock::wall()) {
+            self.passed_over(request::EXPIRED);
+            return Ok(());
+        }
+        let bytes = key.value.len() as u64;
+        if bytes > self.value_bytes_max {
+            return self.left_out(&key.name, too_large(self.value_bytes_max));
+        }
+        if name.is_empty() {
+            return self.left_out(
+                &key.name,
+                "a key of no bytes, which the state store does not take",
+            );
+        }
+        let Some(client) = &self.client else {
+            self.report.carried_over("keys", bytes + name.len() as u64);
+            self.progress.advance(self.report.left_out_count());
+            return Ok(());
+        };
+        let set = Set {
+            store: client.state_store(),
+            source: key.name,
+            key: name,
+            value: key.value,
+            expires_at: key.expires_at,
+            if_absent: self.if_absent,
+        };
+        self.start(set.run()).await
+    }
+
+    /// Says that something is not carried over, although it was asked for.
+    pub(super) fn left_out(&mut self, name: &[u8], why: impl Into<Cow<'static, str>>) -> anyhow::Result<()> {
+        self.report.left_out(name, why)?;
+        self.progress.advance(self.report.left_out_count());
+        Ok(())
+    }
+
+    /// Says that something is not carried over, and is not wanted.
+    pub(super) fn passed_over(&mut self, why: &'static str) {
+        self.report.passed_over(why);
+        self.progress.advance(self.report.left_out_count());
+    }
+
+    /// Waits for all that is under way, and shows the report.
+    pub(super) async fn finish(mut self) -> anyhow::Result<Exit> {
+        while let Some(ended) = self.under_way.join_next().await {
+            self.count(ended.context("a request has not ended")?)?;
+        }
+        self.progress.end();
+        if let Some(client) = &self.client {
+            client.disconnect().await;
+        }
+        self.report.show(self.is_json)
+    }
+
+    /// What it is called here; `None`: nothing comes of it, which is counted.
+    fn name(&mut self, from: &Bytes) -> anyhow::Result<Option<Bytes>> {
+        match self.names.name(from) {
+            Named::To(name) => return Ok(Some(name)),
+            Named::Unwanted => self.passed_over(OUTSIDE),
+            // It is counted already.
+            Named::Again => {}
+            Named::Taken(_) => {
+                self.left_out(from, "another one gets the same name by --prefix")?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn start(&mut self, request: impl Future<Output = Ended> + Send + 'static) -> anyhow::Result<()> {
+        while self.under_way.len() >= self.under_way_max {
+            if let Some(ended) = self.under_way.join_next().await {
+                self.count(ended.context("a request has not ended")?)?;
+            }
+        }
+        self.under_way.spawn(request);
+        Ok(())
+    }
+
+    fn count(&mut self, ended: Ended) -> anyhow::Result<()> {
+        match ended {
+            Ended::CarriedOver { what, bytes } => {
+                self.report.carried_over(what, bytes);
+                self.progress.advance(self.report.left_out_count());
+            }
+            Ended::PassedOver(why) => self.passed_over(why),
+            Ended::LeftOut { name, why } => self.left_out(&name, why)?,
+            Ended::Stopped(error) => {
+                self.progress.end();
+                return Err(error.context(STOPPED));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a value is left out that has more bytes than wanted.
+pub(super) fn too_large(bytes_max: u64) -> String {
+    format!("of more than {bytes_max} bytes (--value-bytes-max)")
+}
+
+const OUTSIDE: &str = "outside of --only";
+
+const STOPPED: &str = "the import has stopped in the middle; it can be run again";

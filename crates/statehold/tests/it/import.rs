@@ -1,0 +1,173 @@
+//! `import`, from files that the real programs have saved. `interop/run import` does it with programs that run.
+
+use std::path::PathBuf;
+
+use crate::harness::{Server, run, statehold};
+
+fn golden(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/golden/import", name]
+        .iter()
+        .collect();
+    path.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn an_rdb_file_becomes_keys_and_the_rest_is_reported() {
+    let server = Server::start();
+    let rdb = golden("redis-7.0.rdb");
+    let import = ["import", "redis", "--rdb", &rdb, "--json"];
+
+    let dry = server
+        .run(&[&import[..], &["--dry-run"]].concat())
+        .expect(1)
+        .json();
+    assert_eq!(
+        (&dry["dry_run"], &dry["carried_over"]["keys"]["count"]),
+        (&true.into(), &10.into())
+    );
+    server.run(&["scan", "*"]).expect(1);
+
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let report = directory.path().join("report");
+    let report = [
+        "--report",
+        report.to_str().expect("text"),
+        "--prefix",
+        "expires-=redis/",
+        "--prefix",
+        "not a =n/",
+    ];
+    let told = server.run(&[&import[..], &report].concat()).expect(1).json();
+    assert_eq!(told["carried_over"]["keys"]["count"], 10);
+    let reasons = told["left_out"].as_array().expect("a list").iter();
+    let reasons: Vec<_> = reasons.map(|why| why["reason"].as_str().expect("text")).collect();
+    let expected = [
+        "a hash",
+        "a list",
+        "a set",
+        "a sorted set",
+        "a stream",
+        "in database 3 (import it with --db 3)",
+    ];
+    assert_eq!(reasons, expected);
+    let lines = std::fs::read_to_string(report[1]).expect("written");
+    assert_eq!(lines.lines().count(), 9 + 1 + 1);
+
+    assert_eq!(
+        server.run(&["get", "raw"]).expect(0).stdout,
+        b"a value with spaces"
+    );
+    assert_eq!(
+        server.run(&["get", "n/32-bit number"]).expect(0).stdout,
+        b"12345678901"
+    );
+    assert_eq!(server.run(&["get", "redis/late"]).expect(0).stdout, b"later");
+    server.run(&["get", "expires-late"]).expect(1);
+    server
+        .run(&["import", "redis", "--rdb", &rdb, "--db", "3", "--only", "other"])
+        .expect(0);
+    assert_eq!(server.run(&["get", "other-database"]).expect(0).stdout, b"value");
+}
+
+#[test]
+fn keys_that_are_there_stay_if_that_is_asked_for_and_an_import_can_be_run_again() {
+    let server = Server::start();
+    server.run(&["set", "raw", "mine"]).expect(0);
+    let rdb = golden("redis-7.0.rdb");
+    let import = ["import", "redis", "--rdb", &rdb, "--json", "--db", "0"];
+    let told = server
+        .run(&[&import[..], &["--if-absent"]].concat())
+        .expect(1)
+        .json();
+    assert_eq!(told["carried_over"]["keys"]["count"], 9);
+    assert_eq!(told["passed_over"][1]["count"], 1);
+    assert_eq!(server.run(&["get", "raw"]).expect(0).stdout, b"mine");
+    for _ in 0..2 {
+        let told = server.run(&import).expect(1).json();
+        assert_eq!(told["carried_over"]["keys"]["count"], 10);
+    }
+    assert_eq!(
+        server.run(&["get", "raw"]).expect(0).stdout,
+        b"a value with spaces"
+    );
+}
+
+#[test]
+fn a_snapshot_of_etcd_becomes_keys_with_their_leases() {
+    let server = Server::start();
+    let snapshot = golden("etcd-3.4.snapshot");
+    let import = ["import", "etcd", "--snapshot", &snapshot, "--json"];
+    let told = server.run(&import).expect(0).json();
+    assert_eq!(told["carried_over"]["keys"]["count"], 47);
+    assert_eq!(server.run(&["get", "overwritten"]).expect(0).stdout, b"second");
+    assert_eq!(
+        server.run(&["get", "many/040"]).expect(0).stdout,
+        "value-40-".repeat(8).as_bytes()
+    );
+    assert_eq!(server.run(&["get", "large"]).expect(0).stdout.len(), 5_000);
+    server.run(&["get", "deleted"]).expect(1);
+
+    let without = ["--leased", "skip", "--only", "leased/"];
+    let told = server.run(&[&import[..], &without].concat()).expect(0).json();
+    assert_eq!(told["carried_over"], serde_json::json!({}));
+}
+
+#[test]
+fn what_the_server_does_not_take_is_left_out_and_told() {
+    let server = Server::start();
+    let rdb = golden("redis-7.0.rdb");
+    let small = [
+        "import",
+        "redis",
+        "--rdb",
+        &rdb,
+        "--db",
+        "0",
+        "--value-bytes-max",
+        "1000",
+        "--json",
+    ];
+    let told = server.run(&small).expect(1).json();
+    let reasons = told["left_out"].to_string();
+    assert!(reasons.contains("of more than 1000 bytes"), "{reasons}");
+    server.run(&["get", "compressed"]).expect(1);
+
+    // Two names that would become one: whichever comes second is left out.
+    let both = ["--prefix", "raw=same", "--prefix", "empty=same"];
+    let told = server.run(&[&small[..], &both].concat()).expect(1).json();
+    assert!(
+        told["left_out"].to_string().contains("the same name by --prefix"),
+        "{told}"
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read_change_nothing() {
+    let server = Server::start();
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let damaged = directory.path().join("damaged.rdb");
+    let mut bytes = std::fs::read(golden("redis-7.0.rdb")).expect("there");
+    let last = bytes.len() - 20;
+    bytes[last] ^= 1;
+    std::fs::write(&damaged, bytes).expect("written");
+    let damaged = damaged.to_str().expect("text");
+    let refused = server.run(&["import", "redis", "--rdb", damaged]).expect(5);
+    assert!(refused.stderr.contains("damaged"), "{}", refused.stderr);
+    server.run(&["scan", "*"]).expect(1);
+
+    let no_etcd = ["import", "etcd", "--from", &format!("http://{}", server.admin)];
+    let refused = server.run(&no_etcd).expect(5);
+    assert!(
+        refused.stderr.contains("JSON gateway of etcd"),
+        "{}",
+        refused.stderr
+    );
+    let plain = run(statehold(&[
+        "import",
+        "etcd",
+        "--from",
+        "http://etcd.example:2379",
+    ]))
+    .expect(3);
+    assert!(plain.stderr.contains("--from-http"), "{}", plain.stderr);
+}
