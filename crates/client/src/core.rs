@@ -307,7 +307,7 @@ impl Session {
         };
         self.incoming.acknowledge(&mut self.packets);
         self.register_watches(now);
-        let with_ids = limits.subscription_identifiers_available;
+        let with_ids = limits.subscription_identifiers_available && self.options.subscription_identifiers;
         for operation in self
             .subscriptions
             .send(with_ids, &mut self.ids, &mut self.packets)

@@ -155,6 +155,14 @@ impl Options {
         self
     }
 
+    /// Whether subscriptions get an identifier, which the server sends with each message. Default true; without it messages are
+    /// told apart by their topics. False is for sessions that somebody else goes on with.
+    #[must_use]
+    pub fn subscription_identifiers(mut self, subscription_identifiers: bool) -> Self {
+        self.session.subscription_identifiers = subscription_identifiers;
+        self
+    }
+
     /// How many operations may be under way; one more fails with
     /// [`QueueFull`](crate::OperationError::QueueFull). Default 4096.
     #[must_use]

@@ -214,6 +214,8 @@ mod tests {
             "statehold cluster remove",
             "statehold cluster transfer 0",
             "statehold import redis",
+            "statehold import mosquitto",
+            "statehold import mosquitto --database f --sessions --username me",
             "statehold import redis --rdb f --from redis://h",
             "statehold import redis --rdb f --prefix a",
             "statehold import redis --rdb f --inflight 0",

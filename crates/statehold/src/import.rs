@@ -7,6 +7,7 @@ mod args;
 mod carrier;
 mod etcd;
 mod file;
+mod mosquitto;
 mod names;
 mod progress;
 mod redis;
@@ -15,10 +16,11 @@ mod report;
 use clap::{Args, Subcommand};
 
 use self::etcd::Etcd;
+use self::mosquitto::Mosquitto;
 use self::redis::Redis;
 use crate::exit::Exit;
 
-/// Carry over what another program holds: keys of Redis or etcd.
+/// Carry over what another program holds: keys of Redis or etcd, messages of Mosquitto.
 ///
 /// What cannot be carried over is in the report at the end, and the exit code is 1 then. An import can be run again: it sets the same
 /// keys to the same values.
@@ -32,6 +34,7 @@ pub(crate) struct ImportCommand {
 enum Source {
     Redis(Box<Redis>),
     Etcd(Box<Etcd>),
+    Mosquitto(Box<Mosquitto>),
 }
 
 impl ImportCommand {
@@ -39,6 +42,7 @@ impl ImportCommand {
         match self.source {
             Source::Redis(redis) => redis.run(),
             Source::Etcd(etcd) => etcd.run(),
+            Source::Mosquitto(mosquitto) => mosquitto.run(),
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct SessionOptions {
     pub operations_max: usize,
     /// How many keys may be watched; one more fails with `QueueFull`.
     pub watches_max: usize,
+    /// Subscribe with an identifier of one's own, where the server takes one. Without it messages are told apart by their topics.
+    pub subscription_identifiers: bool,
     /// When to connect again.
     pub reconnect: Reconnect,
     /// Waits between attempts.
@@ -74,6 +76,7 @@ impl SessionOptions {
             ping_timeout: Duration::from_secs(10),
             operations_max: 4096,
             watches_max: 65_536,
+            subscription_identifiers: true,
             reconnect: Reconnect::default(),
             backoff: BackoffLimits::default(),
             seed,

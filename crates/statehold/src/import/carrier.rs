@@ -1,16 +1,18 @@
 //! Carries over what sources read: many requests under way at once, and each of them ends as one line of the report.
 
 mod request;
+mod session;
 
 use std::borrow::Cow;
 
 use anyhow::Context;
 use bytes::Bytes;
-use client::Client;
+use client::{Client, Message};
 use server::clock;
 use tokio::task::JoinSet;
 
 use self::request::{Ended, Set};
+pub(super) use self::session::DurableSession;
 use super::args::ImportArgs;
 use super::names::{Named, Names};
 use super::progress::Progress;
@@ -118,6 +120,42 @@ impl Carrier {
         self.start(set.run()).await
     }
 
+    /// Publishes a retained message; its topic is what is named.
+    pub(super) async fn retained(
+        &mut self,
+        topic: &Bytes,
+        message: impl FnOnce(&str) -> anyhow::Result<Message>,
+    ) -> anyhow::Result<()> {
+        let Some(name) = self.name(topic)? else {
+            return Ok(());
+        };
+        let message = str::from_utf8(&name)
+            .map_err(anyhow::Error::from)
+            .and_then(message);
+        let message = match message {
+            Ok(message) => message,
+            Err(error) => return self.left_out(topic, format!("not a message: {error}")),
+        };
+        let bytes = (message.payload.len() + message.topic.as_str().len()) as u64;
+        match self.client.clone() {
+            Some(client) => self.start(request::publish(client, message)).await,
+            None => {
+                self.report.carried_over(request::RETAINED, bytes);
+                self.progress.advance(self.report.left_out_count());
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes a session.
+    pub(super) async fn session(&mut self, session: DurableSession) -> anyhow::Result<()> {
+        if self.client.is_none() {
+            self.report.carried_over(session::SESSIONS, 0);
+            return Ok(());
+        }
+        self.start(session.make()).await
+    }
+
     /// Says that something is not carried over, although it was asked for.
     pub(super) fn left_out(&mut self, name: &[u8], why: impl Into<Cow<'static, str>>) -> anyhow::Result<()> {
         self.report.left_out(name, why)?;
@@ -131,11 +169,17 @@ impl Carrier {
         self.progress.advance(self.report.left_out_count());
     }
 
-    /// Waits for all that is under way, and shows the report.
-    pub(super) async fn finish(mut self) -> anyhow::Result<Exit> {
+    /// Waits for all that is under way.
+    pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
         while let Some(ended) = self.under_way.join_next().await {
             self.count(ended.context("a request has not ended")?)?;
         }
+        Ok(())
+    }
+
+    /// Waits for all that is under way, and shows the report.
+    pub(super) async fn finish(mut self) -> anyhow::Result<Exit> {
+        self.settle().await?;
         self.progress.end();
         if let Some(client) = &self.client {
             client.disconnect().await;

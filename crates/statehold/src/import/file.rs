@@ -69,7 +69,7 @@ pub(super) enum Bounded {
 }
 
 /// Bytes of something too large that are kept, to say what it was.
-const KEPT_BYTES: usize = 100;
+const KEPT_BYTES: usize = 256;
 
 /// Opens a file for reading it in pieces.
 pub(super) fn open(path: &Path) -> anyhow::Result<BufReader<File>> {
@@ -82,6 +82,11 @@ const PIECE_BYTES: usize = 64 << 10;
 impl<R: Read> FileReader<R> {
     pub(super) fn new(inner: R) -> Self {
         Self { inner, at: 0 }
+    }
+
+    /// How far it is read.
+    pub(super) fn at(&self) -> u64 {
+        self.at
     }
 
     pub(super) fn inner(&self) -> &R {

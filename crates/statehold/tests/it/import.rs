@@ -171,3 +171,64 @@ fn files_that_cannot_be_read_change_nothing() {
     .expect(3);
     assert!(plain.stderr.contains("--from-http"), "{}", plain.stderr);
 }
+
+#[test]
+fn a_database_of_mosquitto_becomes_retained_messages_and_sessions() {
+    let server = Server::start();
+    let database = golden("mosquitto-2.0.db");
+    let import = ["import", "mosquitto", "--database", &database, "--json"];
+    let dry = server
+        .run(&[&import[..], &["--dry-run"]].concat())
+        .expect(1)
+        .json();
+    assert_eq!(dry["carried_over"]["retained_messages"]["count"], 5);
+
+    let told = server.run(&import).expect(1).json();
+    assert_eq!(told["carried_over"]["retained_messages"]["count"], 5);
+    let left_out = told["left_out"].to_string();
+    assert!(left_out.contains("a durable session (--sessions)"), "{left_out}");
+    let mut sub = server.spawn(&["sub", "plant/#", "--json", "--count", "5"]);
+    let messages: Vec<serde_json::Value> = (0..5)
+        .map(|_| serde_json::from_str(&sub.line()).expect("JSON"))
+        .collect();
+    let of = |topic: &str| {
+        messages
+            .iter()
+            .find(|message| message["topic"] == topic)
+            .expect(topic)
+    };
+    assert_eq!(of("plant/0")["payload"], "value 0");
+    assert_eq!(of("plant/binary")["payload_hex"], "00ff0d0a");
+    assert_eq!(of("plant/properties")["content_type"], "application/json");
+    assert!(
+        messages.iter().all(|message| message["retain"] == true),
+        "{messages:?}"
+    );
+
+    let told = server
+        .run(&[&import[..], &["--sessions"]].concat())
+        .expect(1)
+        .json();
+    assert_eq!(told["carried_over"]["sessions"]["count"], 3, "{told}");
+    // The messages that waited, and the one identifier.
+    assert_eq!(told["left_out"].as_array().map(Vec::len), Some(2), "{told}");
+    let clients = server.run(&[
+        "clients",
+        "show",
+        "old-client",
+        "--json",
+        "--admin",
+        &format!("http://{}", server.admin),
+    ]);
+    let client = clients.expect(0).json();
+    let text = client.to_string();
+    assert!(text.contains("plant/#") && text.contains("other/+"), "{text}");
+
+    // What is published now waits for the client, which comes as an old one.
+    server.run(&["pub", "other/news", "waits"]).expect(0);
+    let told = server
+        .run(&[&import[..], &["--sessions"]].concat())
+        .expect(1)
+        .json();
+    assert!(told["left_out"].to_string().contains("here already"), "{told}");
+}

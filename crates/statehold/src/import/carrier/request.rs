@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{ErrorText, OperationError, SetOptions, SetOutcome, StateStore, StoreError};
+use client::{Client, ErrorText, Message, OperationError, SetOptions, SetOutcome, StateStore, StoreError};
 use server::clock;
 
 /// How a request ended.
@@ -21,6 +21,7 @@ pub(super) enum Ended {
 }
 
 pub(super) const EXPIRED: &str = "had expired";
+pub(super) const RETAINED: &str = "retained messages";
 const PRESENT: &str = "were there already (--if-absent)";
 
 /// Sets a key.
@@ -86,6 +87,31 @@ impl Set {
             options = options.expires_in(Duration::from_millis(left));
         }
         Some(options)
+    }
+}
+
+/// Publishes a message that is to be retained.
+pub(super) async fn publish(client: Client, message: Message) -> Ended {
+    let mut attempt = 0;
+    loop {
+        let error = match client.publish(message.clone()).await {
+            Ok(_) => {
+                return Ended::CarriedOver {
+                    what: RETAINED,
+                    bytes: (message.payload.len() + message.topic.as_str().len()) as u64,
+                };
+            }
+            Err(error) => StoreError::Operation(error),
+        };
+        match verdict(&error) {
+            Verdict::Again if attempt < ATTEMPTS_MAX => wait(attempt).await,
+            Verdict::Again | Verdict::Stop => return Ended::Stopped(error.into()),
+            Verdict::LeaveOut(why) => {
+                let name = Bytes::copy_from_slice(message.topic.as_str().as_bytes());
+                return Ended::LeftOut { name, why };
+            }
+        }
+        attempt += 1;
     }
 }
 

@@ -1,0 +1,215 @@
+//! `statehold import mosquitto`
+
+mod database;
+mod message;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use client::{RetainHandling, SubscriptionOptions};
+use server::clock;
+
+use self::database::{Database, Expiry, Record, Subscribed};
+use super::args::ImportArgs;
+use super::carrier::{Carrier, DurableSession, Expected};
+use super::file::{self, FileError};
+use crate::exit::{Exit, UsageError};
+use crate::runtime::block_on;
+
+/// Carry over what Mosquitto keeps: retained messages, and sessions with their subscriptions.
+///
+/// Retained messages are published as they are, with what is left of their expiry. Messages that wait for a client cannot be given to it
+/// alone, and are reported.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Mosquitto {
+    /// Read the file that Mosquitto keeps its state in (`persistence true`); stop Mosquitto first, or have it written (SIGUSR1)
+    #[arg(long, value_name = "FILE")]
+    database: PathBuf,
+    /// Make durable sessions as well, by connecting under each client id. Needs a listener without authentication: a session belongs to
+    /// who makes it, and one of nobody to the first that comes
+    #[arg(long, conflicts_with_all = ["username", "cert", "client_id", "prefix"])]
+    sessions: bool,
+    #[command(flatten)]
+    import: ImportArgs,
+}
+
+/// What is in a file, without its messages.
+#[derive(Debug, Default)]
+struct Survey {
+    /// Numbers of messages.
+    retained: BTreeSet<u64>,
+    sessions: BTreeMap<Vec<u8>, Session>,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    /// `None`: there is something of a session, but not the session.
+    expiry: Option<Expiry>,
+    subscriptions: Vec<Subscribed>,
+    queued: u64,
+}
+
+impl Mosquitto {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        if self.import.if_absent {
+            let why = "--if-absent is about keys: a retained message replaces the one that is there";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        let path = &self.database;
+        let unusable = || format!("{} cannot be imported", path.display());
+        let mut survey = survey(path).with_context(unusable)?;
+        block_on(async {
+            let expected = Expected {
+                source: "mosquitto",
+                what: "retained messages",
+                total: Some(survey.retained.len() as u64),
+                may_repeat: false,
+            };
+            let mut carrier = Carrier::begin(&self.import, expected).await?;
+            self.carry_retained(path, &mut survey, &mut carrier)
+                .await
+                .with_context(unusable)?;
+            // After them: what is retained is no news for a session.
+            carrier.settle().await?;
+            for (client_id, session) in survey.sessions {
+                self.carry_session(client_id, session, &mut carrier).await?;
+            }
+            carrier.finish().await
+        })
+    }
+
+    async fn carry_retained(
+        &self,
+        path: &Path,
+        survey: &mut Survey,
+        carrier: &mut Carrier,
+    ) -> anyhow::Result<()> {
+        let mut database = Database::open(file::open(path)?, self.import.value_bytes_max)?;
+        while let Some(record) = database.next()? {
+            match record {
+                Record::Message(stored) if survey.retained.remove(&stored.number) => {
+                    message::carry(stored, self.import.value_bytes_max, carrier).await?;
+                }
+                Record::TooLarge { number, topic } if survey.retained.remove(&number) => {
+                    carrier.left_out(&topic, super::carrier::too_large(self.import.value_bytes_max))?;
+                }
+                _ => {}
+            }
+        }
+        if !survey.retained.is_empty() {
+            let count = survey.retained.len();
+            carrier.report.note(format!(
+                "{count} retained messages are named in the file and not in it: it was not written to its end"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn carry_session(
+        &self,
+        client_id: Vec<u8>,
+        session: Session,
+        carrier: &mut Carrier,
+    ) -> anyhow::Result<()> {
+        for _ in 0..session.queued {
+            carrier.left_out(&client_id, "a message that waits for a client, or is on its way")?;
+        }
+        let Some(expiry) = session.expiry else {
+            return Ok(());
+        };
+        if !self.sessions {
+            return carrier.left_out(&client_id, "a durable session (--sessions)");
+        }
+        let Some(expiry) = left_of(expiry) else {
+            carrier.passed_over("had expired");
+            return Ok(());
+        };
+        if session
+            .subscriptions
+            .iter()
+            .any(|subscribed| subscribed.identifier != 0)
+        {
+            carrier.left_out(
+                &client_id,
+                "the identifier of a subscription: its client has to subscribe again",
+            )?;
+        }
+        let subscriptions = session.subscriptions.into_iter().map(|subscribed| {
+            let options = options(&subscribed);
+            Some((String::from_utf8(subscribed.filter).ok()?, options))
+        });
+        match (String::from_utf8(client_id.clone()), subscriptions.collect()) {
+            (Ok(client_id), Some(subscriptions)) => {
+                let session = DurableSession {
+                    options: self.import.server.options()?,
+                    client_id,
+                    expiry,
+                    subscriptions,
+                };
+                carrier.session(session).await
+            }
+            _ => carrier.left_out(&client_id, "a session whose names are no text"),
+        }
+    }
+}
+
+/// Reads a file to its end.
+fn survey(path: &Path) -> anyhow::Result<Survey> {
+    let mut database = Database::open(file::open(path)?, 0)?;
+    let mut survey = Survey::default();
+    while let Some(record) = database.next()? {
+        match record {
+            Record::Message(_) | Record::TooLarge { .. } => {}
+            Record::Retained { number } => {
+                survey.retained.insert(number);
+            }
+            Record::Session { client_id, expiry } => {
+                survey.sessions.entry(client_id).or_default().expiry = Some(expiry);
+            }
+            Record::Subscription(subscribed) => {
+                let session = survey.sessions.entry(subscribed.client_id.clone()).or_default();
+                session.subscriptions.push(subscribed);
+            }
+            Record::Queued { client_id } => survey.sessions.entry(client_id).or_default().queued += 1,
+        }
+    }
+    let is_alone = |session: &Session| session.expiry.is_none() && !session.subscriptions.is_empty();
+    if survey.sessions.values().any(is_alone) {
+        let what = "it has subscriptions of a session that is not in it";
+        return Err(FileError::Damaged { at: 0, what }.into());
+    }
+    Ok(survey)
+}
+
+/// How long a session lasts from now on; `None`: it does not.
+fn left_of(expiry: Expiry) -> Option<Duration> {
+    let interval = u64::from(expiry.interval);
+    let seconds = match expiry.at {
+        Some(at) if expiry.interval != u32::MAX => at.saturating_sub(clock::wall() / 1_000).min(interval),
+        _ => interval,
+    };
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+fn options(subscribed: &Subscribed) -> SubscriptionOptions {
+    SubscriptionOptions {
+        qos: message::qos(subscribed.qos),
+        no_local: subscribed.options & NO_LOCAL != 0,
+        retain_as_published: subscribed.options & RETAIN_AS_PUBLISHED != 0,
+        // What is retained was sent to it when it subscribed at Mosquitto.
+        retain_handling: RetainHandling::DoNotSend,
+    }
+}
+
+const NO_LOCAL: u8 = 4;
+const RETAIN_AS_PUBLISHED: u8 = 8;
+
+const EXAMPLES: &str = "\
+Examples:
+  statehold import mosquitto --database /var/lib/mosquitto/mosquitto.db --dry-run
+  statehold import mosquitto --database mosquitto.db --only plant/ --report left-out.jsonl
+  statehold import mosquitto --database mosquitto.db --sessions --host 127.0.0.1 --port 1884";
