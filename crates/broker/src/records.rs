@@ -11,15 +11,19 @@
 //! | Sessions | client id | [`session`]: number, expiry, connected or not since when, positions in the queue, will |
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
+//! | Queue | ff (8), number (8) | [`owed`]: a message that is owed to lost nodes |
+//! | Queue | ff (8), number (8), 00 | [`owed`]: to which, and who else may have it |
 //! | Received | session number (8), packet id (2) | [`received`]: nothing but the version |
 //! | Received | ff (8), node (8) | [`forwarded`]: up to where its messages were taken |
 //! | Received | ff (8), node (8), 00 | [`copy`]: what that node had taken of others' messages, as of its copies here |
+//! | Received | ff (8), node (8), 01 | [`owed`]: up to where this node has taken what that one owed to it |
 //! | Retained | topic | [`retained`]: a message; in a cluster which write it came with, and what is left of one that was taken away |
 
 pub mod copy;
 mod encoding;
 pub mod forwarded;
 mod message;
+pub mod owed;
 pub mod queue;
 pub mod received;
 pub mod retained;
@@ -51,6 +55,9 @@ pub enum RecordError {
         what: &'static str,
     },
 }
+
+/// No session has this number.
+const BEHIND_SESSIONS: u64 = u64::MAX;
 
 /// The writes that remove all that is stored under a session's number: when the session ends, or is begun anew. The
 /// session's own record is [`session::remove`]d or replaced in the same batch.

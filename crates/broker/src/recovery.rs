@@ -37,6 +37,7 @@ use crate::records::session::SessionRecord;
 use crate::records::{self, RecordError};
 use crate::retained::{Edition, Retained};
 use crate::retained_delivery::RetainedDue;
+use crate::routes::RecoveredOwed;
 use crate::routing::RouteScratch;
 use crate::session::Session;
 use crate::sessions::{SessionEntry, Sessions};
@@ -90,6 +91,7 @@ pub struct Recovery {
     lost: Vec<SessionKey>,
     /// Up to where the items of other nodes were taken.
     positions: BTreeMap<NodeId, Position>,
+    owed: RecoveredOwed,
     /// Topics of which nothing is retained any more, where other nodes may not know that.
     tombstones: Vec<(TopicName, Edition)>,
     copies: RecoveredCopies,
@@ -121,6 +123,7 @@ impl Recovery {
             discarded: Vec::new(),
             lost: Vec::new(),
             positions: BTreeMap::new(),
+            owed: RecoveredOwed::default(),
             tombstones: Vec::new(),
             copies: RecoveredCopies::default(),
         }
@@ -186,7 +189,7 @@ impl Recovery {
         node.with_each_group(now, actions, |service, outputs| service.start(now, outputs));
         node.begin_node_states(now, (node_id, incarnation));
         node.begin_retained_copies(now, actor(node_id, incarnation), self.tombstones);
-        node.begin_routes(now, (node_id, incarnation), self.positions);
+        node.begin_routes(now, (node_id, incarnation), (self.positions, self.owed));
         node.begin_copies((node_id, incarnation), self.copies);
         node.begin_guards((node_id, incarnation));
         node.with_control(now, actions, |control, _, outputs, actions| {
@@ -280,6 +283,11 @@ impl Recovery {
     }
 
     fn delivery(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        if records::owed::is_owed(key) {
+            let (number, record) = records::owed::decode(key, value, self.now)?;
+            self.owed.record(number, record);
+            return Ok(());
+        }
         let (number, sequence, mut record) = records::queue::decode(key, value, self.now)?;
         if let QueueRecord::Waiting(delivery) = &mut record {
             // One copy of the filter for all deliveries.
@@ -307,6 +315,11 @@ impl Recovery {
         if records::forwarded::is_position(key) {
             let (node, position) = records::forwarded::decode_position(key, value)?;
             self.positions.insert(node, position);
+            return Ok(());
+        }
+        if records::owed::is_taken(key) {
+            let (node, position) = records::owed::decode_taken(key, value)?;
+            self.owed.taken.insert(node, position);
             return Ok(());
         }
         if records::copy::is_positions(key) {

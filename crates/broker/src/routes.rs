@@ -41,6 +41,7 @@ pub(crate) use self::losses::Lost;
 pub(crate) use self::messages::Subject;
 use self::messages::{ADD, REMOVE, SHARE};
 use self::owed::Owed;
+pub(crate) use self::owed::RecoveredOwed;
 pub(crate) use self::since::{LossSaid, Since, TakenAt};
 pub(crate) use self::table::Slots;
 use self::table::{Candidate, RouteTable, Slot};
@@ -166,7 +167,7 @@ impl Routes {
         config: RoutesConfig,
         seed: u64,
         (node, incarnation): (NodeId, u32),
-        recovered: BTreeMap<NodeId, Position>,
+        (recovered, owed): (BTreeMap<NodeId, Position>, RecoveredOwed),
     ) -> Self {
         Self {
             node,
@@ -184,7 +185,7 @@ impl Routes {
             early: Vec::new(),
             losses: Losses::default(),
             touch: Touch::new(now),
-            owed: Owed::default(),
+            owed: Owed::recovered(now, incarnation, owed),
             unready: 0,
             published: 0,
             figures: RouteFigures::default(),
@@ -215,6 +216,7 @@ impl Routes {
                 self.slots.insert(*node, self.links.insert(link));
             }
         }
+        self.owed.set_nodes(&self.slots);
         gone
     }
 

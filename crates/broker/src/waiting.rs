@@ -151,6 +151,7 @@ impl Node {
 
     /// Lets `waiter` go on when what this step has written is durable: at once if it has written nothing.
     pub(crate) fn after_own_writes(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
+        self.write_owed();
         if let Some(waiter) = self.commits.wait_since(self.step_began, waiter) {
             self.release(now, waiter, actions);
         }

@@ -33,6 +33,7 @@ struct Changed {
 impl Node {
     /// Closes the open batch, if it may be. What it changes of durable sessions goes to their owners.
     pub(crate) fn close_batch(&mut self) -> Option<(DiskTicket, Vec<Write>)> {
+        self.write_owed();
         if !self.commits.may_close() {
             return None;
         }

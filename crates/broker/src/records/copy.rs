@@ -29,9 +29,9 @@ use cluster::session_plane::{Actor, VectorClock};
 use cluster::write::{Keyspace, Write};
 use cluster::{Incarnation, NodeId};
 
-use super::RecordError;
 use super::encoding::{Reader, put_long, put_short};
 use super::forwarded::Position;
+use super::{BEHIND_SESSIONS, RecordError};
 use crate::ids::SessionNumber;
 
 /// Which of a session's changes are here, and who holds it.
@@ -284,9 +284,6 @@ const OF_COPIES: u8 = 0;
 
 /// No client id begins with it.
 const BEFORE_SESSIONS: u8 = 0;
-
-/// No session has this number.
-const BEHIND_SESSIONS: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use cluster::NodeId;
 use cluster::write::{Keyspace, Write};
 
 use super::encoding::Reader;
-use super::{RecordError, message};
+use super::{BEHIND_SESSIONS, RecordError, message};
 use crate::message::Message;
 use crate::now::Now;
 
@@ -51,15 +51,20 @@ pub fn decode(bytes: Bytes, waited: Duration, now: Now) -> Result<Message, Recor
 
 /// Stores up to where the items of a node were taken.
 pub fn put_position(node: NodeId, position: Position) -> Write {
+    Write::Put {
+        keyspace: Keyspace::Received,
+        key: key(node),
+        value: position_value(position),
+    }
+}
+
+/// The value of a position.
+pub(super) fn position_value(position: Position) -> Bytes {
     let mut value = BytesMut::with_capacity(13);
     value.put_u8(VERSION);
     value.put_u32(position.incarnation);
     value.put_u64(position.number);
-    Write::Put {
-        keyspace: Keyspace::Received,
-        key: key(node),
-        value: value.freeze(),
-    }
+    value.freeze()
 }
 
 /// Removes the position of a node that is not in the cluster any more.
@@ -106,9 +111,6 @@ const VERSION: u8 = 1;
 const MESSAGE: &str = "forwarded message";
 const POSITION: &str = "position of another node";
 const KEY_LENGTH: usize = 16;
-
-/// No session has this number.
-const BEHIND_SESSIONS: u64 = u64::MAX;
 
 /// What most messages have besides their topic and payload, in bytes.
 const HEADER: usize = 64;

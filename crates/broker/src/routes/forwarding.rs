@@ -8,9 +8,9 @@ use protocol::packet::QoS;
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
-use super::LinkChange;
 use super::losses::Postponed;
 use super::table::{Slot, Slots};
+use super::{LinkChange, RecoveredOwed};
 use super::{Routes, WaitId, messages};
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Message;
@@ -437,13 +437,13 @@ impl Node {
         &mut self,
         now: Now,
         own: (NodeId, u32),
-        positions: BTreeMap<NodeId, Position>,
+        found: (BTreeMap<NodeId, Position>, RecoveredOwed),
     ) {
         if self.control.is_none() {
             return;
         }
         let config = self.config.routes.clone();
-        let mut peers = Routes::new(now, config, self.config.seed, own, positions);
+        let mut peers = Routes::new(now, config, self.config.seed, own, found);
         for (_, entry) in self.sessions.iter() {
             for (filter, _) in entry.session.filters.iter() {
                 if filter.share.is_some() {

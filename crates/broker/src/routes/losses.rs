@@ -26,6 +26,7 @@ use super::messages::{self, CameBy, TAKEN_OVER};
 use super::table::{Slot, Slots};
 use super::told::Told;
 use super::{Routes, WaitId};
+use crate::now::Now;
 use crate::subscriptions::Point;
 
 /// A node that is lost, after this word of it. Whoever hears of the same loss again, from others, knows by that.
@@ -134,7 +135,7 @@ impl Routes {
     }
 
     /// This node has taken over what it is to. Gives what was on its way to the lost node to the others, and to the caller.
-    pub(super) fn redirect(&mut self, lost: NodeId) -> Vec<Kept> {
+    pub(super) fn redirect(&mut self, now: Now, lost: NodeId) -> Vec<Kept> {
         let Some(at) = self.losses.open.iter().position(|loss| loss.lost == lost) else {
             return Vec::new();
         };
@@ -150,7 +151,7 @@ impl Routes {
             }
         }
         if self.owed.is_to(slot) {
-            self.owe_kept(lost, &kept);
+            self.owe_kept(now, lost, &kept);
         }
         self.figures.redirected += kept.len() as u64;
         self.wait_for_others_instead(slot);

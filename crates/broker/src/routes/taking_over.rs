@@ -74,7 +74,7 @@ impl Node {
         self.take_over_from(now, lost, actions);
         let Some(peers) = &mut self.peers else { return };
         let own = (peers.node, peers.incarnation);
-        let kept = peers.redirect(lost);
+        let kept = peers.redirect(now, lost);
         let mut waits: Vec<WaitId> = Vec::new();
         for kept in kept {
             let message = decoded(kept.body, (kept.since, now));

@@ -653,3 +653,54 @@ fn a_cut_record_is_damaged_at_every_length() {
         "a key of no bytes"
     );
 }
+
+#[test]
+fn what_is_owed_is_as_released() {
+    use broker::records::owed::{self, OwedHead, OwedRecord};
+    let now = now();
+    let message = records::forwarded::encode(&full_message(now), now);
+    let write = owed::put_message(0x0102_0304_0000_0005, Some(now.wall), &message);
+    let (key, value) = golden("owed-message.bin", write);
+    assert!(owed::is_owed(&key));
+    let read = owed::decode(&key, value.clone(), now);
+    let of_message = OwedRecord::Message(message);
+    assert_eq!(read, Ok((0x0102_0304_0000_0005, of_message.clone())));
+    let later = Now {
+        wall: now.wall + 20_000,
+        ..now
+    };
+    let mut left = full_message(now);
+    left.expires_at = Some(now.instant + Duration::from_secs(40));
+    let left = OwedRecord::Message(records::forwarded::encode(&left, now));
+    let read = owed::decode(&key, value, later);
+    assert_eq!(
+        read,
+        Ok((0x0102_0304_0000_0005, left)),
+        "its time runs while nobody does"
+    );
+
+    let head = OwedHead {
+        pending: vec![NodeId(1), NodeId(0x0102)],
+        side: vec![NodeId(3)],
+        came_by: vec![(NodeId(1), 9), (NodeId(4), 10)],
+    };
+    let (key, value) = golden("owed-head.bin", owed::put_head(6, &head));
+    assert_eq!(
+        owed::decode(&key, value.clone(), now),
+        Ok((6, OwedRecord::Head(head)))
+    );
+    for length in 0..value.len() {
+        assert!(
+            owed::decode(&key, value.slice(..length), now).is_err(),
+            "{length}"
+        );
+    }
+
+    let position = Position {
+        incarnation: 3,
+        number: 0x0000_0003_0000_0001,
+    };
+    let (key, value) = golden("owed-taken.bin", owed::put_taken(NodeId(0x0102), position));
+    assert!(owed::is_taken(&key) && !records::copy::is_positions(&[0; 16]));
+    assert_eq!(owed::decode_taken(&key, value), Ok((NodeId(0x0102), position)));
+}

@@ -18,6 +18,7 @@ mod merging;
 mod messages;
 mod node_states;
 mod notifications;
+mod owed;
 mod pacing;
 mod parting_storms;
 mod places;

@@ -1,0 +1,289 @@
+//! The messages that are owed, each with those who have not confirmed it: in memory, and on disk before its publisher hears of success.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use cluster::NodeId;
+use cluster::write::Write;
+
+use crate::now::Now;
+use crate::records::forwarded::Position;
+use crate::records::owed::{self, OwedHead};
+use crate::routes::table::{Slot, Slots};
+use crate::routes::{RouteFigures, RoutesConfig};
+
+/// What is owed, and to whom.
+#[derive(Debug, Default)]
+pub(in crate::routes) struct Owed {
+    /// The lost nodes whose filters stay, until they have said anew what they want.
+    pub(super) nodes: Slots,
+    /// Those that were among them since the first one was.
+    pub(super) apart: Slots,
+    pub(super) items: VecDeque<Debt>,
+    bytes: u64,
+    /// The number of the latest, and of the latest before the first of these nodes was lost. The upper half is the run in which it was owed.
+    latest: u64,
+    before: u64,
+    /// Up to which item of its outbox each node was given all that is owed to it.
+    pub(super) given: BTreeMap<Slot, u64>,
+    /// The latest that each other node has owed to this one.
+    pub(super) taken: BTreeMap<NodeId, Position>,
+    /// Who is at which place.
+    names: BTreeMap<Slot, NodeId>,
+    /// What is to be written.
+    writes: Vec<Write>,
+}
+
+/// A message that is owed.
+#[derive(Debug)]
+pub(super) struct Debt {
+    pub(super) number: u64,
+    pub(super) since: Option<Instant>,
+    pub(super) body: Bytes,
+    /// Who was on this side.
+    pub(super) side: Arc<[NodeId]>,
+    /// Under which numbers it was on its way to nodes that were lost then.
+    pub(super) came_by: Vec<(NodeId, u64)>,
+    /// Who has not confirmed it.
+    pub(super) pending: Slots,
+    /// The same as a restart has found it, until it is known who is in the cluster.
+    recovered: Vec<NodeId>,
+}
+
+/// What a restart has found.
+#[derive(Debug, Default)]
+pub(crate) struct RecoveredOwed {
+    messages: BTreeMap<u64, Bytes>,
+    heads: BTreeMap<u64, OwedHead>,
+    /// The latest that each other node has owed to this one.
+    pub(crate) taken: BTreeMap<NodeId, Position>,
+}
+
+/// What a message counts for besides its bytes.
+const DEBT: u64 = 128;
+
+impl RecoveredOwed {
+    /// Takes one of its records.
+    pub(crate) fn record(&mut self, number: u64, record: owed::OwedRecord) {
+        match record {
+            owed::OwedRecord::Message(message) => {
+                self.messages.insert(number, message);
+            }
+            owed::OwedRecord::Head(head) => {
+                self.heads.insert(number, head);
+            }
+        }
+    }
+}
+
+impl Owed {
+    /// As a restart finds it, in this run.
+    pub(in crate::routes) fn recovered(now: Now, incarnation: u32, found: RecoveredOwed) -> Self {
+        let mut owed = Self {
+            latest: u64::from(incarnation) << 32,
+            taken: found.taken,
+            ..Self::default()
+        };
+        let RecoveredOwed {
+            messages, mut heads, ..
+        } = found;
+        for (number, body) in messages {
+            // Both are written in one batch.
+            let Some(head) = heads.remove(&number) else {
+                owed.writes.extend(owed::remove(number));
+                continue;
+            };
+            let debt = Debt {
+                number,
+                since: Some(now.instant),
+                body,
+                side: head.side.into(),
+                came_by: head.came_by,
+                pending: 0,
+                recovered: head.pending,
+            };
+            owed.bytes += debt.size();
+            owed.latest = owed.latest.max(number);
+            owed.items.push_back(debt);
+        }
+        owed
+    }
+
+    /// These are the nodes of the cluster. What a restart has found is owed to those of them that it was owed to.
+    pub(in crate::routes) fn set_nodes(&mut self, nodes: &BTreeMap<NodeId, Slot>) {
+        self.names = nodes.iter().map(|(node, slot)| (*slot, *node)).collect();
+        if nodes.is_empty() {
+            return;
+        }
+        for debt in &mut self.items {
+            let found = std::mem::take(&mut debt.recovered);
+            let slots = found.iter().filter_map(|node| nodes.get(node));
+            slots.for_each(|slot| debt.pending |= 1 << slot);
+        }
+        self.end_settled();
+    }
+
+    /// Whether the filters of a lost node stay.
+    pub(in crate::routes) fn is_to(&self, slot: Slot) -> bool {
+        self.nodes >> slot & 1 == 1
+    }
+
+    /// Whether something that is for these nodes is owed to any of them.
+    pub(in crate::routes) fn is_for(&self, nodes: Slots) -> bool {
+        self.nodes & nodes != 0
+    }
+
+    pub(in crate::routes) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The number of the latest.
+    pub(super) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// What is to be written, and to be durable before anybody hears of success.
+    pub(in crate::routes) fn take_writes(&mut self) -> Vec<Write> {
+        std::mem::take(&mut self.writes)
+    }
+
+    /// The node is not in the cluster any more.
+    pub(in crate::routes) fn forget(&mut self, slot: Slot) {
+        self.nodes &= !(1 << slot);
+        self.apart &= !(1 << slot);
+        self.given.remove(&slot);
+        self.settle(slot);
+        if let Some(node) = self.names.remove(&slot)
+            && self.taken.remove(&node).is_some()
+        {
+            self.writes.push(owed::remove_taken(node));
+        }
+    }
+
+    /// These nodes are lost. A session that something is owed to may have gone to any of them.
+    pub(super) fn add(&mut self, lost: Slots) {
+        if self.nodes == 0 {
+            self.before = self.latest;
+        }
+        self.nodes |= lost;
+        self.apart |= self.nodes;
+        let current = self.items.iter_mut().filter(|debt| debt.number > self.before);
+        for debt in current.filter(|debt| debt.pending | lost != debt.pending) {
+            debt.pending |= lost;
+            self.writes.push(debt.head(&self.names));
+        }
+    }
+
+    /// What was given to a node may not have got there.
+    pub(in crate::routes) fn give_up(&mut self, slot: Slot) {
+        self.given.remove(&slot);
+    }
+
+    /// One more is owed to all that are lost.
+    pub(super) fn push(
+        &mut self,
+        now: Now,
+        (since, body): (Option<Instant>, Bytes),
+        (side, came_by): (Arc<[NodeId]>, Vec<(NodeId, u64)>),
+        (config, figures): (&RoutesConfig, &mut RouteFigures),
+    ) {
+        self.latest += 1;
+        let debt = Debt {
+            number: self.latest,
+            since,
+            body,
+            side,
+            came_by,
+            pending: self.nodes,
+            recovered: Vec::new(),
+        };
+        self.bytes += debt.size();
+        let made_at = since.map(|since| now.wall_of(since));
+        self.writes
+            .push(owed::put_message(debt.number, made_at, &debt.body));
+        self.writes.push(debt.head(&self.names));
+        self.items.push_back(debt);
+        while (self.items.len() > config.messages_max || self.bytes > config.bytes_max)
+            && let Some(first) = self.items.pop_front()
+        {
+            self.bytes -= first.size();
+            self.writes.extend(owed::remove(first.number));
+            figures.dropped_unreachable += 1;
+        }
+    }
+
+    /// One that is owed already was on its way to one more node that is lost, under these numbers, and did not get there.
+    pub(super) fn came_by_as_well(
+        &mut self,
+        number: u64,
+        lost: NodeId,
+        numbers: impl Iterator<Item = (NodeId, u64)>,
+    ) {
+        let found = self.items.binary_search_by_key(&number, |debt| debt.number);
+        let Some(debt) = found.ok().and_then(|at| self.items.get_mut(at)) else {
+            return;
+        };
+        debt.side = debt.side.iter().copied().filter(|node| *node != lost).collect();
+        let room = CAME_BY_MAX.saturating_sub(debt.came_by.len());
+        debt.came_by.extend(numbers.take(room));
+        debt.pending |= self.nodes;
+        self.writes.push(debt.head(&self.names));
+    }
+
+    /// A node has confirmed what is owed to it.
+    pub(super) fn settle(&mut self, slot: Slot) {
+        for debt in self.items.iter_mut().filter(|debt| debt.pending >> slot & 1 == 1) {
+            debt.pending &= !(1 << slot);
+            if debt.pending != 0 {
+                self.writes.push(debt.head(&self.names));
+            }
+        }
+        self.end_settled();
+    }
+
+    /// What everybody has confirmed is owed no more.
+    fn end_settled(&mut self) {
+        let is_settled = |debt: &Debt| debt.pending == 0 && debt.recovered.is_empty();
+        for debt in self.items.iter().filter(|debt| is_settled(debt)) {
+            self.writes.extend(owed::remove(debt.number));
+        }
+        self.items.retain(|debt| !is_settled(debt));
+        self.bytes = self.items.iter().map(Debt::size).sum();
+    }
+
+    /// The latest that another node has owed to this one, if this is later.
+    pub(super) fn take(&mut self, from: NodeId, position: Position) -> bool {
+        let latest = self.taken.entry(from).or_default();
+        let is_new = *latest < position;
+        if is_new {
+            *latest = position;
+            self.writes.push(owed::put_taken(from, position));
+        }
+        is_new
+    }
+}
+
+/// Numbers under which one message was on its way; of more the first ones count.
+pub(super) const CAME_BY_MAX: usize = 32;
+
+impl Debt {
+    fn size(&self) -> u64 {
+        DEBT + self.body.len() as u64
+    }
+
+    fn head(&self, names: &BTreeMap<Slot, NodeId>) -> Write {
+        let is_pending = |slot: &Slot| self.pending >> slot & 1 == 1;
+        let pending = names.iter().filter(|(slot, _)| is_pending(slot));
+        let head = OwedHead {
+            pending: pending.map(|(_, node)| *node).collect(),
+            side: self.side.to_vec(),
+            came_by: self.came_by.clone(),
+        };
+        owed::put_head(self.number, &head)
+    }
+}
+
+#[cfg(test)]
+mod tests;
