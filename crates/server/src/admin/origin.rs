@@ -20,6 +20,14 @@ pub(super) fn is_cross_site(headers: &HeaderMap) -> bool {
     !own.is_some_and(|own| own.eq_ignore_ascii_case(host))
 }
 
+/// Whether somebody follows a link of another page to this server, in a tab of their own: that page sees nothing of it.
+pub(super) fn is_link_followed(headers: &HeaderMap) -> bool {
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);
+    is("sec-fetch-mode", "navigate")
+        && is("sec-fetch-dest", "document")
+        && !headers.contains_key(header::ORIGIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +49,20 @@ mod tests {
         ]));
         assert!(!check(&[("sec-fetch-site", "same-origin")]));
         assert!(!check(&[("sec-fetch-site", "none")]));
+    }
+
+    #[test]
+    fn a_link_is_followed_in_a_tab_of_its_own() {
+        let check = |mode: &'static str, dest: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("sec-fetch-mode", mode.parse().expect("a header"));
+            headers.insert("sec-fetch-dest", dest.parse().expect("a header"));
+            is_link_followed(&headers)
+        };
+        assert!(check("navigate", "document"));
+        assert!(!check("navigate", "iframe"));
+        assert!(!check("cors", "empty"));
+        assert!(!is_link_followed(&HeaderMap::new()));
     }
 
     #[test]

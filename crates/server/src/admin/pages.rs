@@ -83,13 +83,16 @@ impl Pages {
         if host.is_some_and(|host| !host::is_ours(host, &self.host_names)) {
             return Err(Refusal::Host);
         }
-        if origin::is_cross_site(headers) {
+        let (method, path) = (request.method(), request.uri().path());
+        let is_asset = matches!(*method, Method::GET | Method::HEAD) && dashboard::is_asset(path);
+        let is_link = is_asset && origin::is_link_followed(headers);
+        if origin::is_cross_site(headers) && !is_link {
             return Err(Refusal::CrossSite);
         }
-        let scope = match (request.method(), request.uri().path()) {
+        let scope = match (method, path) {
             // Who looks whether a server lives has no token.
             (&Method::GET | &Method::HEAD, "/healthz" | "/readyz") => return Ok(()),
-            (&Method::GET | &Method::HEAD, path) if dashboard::is_asset(path) => return Ok(()),
+            _ if is_asset => return Ok(()),
             (&Method::GET | &Method::HEAD, _) => Scope::Read,
             _ => Scope::Write,
         };
@@ -99,7 +102,6 @@ impl Pages {
             if content_type != Some(JSON) {
                 return Err(Refusal::ContentType);
             }
-            let path = request.uri().path();
             tracing::info!(peer = %from, token, path, "a change was asked for at the admin pages");
             audit(
                 from,

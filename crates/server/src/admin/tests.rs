@@ -105,6 +105,14 @@ fn the_dashboard_is_open_and_what_it_shows_is_not() {
     assert_eq!(get(&admin, "/metrics").0, 401);
     assert_eq!(status(&admin, "POST /ui/app.js", &[]), 401);
     assert_eq!(status(&admin, "GET /", &["Origin: https://evil.example"]), 403);
+    // Somebody follows a link in a page of another site.
+    let link = [
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Mode: navigate",
+        "Sec-Fetch-Dest: document",
+    ];
+    assert_eq!(status(&admin, "GET /", &link), 200);
+    assert_eq!(status(&admin, "GET /metrics", &link), 403);
 }
 
 #[test]

@@ -22,6 +22,11 @@ pub(crate) fn completed(error: anyhow::Error, admin: &str) -> anyhow::Error {
             why: with_options(&why, &options(admin)),
         }
         .into(),
+        Ok(AdminClientError::NoAnswer { url, error }) => AdminClientError::NoAnswer {
+            url,
+            error: format!("{error}; is a server there, and are its admin pages (admin.address)? `--admin URL` or STATEHOLD_ADMIN says where they are"),
+        }
+        .into(),
         Ok(other) => other.into(),
         Err(other) => other,
     }
@@ -60,5 +65,15 @@ mod tests {
             "no node `a`: `statehold cluster remove b --admin http://[::1]:9000`"
         );
         assert_eq!(options(ADMIN), "");
+        let unanswered = AdminClientError::NoAnswer {
+            url: ADMIN.to_owned(),
+            error: "Connection refused".to_owned(),
+        };
+        let unanswered = super::completed(unanswered.into(), ADMIN).to_string();
+        assert!(
+            unanswered.contains("Connection refused; is a server there"),
+            "{unanswered}"
+        );
+        assert!(unanswered.contains("--admin URL"), "{unanswered}");
     }
 }
