@@ -21,6 +21,7 @@ mod positions;
 mod receiving;
 mod standing_by;
 mod taking_over;
+mod tombstones;
 mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,6 +42,7 @@ use self::merging::{Fences, Giving, Holding, Question, TakingIn};
 use self::messages::Positions;
 use self::orphans::Orphans;
 pub(crate) use self::standing_by::StandingBy;
+pub(crate) use self::tombstones::Tombstones;
 use self::unreadable::Unreadable;
 use crate::clients::Clients;
 use crate::ids::SessionNumber;
@@ -94,6 +96,7 @@ pub(crate) struct Copies {
     orphans: Orphans,
     unreadable: Unreadable,
     losses: apart::Losses,
+    tombstones: Tombstones,
     /// When there is more to do.
     go_on_at: Option<Instant>,
     /// Sessions that give way to those of other nodes.
@@ -136,6 +139,8 @@ pub(crate) struct Held {
     owners: SmallVec<[Owner; 2]>,
     /// Nodes that had it, too, when they were lost, and at which loss of each.
     apart: SmallVec<[(NodeId, u64); 1]>,
+    /// When a client has connected to it last in this run, in Unix milliseconds.
+    connected_at: u64,
     /// As of which rings.
     rings: u64,
 }
@@ -172,6 +177,7 @@ pub(crate) struct RecoveredCopies {
     /// Sessions that stand by, of which the session itself was not read yet; in the end those of which nothing had come.
     pub(crate) expected: BTreeMap<SessionNumber, CopyRecord>,
     pub(crate) positions: BTreeMap<NodeId, Positions>,
+    pub(crate) tombstones: Tombstones,
 }
 
 impl Copies {
@@ -202,6 +208,7 @@ impl Copies {
             orphans: Orphans::default(),
             unreadable: Unreadable::default(),
             losses: apart::Losses::default(),
+            tombstones: recovered.tombstones,
             go_on_at: None,
             giving: BTreeSet::new(),
             taking_in: BTreeMap::new(),
@@ -415,6 +422,7 @@ impl Held {
             received: Vec::new(),
             owners: SmallVec::new(),
             apart: SmallVec::new(),
+            connected_at: 0,
             rings: 0,
         }
     }

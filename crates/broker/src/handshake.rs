@@ -517,6 +517,8 @@ impl Node {
         let receive_maximum = connect.properties.receive_maximum.unwrap_or(u16::MAX);
         let is_durable = expiry > 0 || entry.session.is_durable();
         entry.session.connect(receive_maximum, is_durable);
+        let number = entry.session.number;
+        self.note_used(now, number);
         if let Some(connection) = self.connections.get_mut(id) {
             connection.stage = Stage::Accepting(key);
             connection.connected_at = now.wall;

@@ -425,7 +425,7 @@ impl Node {
             });
         }
         // First what the batch has for other nodes: it leaves in the same moment.
-        let batch = self.close_batch();
+        let batch = self.close_batch(now);
         self.go_on_with_copies(now, actions);
         self.flush_tunnels();
         self.flush_routes(now, actions);

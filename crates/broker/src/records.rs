@@ -8,6 +8,7 @@
 //! | keyspace | key | value |
 //! |---|---|---|
 //! | Sessions | 00, session number (8) | [`copy`]: which of its changes are here, and who holds it; only in clusters |
+//! | Sessions | 00, ff (8), client id | [`tombstone`]: one that has ended, of which not all nodes know; only in clusters |
 //! | Sessions | client id | [`session`]: number, expiry, connected or not since when, positions in the queue, will |
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
@@ -29,6 +30,7 @@ pub mod received;
 pub mod retained;
 pub mod session;
 pub mod subscription;
+pub mod tombstone;
 
 use bytes::Bytes;
 use cluster::write::{Keyspace, Write};

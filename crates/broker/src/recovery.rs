@@ -216,6 +216,11 @@ impl Recovery {
     }
 
     fn session(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        if records::tombstone::is_tombstone(key) {
+            let (client_id, record) = records::tombstone::decode(key, value)?;
+            self.copies.tombstones.restore(client_id, record);
+            return Ok(());
+        }
         if records::copy::is_copy(key) {
             return self.copy(key, value);
         }

@@ -76,6 +76,8 @@ pub(crate) enum Waiter {
     Durable(Box<Waiter>),
     /// An operator who wanted something done.
     Administered { question: u64 },
+    /// A node that is told of sessions that have ended without it, in this run of it.
+    EndedKnown { node: NodeId, run: u32 },
     /// Anything else for one connection.
     Act {
         connection: ConnectionId,
@@ -227,6 +229,7 @@ impl Node {
             Waiter::TombstonesKnown { to, round } => self.tombstones_known(to, round),
             Waiter::Merging { to, message } => self.answer_merging(to, &message),
             Waiter::Durable(then) => self.after_commit(now, *then, actions),
+            Waiter::EndedKnown { node, run } => self.note_ended_known(node, run),
             Waiter::Administered { question } => {
                 let is_done = true;
                 actions.push(Action::Administered { question, is_done });

@@ -14,6 +14,7 @@ use super::{Copies, Held, Stage};
 use crate::commits::DiskTicket;
 use crate::ids::SessionNumber;
 use crate::node::Node;
+use crate::now::Now;
 use crate::records;
 use crate::records::copy::{CopyRecord, Marks};
 use crate::routes::{Subject, WaitId};
@@ -32,16 +33,16 @@ struct Changed {
 
 impl Node {
     /// Closes the open batch, if it may be. What it changes of durable sessions goes to their owners.
-    pub(crate) fn close_batch(&mut self) -> Option<(DiskTicket, Vec<Write>)> {
+    pub(crate) fn close_batch(&mut self, now: Now) -> Option<(DiskTicket, Vec<Write>)> {
         self.write_owed();
         if !self.commits.may_close() {
             return None;
         }
-        let wait = self.copy_batch();
+        let wait = self.copy_batch(now);
         Some(self.commits.close(wait))
     }
 
-    fn copy_batch(&mut self) -> Option<WaitId> {
+    fn copy_batch(&mut self, now: Now) -> Option<WaitId> {
         let (Some(copies), Some(peers), Some(states)) = (&mut self.copies, &mut self.peers, &self.states)
         else {
             return None;
@@ -66,6 +67,8 @@ impl Node {
                 Advanced::Gone => continue,
                 Advanced::Ended(held) => {
                     self.commits.write(records::copy::remove(number));
+                    let tombstone = copies.bury(now, &held, peers, wait);
+                    tombstone.into_iter().for_each(|write| self.commits.write(write));
                     let owners = held.owners.iter().map(|owner| owner.node).collect();
                     let what = What::HasEnded;
                     (

@@ -25,6 +25,10 @@ pub struct CopyFigures {
     pub merged_twice: u64,
     /// Subscriptions that were taken in.
     pub merged_subscriptions: u64,
+    /// Sessions that have ended, of which nodes that are away do not know.
+    pub tombstones: usize,
+    /// Those that were not remembered, because there were too many.
+    pub tombstones_refused: u64,
     /// Sessions that were sent whole.
     pub sent_whole: u64,
 }
@@ -36,6 +40,7 @@ impl Copies {
             under_replicated: self.under_replicated,
             to_clean_up: self.former,
             giving_way: self.giving.len(),
+            tombstones: self.tombstones.len(),
             ..self.figures
         }
     }

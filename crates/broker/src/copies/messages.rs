@@ -12,6 +12,7 @@
 //!   7 drop    | number u64                            others have it: you are to have a copy no more
 //!   8 ask     | number u64                            say when I have all that I am to have
 //!   9 done    | number u64                            you have
+//!  10 ended   | client id | at u64 | clock | count u8, for each: node u64    this session has ended, at this Unix millisecond; these nodes do not hear of it now
 //!
 //! positions  count u16, for each: node u64, incarnation u32, number u64    up to where the sender has taken what others sent
 //! changes    count u32, for each: what u8 (1 session, 2 subscription, 3 no subscription, 4 delivery, 5 no delivery, 6 received, 7 released)
@@ -45,6 +46,7 @@ const ANSWER: u8 = 6;
 const DROP: u8 = 7;
 const ASK: u8 = 8;
 const DONE: u8 = 9;
+const ENDED: u8 = 10;
 
 /// Where a message says which session it is about: behind its version, its kind and the sender's incarnation.
 const ABOUT: std::ops::RangeFrom<usize> = 6..;
@@ -69,6 +71,18 @@ pub(super) enum CopyMessage {
     Drop(SessionNumber),
     Ask(u64),
     Done(u64),
+    Ended(Ended),
+}
+
+/// A session that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) client_id: Text,
+    /// When, in Unix milliseconds.
+    pub(super) at: u64,
+    pub(super) clock: VectorClock,
+    /// The nodes that do not hear of it now, and may have it still.
+    pub(super) away: Vec<NodeId>,
 }
 
 /// A session of the sender's, or one of the receiver's.
@@ -263,6 +277,15 @@ pub(super) fn encode(incarnation: u32, message: &CopyMessage) -> Bytes {
             bytes.put_u8(u8::from(*is_connected));
             bytes
         }
+        CopyMessage::Ended(ended) => {
+            let mut bytes = simple(ENDED, None);
+            put_short(&mut bytes, ended.client_id.as_bytes());
+            bytes.put_u64(ended.at);
+            put_long(&mut bytes, &encode_clock(&ended.clock));
+            bytes.put_u8(u8::try_from(ended.away.len()).expect("fewer than 64 nodes"));
+            ended.away.iter().for_each(|node| bytes.put_u64(node.0));
+            bytes
+        }
         CopyMessage::Answer(number, answer) => {
             let mut bytes = simple(ANSWER, Some(number.0));
             match answer {
@@ -317,6 +340,7 @@ fn read(mut body: Bytes) -> Option<(u32, CopyMessage)> {
         DROP => CopyMessage::Drop(number(body)?),
         ASK => CopyMessage::Ask(body.try_get_u64().ok()?),
         DONE => CopyMessage::Done(body.try_get_u64().ok()?),
+        ENDED => CopyMessage::Ended(ended(body)?),
         OFFER => CopyMessage::Offer {
             number: number(body)?,
             client_id: client_id(body)?,
@@ -363,6 +387,20 @@ fn read(mut body: Bytes) -> Option<(u32, CopyMessage)> {
         _ => return None,
     };
     body.is_empty().then_some((incarnation, message))
+}
+
+fn ended(body: &mut Bytes) -> Option<Ended> {
+    let client_id = client_id(body)?;
+    let (at, clock) = (body.try_get_u64().ok()?, clock(body)?);
+    let count = body.try_get_u8().ok()?;
+    let away = (0..count).map(|_| Some(NodeId(body.try_get_u64().ok()?)));
+    let away = away.collect::<Option<_>>()?;
+    Some(Ended {
+        client_id,
+        at,
+        clock,
+        away,
+    })
 }
 
 fn piece(body: &mut Bytes, values: &mut Vec<Bytes>) -> Option<Piece> {

@@ -61,6 +61,7 @@ impl Node {
                 copies.asking.insert(from.node, number);
             }
             CopyMessage::Done(number) => copies.note_done(from.node, number),
+            CopyMessage::Ended(ended) => self.take_ended(now, &ended, actions),
         }
     }
 
@@ -72,6 +73,9 @@ impl Node {
         (client_id, offered): (&Text, &Other),
         actions: &mut Vec<Action>,
     ) {
+        if self.refuse_ended(client_id, &offered.clock, from.node) {
+            return;
+        }
         self.keep_from_former_holder(now, (client_id, from.node), actions);
         if let Some(other) = self.prefer(now, client_id, offered, actions) {
             return self.answer_copy(from.node, number, CopyAnswer::Other(other));

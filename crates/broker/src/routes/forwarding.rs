@@ -476,6 +476,7 @@ impl Node {
         for node in gone {
             self.commits.write(records::forwarded::remove_position(node));
             self.forget_answers(node);
+            self.forget_ended_of(node);
             self.note_link_of_clients(now, (node, LinkChange::Lost), actions);
         }
     }

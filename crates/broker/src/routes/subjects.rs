@@ -124,6 +124,17 @@ impl Routes {
         slot.is_some_and(|slot| self.links[*slot].is_reached)
     }
 
+    /// In which run a node is, as far as it was heard of.
+    pub(crate) fn run_of(&self, node: NodeId) -> Option<u32> {
+        let slot = self.slots.get(&node)?;
+        self.links[*slot].incarnation
+    }
+
+    /// Whether a node is reached, and in this run.
+    pub(crate) fn is_reached_in(&self, node: NodeId, run: u32) -> bool {
+        self.is_reached(node) && self.run_of(node) == Some(run)
+    }
+
     /// Whether every node of the cluster is reached.
     pub(crate) fn reaches_all(&self) -> bool {
         self.links.iter().all(|(_, link)| link.is_reached)
@@ -206,6 +217,9 @@ impl Node {
                 self.note_link_of_losses(now, (node, change), actions);
                 self.note_link_of_retained(now, (node, change));
                 self.note_link_of_copies(node, change);
+                if change != LinkChange::Lost {
+                    self.tell_of_ended(now, node, actions);
+                }
                 self.note_link_of_wills(now, (node, change), actions);
                 self.note_link_of_clients(now, (node, change), actions);
             }

@@ -704,3 +704,31 @@ fn what_is_owed_is_as_released() {
     assert!(owed::is_taken(&key) && !records::copy::is_positions(&[0; 16]));
     assert_eq!(owed::decode_taken(&key, value), Ok((NodeId(0x0102), position)));
 }
+
+#[test]
+fn tombstones_of_sessions_are_as_released() {
+    use broker::records::tombstone::{self, TombstoneRecord};
+    let actor = Actor {
+        node: NodeId(0x0102),
+        incarnation: Incarnation(3),
+    };
+    let mut clock = cluster::session_plane::VectorClock::new();
+    clock.increment(actor, 7).unwrap();
+    let record = TombstoneRecord {
+        at: 1_700_000_000_000,
+        clock,
+        waits_for: vec![NodeId(1), NodeId(4)],
+    };
+    let client_id = text("client-1");
+    let (key, value) = golden("tombstone.bin", tombstone::put(&client_id, &record));
+    assert!(tombstone::is_tombstone(&key));
+    assert_eq!(tombstone::decode(&key, value.clone()), Ok((client_id, record)));
+    for length in 0..value.len() {
+        assert!(
+            tombstone::decode(&key, value.slice(..length)).is_err(),
+            "{length}"
+        );
+    }
+    let of_copy = [&[0][..], &NUMBER.0.to_be_bytes()].concat();
+    assert!(!tombstone::is_tombstone(&of_copy));
+}

@@ -8,6 +8,7 @@ mod clocks;
 mod copies;
 mod cut_off_storms;
 mod damage;
+mod ended_sessions;
 mod forwarding;
 mod groups;
 mod handing_over;

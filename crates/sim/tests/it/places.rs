@@ -279,6 +279,16 @@ impl Places {
         self.parties[who.0].is_gone = true;
     }
 
+    /// The same, and its session ends with that.
+    pub(crate) fn end_session(&mut self, who: Who) {
+        let disconnect = protocol::packet::Disconnect {
+            session_expiry: Some(0),
+            ..protocol::packet::Disconnect::new(ReasonCode::Success)
+        };
+        self.send(who, Packet::Disconnect(disconnect));
+        self.parties[who.0].is_gone = true;
+    }
+
     /// The client's connection breaks, and it does not come back.
     pub(crate) fn lose(&mut self, who: Who) {
         let party = &mut self.parties[who.0];

@@ -105,7 +105,19 @@ fn words() -> Vec<Golden> {
         holder: NodeId(3),
         is_connected: false,
     };
+    let ended = Ended {
+        client_id: Text::from_static("me"),
+        at: 6,
+        clock: clock(),
+        away: vec![NodeId(4)],
+    };
     vec![
+        (
+            CopyMessage::Ended(ended),
+            10,
+            b"\0\x02me\0\0\0\0\0\0\0\x06\0\0\0\x1f\x01\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\
+              \x01\0\0\0\0\0\0\0\x04",
+        ),
         (CopyMessage::Begin, 1, b""),
         (CopyMessage::All, 3, b""),
         (CopyMessage::Answer(number, CopyAnswer::Have), 6, b"\0\0\0\0\0\0\0\x07\0"),

@@ -57,6 +57,18 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     .sample(&[], figures.superseded);
     page.family(
         Gauge,
+        "statehold_session_tombstones",
+        "Durable sessions that have ended while nodes were away that may have them still: these are told when they are back.",
+    )
+    .sample(&[], figures.tombstones as u64);
+    page.family(
+        Counter,
+        "statehold_session_tombstones_refused_total",
+        "The same that this node does not remember because there are 16,384 of them: they may come back with a node that was away.",
+    )
+    .sample(&[], figures.tombstones_refused);
+    page.family(
+        Gauge,
         "statehold_sessions_giving_way",
         "Durable sessions of this node that have gone on at another one as well, and leave what they have to that one.",
     )
