@@ -180,15 +180,7 @@ impl Node {
                 session,
                 number,
                 written,
-            } => {
-                let Some(entry) = self.sessions.get_mut(session) else {
-                    return;
-                };
-                if entry.session.number == number {
-                    entry.session.persisted(written);
-                    self.pump(now, session, actions);
-                }
-            }
+            } => self.go_on_after_records(now, (session, number), written, actions),
             Waiter::ControlKept(point) => self.control_kept(now, point, actions),
             Waiter::ControlRecorded(point) => self.control_recorded(now, point, actions),
             Waiter::Taken { node, position } => {
@@ -238,6 +230,21 @@ impl Node {
                 let is_there = self.connections.get(connection).is_some();
                 actions.extend(is_there.then_some(action));
             }
+        }
+    }
+
+    /// A session may send more, if it is the one whose records are in place.
+    fn go_on_after_records(
+        &mut self,
+        now: Now,
+        (session, number): (SessionKey, SessionNumber),
+        written: Written,
+        actions: &mut Vec<Action>,
+    ) {
+        let entry = self.sessions.get_mut(session);
+        if let Some(entry) = entry.filter(|entry| entry.session.number == number) {
+            entry.session.persisted(written);
+            self.pump(now, session, actions);
         }
     }
 

@@ -664,7 +664,7 @@ fn what_is_owed_is_as_released() {
     assert!(owed::is_owed(&key));
     let read = owed::decode(&key, value.clone(), now);
     let of_message = OwedRecord::Message(message);
-    assert_eq!(read, Ok((0x0102_0304_0000_0005, of_message.clone())));
+    assert_eq!(read, Ok((0x0102_0304_0000_0005, of_message)));
     let later = Now {
         wall: now.wall + 20_000,
         ..now

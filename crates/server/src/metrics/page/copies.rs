@@ -1,5 +1,7 @@
 //! Metrics of copies of durable sessions, and of clients whose sessions are at other nodes.
 
+use broker::CopyFigures;
+
 use super::super::Figures;
 
 use super::super::text::Kind::{Counter, Gauge};
@@ -55,6 +57,11 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
         "Durable sessions that this node has left to another one, which has gone on with them.",
     )
     .sample(&[], figures.superseded);
+    write_ends(figures, page);
+}
+
+/// What has ended, or gives way.
+fn write_ends(figures: &CopyFigures, page: &mut Page) {
     page.family(
         Gauge,
         "statehold_session_tombstones",
