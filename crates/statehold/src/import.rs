@@ -20,7 +20,7 @@ use self::mosquitto::Mosquitto;
 use self::redis::Redis;
 use crate::exit::Exit;
 
-/// Carry over what another program holds: keys of Redis or etcd, messages of Mosquitto.
+/// Carry over what another program holds: keys of Redis or etcd, messages and settings of Mosquitto.
 ///
 /// What cannot be carried over is in the report at the end, and the exit code is 1 then. An import can be run again: it sets the same
 /// keys to the same values.

@@ -1,5 +1,6 @@
 //! `statehold import mosquitto`
 
+mod config;
 mod database;
 mod message;
 
@@ -25,13 +26,20 @@ use crate::runtime::block_on;
 /// alone, and are reported.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group = clap::ArgGroup::new("origin").required(true).args(["config", "database"]))]
 pub(super) struct Mosquitto {
+    /// Make a statehold.toml of this file, usually /etc/mosquitto/mosquitto.conf: its listeners, limits, passwords and access file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The directory for what --config makes; nothing that is there is written over [with --dry-run: only shown]
+    #[arg(long, value_name = "DIRECTORY", requires = "config")]
+    output: Option<PathBuf>,
     /// Read the file that Mosquitto keeps its state in (`persistence true`); stop Mosquitto first, or have it written (SIGUSR1)
     #[arg(long, value_name = "FILE")]
-    database: PathBuf,
+    database: Option<PathBuf>,
     /// Make durable sessions as well, by connecting under each client id. Needs a listener without authentication: a session belongs to
     /// who makes it, and one of nobody to the first that comes
-    #[arg(long, conflicts_with_all = ["username", "cert", "client_id", "prefix"])]
+    #[arg(long, requires = "database", conflicts_with_all = ["username", "cert", "client_id", "prefix"])]
     sessions: bool,
     #[command(flatten)]
     import: ImportArgs,
@@ -55,11 +63,32 @@ struct Session {
 
 impl Mosquitto {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
+        match (&self.config, &self.database) {
+            (Some(config), _) => self.convert(config),
+            (None, Some(database)) => self.carry(database),
+            (None, None) => Err(UsageError("neither --config nor --database".to_owned()).into()),
+        }
+    }
+
+    fn convert(&self, config: &Path) -> anyhow::Result<Exit> {
+        let directory = self.output.as_deref().filter(|_| !self.import.dry_run);
+        if directory.is_none() && !self.import.dry_run {
+            let why = "--config needs a directory to write to, --output DIRECTORY, or --dry-run to see what it would write";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        config::convert(
+            config,
+            self.output.as_deref(),
+            self.import.dry_run,
+            self.import.json,
+        )
+    }
+
+    fn carry(&self, path: &Path) -> anyhow::Result<Exit> {
         if self.import.if_absent {
             let why = "--if-absent is about keys: a retained message replaces the one that is there";
             return Err(UsageError(why.to_owned()).into());
         }
-        let path = &self.database;
         let unusable = || format!("{} cannot be imported", path.display());
         let mut survey = survey(path).with_context(unusable)?;
         block_on(async {
@@ -210,6 +239,8 @@ const RETAIN_AS_PUBLISHED: u8 = 8;
 
 const EXAMPLES: &str = "\
 Examples:
+  statehold import mosquitto --config /etc/mosquitto/mosquitto.conf --dry-run
+  statehold import mosquitto --config /etc/mosquitto/mosquitto.conf --output /etc/statehold
   statehold import mosquitto --database /var/lib/mosquitto/mosquitto.db --dry-run
   statehold import mosquitto --database mosquitto.db --only plant/ --report left-out.jsonl
   statehold import mosquitto --database mosquitto.db --sessions --host 127.0.0.1 --port 1884";

@@ -232,3 +232,34 @@ fn a_database_of_mosquitto_becomes_retained_messages_and_sessions() {
         .json();
     assert!(told["left_out"].to_string().contains("here already"), "{told}");
 }
+
+#[test]
+fn a_config_of_mosquitto_becomes_settings_that_a_server_takes() {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let at = |name: &str| directory.path().join(name).to_str().expect("text").to_owned();
+    let conf = format!(
+        "listener 0 {}\npassword_file {}\nconnection cloud\n",
+        at("socket"),
+        at("pw")
+    );
+    std::fs::write(at("mosquitto.conf"), conf).expect("written");
+    std::fs::write(at("pw"), "ann:$7$101$c2FsdA==$aGFzaA==\n").expect("written");
+    let (conf, out) = (at("mosquitto.conf"), at("out"));
+    let import = ["import", "mosquitto", "--config", &conf];
+    run(statehold(&import)).expect(3);
+    let dry = run(statehold(&[&import[..], &["--dry-run"]].concat())).expect(1);
+    assert!(dry.text().contains("[[listeners]]"), "{dry:?}");
+
+    let told = run(statehold(&[&import[..], &["--output", &out]].concat())).expect(1);
+    let needs = format!("needs a password: statehold passwd {out}/clients.passwd 'ann'");
+    assert!(told.text().contains(&needs), "{told:?}");
+    assert!(
+        told.text().contains(&format!("{conf}:3: bridge `cloud`")),
+        "{told:?}"
+    );
+    let settings = format!("{out}/statehold.toml");
+    run(statehold(&["config", "check", &settings])).expect(0);
+    // What is there stays.
+    let again = run(statehold(&[&import[..], &["--output", &out]].concat())).expect(3);
+    assert!(again.stderr.contains("there already"), "{again:?}");
+}
