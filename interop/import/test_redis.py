@@ -1,12 +1,14 @@
 """Redis, from a server that runs and from the file that it saves."""
 
 import json
+import os
 import random
+import subprocess
 import time
 
 from case import Case
 from programs import Program, free_port, needs, run, statehold
-from server import needs_statehold
+from server import binary, needs_statehold
 
 KEYS = 3_000
 
@@ -88,6 +90,23 @@ class Redis(Case):
             self.assertLess(time.monotonic(), until + 20, "it does not expire")
         self.assertGreater(time.monotonic(), until - 0.5, "it expired too early")
         self.assertEqual(statehold(self.server, "get", "long")[0], 0)
+
+    def test_a_server_that_dies_in_the_middle_gets_all_of_it_when_it_is_back(self):
+        path = self.redis.directory / "dump.rdb"
+        self.cli("save")
+        # One request after the other, so that there is a middle.
+        importing = subprocess.Popen(
+            [binary(), "import", "redis", "--rdb", str(path), "--db", "0", "--prefix", "=middle/", "--inflight", "1", "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "STATEHOLD_HOST": self.server.host, "STATEHOLD_PORT": str(self.server.port)})
+        while len(statehold(self.server, "scan", "middle/*")[1].split()) < 200:
+            self.assertIsNone(importing.poll(), "it is over already")
+        self.server.kill()
+        self.assertIsNone(importing.poll(), "it is over already")
+        self.server.start()
+        out, err = importing.communicate(timeout=120)
+        self.assertEqual(importing.returncode, 1, err)
+        self.assertEqual(json.loads(out)["carried_over"]["keys"]["count"], KEYS + 1)
+        self.compare("middle/")
 
     def test_a_wrong_password_is_told(self):
         code, _, err = statehold(
