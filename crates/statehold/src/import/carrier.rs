@@ -211,6 +211,12 @@ impl Carrier {
         Ok(())
     }
 
+    /// How far it is when it does not go on.
+    fn stopped(&self) -> String {
+        let carried_over = self.report.carried_over_count();
+        format!("the import has stopped after {carried_over} were carried over, and can be run again")
+    }
+
     fn count(&mut self, ended: Ended) -> anyhow::Result<()> {
         match ended {
             Ended::CarriedOver { what, bytes } => {
@@ -221,7 +227,7 @@ impl Carrier {
             Ended::LeftOut { name, why } => self.left_out(&name, why)?,
             Ended::Stopped(error) => {
                 self.progress.end();
-                return Err(error.context(STOPPED));
+                return Err(error.context(self.stopped()));
             }
         }
         Ok(())
@@ -234,5 +240,3 @@ pub(super) fn too_large(bytes_max: u64) -> String {
 }
 
 const OUTSIDE: &str = "outside of --only";
-
-const STOPPED: &str = "the import has stopped in the middle; it can be run again";

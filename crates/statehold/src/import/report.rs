@@ -99,6 +99,11 @@ impl Report {
         self.notes.push(note.into());
     }
 
+    /// How many are here so far.
+    pub(super) fn carried_over_count(&self) -> u64 {
+        self.tallies.values().map(|tally| tally.count).sum()
+    }
+
     /// How many are left out so far.
     pub(super) fn left_out_count(&self) -> u64 {
         self.left_out.values().map(|left_out| left_out.count).sum()

@@ -263,3 +263,12 @@ fn a_config_of_mosquitto_becomes_settings_that_a_server_takes() {
     let again = run(statehold(&[&import[..], &["--output", &out]].concat())).expect(3);
     assert!(again.stderr.contains("there already"), "{again:?}");
 }
+
+#[test]
+fn an_import_without_a_server_says_so() {
+    let mut server = Server::start();
+    let rdb = golden("redis-7.0.rdb");
+    server.kill();
+    let refused = server.run(&["import", "redis", "--rdb", &rdb]).expect(4);
+    assert!(refused.stderr.contains("cannot connect"), "{}", refused.stderr);
+}
