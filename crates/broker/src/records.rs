@@ -11,6 +11,7 @@
 //! | Sessions | 00, ff (8), client id | [`tombstone`]: one that has ended, of which not all nodes know; only in clusters |
 //! | Sessions | client id | [`session`]: number, expiry, connected or not since when, positions in the queue, will |
 //! | Subscriptions | session number (8), filter as subscribed | [`subscription`]: options, identifier |
+//! | Subscriptions | ff (8), node (8), filter or nothing | [`owed`]: what a lost node wants that something is owed to |
 //! | Queue | session number (8), sequence (8) | [`queue`]: a delivery with its message, or "released" |
 //! | Queue | ff (8), number (8) | [`owed`]: a message that is owed to lost nodes |
 //! | Queue | ff (8), number (8), 00 | [`owed`]: to which, and who else may have it |

@@ -262,6 +262,11 @@ impl Recovery {
     }
 
     fn subscription(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
+        if records::owed::is_owed(key) {
+            let (node, wanted) = records::owed::decode_wanted(key, value)?;
+            self.owed.wanted(node, wanted);
+            return Ok(());
+        }
         let (number, filter, subscription, place) = records::subscription::decode(key, value)?;
         if let Some(copy) = self.copies.standing_by.get_mut(&number) {
             copy.restore_subscription(filter, subscription, place);

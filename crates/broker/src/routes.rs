@@ -216,7 +216,7 @@ impl Routes {
                 self.slots.insert(*node, self.links.insert(link));
             }
         }
-        self.owed.set_nodes(&self.slots);
+        self.owed.set_nodes(&self.slots, &mut self.table);
         gone
     }
 

@@ -13,6 +13,16 @@
 //!        the lost nodes to which it was on its way (8), and under which number (8)
 //! ```
 //!
+//! What each lost node wants that something is owed to, as far as it was known when it was lost, is among the subscriptions:
+//!
+//! ```text
+//! key    ff (8), node (8)
+//! value  version (1) = 1, everything u8 (0, 1)
+//!
+//! key    ff (8), node (8), filter
+//! value  version (1) = 1
+//! ```
+//!
 //! Up to where this node has taken what another one has owed to it is stored with what it did, among the received packet ids:
 //!
 //! ```text
@@ -25,6 +35,8 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes};
 use cluster::NodeId;
 use cluster::write::{Keyspace, Write};
+use protocol::Text;
+use protocol::topic::TopicFilter;
 
 use super::encoding::Reader;
 use super::forwarded::{self, Position};
@@ -51,7 +63,16 @@ pub enum OwedRecord {
     Head(OwedHead),
 }
 
-/// Whether a key of the queues is one of these.
+/// What a lost node wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// Everything, or else what its filters say.
+    Everything(bool),
+    /// One of them.
+    Filter(TopicFilter),
+}
+
+/// Whether a key of the queues, or of the subscriptions, is one of these.
 pub fn is_owed(key: &[u8]) -> bool {
     key.starts_with(&BEHIND_SESSIONS.to_be_bytes())
 }
@@ -141,6 +162,49 @@ pub fn decode(key: &[u8], value: Bytes, now: Now) -> Result<(u64, OwedRecord), R
     Ok((number, OwedRecord::Head(head)))
 }
 
+/// Stores one thing that a lost node wants.
+pub fn put_wanted(node: NodeId, wanted: &Wanted) -> Write {
+    let mut key = Vec::from(wanted_prefix(node));
+    let mut value = vec![VERSION];
+    match wanted {
+        Wanted::Everything(is_everything) => value.put_u8(u8::from(*is_everything)),
+        Wanted::Filter(filter) => key.put_slice(filter.as_str().as_bytes()),
+    }
+    Write::Put {
+        keyspace: Keyspace::Subscriptions,
+        key: key.into(),
+        value: value.into(),
+    }
+}
+
+/// Removes all that a node has wanted.
+pub fn remove_wanted(node: NodeId) -> Write {
+    Write::RemoveRange {
+        keyspace: Keyspace::Subscriptions,
+        from: wanted_prefix(node),
+        to: wanted_prefix(NodeId(node.0.saturating_add(1))),
+    }
+}
+
+/// Reads what a lost node wants.
+///
+/// # Errors
+/// If it is no such record.
+pub fn decode_wanted(key: &[u8], value: Bytes) -> Result<(NodeId, Wanted), RecordError> {
+    let mut reader = Reader::of_key(key, WANTED);
+    let (_, node) = (reader.u64()?, NodeId(reader.u64()?));
+    let filter = reader.rest();
+    let mut value = Reader::of_value(value, WANTED, VERSION)?;
+    let wanted = if filter.is_empty() {
+        Wanted::Everything(value.u8()? != 0)
+    } else {
+        let filter = reader.parse(Text::from_bytes(filter), "a filter is no text")?;
+        Wanted::Filter(reader.parse(TopicFilter::parse(filter), "a filter is not valid")?)
+    };
+    value.end()?;
+    Ok((node, wanted))
+}
+
 /// Stores up to where this node has taken what another one has owed to it.
 pub fn put_taken(node: NodeId, position: Position) -> Write {
     Write::Put {
@@ -185,6 +249,13 @@ fn head_key(number: u64) -> Bytes {
     key.into()
 }
 
+fn wanted_prefix(node: NodeId) -> Bytes {
+    let mut key = Vec::with_capacity(16);
+    key.put_u64(BEHIND_SESSIONS);
+    key.put_u64(node.0);
+    key.into()
+}
+
 fn taken_key(node: NodeId) -> Bytes {
     let mut key = Vec::with_capacity(TAKEN_LENGTH);
     key.put_u64(BEHIND_SESSIONS);
@@ -195,6 +266,7 @@ fn taken_key(node: NodeId) -> Bytes {
 
 const VERSION: u8 = 1;
 const RECORD: &str = "owed message";
+const WANTED: &str = "wish of a lost node";
 const HEAD_LENGTH: usize = 17;
 const TAKEN_LENGTH: usize = 17;
 const TAKEN: u8 = 1;

@@ -40,7 +40,8 @@ impl Routes {
         };
         let silent = of(|link| !link.is_reached);
         if silent.count_ones() as usize >= OWNERS {
-            self.owed.add(of(|link| link.is_lost));
+            let lost = of(|link| link.is_lost);
+            self.owed.add(lost, &self.table);
         }
     }
 
@@ -88,10 +89,7 @@ impl Routes {
 
     /// A node has said what it wants: it gets what is owed to it.
     pub(super) fn give_owed(&mut self, slot: Slot) {
-        self.owed.nodes &= !(1 << slot);
-        if self.owed.nodes == 0 {
-            self.owed.apart = 0;
-        }
+        self.owed.end_owing(slot);
         let is_due = |debt: &&Debt| debt.pending >> slot & 1 == 1;
         if self.owed.given.contains_key(&slot) || !self.owed.items.iter().any(|debt| is_due(&debt)) {
             return;

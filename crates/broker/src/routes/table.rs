@@ -103,6 +103,18 @@ impl RouteTable {
         }
     }
 
+    /// What a node wants for subscriptions of its own, and whether that is everything.
+    pub(super) fn wanted(&self, slot: Slot) -> (bool, impl ExactSizeIterator<Item = &TopicFilter>) {
+        let filters = self.nodes.get(&slot).map(|routes| &routes.filters);
+        let filters = filters.unwrap_or(const { &BTreeMap::new() });
+        (self.wants_all >> slot & 1 == 1, filters.keys())
+    }
+
+    /// A node wants everything, as far as is known.
+    pub(super) fn add_all(&mut self, slot: Slot) {
+        self.wants_all |= 1 << slot;
+    }
+
     /// Adds a filter. False if it is one too many: then the node gets everything.
     pub(super) fn add(&mut self, slot: Slot, filter: &TopicFilter) -> bool {
         let routes = self.nodes.entry(slot).or_default();

@@ -702,6 +702,15 @@ fn what_is_owed_is_as_released() {
     };
     let (key, value) = golden("owed-taken.bin", owed::put_taken(NodeId(0x0102), position));
     assert!(owed::is_taken(&key) && !records::copy::is_positions(&[0; 16]));
+    let wish = (NodeId(0x0102), owed::Wanted::Everything(true));
+    let (of_node, all) = golden("owed-everything.bin", owed::put_wanted(wish.0, &wish.1));
+    assert!(owed::is_owed(&of_node));
+    assert_eq!(owed::decode_wanted(&of_node, all), Ok(wish));
+    let filter = protocol::topic::TopicFilter::parse(text("plant/+/#")).unwrap();
+    let wish = (NodeId(0x0102), owed::Wanted::Filter(filter));
+    let (of_filter, one) = golden("owed-filter.bin", owed::put_wanted(wish.0, &wish.1));
+    assert_eq!(owed::decode_wanted(&of_filter, one.clone()), Ok(wish));
+    assert!(owed::decode_wanted(&of_filter[..15], one).is_err());
     assert_eq!(owed::decode_taken(&key, value), Ok((NodeId(0x0102), position)));
 }
 

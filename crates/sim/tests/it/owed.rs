@@ -99,3 +99,24 @@ fn it_comes_once_if_both_nodes_restart_while_it_is_given() {
         check(seed, &places, subscriber, 21);
     }
 }
+
+#[test]
+fn a_node_that_starts_again_still_knows_what_the_other_side_wants() {
+    for seed in 0..20 {
+        let (mut places, subscriber, without) = places(seed);
+        let first = *without.first().expect("two nodes");
+        places.part(&without);
+        places.run(PARTED);
+        publish(&mut places, first, 1..6);
+        for node in without.iter().filter(|node| seed % 2 == 0 || **node == first) {
+            places.crash(*node, SECOND);
+        }
+        places.run(2 * PARTED);
+        publish(&mut places, first, 6..16);
+        places.heal();
+        places.run(MERGED);
+        publish(&mut places, first, 16..21);
+        places.run(2 * SECOND);
+        check(seed, &places, subscriber, 21);
+    }
+}

@@ -10,8 +10,8 @@ use cluster::write::Write;
 
 use crate::now::Now;
 use crate::records::forwarded::Position;
-use crate::records::owed::{self, OwedHead};
-use crate::routes::table::{Slot, Slots};
+use crate::records::owed::{self, OwedHead, Wanted};
+use crate::routes::table::{RouteTable, Slot, Slots};
 use crate::routes::{RouteFigures, RoutesConfig};
 
 /// What is owed, and to whom.
@@ -34,6 +34,8 @@ pub(in crate::routes) struct Owed {
     names: BTreeMap<Slot, NodeId>,
     /// What is to be written.
     writes: Vec<Write>,
+    /// What lost nodes have wanted, as a restart has found it, until it is known who is in the cluster.
+    wanted: BTreeMap<NodeId, Vec<Wanted>>,
 }
 
 /// A message that is owed.
@@ -57,14 +59,23 @@ pub(super) struct Debt {
 pub(crate) struct RecoveredOwed {
     messages: BTreeMap<u64, Bytes>,
     heads: BTreeMap<u64, OwedHead>,
+    wanted: BTreeMap<NodeId, Vec<Wanted>>,
     /// The latest that each other node has owed to this one.
     pub(crate) taken: BTreeMap<NodeId, Position>,
 }
+
+/// Filters of a lost node that are written down; one with more of them wants everything after a restart.
+const WANTED_MAX: usize = 65_536;
 
 /// What a message counts for besides its bytes.
 const DEBT: u64 = 128;
 
 impl RecoveredOwed {
+    /// Takes what a lost node has wanted.
+    pub(crate) fn wanted(&mut self, node: NodeId, wanted: Wanted) {
+        self.wanted.entry(node).or_default().push(wanted);
+    }
+
     /// Takes one of its records.
     pub(crate) fn record(&mut self, number: u64, record: owed::OwedRecord) {
         match record {
@@ -84,6 +95,7 @@ impl Owed {
         let mut owed = Self {
             latest: u64::from(incarnation) << 32,
             taken: found.taken,
+            wanted: found.wanted,
             ..Self::default()
         };
         let RecoveredOwed {
@@ -108,11 +120,12 @@ impl Owed {
             owed.latest = owed.latest.max(number);
             owed.items.push_back(debt);
         }
+        owed.before = owed.latest;
         owed
     }
 
     /// These are the nodes of the cluster. What a restart has found is owed to those of them that it was owed to.
-    pub(in crate::routes) fn set_nodes(&mut self, nodes: &BTreeMap<NodeId, Slot>) {
+    pub(in crate::routes) fn set_nodes(&mut self, nodes: &BTreeMap<NodeId, Slot>, table: &mut RouteTable) {
         self.names = nodes.iter().map(|(node, slot)| (*slot, *node)).collect();
         if nodes.is_empty() {
             return;
@@ -123,6 +136,22 @@ impl Owed {
             slots.for_each(|slot| debt.pending |= 1 << slot);
         }
         self.end_settled();
+        for (node, wanted) in std::mem::take(&mut self.wanted) {
+            let Some(slot) = nodes.get(&node) else {
+                self.writes.push(owed::remove_wanted(node));
+                continue;
+            };
+            self.nodes |= 1 << slot;
+            self.apart |= 1 << slot;
+            for wanted in wanted {
+                match wanted {
+                    Wanted::Everything(true) => table.add_all(*slot),
+                    Wanted::Everything(false) => {}
+                    // One too many lets it have everything.
+                    Wanted::Filter(filter) => drop(table.add(*slot, &filter)),
+                }
+            }
+        }
     }
 
     /// Whether the filters of a lost node stay.
@@ -151,7 +180,7 @@ impl Owed {
 
     /// The node is not in the cluster any more.
     pub(in crate::routes) fn forget(&mut self, slot: Slot) {
-        self.nodes &= !(1 << slot);
+        self.end_owing(slot);
         self.apart &= !(1 << slot);
         self.given.remove(&slot);
         self.settle(slot);
@@ -162,8 +191,34 @@ impl Owed {
         }
     }
 
-    /// These nodes are lost. A session that something is owed to may have gone to any of them.
-    pub(super) fn add(&mut self, lost: Slots) {
+    /// A node has said anew what it wants, or is not in the cluster any more.
+    pub(super) fn end_owing(&mut self, slot: Slot) {
+        if self.is_to(slot) {
+            self.nodes &= !(1 << slot);
+            let node = self.names.get(&slot);
+            self.writes.extend(node.map(|node| owed::remove_wanted(*node)));
+        }
+        if self.nodes == 0 {
+            self.apart = 0;
+        }
+    }
+
+    /// These nodes are lost. A session that something is owed to may have gone to any of them. What they want is written down, so that a restart knows it.
+    pub(super) fn add(&mut self, lost: Slots, table: &RouteTable) {
+        let new = self
+            .names
+            .iter()
+            .filter(|(slot, _)| (lost & !self.nodes) >> **slot & 1 == 1);
+        for (slot, node) in new {
+            let (is_everything, filters) = table.wanted(*slot);
+            let is_everything = is_everything || filters.len() > WANTED_MAX;
+            let all = Wanted::Everything(is_everything);
+            self.writes.push(owed::put_wanted(*node, &all));
+            let filters = filters.take(if is_everything { 0 } else { WANTED_MAX });
+            let filters = filters.map(|filter| Wanted::Filter(filter.clone()));
+            self.writes
+                .extend(filters.map(|filter| owed::put_wanted(*node, &filter)));
+        }
         if self.nodes == 0 {
             self.before = self.latest;
         }

@@ -13,11 +13,16 @@ fn now() -> Now {
     }
 }
 
+/// Nobody wants anything.
+fn table() -> RouteTable {
+    RouteTable::new(1, 1 << 20)
+}
+
 /// Of three other nodes two are lost.
 fn owed() -> Owed {
     let mut owed = Owed::recovered(now(), 3, RecoveredOwed::default());
-    owed.set_nodes(&NODES.into_iter().zip(0..).collect());
-    owed.add(0b11);
+    owed.set_nodes(&NODES.into_iter().zip(0..).collect(), &mut table());
+    owed.add(0b11, &table());
     owed
 }
 
@@ -59,6 +64,12 @@ fn apply(disk: &mut BTreeMap<Bytes, Bytes>, writes: Vec<Write>) {
             } => {
                 disk.remove(&key).expect("what is removed was written");
             }
+            // What lost nodes want, which is nothing.
+            Write::Put {
+                keyspace: Keyspace::Subscriptions,
+                ..
+            }
+            | Write::RemoveRange { .. } => {}
             other => panic!("{other:?}"),
         }
     }
@@ -77,7 +88,7 @@ fn restart(disk: &BTreeMap<Bytes, Bytes>) -> Owed {
         found.record(record.0, record.1);
     }
     let mut owed = Owed::recovered(now(), 4, found);
-    owed.set_nodes(&NODES.into_iter().rev().zip(0..).collect());
+    owed.set_nodes(&NODES.into_iter().rev().zip(0..).collect(), &mut table());
     owed
 }
 
@@ -93,7 +104,7 @@ fn of_more_than_the_limit_the_oldest_are_dropped_and_counted_and_what_is_confirm
     assert_eq!(numbers(&owed), [2, 3], "another node has not confirmed it");
     owed.forget(1);
     assert_eq!((owed.items.len(), owed.bytes()), (0, 0));
-    owed.add(0b1);
+    owed.add(0b1, &table());
     assert_eq!(
         push(&mut owed, 2, &[0; 3 * DEBT as usize]),
         1,
@@ -119,7 +130,7 @@ fn a_restart_finds_what_was_owed_to_whom() {
     assert_eq!(again.items[1].pending, 0b110);
     assert_eq!(again.items[1].came_by, [(NODES[0], 5), (NODES[1], 6)]);
     assert!(again.items[1].side.is_empty());
-    again.add(0b1);
+    again.add(0b1, &table());
     push(&mut again, 9, b"three");
     assert_eq!(
         again.latest(),
@@ -138,7 +149,7 @@ fn what_is_owed_to_nodes_that_are_gone_meanwhile_is_owed_no_more() {
     push(&mut owed, 9, b"one");
     apply(&mut disk, owed.take_writes());
     let mut again = restart(&disk);
-    again.set_nodes(&BTreeMap::from([(NODES[2], 0)]));
+    again.set_nodes(&BTreeMap::from([(NODES[2], 0)]), &mut table());
     assert_eq!(numbers(&again), [1], "these are told as they go");
     let mut found = RecoveredOwed::default();
     let head = OwedHead {
@@ -152,7 +163,7 @@ fn what_is_owed_to_nodes_that_are_gone_meanwhile_is_owed_no_more() {
         OwedRecord::Message(Bytes::from_static(b"its other half is missing")),
     );
     let mut again = Owed::recovered(now(), 4, found);
-    again.set_nodes(&BTreeMap::from([(NODES[2], 0)]));
+    again.set_nodes(&BTreeMap::from([(NODES[2], 0)]), &mut table());
     assert!(again.items.is_empty());
     assert_eq!(again.take_writes().len(), 4);
 }
