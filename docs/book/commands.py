@@ -11,7 +11,7 @@ from pathlib import Path
 # What stands between two commands of a line.
 BETWEEN = re.compile(r"\$\(|`|\s\|\|?\s|;|\s&&?(?:\s|$)|\s--\s")
 # A command, perhaps after a prompt, a variable or a `docker exec`.
-STATEHOLD = re.compile(r"^(?:\$ |\w+=\S* |docker exec \S+ |exec )?(?:\S*/)?statehold((?:\s.*)?)$")
+STATEHOLD = re.compile(r"^(?:\$ |\w+=\S* |docker exec \S+ |exec )?(?:/usr/bin/|target/\w+/|\./)?statehold((?:\s.*)?)$")
 SCRIPT = re.compile(r"(?:^|[|;&]\s*)((?:bench|deploy|docs|examples|interop|\.ci)/[\w/.-]+)(?:\s|$)")
 # Where `statehold ...` is what files begin with.
 NOT_COMMANDS = ("storage.md",)

@@ -96,7 +96,7 @@ class Checks(unittest.TestCase):
         page = self.put(
             "docs/a.md",
             "`statehold status` and `statehold cluster status --json`\n\n```\nstatehold set -p 1 a b | statehold watch a\nstatehold set --prot 1\n"
-            "statehold cluster statuses\nstatehold ready mqtt=1\nbench/run\nbench/walk\n```\n\n```toml\nstatehold nonsense\n```\n",
+            "statehold cluster statuses\nstatehold ready mqtt=1\nExecStartPost=/usr/bin/find /var/statehold -name a\n/usr/bin/statehold fetch\nbench/run\nbench/walk\n```\n\n```toml\nstatehold nonsense\n```\n",
         )
         self.assertEqual(
             Commands(binary, self.root).check(page),
@@ -107,6 +107,7 @@ class Checks(unittest.TestCase):
                     "`statehold watch` is no command",
                     "`statehold set` has no option --prot",
                     "`statehold cluster statuses` is no command",
+                    "`statehold fetch` is no command",
                     "`bench/walk` is no program of the repository",
                 ]
             ],
