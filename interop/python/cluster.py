@@ -12,11 +12,14 @@ NODES = 3
 
 
 class Cluster:
-    """Runs until `stop`."""
+    """Runs until `stop`. `settings`: what the settings file of each node says."""
 
-    def __init__(self):
+    def __init__(self, settings=""):
         self.directory = tempfile.TemporaryDirectory(prefix="statehold-interop-")
         self.nodes = []
+        self.settings = os.path.join(self.directory.name, "statehold.toml")
+        with open(self.settings, "w", encoding="utf-8") as file:
+            file.write(settings)
         join = ",".join(f"127.0.0.1:{port}" for port in free_ports(NODES))
         # A node is ready when the cluster is formed, so all are started before one is waited for.
         self.processes = [self._start(f"node{number}", peers, join) for number, peers in enumerate(join.split(","))]
@@ -27,7 +30,7 @@ class Cluster:
         log = open(os.path.join(self.directory.name, f"{name}.log"), "ab")
         with log:
             return subprocess.Popen(
-                [binary(), "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--peer-listen", peers,
+                [binary(), "serve", "--config", self.settings, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--peer-listen", peers,
                  "--join", join, "--cluster-size", str(NODES), "--insecure-peers",
                  "--data-dir", os.path.join(self.directory.name, name)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)

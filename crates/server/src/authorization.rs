@@ -11,7 +11,7 @@ mod mistake;
 
 use std::io;
 
-use broker::{NamedPolicy, Policies};
+use broker::{NamedPolicy, Policies, PolicyId};
 use protocol::Text;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -22,6 +22,7 @@ pub use broker::{Attributes, Policy, Subject};
 pub use self::file::{FILE_BYTES_MAX, read};
 pub use self::mistake::{Mistake, PolicyFileError};
 use crate::config::Config;
+use crate::self_test;
 use crate::side_thread::{Look, Looks, SideThread};
 use crate::watched_file::WatchedFile;
 
@@ -38,6 +39,12 @@ pub struct AuthorizationError {
 /// The files of all policies, in the order of their ids.
 #[derive(Debug)]
 pub(crate) struct PolicyFiles(Vec<(Text, WatchedFile<Policy, PolicyFileError>)>);
+
+/// The policy of the client inside the server, which is behind those of the settings.
+pub(crate) fn self_test_policy_id(config: &Config) -> PolicyId {
+    let place = u16::try_from(config.authorization.len());
+    PolicyId(place.expect("the settings have 256 policies at most"))
+}
 
 /// The thread while it runs; it ends when this is dropped.
 #[derive(Debug)]
@@ -67,7 +74,7 @@ impl PolicyFiles {
             name: name.clone(),
             policy: file.current(),
         });
-        Policies::new(named.collect())
+        Policies::new(named.chain([self_test::policy()]).collect())
     }
 
     fn is_empty(&self) -> bool {

@@ -20,6 +20,7 @@ mod limits;
 mod listeners;
 mod quantity;
 mod reference;
+mod self_test;
 mod settings;
 mod tls;
 
@@ -43,6 +44,7 @@ pub use self::jwt::{Jwt, JwtAlgorithm};
 pub use self::k8s_sat::K8sSat;
 pub use self::limits::{Limits, MemoryMax};
 pub use self::listeners::{Listener, WebSocket};
+pub use self::self_test::SelfTest;
 pub use self::tls::{Certificate, ClientCertificate, CrlDoubt, Tls, TlsVersion};
 pub use ::cluster::peers::PeerAddress;
 
@@ -104,6 +106,9 @@ pub struct Config {
 
     /// The audit log: who came in, who was denied what, and when that what decides about it has changed (`docs/audit.md`).
     pub audit: Audit,
+
+    /// A client inside the server that does what clients do, and says whether it works and how long it takes (`docs/observability.md`).
+    pub self_test: SelfTest,
 }
 
 /// When a write counts as done.
@@ -409,6 +414,7 @@ impl Config {
         }
         authorization::violations(&self.authorization, &self.listeners, &mut problems);
         self.audit.violations(&mut problems);
+        self.self_test.violations(&mut problems);
         self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);
         problems
@@ -434,6 +440,7 @@ impl Default for Config {
             limits: Limits::default(),
             log: Log::default(),
             audit: Audit::default(),
+            self_test: SelfTest::default(),
         }
     }
 }

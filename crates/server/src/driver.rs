@@ -291,6 +291,16 @@ impl Driver {
         self.node.borrow().is_reading(socket.id) && !socket.is_behind(self.settings.outbound_bytes_max)
     }
 
+    /// Which node it drives.
+    pub(crate) fn node_id(&self) -> NodeId {
+        self.settings.node
+    }
+
+    /// The wall clock, in milliseconds since the Unix epoch.
+    pub(crate) fn wall(&self) -> u64 {
+        self.clock.now().wall
+    }
+
     pub(crate) fn packet_size_max(&self) -> u32 {
         self.settings.packet_size_max
     }

@@ -33,6 +33,7 @@ mod proxy_protocol;
 mod questions;
 mod reporting;
 mod revocation;
+mod self_test;
 mod serve;
 pub mod shutdown;
 mod side_thread;

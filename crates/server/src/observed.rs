@@ -9,6 +9,7 @@ use protocol::packet::QoS;
 use crate::authentication::Cause;
 use crate::clock;
 use crate::metrics::{Counts, Figures, Histogram, InOut, ReplicaFigures, Traffic};
+use crate::self_test;
 
 /// What the edge itself counts.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Observed {
     pub(crate) bytes_sent: u64,
     /// The server says goodbye to its clients.
     pub(crate) is_stopping: bool,
+    /// What the self-test has found.
+    pub(crate) self_test: self_test::Results,
     store_latencies: [Histogram; Verb::COUNT],
     started_seconds: f64,
 }
@@ -46,6 +49,7 @@ impl Default for Observed {
             bytes_received: 0,
             bytes_sent: 0,
             is_stopping: false,
+            self_test: self_test::Results::default(),
             store_latencies: Default::default(),
             started_seconds: std::time::Duration::from_millis(clock::wall()).as_secs_f64(),
         }
@@ -67,6 +71,7 @@ impl Observed {
     pub(crate) fn figures(&self, node: &Node) -> Figures {
         let mut figures = Figures {
             started_seconds: self.started_seconds,
+            self_test: self.self_test.clone(),
             ..Figures::default()
         };
         connections(&mut figures, node, self);

@@ -20,7 +20,7 @@ use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
 use crate::audit::Audit;
 use crate::authentication::{AuthenticationThread, Methods};
-use crate::authorization::{AuthorizationThread, PolicyFiles};
+use crate::authorization::{self, AuthorizationThread, PolicyFiles};
 use crate::clock::{self, Clock};
 use crate::config::{self, Config, Durability, ListenAddress, PeerAddress};
 use crate::descriptors;
@@ -32,6 +32,7 @@ use crate::handshake_thread::HandshakeThread;
 use crate::listener::{Acceptor, Listener};
 use crate::notify_socket::NotifySocket;
 use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation};
+use crate::self_test;
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Opened, Started};
 use crate::tls::{Expiries, Tls};
@@ -151,7 +152,7 @@ async fn serve(
     let (peer_tls, tls) = load_peer_tls(config, tls)?;
     let methods = Methods::load(config)?;
     let policies = PolicyFiles::load(config)?;
-    let (authorization, policies) = AuthorizationThread::start(policies).map_err(RunError::System)?;
+    let (authorization_thread, policies) = AuthorizationThread::start(policies).map_err(RunError::System)?;
     let mut expiries = Expiries::default();
     tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
     let handshakes = start_handshakes(&listeners, tls, peer_tls.is_some())?;
@@ -162,6 +163,7 @@ async fn serve(
     let mut opened = startup::open(config)?;
     let clock = Rc::new(Clock::new());
     let handle = handshakes.as_ref().map(|thread| thread.handle().clone());
+    let seed = opened.random();
     let joining = Joining {
         socket: peer_socket,
         tls: peer_tls,
@@ -196,7 +198,9 @@ async fn serve(
         handshakes_max: config.limits.handshakes_max as usize,
         descriptors: Places::new(room),
     };
-    let (addresses, accepting) = accept(config, listeners, &acceptor);
+    let (addresses, mut accepting) = accept(config, listeners, &acceptor);
+    let policy = authorization::self_test_policy_id(config);
+    accepting.extend(self_test::start(&config.self_test, &driver, policy, seed));
     drop(acceptor);
     on_ready(&Ready {
         listeners: addresses,
@@ -214,7 +218,7 @@ async fn serve(
         notify_socket.stopping();
         say_goodbye(&driver, &mut inputs).await;
     }
-    drop(authorization);
+    drop(authorization_thread);
     Ok(Some((driver, result)))
 }
 

@@ -99,8 +99,13 @@ pub(crate) fn start(
         groups,
         control,
     };
+    let mut limits = config.limits.for_broker(machine_memory::bytes());
+    if config.self_test.interval.is_some() {
+        // The client inside takes no other client's place.
+        limits.connections_max = limits.connections_max.saturating_add(1);
+    }
     let node_config = NodeConfig {
-        limits: config.limits.for_broker(machine_memory::bytes()),
+        limits,
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
         policies,

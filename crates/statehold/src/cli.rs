@@ -27,6 +27,7 @@ use crate::publish::Publish;
 use crate::retained::RetainedCommand;
 use crate::scan::Scan;
 use crate::scram::Scram;
+use crate::self_test::SelfTest;
 use crate::serve::Serve;
 use crate::set::Set;
 use crate::subscribe::Subscribe;
@@ -59,6 +60,7 @@ pub(crate) enum Command {
     Clients(ClientsCommand),
     Retained(RetainedCommand),
     Health(Health),
+    SelfTest(SelfTest),
     Top(Top),
     EncryptionKey(EncryptionKey),
     Keys(KeysCommand),
@@ -116,6 +118,7 @@ Examples:
   statehold clients list --search pump
   statehold retained list 'plant/#'
   statehold health --ready
+  statehold self-test
   statehold top
   statehold import redis --rdb dump.rdb --dry-run
 

@@ -29,6 +29,7 @@ mod runtime;
 mod scan;
 mod scram;
 mod secret;
+mod self_test;
 mod serve;
 mod server;
 mod set;
@@ -75,6 +76,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Clients(clients) => clients.run(),
         Command::Retained(retained) => retained.run(),
         Command::Health(health) => health.run(),
+        Command::SelfTest(self_test) => self_test.run(),
         Command::Top(top) => top.run(),
         Command::Completion(completion) => completion.run(),
         Command::Man(man) => man.run(),

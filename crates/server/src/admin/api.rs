@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use super::AdminRequest;
 use super::pages::{Pages, Silence};
+use crate::self_test::Round;
 use crate::serve::Scheme;
 
 /// What is asked of the node.
@@ -45,6 +46,8 @@ pub enum Question {
     Node,
     /// Who is responsible for sessions.
     Rings,
+    /// What the self-test has found.
+    SelfTest,
     /// Something is to be done.
     Administer(Administration),
 }
@@ -77,6 +80,8 @@ pub enum Said {
     Node(NodeSaid),
     /// The two rings; `None`: there is no cluster.
     Rings(Option<Box<(Ring, Ring)>>),
+    /// The last round of the self-test; `None`: there was none.
+    SelfTest(Option<Round>),
     /// Whether it could be done.
     Done(bool),
 }
@@ -126,6 +131,7 @@ pub(super) fn routes() -> Router<Pages> {
         )
         .route("/api/node", get(node::show))
         .route("/api/rings", get(node::rings))
+        .route("/api/self-test", get(node::self_test))
 }
 
 /// An answer that is no success. In a box: it is large, and rare.

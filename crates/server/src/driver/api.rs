@@ -72,6 +72,7 @@ impl Driver {
                     listeners: self.listeners.borrow().clone(),
                 })
             }
+            Question::SelfTest => Said::SelfTest(self.observed.borrow().self_test.last.clone()),
             // It is no look.
             Question::Administer(_) => Said::Done(false),
         }

@@ -4,6 +4,7 @@ mod copies;
 mod peers;
 mod retained;
 mod routes;
+mod self_test;
 mod wills;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     routes::node_states(&figures.node_states, page);
     copies::write(figures, page);
     wills::write(&figures.wills, page);
+    self_test::write(&figures.self_test, page);
     expiries(figures, page);
     page.family(
         Counter,

@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::*;
+use crate::self_test::Round;
 
 /// A page on which every family has a figure.
 fn full() -> String {
@@ -33,6 +34,10 @@ fn full() -> String {
     figures.log.snapshot_age_seconds = Some(60);
     let replica = figures.log.replicas.entry("0".to_owned()).or_default();
     replica.lags.insert("00000000000000a1".to_owned(), 3);
+    figures.self_test.record(Round {
+        began: 0,
+        steps: Vec::new(),
+    });
     figures.admin_refused.insert("no_token", 1);
     figures.certificates.push(Expiry::default());
     figures.revocation_lists.push(Expiry::default());

@@ -37,6 +37,7 @@ mod raw;
 mod redirect;
 mod refusals;
 mod robust;
+mod self_test;
 mod serve;
 mod service_accounts;
 mod shells;

@@ -1,4 +1,4 @@
-//! `/api/node` and `/api/rings`.
+//! `/api/node`, `/api/rings` and `/api/self-test`.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -50,6 +50,36 @@ async fn shown(pages: &Pages) -> Result<Value, Failure> {
         "not_ready": not_ready,
         "listeners": listeners.collect::<Vec<_>>(),
         "limits": about.limits,
+    }))
+}
+
+pub(super) async fn self_test(State(pages): State<Pages>) -> Response {
+    respond(self_test_shown(&pages).await)
+}
+
+async fn self_test_shown(pages: &Pages) -> Result<Value, Failure> {
+    let answered = ask(pages, Question::SelfTest).await?;
+    let Said::SelfTest(last) = answered.said else {
+        return Err(beside_the_point());
+    };
+    let Some(last) = last else {
+        let why =
+            "there was no round of the self-test yet: set self_test.interval, or wait for the first one";
+        return Err(failure(StatusCode::NOT_FOUND, why));
+    };
+    let steps = last.steps.iter().map(|result| {
+        json!({
+            "step": result.step.name(),
+            "result": result.verdict.name(),
+            "took_ms": result.took.as_secs_f64() * 1_000.0,
+            "why": result.why,
+        })
+    });
+    Ok(json!({
+        "node": answered.node.to_string(),
+        "ok": last.is_ok(),
+        "began": rfc3339(last.began),
+        "steps": steps.collect::<Vec<_>>(),
     }))
 }
 

@@ -44,6 +44,7 @@ pub(in crate::admin) fn answered(question: Question) -> Answered {
         }
         Question::RetainedMessage(_) => Said::RetainedMessage(None),
         Question::Rings => Said::Rings(Some(Box::new((Ring::new([NodeId(1), NodeId(2)]), Ring::new([]))))),
+        Question::SelfTest => Said::SelfTest(None),
         Question::Subscriptions(_) | Question::Retained(_) | Question::Node => Said::Node(NodeSaid {
             state: None,
             not_ready: Vec::new(),
@@ -111,6 +112,7 @@ fn what_cannot_be_answered_is_told_as_json() {
         ("/api/retained/a/+", 400, "no topic name"),
         ("/api/retained/a/b", 404, "no message is retained"),
         ("/api/subscriptions?after=1", 400, "`next`"),
+        ("/api/self-test", 404, "self_test.interval"),
         ("/api/subscriptions", 500, "something else"),
     ] {
         let (status, said) = json_of(&admin, path);
