@@ -6,6 +6,7 @@
 //! Maximum bounds.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use protocol::Packet;
 use protocol::packet::Ack;
@@ -22,6 +23,8 @@ pub(crate) struct AckQueue {
 
 #[derive(Debug)]
 struct Place {
+    /// When the PUBLISH came, if it is to be told that its answer took long.
+    received: Option<Instant>,
     /// It counts for Receive Maximum.
     is_counted: bool,
     /// `None`: not decided yet.
@@ -53,37 +56,41 @@ pub(crate) struct AckSequence(u64);
 impl AckQueue {
     /// Takes the next place in the order. It does not count if the PUBLISH is among the received QoS 2 messages that
     /// were not released: those count until they are. [MQTT-3.3.4-7]
-    pub(crate) fn open(&mut self, is_counted: bool) -> AckSequence {
+    pub(crate) fn open(&mut self, is_counted: bool, received: Option<Instant>) -> AckSequence {
         self.counted += usize::from(is_counted);
         self.waiting.push_back(Place {
+            received,
             is_counted,
             acknowledgement: None,
         });
         AckSequence(self.first + self.waiting.len() as u64 - 1)
     }
 
-    /// Says how the PUBLISH was decided, and hands out everything whose turn has come.
+    /// Says how the PUBLISH was decided, and hands out everything whose turn has come. The earliest moment when one of that came.
     pub(crate) fn decide(
         &mut self,
         sequence: AckSequence,
         acknowledgement: Acknowledgement,
         mut send: impl FnMut(Acknowledgement),
-    ) {
-        let Some(place) = self.place(sequence) else { return };
+    ) -> Option<Instant> {
+        let place = self.place(sequence)?;
         assert!(
             place.acknowledgement.is_none(),
             "a received PUBLISH is decided once"
         );
         place.acknowledgement = Some(acknowledgement);
         let is_decided = |place: &Place| place.acknowledgement.is_some();
+        let mut earliest = None;
         while self.waiting.front().is_some_and(is_decided) {
             self.first += 1;
             let Some(place) = self.waiting.pop_front() else {
-                return;
+                break;
             };
+            earliest = [earliest, place.received].into_iter().flatten().min();
             self.counted -= usize::from(place.is_counted);
             place.acknowledgement.into_iter().for_each(&mut send);
         }
+        earliest
     }
 
     /// How many are undecided or wait behind one that is.
@@ -117,7 +124,11 @@ mod tests {
     fn mqtt_4_6_0_2_acknowledgements_leave_in_the_order_of_the_messages() {
         let mut queue = AckQueue::default();
         let mut sent = vec![];
-        let (first, second, third) = (queue.open(true), queue.open(false), queue.open(true));
+        let (first, second, third) = (
+            queue.open(true, None),
+            queue.open(false, None),
+            queue.open(true, None),
+        );
 
         queue.decide(second, puback(2), |packet| sent.push(packet));
         assert_eq!(sent, []);

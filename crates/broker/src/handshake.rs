@@ -21,6 +21,7 @@ use crate::records::session::SessionRecord;
 use crate::report::Report;
 use crate::session::Session;
 use crate::sessions::SessionEntry;
+use crate::slow::SlowKind;
 use crate::topic_alias;
 use crate::waiting::Waiter;
 use crate::will;
@@ -258,6 +259,9 @@ impl Node {
         };
         let Some(key) = connection.session() else { return };
         connection.stage = Stage::Connected(key);
+        // Nothing was read since its CONNECT.
+        let connect = (SlowKind::Connect, connection.last_received);
+        self.note_slow(now, id, connect, None, actions);
         self.counters.answered(ReasonCode::Success);
         actions.push(Action::Send {
             connection: id,

@@ -21,6 +21,7 @@ use crate::now::Now;
 use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::report::{CopyNews, Report};
 use crate::responding::Asking;
+use crate::slow::SlowKind;
 use crate::state_store_service::{
     Answer, Asker, Checked, Output, Refused, Remark, StateStoreService, check, check_envelope, properties,
 };
@@ -65,7 +66,7 @@ impl Node {
             access: connection.access.as_deref_mut().map(ConnectionAccess::access),
             client_id: entry.session.client_id.as_str(),
             watcher: self.groups.watcher(id.0),
-            ack: connection.acks.open(true),
+            ack: connection.acks.open(true, None),
             packet_id,
         };
         match check(now, asker, publish, self.groups.dialect()) {
@@ -188,6 +189,16 @@ impl Node {
             verb: answer.verb,
             took: answer.took,
         });
+        if answer.took >= self.config.limits.slow_operation {
+            let (kind, began) = (SlowKind::Request(answer.verb), now.instant - answer.took);
+            self.note_slow(
+                now,
+                answer.asking.connection,
+                (kind, began),
+                answer.key.clone(),
+                actions,
+            );
+        }
         let ack = Acknowledgement::PubAck(Ack::new(answer.packet_id, ReasonCode::Success));
         let (asking, sequence) = (answer.asking, answer.ack);
         if let Some(watched) = answer.watched.clone() {
@@ -196,7 +207,7 @@ impl Node {
         if let Some(message) = response(now, answer) {
             self.publish_response(now, message, asking, actions);
         }
-        self.acknowledge(asking.connection, sequence, ack, actions);
+        self.acknowledge(now, asking.connection, sequence, ack, actions);
     }
 
     /// Hands a key's change to the session of the client that watches it.

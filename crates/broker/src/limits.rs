@@ -65,6 +65,8 @@ pub struct Limits {
     pub keep_alive_max: Option<Duration>,
     /// How long a new connection may take to send its CONNECT. Default 10 s. After it: closed.
     pub connect_timeout: Duration,
+    /// From when on something is slow, and the operator is told of it. Default: never.
+    pub slow_operation: Duration,
     /// How many clients are being authenticated at once: from CONNECT until it is known who they are, at most for
     /// [`Limits::connect_timeout`]. Default 1,000. At the limit: CONNACK 0x89. A re-authentication is no further one.
     pub authentications_max: u32,
@@ -122,6 +124,7 @@ impl Default for Limits {
             connect_timeout: Duration::from_secs(10),
             authentications_max: 1_000,
             outbound_bytes_max: 1_048_576,
+            slow_operation: Duration::MAX,
         }
     }
 }

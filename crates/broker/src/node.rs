@@ -42,6 +42,7 @@ use crate::retained_copies::RetainedCopies;
 use crate::routes::{Routes, RoutesConfig};
 use crate::sessions::Sessions;
 use crate::sharing::ShareStrategy;
+use crate::slow::SlowKind;
 use crate::state_store_service::{Output, StateStoreService};
 use crate::subscriptions::{Shares, Subscriptions};
 use crate::sys_topics::SysTopics;
@@ -401,6 +402,7 @@ impl Node {
     /// Decides a received PUBLISH.
     pub(crate) fn acknowledge(
         &mut self,
+        now: Now,
         id: ConnectionId,
         sequence: AckSequence,
         acknowledgement: Acknowledgement,
@@ -409,12 +411,15 @@ impl Node {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        connection.acks.decide(sequence, acknowledgement, |ready| {
+        let received = connection.acks.decide(sequence, acknowledgement, |ready| {
             actions.push(Action::Send {
                 connection: id,
                 packet: ready.into(),
             });
         });
+        if let Some(received) = received {
+            self.note_slow(now, id, (SlowKind::Publish, received), None, actions);
+        }
     }
 
     fn flush(&mut self, now: Now, actions: &mut Vec<Action>) {

@@ -220,7 +220,7 @@ impl Node {
         let entry = key.and_then(|key| Some((key, self.sessions.get(key)?)));
         let receiver =
             entry.filter(|(_, entry)| qos == QoS::ExactlyOnce && entry.session.received.contains(packet_id));
-        let sequence = connection.acks.open(receiver.is_none());
+        let sequence = connection.acks.open(receiver.is_none(), Some(now.instant));
         let waiter = Waiter::Ack {
             connection: id,
             sequence,
@@ -423,7 +423,7 @@ impl Node {
         let Some(connection) = self.connections.get_mut(id) else {
             return true;
         };
-        let sequence = connection.acks.open(false);
+        let sequence = connection.acks.open(false, Some(now.instant));
         let acknowledgement = Acknowledgement::PubRec(Ack::new(packet_id, ReasonCode::Success));
         let waiter = Waiter::Ack {
             connection: id,

@@ -8,6 +8,7 @@ use crate::denial::Denied;
 use crate::ids::ConnectionId;
 use crate::memory::MemoryLevel;
 use crate::principal::Principal;
+use crate::slow::SlowOperation;
 
 /// Something that an operator may want to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +122,8 @@ pub enum Report {
     },
     /// A node of the cluster is in another state, as this one sees it.
     NodeState(StateChange),
+    /// Something took long.
+    Slow(Box<SlowOperation>),
     /// A state store request had a timestamp too far ahead.
     ClockAhead {
         /// Which connection.

@@ -43,12 +43,10 @@ impl Node {
         });
         let waiter = self.after_routes(
             now,
-            Waiter::Act {
+            Waiter::Suback {
                 connection: id,
-                action: Action::Send {
-                    connection: id,
-                    packet,
-                },
+                packet,
+                received: now.instant,
             },
         );
         self.after_own_writes(now, waiter, actions);

@@ -2,6 +2,8 @@
 //!
 //! The batches themselves are in `commits.rs`; here is who waits for them.
 
+use std::time::Instant;
+
 use cluster::NodeId;
 use cluster::control::CONTROL;
 use cluster::replica::record::LogPoint;
@@ -20,6 +22,7 @@ use crate::records;
 use crate::records::forwarded::Position;
 use crate::routes::WaitId;
 use crate::session::Written;
+use crate::slow::SlowKind;
 
 /// Who waits for the disk.
 #[derive(Debug)]
@@ -34,6 +37,12 @@ pub(crate) enum Waiter {
     Connack {
         connection: ConnectionId,
         packet: Packet,
+    },
+    /// A SUBSCRIBE whose subscriptions are in the batch, and when it came.
+    Suback {
+        connection: ConnectionId,
+        packet: Packet,
+        received: Instant,
     },
     /// A session that may send more when its records are in place.
     Records {
@@ -173,8 +182,13 @@ impl Node {
                 sequence,
                 acknowledgement,
             } => {
-                self.acknowledge(connection, sequence, acknowledgement, actions);
+                self.acknowledge(now, connection, sequence, acknowledgement, actions);
             }
+            Waiter::Suback {
+                connection,
+                packet,
+                received,
+            } => self.subscribed(now, (connection, packet), received, actions),
             Waiter::Connack { connection, packet } => self.accepted(now, connection, packet, actions),
             Waiter::Records {
                 session,
@@ -230,6 +244,20 @@ impl Node {
                 let is_there = self.connections.get(connection).is_some();
                 actions.extend(is_there.then_some(action));
             }
+        }
+    }
+
+    /// The subscriptions of a SUBSCRIBE that came at a moment are durable, and other nodes know them.
+    fn subscribed(
+        &mut self,
+        now: Now,
+        (connection, packet): (ConnectionId, Packet),
+        received: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.connections.get(connection).is_some() {
+            actions.push(Action::Send { connection, packet });
+            self.note_slow(now, connection, (SlowKind::Subscribe, received), None, actions);
         }
     }
 

@@ -231,6 +231,12 @@ pub struct Log {
     /// `error`, `warn`, `info`, `debug` or `trace`; or one level for each part, such as `info,broker=debug`. The environment
     /// variable `STATEHOLD_LOG` goes before it.
     pub level: String,
+
+    /// From when on something is slow: a request of a client, a write to the disk, or what the node's thread does in one go. It is a line of
+    /// level `warn`, so many a second at most, and `statehold_slow_operations_total` counts all (`docs/observability.md`). `"none"`: nothing is; `"0ms"`: everything is.
+    #[serde(with = "quantity::optional_duration")]
+    #[schemars(with = "quantity::OptionalDurationText")]
+    pub slow_operation: Option<Duration>,
 }
 
 /// The form of a log line.
@@ -468,6 +474,7 @@ impl Default for Log {
         Self {
             format: LogFormat::default(),
             level: "info".to_owned(),
+            slow_operation: Some(Duration::from_secs(1)),
         }
     }
 }

@@ -12,7 +12,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::{Action, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question};
+use broker::{
+    Action, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question, Report,
+    SlowOperation,
+};
 use bytes::Bytes;
 use bytes::BytesMut;
 use cluster::NodeId;
@@ -208,7 +211,7 @@ impl Driver {
             self.step_quietly(Event::Timeout);
         }
         self.end_turn()?;
-        self.turn_began.set(None);
+        self.stop_timing();
         self.ends.next_turn();
         Ok(())
     }
@@ -218,8 +221,8 @@ impl Driver {
         let Some(batch) = self.flush(DiskThread::persist) else {
             return Ok(());
         };
+        self.stop_timing();
         let event = self.disk.write(batch);
-        self.turn_began.set(None);
         self.disk_event(event)?;
         // What follows from that is left to the thread: this one has stood still for long enough.
         self.flush(|disk, batch| {
@@ -227,6 +230,14 @@ impl Driver {
             None
         });
         Ok(())
+    }
+
+    /// What comes next is of another moment; what was until now has taken its time.
+    fn stop_timing(&self) {
+        if let Some(began) = self.turn_began.take() {
+            let now = clock::instant();
+            self.observed.borrow_mut().slow.turn(now, now - began.instant);
+        }
     }
 
     /// Everybody is told before anything is written here. Gives back what is left to be written.
@@ -415,6 +426,9 @@ impl Driver {
                 let mut observed = self.observed.borrow_mut();
                 observed.sync_latency.record(sync_micros);
                 observed.batches_synced += batches;
+                observed
+                    .slow
+                    .disk(clock::instant(), Duration::from_micros(sync_micros));
                 drop(observed);
                 self.step_quietly(Event::Durable { ticket });
                 Ok(())
@@ -556,6 +570,7 @@ impl Driver {
             }
             Action::Administered { question, is_done } => self.administered(question, is_done),
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
+            Action::Report(Report::Slow(slow)) => self.report_slow(&slow),
             Action::Report(report) => {
                 let sockets = self.sockets.borrow();
                 let find = |connection| {
@@ -568,6 +583,18 @@ impl Driver {
                 }
             }
         }
+    }
+
+    fn report_slow(&self, slow: &SlowOperation) {
+        let sockets = self.sockets.borrow();
+        let socket = sockets.get(slow.connection);
+        let place = socket.map(|socket| (socket.peer, Arc::clone(&socket.origin)));
+        // By the node's clock, which it has measured with.
+        let now = self.now().instant;
+        self.observed
+            .borrow_mut()
+            .slow
+            .operation(now, slow, place.as_ref());
     }
 
     fn authenticate(&self, connection: ConnectionId, question: Question) {

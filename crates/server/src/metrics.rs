@@ -46,6 +46,8 @@ pub struct Figures {
     pub far_connections: usize,
     /// How far the nodes of the cluster are, as this one sees it.
     pub node_states: Vec<(String, String)>,
+    /// What took long, by operation.
+    pub slow_operations: Counts,
     /// What the self-test has found.
     pub self_test: crate::self_test::Results,
     /// Requests that the admin pages have refused, by cause.

@@ -10,6 +10,7 @@ use crate::authentication::Cause;
 use crate::clock;
 use crate::metrics::{Counts, Figures, Histogram, InOut, ReplicaFigures, Traffic};
 use crate::self_test;
+use crate::slow::SlowLog;
 
 /// What the edge itself counts.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Observed {
     pub(crate) bytes_sent: u64,
     /// The server says goodbye to its clients.
     pub(crate) is_stopping: bool,
+    /// What took long.
+    pub(crate) slow: SlowLog,
     /// What the self-test has found.
     pub(crate) self_test: self_test::Results,
     store_latencies: [Histogram; Verb::COUNT],
@@ -49,6 +52,7 @@ impl Default for Observed {
             bytes_received: 0,
             bytes_sent: 0,
             is_stopping: false,
+            slow: SlowLog::default(),
             self_test: self_test::Results::default(),
             store_latencies: Default::default(),
             started_seconds: std::time::Duration::from_millis(clock::wall()).as_secs_f64(),
@@ -72,6 +76,7 @@ impl Observed {
         let mut figures = Figures {
             started_seconds: self.started_seconds,
             self_test: self.self_test.clone(),
+            slow_operations: self.slow.counts(),
             ..Figures::default()
         };
         connections(&mut figures, node, self);
@@ -90,11 +95,11 @@ impl Observed {
                 counters.store_requests[verb as usize],
                 counters.store_errors[verb as usize],
             );
-            store.requests.insert((name(verb), "ok"), all - errors);
-            store.requests.insert((name(verb), "error"), errors);
+            store.requests.insert((verb_name(verb), "ok"), all - errors);
+            store.requests.insert((verb_name(verb), "error"), errors);
             store
                 .latency
-                .insert(name(verb), self.store_latencies[verb as usize].clone());
+                .insert(verb_name(verb), self.store_latencies[verb as usize].clone());
         }
         store.refused = Counts::from([
             ("not_a_request", counters.store_not_requests),
@@ -253,7 +258,7 @@ fn memory(figures: &mut Figures, node: &Node) {
     memory.held_back = counters.held_back;
 }
 
-fn name(verb: Verb) -> &'static str {
+pub(crate) fn verb_name(verb: Verb) -> &'static str {
     match verb {
         Verb::Set => "set",
         Verb::Get => "get",

@@ -18,7 +18,7 @@ use crate::listener::Origin;
 const SHOWN_MAX: usize = 256;
 
 /// Where a connection is from: its client's address, and the listener that accepted it.
-type Place = (ClientAddress, Arc<Origin>);
+pub(crate) type Place = (ClientAddress, Arc<Origin>);
 
 /// Writes one report to the log; `find` knows where a connection is from.
 pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Place>) {
@@ -76,6 +76,8 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
         | Report::ClockAhead { .. } => refusal(report, place.as_ref()),
+        // It has a log of its own, which knows what else took long.
+        Report::Slow(_) => {}
         Report::Denied(what) => denied(what, place.as_ref()),
     }
 }
@@ -123,7 +125,8 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
         | Report::DiskHeldUp { .. }
         | Report::PublishRefused { .. }
         | Report::SubscriptionRefused { .. }
-        | Report::ClockAhead { .. } => return,
+        | Report::ClockAhead { .. }
+        | Report::Slow(_) => return,
     };
     let place = connection_of(report).and_then(find);
     let source = place.map(|(peer, origin)| Source {
@@ -236,6 +239,7 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::SubscriptionRefused { connection, .. }
         | Report::ClockAhead { connection, .. } => Some(*connection),
         Report::Denied(denied) => denied.connection,
+        Report::Slow(slow) => Some(slow.connection),
         Report::MemoryLevel { .. }
         | Report::Leader { .. }
         | Report::PeerMessageDropped { .. }
@@ -293,7 +297,7 @@ fn shown_group(group: GroupId) -> String {
 }
 
 /// Its beginning, if it is long.
-fn shown(text: &str) -> &str {
+pub(crate) fn shown(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_MAX)]
 }
 

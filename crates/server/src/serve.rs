@@ -33,6 +33,7 @@ use crate::listener::{Acceptor, Listener};
 use crate::notify_socket::NotifySocket;
 use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation};
 use crate::self_test;
+use crate::slow::SlowLog;
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Opened, Started};
 use crate::tls::{Expiries, Tls};
@@ -161,9 +162,8 @@ async fn serve(
     let mut shutdown = pin!(shutdown);
     let (admin, mut requests) = Admin::start(&config.admin, expiries, shown_limits(config))?;
     let mut opened = startup::open(config)?;
-    let clock = Rc::new(Clock::new());
+    let (clock, seed) = (Rc::new(Clock::new()), opened.random());
     let handle = handshakes.as_ref().map(|thread| thread.handle().clone());
-    let seed = opened.random();
     let joining = Joining {
         socket: peer_socket,
         tls: peer_tls,
@@ -198,9 +198,7 @@ async fn serve(
         handshakes_max: config.limits.handshakes_max as usize,
         descriptors: Places::new(room),
     };
-    let (addresses, mut accepting) = accept(config, listeners, &acceptor);
-    let policy = authorization::self_test_policy_id(config);
-    accepting.extend(self_test::start(&config.self_test, &driver, policy, seed));
+    let (addresses, accepting) = accept(config, listeners, &acceptor, seed);
     drop(acceptor);
     on_ready(&Ready {
         listeners: addresses,
@@ -243,11 +241,12 @@ fn hear_hangups(notify_socket: NotifySocket) -> Result<JoinHandle<()>, RunError>
     }))
 }
 
-/// From here on clients may come.
+/// From here on clients may come, and the one inside does. `seed`: for that one.
 fn accept(
     config: &Config,
     listeners: Vec<Listener>,
     acceptor: &Acceptor,
+    seed: u64,
 ) -> (Vec<(Scheme, ListenAddress)>, Vec<JoinHandle<()>>) {
     let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
     let mut served = Vec::new();
@@ -265,6 +264,13 @@ fn accept(
         accepting.push(tokio::task::spawn_local(listener.accept(acceptor.clone())));
     }
     acceptor.driver.serves_at(served);
+    let policy = authorization::self_test_policy_id(config);
+    accepting.extend(self_test::start(
+        &config.self_test,
+        &acceptor.driver,
+        policy,
+        seed,
+    ));
     (addresses, accepting)
 }
 
@@ -445,6 +451,7 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
         settings,
     };
     let driver = Rc::new(Driver::new(node, disk, snapshots, edge));
+    driver.observed.borrow_mut().slow = SlowLog::new(config.log.slow_operation);
     driver.execute_all(actions);
     if let Some(caller) = own {
         // The others hear where it is when it connects to them.

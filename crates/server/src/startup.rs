@@ -99,13 +99,8 @@ pub(crate) fn start(
         groups,
         control,
     };
-    let mut limits = config.limits.for_broker(machine_memory::bytes());
-    if config.self_test.interval.is_some() {
-        // The client inside takes no other client's place.
-        limits.connections_max = limits.connections_max.saturating_add(1);
-    }
     let node_config = NodeConfig {
-        limits,
+        limits: limits(config),
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
         policies,
@@ -154,6 +149,16 @@ pub(crate) fn start(
         engine,
         snapshots,
     })
+}
+
+fn limits(config: &Config) -> broker::limits::Limits {
+    let mut limits = config.limits.for_broker(machine_memory::bytes());
+    limits.slow_operation = config.log.slow_operation.unwrap_or(Duration::MAX);
+    if config.self_test.interval.is_some() {
+        // The client inside takes no other client's place.
+        limits.connections_max = limits.connections_max.saturating_add(1);
+    }
+    limits
 }
 
 fn open_engine(config: &Config) -> Result<Engine, RunError> {

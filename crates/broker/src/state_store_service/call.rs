@@ -191,6 +191,7 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
         verb: Verb::Unknown,
         read: None,
         wants_details: properties.details,
+        key: None,
         expires_at: expires_in.map(|left| now.after(left)),
         received_at: now.instant,
     };
@@ -222,6 +223,7 @@ fn command(
 ) -> Result<Asked, (ErrorText, Remark)> {
     let request = Request::parse(payload).map_err(|error| (text_of(error), Remark::Nothing))?;
     pending.verb = verb_of(&request);
+    pending.key = request.key().cloned();
     let (timestamp, fencing) = timestamps(now, properties, &request)?;
     if let Some((right, key)) = asker.lacks(&request) {
         return Err((ErrorText::NotAuthorized, Remark::Denied(right, key)));

@@ -62,6 +62,8 @@ pub(crate) struct Pending {
     pub(crate) read: Option<Request>,
     /// GET: it asks for what else is known of the key.
     pub(crate) wants_details: bool,
+    /// What a line about it shows, if it takes long.
+    pub(crate) key: Option<Bytes>,
     /// When the answer is of no use any more.
     pub(crate) expires_at: Option<Instant>,
     pub(crate) received_at: Instant,
@@ -87,6 +89,7 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
     /// The key of a registration that has to be looked at.
     pub(crate) watched: Option<Bytes>,
+    pub(crate) key: Option<Bytes>,
     pub(crate) took: Duration,
 }
 
@@ -106,6 +109,7 @@ impl Pending {
             expires_at: self.expires_at,
             verb: self.verb,
             watched: self.watched,
+            key: self.key,
             is_error: matches!(reply, Reply::Error(_)),
             took: now.instant.saturating_duration_since(self.received_at),
         }

@@ -6,7 +6,7 @@ use broker::inspection::{ClientsAsked, LOOKED_AT_MAX, RetainedAsked, Subscriptio
 use broker::limits::Limits;
 use broker::{
     Action, Administration, ConnectionId, DialectChoice, Event, Node, NodeConfig, Now, Policies,
-    RecoveredGroup, RecoveredStore, Recovery, RoutesConfig, ShareStrategy, StateStoreConfig,
+    RecoveredGroup, RecoveredStore, Recovery, Report, RoutesConfig, ShareStrategy, StateStoreConfig,
 };
 use bytes::Bytes;
 use cluster::replica::{Recovered, Replica, ReplicaConfig};
@@ -20,10 +20,13 @@ use protocol::{Packet, ReasonCode, Text, TopicFilter, TopicName};
 use smallvec::SmallVec;
 use store::{Quota, ScanLimits, Store};
 
-/// A node on its own, whose disk is done at once.
-struct World {
+/// A node on its own.
+pub(crate) struct World {
     node: Node,
     now: Now,
+    /// How long a batch takes.
+    pub(crate) disk_takes: Duration,
+    pub(crate) reports: Vec<Report>,
     connections: u32,
     sent: Vec<(ConnectionId, Packet)>,
     delivered: Vec<(ConnectionId, Text, Bytes)>,
@@ -31,58 +34,83 @@ struct World {
 }
 
 impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    /// With these limits.
     #[expect(
         clippy::disallowed_methods,
         reason = "an `Instant` cannot be made in another way; only differences matter"
     )]
-    fn new() -> Self {
+    pub(crate) fn with(limits: Limits) -> Self {
         let now = Now {
             instant: Instant::now(),
             wall: 1_700_000_000_000,
         };
-        Self {
-            node: node(now),
+        let (node, started) = node(now, limits);
+        let mut world = Self {
+            node,
             now,
+            disk_takes: Duration::ZERO,
+            reports: Vec::new(),
             connections: 0,
             sent: Vec::new(),
             delivered: Vec::new(),
             administered: Vec::new(),
-        }
+        };
+        let events = world.execute(started);
+        world.run(events);
+        world
     }
 
     fn step(&mut self, event: Event) {
-        let mut events = vec![event, Event::Flush];
+        self.run(vec![event, Event::Flush]);
+    }
+
+    fn run(&mut self, mut events: Vec<Event>) {
         while !events.is_empty() {
             let mut actions = Vec::new();
+            if matches!(events[0], Event::Durable { .. }) {
+                self.now.instant += self.disk_takes;
+            }
             for event in events.drain(..) {
                 self.node.step(self.now, event, &mut actions);
             }
-            for action in actions {
-                match action {
-                    Action::Send { connection, packet } => self.sent.push((connection, packet)),
-                    Action::Publish { connection, publish } => {
-                        let message = &publish.delivery.message;
-                        let delivered = (connection, message.topic.text().clone(), message.payload.clone());
-                        self.delivered.push(delivered);
-                    }
-                    Action::Persist { ticket, .. } => {
-                        events.extend([Event::Durable { ticket }, Event::Flush]);
-                    }
-                    Action::Administered { question, is_done } => {
-                        self.administered.push((question, is_done));
-                    }
-                    _ => {}
-                }
-            }
+            events = self.execute(actions);
         }
     }
 
-    fn receive(&mut self, connection: ConnectionId, packet: Packet) {
+    /// What follows from it.
+    fn execute(&mut self, actions: Vec<Action>) -> Vec<Event> {
+        let mut events = Vec::new();
+        for action in actions {
+            match action {
+                Action::Send { connection, packet } => self.sent.push((connection, packet)),
+                Action::Publish { connection, publish } => {
+                    let message = &publish.delivery.message;
+                    let delivered = (connection, message.topic.text().clone(), message.payload.clone());
+                    self.delivered.push(delivered);
+                }
+                Action::Persist { ticket, .. } => {
+                    events.extend([Event::Durable { ticket }, Event::Flush]);
+                }
+                Action::Administered { question, is_done } => {
+                    self.administered.push((question, is_done));
+                }
+                Action::Report(report) => self.reports.push(report),
+                _ => {}
+            }
+        }
+        events
+    }
+
+    pub(crate) fn receive(&mut self, connection: ConnectionId, packet: Packet) {
         self.step(Event::Received { connection, packet });
     }
 
     /// A client whose session lasts, subscribed to these filters.
-    fn connect(&mut self, client_id: &str, filters: &[&str]) -> ConnectionId {
+    pub(crate) fn connect(&mut self, client_id: &str, filters: &[&str]) -> ConnectionId {
         let connection = ConnectionId::new(1, self.connections);
         self.connections += 1;
         self.step(Event::Opened {
@@ -167,9 +195,9 @@ impl World {
     }
 }
 
-fn node(now: Now) -> Node {
+fn node(now: Now, limits: Limits) -> (Node, Vec<Action>) {
     let config = NodeConfig {
-        limits: Limits::default(),
+        limits,
         sys_interval: None,
         share_strategy: ShareStrategy::default(),
         routes: RoutesConfig::default(),
@@ -202,10 +230,12 @@ fn node(now: Now) -> Node {
         groups: vec![group],
         control: None,
     };
-    Recovery::new(now, config, 1).start(recovered, &mut Vec::new())
+    let mut actions = Vec::new();
+    let node = Recovery::new(now, config, 1).start(recovered, &mut actions);
+    (node, actions)
 }
 
-fn text(text: &str) -> Text {
+pub(crate) fn text(text: &str) -> Text {
     Text::new(text).expect("short")
 }
 

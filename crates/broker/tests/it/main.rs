@@ -3,3 +3,4 @@
 
 mod inspection;
 mod records;
+mod slow;

@@ -185,6 +185,8 @@ impl Limits {
             connect_timeout: self.connect_timeout,
             authentications_max: self.authentications_max,
             outbound_bytes_max: self.outbound_bytes_max,
+            // It is `log.slow_operation`.
+            slow_operation: Duration::MAX,
         }
     }
 

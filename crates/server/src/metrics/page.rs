@@ -33,6 +33,12 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
     copies::write(figures, page);
     wills::write(&figures.wills, page);
     self_test::write(&figures.self_test, page);
+    page.family(
+        Counter,
+        "statehold_slow_operations_total",
+        "What took as long as log.slow_operation or longer, by operation: request (of the state store), publish (QoS 1 and 2, to the acknowledgement), connect, subscribe, disk (a batch of writes), turn (what the node's thread does in one go).",
+    );
+    by_label(&figures.slow_operations, "operation", page);
     expiries(figures, page);
     page.family(
         Counter,

@@ -38,6 +38,7 @@ fn full() -> String {
         began: 0,
         steps: Vec::new(),
     });
+    figures.slow_operations.insert("disk", 1);
     figures.admin_refused.insert("no_token", 1);
     figures.certificates.push(Expiry::default());
     figures.revocation_lists.push(Expiry::default());

@@ -41,6 +41,7 @@ mod self_test;
 mod serve;
 mod service_accounts;
 mod shells;
+mod slow;
 mod state_store;
 mod steady;
 #[path = "../support/support.rs"]
