@@ -5,6 +5,9 @@ use std::future::Future;
 
 use crate::harness::Server;
 
+#[path = "../../../client/examples/first_steps.rs"]
+#[expect(dead_code, reason = "examples are programs of their own")]
+mod first_steps;
 #[path = "../../../client/examples/leader_election.rs"]
 #[expect(dead_code, reason = "examples are programs of their own")]
 mod leader_election;
@@ -30,6 +33,11 @@ fn check<F: Future<Output = Result<(), Box<dyn Error>>>>(example: impl FnOnce(St
     runtime
         .block_on(example(server.mqtt.clone()))
         .expect("the example runs to its end");
+}
+
+#[test]
+fn first_steps_runs() {
+    check(|address| async move { first_steps::run(&address).await });
 }
 
 #[test]
