@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cluster::GroupId;
 use protocol::packet::QoS;
 use protocol::{ReasonCode, Text, TopicName};
 
+use crate::backups::Item;
 use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -27,6 +29,16 @@ pub enum Administration {
         /// Which.
         topic: TopicName,
     },
+    /// An image of a group's store, for a backup. The answer is an [`Action::Frozen`].
+    Freeze {
+        /// Which group.
+        group: GroupId,
+    },
+    /// Put something of a backup back. The answer is an [`Action::Restored`].
+    Restore {
+        /// What.
+        items: Vec<Item>,
+    },
 }
 
 impl Node {
@@ -45,6 +57,8 @@ impl Node {
             Administration::RemoveRetained { topic } => {
                 return self.remove_retained(now, question, topic, actions);
             }
+            Administration::Freeze { group } => return self.freeze(now, question, group, actions),
+            Administration::Restore { items } => return self.restore(now, question, items, actions),
         };
         actions.push(Action::Administered { question, is_done });
     }

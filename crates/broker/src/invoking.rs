@@ -155,6 +155,8 @@ impl Node {
                 actions.push(Action::Report(Report::Leader { group, leader, term }));
             }
             Output::Answer(answer) => self.answer(now, answer, actions),
+            Output::Frozen { question, image } => actions.push(Action::Frozen { question, image }),
+            Output::PutBack { question, outcome } => self.put_back_ended(question, outcome, actions),
             Output::Effect(effect) => self.notify(now, effect, actions),
             Output::Differs { index } => {
                 self.counters.store_differences += 1;

@@ -8,6 +8,7 @@ mod acks;
 mod administration;
 pub mod authentication;
 pub mod authorization;
+pub mod backups;
 mod clients;
 mod closing;
 mod commits;

@@ -20,6 +20,7 @@ use store::Store;
 
 pub use self::event::{Action, Event};
 use crate::acks::{AckSequence, Acknowledgement};
+use crate::backups::Restorations;
 use crate::clients::Clients;
 use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
@@ -117,6 +118,8 @@ pub struct Node {
     pub(crate) guards: Option<Box<Guards>>,
     /// The message of the copy that was taken last.
     pub(crate) latest_copied: Option<(Bytes, Arc<Message>)>,
+    /// What an operator has put back, until it is on disk.
+    pub(crate) restorations: Restorations,
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,

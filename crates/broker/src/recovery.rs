@@ -19,6 +19,7 @@ use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 use store::Store;
 
+use crate::backups::Restorations;
 use crate::commits::Commits;
 use crate::connection::Connections;
 use crate::control_group::{ControlGroup, RecoveredControl};
@@ -173,6 +174,7 @@ impl Recovery {
             copies: None,
             guards: None,
             latest_copied: None,
+            restorations: Restorations::default(),
             outputs: Vec::new(),
             routes: RouteScratch::default(),
             stored: None,

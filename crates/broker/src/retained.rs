@@ -195,6 +195,13 @@ impl Retained {
         self.messages.get(&Key::of(topic))?.edition
     }
 
+    /// All behind a place in the order of topics, expired ones included; with the place of each.
+    pub fn after(&self, place: &[u8]) -> impl Iterator<Item = (&[u8], &Arc<Message>)> {
+        let range = (Bound::Excluded(place), Bound::Unbounded);
+        let all = self.messages.range::<[u8], _>(range);
+        all.map(|(key, kept)| (key.as_bytes(), &kept.message))
+    }
+
     /// All that came with an edition, and after a place in the order of topics; with the place of each.
     pub fn editions_after(&self, place: &[u8]) -> impl Iterator<Item = (&[u8], &Arc<Message>, Edition)> {
         let range = (Bound::Excluded(place), Bound::Unbounded);

@@ -7,6 +7,7 @@
 //! The service knows nothing of sessions: it takes [`Call`]s and gives back [`Answer`]s and [`Effect`]s, which the
 //! node delivers.
 
+mod backups;
 mod call;
 mod divergence;
 mod fitness;
@@ -29,9 +30,11 @@ use cluster::replica::{self, MessageError, ReadId, Refusal, Replica, Request as 
 use cluster::{Index, Keyspace, NodeId, Term, Write};
 use protocol::state_store::{ErrorText, Reply};
 use store::{
-    Command, CommandAction, Effect, EntryBuilder, Image, Origin, Quota, ScanLimits, Store, WALL_MAX, Watcher,
+    Command, CommandAction, Effect, EntryBuilder, Image, Origin, Outcome, Quota, ScanLimits, Store, WALL_MAX,
+    Watcher,
 };
 
+use self::backups::Backups;
 pub use self::call::DialectChoice;
 pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
 use self::divergence::Divergence;
@@ -101,6 +104,13 @@ pub(crate) enum Output {
     SnapshotUnreadable,
     /// Another node's store has taken the place of this one's.
     StoreReplaced,
+    /// An image for a backup; none: this node does not lead.
+    Frozen {
+        question: u64,
+        image: Option<Box<Image>>,
+    },
+    /// What became of a command of a backup; `None`: nobody knows.
+    PutBack { question: u64, outcome: Option<Outcome> },
 }
 
 /// One group of the state store on one node: a replica of the log, the store it feeds, and the requests that wait.
@@ -139,6 +149,7 @@ pub(crate) struct StateStoreService {
     applied: Index,
     snapshots: Snapshots,
     divergence: Divergence,
+    backups: Backups,
     replica_actions: Vec<replica::Action>,
     is_draining: bool,
     effects: Vec<Effect>,
@@ -202,6 +213,7 @@ impl StateStoreService {
             is_memory_full: false,
             snapshots: Snapshots::default(),
             divergence: Divergence::default(),
+            backups: Backups::default(),
             replica_actions: started,
             is_draining: false,
             effects: Vec::new(),
@@ -544,7 +556,7 @@ impl StateStoreService {
                         self.apply(now, index, term, data, outputs);
                     }
                     replica::Action::ReadReady { read, index } => {
-                        if !self.answer_peer(read, index, outputs) {
+                        if !self.answer_peer(read, index, outputs) && !self.answer_frozen(read, outputs) {
                             self.answer_reads(now, read, outputs);
                         }
                     }
@@ -577,6 +589,9 @@ impl StateStoreService {
 
     /// The replica did not take something. What is decided elsewhere will be; a group of one has no elsewhere.
     fn refused(&mut self, now: Now, request: &Asking, refusal: Refusal, outputs: &mut Vec<Output>) {
+        if matches!(request, Asking::Read { .. }) {
+            self.refuse_frozen(outputs);
+        }
         match (request, refusal) {
             (Asking::Transfer { .. }, _) => {}
             (Asking::Read { read }, _) if !self.replica.is_alone() => self.read_refused(*read),
@@ -635,6 +650,7 @@ impl StateStoreService {
             |command: &&Command| (command.origin.node, command.origin.incarnation) == (node, incarnation);
         for command in commands.iter().filter(is_own) {
             self.forwarding.applied(command.origin.request);
+            self.put_back_ended(command.origin.request, None, outputs);
             if let Some(pending) = self.pending.take(command.origin.request) {
                 let reply = Reply::Error(ErrorText::Unavailable);
                 outputs.push(Output::Answer(pending.answer(now, &reply, None)));
@@ -663,6 +679,7 @@ impl StateStoreService {
             return;
         }
         self.forwarding.applied(request);
+        self.put_back_ended(request, Some(outcome), outputs);
         if let Some(pending) = self.pending.take(request) {
             if pending.read.is_some() {
                 return self.answer_read(now, pending, outputs);
@@ -691,6 +708,8 @@ impl StateStoreService {
     fn refuse_all(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.proposing = false;
         self.expiring = false;
+        self.refuse_frozen(outputs);
+        self.refuse_put_back(outputs);
         let reads = self
             .reads_on_the_way
             .drain(..)

@@ -87,6 +87,8 @@ pub(crate) enum Waiter {
     Administered { question: u64 },
     /// A node that is told of sessions that have ended without it, in this run of it.
     EndedKnown { node: NodeId, run: u32 },
+    /// An operator for whom something is put back.
+    Restored { question: u64 },
     /// Anything else for one connection.
     Act {
         connection: ConnectionId,
@@ -240,6 +242,7 @@ impl Node {
                 let is_done = true;
                 actions.push(Action::Administered { question, is_done });
             }
+            Waiter::Restored { question } => self.item_restored(question, actions),
             Waiter::Act { connection, action } => {
                 let is_there = self.connections.get(connection).is_some();
                 actions.extend(is_there.then_some(action));

@@ -25,7 +25,7 @@ use ::cluster::NodeId;
 use axum::Router;
 use broker::{ClusterAnswer, ClusterQuestion};
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use self::access::Access;
 use self::connections::CurrentTls;
@@ -98,6 +98,9 @@ pub struct Admin {
     _thread: SideThread,
 }
 
+/// Parts of backups that are read or put back at the same time; one more is answered with 503. Each may hold back the memory of what a group had.
+pub const BACKUPS_MAX: usize = 4;
+
 /// Requests that wait for the node's thread; one more is answered with 503.
 pub const REQUESTS_WAITING_MAX: usize = 16;
 
@@ -137,6 +140,7 @@ impl Admin {
                 since: clock::instant(),
                 since_wall: clock::wall(),
             }),
+            backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
         };
         let thread = spawn(listener, files, pages.router()).map_err(AdminError::Thread)?;
         let admin = Self {

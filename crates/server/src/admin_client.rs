@@ -9,7 +9,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::https_client::{
-    ClientTlsError, HttpError, HttpsClient, RequestLimits, Response, TlsFiles, Url, UrlError,
+    ClientTlsError, HttpError, HttpsClient, RequestLimits, Response, Streamed, TlsFiles, Url, UrlError,
 };
 
 /// Where the admin pages are, and who asks.
@@ -52,6 +52,9 @@ pub enum AdminClientError {
     #[error("what is at the address of the admin pages gives no answer of theirs")]
     Foreign,
 }
+
+/// What a refusal may have.
+const WORDS_BYTES_MAX: usize = 64 << 10;
 
 /// A page of 1,000 clients with long names, with room to spare.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -101,6 +104,28 @@ impl AdminClient {
         self.answer(self.http.delete(path, &self.headers).await)
     }
 
+    /// Sends bytes, and asks for what becomes of them.
+    pub async fn post_bytes(&self, path: &str, bytes: Bytes) -> Result<Value, AdminClientError> {
+        self.answer(self.http.post_bytes(path, &self.headers, bytes).await)
+    }
+
+    /// Reads what is at a path as it comes.
+    pub async fn stream(&self, path: &str) -> Result<AdminStream, AdminClientError> {
+        let streamed = self.http.stream_at(path, &self.headers).await;
+        let mut streamed = streamed.map_err(|error| no_answer(&self.url, &error))?;
+        let url = self.url.clone();
+        if streamed.status == 200 {
+            return Ok(AdminStream { url, streamed });
+        }
+        let mut words = Vec::new();
+        while let Ok(Some(piece)) = streamed.next().await
+            && words.len() < WORDS_BYTES_MAX
+        {
+            words.extend_from_slice(&piece);
+        }
+        Err(refused(streamed.status, &words))
+    }
+
     /// The text of a page that is no JSON.
     pub async fn text(&self, path: &str) -> Result<String, AdminClientError> {
         let Response { status, body } = self.got(self.http.get_at(path, &self.headers).await)?;
@@ -111,10 +136,7 @@ impl AdminClient {
     }
 
     fn got(&self, response: Result<Response, HttpError>) -> Result<Response, AdminClientError> {
-        response.map_err(|error| AdminClientError::NoAnswer {
-            url: self.url.clone(),
-            error: error.to_string(),
-        })
+        response.map_err(|error| no_answer(&self.url, &error))
     }
 
     fn answer(&self, response: Result<Response, HttpError>) -> Result<Value, AdminClientError> {
@@ -123,6 +145,28 @@ impl AdminClient {
             return serde_json::from_slice(&body).map_err(|_| AdminClientError::Foreign);
         }
         Err(refused(status, &body))
+    }
+}
+
+/// What comes, piece by piece.
+#[derive(Debug)]
+pub struct AdminStream {
+    url: String,
+    streamed: Streamed,
+}
+
+impl AdminStream {
+    /// The next piece; `None`: that was all.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, AdminClientError> {
+        let next = self.streamed.next().await;
+        next.map_err(|error| no_answer(&self.url, &error))
+    }
+}
+
+fn no_answer(url: &str, error: &HttpError) -> AdminClientError {
+    AdminClientError::NoAnswer {
+        url: url.to_owned(),
+        error: error.to_string(),
     }
 }
 

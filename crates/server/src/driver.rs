@@ -25,7 +25,7 @@ use protocol::Packet;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::admin::api::{Answered as ApiAnswered, ServedAt};
+use crate::admin::api::{Answered as ApiAnswered, Said, ServedAt};
 use crate::admin::{AdminRequest, ClusterAnswered};
 use crate::audit::Audit;
 use crate::authentication::{Answered, Asked, AuthenticationThread};
@@ -568,7 +568,9 @@ impl Driver {
             Action::ClusterAnswer { question, answer } => {
                 self.answer_cluster(question, answer);
             }
-            Action::Administered { question, is_done } => self.administered(question, is_done),
+            Action::Administered { question, is_done } => self.administered(question, Said::Done(is_done)),
+            Action::Frozen { question, image } => self.administered(question, Said::Frozen(image)),
+            Action::Restored { question, tally } => self.administered(question, Said::Restored(tally)),
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
             Action::Report(Report::Slow(slow)) => self.report_slow(&slow),
             Action::Report(report) => {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request};
@@ -58,6 +59,34 @@ pub struct Response {
     pub status: u16,
     /// All of it.
     pub body: Bytes,
+}
+
+/// What comes back, piece by piece.
+#[derive(Debug)]
+pub(crate) struct Streamed {
+    pub(crate) status: u16,
+    body: Incoming,
+    timeout: Duration,
+    /// The connection lasts as long as it.
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+impl Streamed {
+    /// The next piece; `None`: that was all.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+        loop {
+            let frame = tokio::time::timeout(self.timeout, self.body.frame()).await;
+            let frame = frame.map_err(|_| HttpError::Timeout(self.timeout))?;
+            match frame.transpose().map_err(HttpError::Http)? {
+                None => return Ok(None),
+                Some(frame) => {
+                    if let Ok(piece) = frame.into_data() {
+                        return Ok(Some(piece));
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Why nothing came back. Says nothing of what was sent.
@@ -135,6 +164,42 @@ impl HttpsClient {
         let json = HeaderValue::from_static("application/json");
         request.headers_mut().insert(CONTENT_TYPE, json);
         self.send(request).await
+    }
+
+    /// Sends bytes to a path of the server.
+    pub(crate) async fn post_bytes(
+        &self,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+    ) -> Result<Response, HttpError> {
+        let mut request = self.request(Method::POST, path, headers, body);
+        let bytes = HeaderValue::from_static("application/octet-stream");
+        request.headers_mut().insert(CONTENT_TYPE, bytes);
+        self.send(request).await
+    }
+
+    /// Asks for what is at a path of the server, to be read as it comes. The limit on the size of an answer is not for it; that on the time is for its
+    /// head, and for each piece.
+    pub(crate) async fn stream_at(
+        &self,
+        path: &str,
+        headers: &[(HeaderName, HeaderValue)],
+    ) -> Result<Streamed, HttpError> {
+        let request = self.request(Method::GET, path, headers, Bytes::new());
+        let timeout = self.limits.timeout;
+        let begun = tokio::time::timeout(timeout, async {
+            let mut sender = self.connect().await?;
+            sender.ready().await.map_err(HttpError::Http)?;
+            let response = sender.send_request(request).await.map_err(HttpError::Http)?;
+            Ok(Streamed {
+                status: response.status().as_u16(),
+                body: response.into_body(),
+                timeout,
+                _sender: sender,
+            })
+        });
+        begun.await.unwrap_or(Err(HttpError::Timeout(timeout)))
     }
 
     /// Asks for something to be deleted.

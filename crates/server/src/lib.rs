@@ -6,6 +6,7 @@ mod admission;
 mod audit;
 pub mod authentication;
 pub mod authorization;
+pub mod backup;
 mod bound_socket;
 mod bucket;
 mod client_address;
@@ -48,7 +49,7 @@ mod tls;
 mod watched_file;
 mod websocket;
 
-pub use crate::admin_client::{AdminClient, AdminClientError, percent_encoded};
+pub use crate::admin_client::{AdminClient, AdminClientError, AdminStream, percent_encoded};
 pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;

@@ -658,7 +658,10 @@ impl Machine {
                 Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
                 Action::Peers { members, removed } => (self.peers, self.removed) = (members, removed),
                 Action::ClusterAnswer { answer, .. } => self.cluster_answers.push_back(answer),
-                Action::Decided { .. } | Action::Administered { .. } => {}
+                Action::Decided { .. }
+                | Action::Administered { .. }
+                | Action::Frozen { .. }
+                | Action::Restored { .. } => {}
             }
         }
         // After the others: what the node sends then comes behind them.

@@ -57,6 +57,11 @@ const PAGE_MAX: usize = 1_000;
 
 impl AdminArgs {
     pub(crate) fn client(&self) -> anyhow::Result<AdminClient> {
+        self.client_of(&self.admin)
+    }
+
+    /// The same for another node.
+    pub(crate) fn client_of(&self, admin: &str) -> anyhow::Result<AdminClient> {
         let token = match &self.token_file {
             Some(file) => Some(
                 std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?,
@@ -64,7 +69,7 @@ impl AdminArgs {
             None => std::env::var("STATEHOLD_ADMIN_TOKEN").ok(),
         };
         let token = token.as_deref().map(str::trim);
-        let client = AdminClient::new(&self.admin, self.admin_cafile.as_deref(), token, self.timeout)?;
+        let client = AdminClient::new(admin, self.admin_cafile.as_deref(), token, self.timeout)?;
         Ok(client)
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct AdminToken {
 enum ScopeArg {
     /// Look at /metrics
     Read,
+    /// That, and make backups: `statehold backup create`
+    Backup,
     /// That, and change what can be changed: POST /reload
     Write,
 }
@@ -31,6 +33,7 @@ impl AdminToken {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let scope = match self.scope {
             ScopeArg::Read => Scope::Read,
+            ScopeArg::Backup => Scope::Backup,
             ScopeArg::Write => Scope::Write,
         };
         let Some((token, line)) = new_token(&self.name, scope) else {

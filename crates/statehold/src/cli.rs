@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::admin_token::AdminToken;
+use crate::backup::BackupCommand;
 use crate::bench::Bench;
 use crate::certs::Certs;
 use crate::clients::ClientsCommand;
@@ -59,6 +60,7 @@ pub(crate) enum Command {
     Cluster(ClusterCommand),
     Clients(ClientsCommand),
     Retained(RetainedCommand),
+    Backup(BackupCommand),
     Health(Health),
     SelfTest(SelfTest),
     Top(Top),
@@ -117,6 +119,7 @@ Examples:
   statehold cluster status
   statehold clients list --search pump
   statehold retained list 'plant/#'
+  statehold backup create nightly.backup --token-file token
   statehold health --ready
   statehold self-test
   statehold top
@@ -212,6 +215,10 @@ mod tests {
             "statehold clients list --limit 5 --all",
             "statehold clients list --connected --disconnected",
             "statehold retained get",
+            "statehold backup",
+            "statehold backup create",
+            "statehold backup verify",
+            "statehold backup restore",
             "statehold keys",
             "statehold cluster add",
             "statehold cluster remove",

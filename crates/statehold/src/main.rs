@@ -2,6 +2,7 @@
 
 mod admin;
 mod admin_token;
+mod backup;
 mod bench;
 mod certs;
 mod cli;
@@ -75,6 +76,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Cluster(cluster) => cluster.run(),
         Command::Clients(clients) => clients.run(),
         Command::Retained(retained) => retained.run(),
+        Command::Backup(backup) => backup.run(),
         Command::Health(health) => health.run(),
         Command::SelfTest(self_test) => self_test.run(),
         Command::Top(top) => top.run(),

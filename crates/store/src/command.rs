@@ -4,6 +4,7 @@ use bytes::Bytes;
 use protocol::Hlc;
 use protocol::state_store::{Condition, Dialect};
 
+use crate::key_record::KeyRecord;
 use crate::retry::RetryKey;
 use crate::version::Version;
 
@@ -105,20 +106,33 @@ pub enum CommandAction {
         /// The limits.
         quota: Quota,
     },
+    /// Put a key back as it was in another store, with its version. What is there with this version or a later one stays, and so
+    /// does it stay deleted if it was deleted later, as far as that is remembered.
+    Reinstate {
+        /// The key as it was.
+        record: KeyRecord,
+    },
+    /// Keys that are made from here on get versions greater than this.
+    RaiseFloor {
+        /// The greatest that may have been given elsewhere.
+        floor: Version,
+    },
 }
 
 impl CommandAction {
-    /// The key of what a client can ask for; `None` for what a node does on its own.
+    /// The key of what concerns one key; `None` for what a node does on its own.
     pub fn key(&self) -> Option<&[u8]> {
         match self {
             Self::Set { key, .. }
             | Self::Delete { key, .. }
             | Self::Watch { key, .. }
             | Self::Unwatch { key, .. } => Some(key),
+            Self::Reinstate { record } => Some(&record.key),
             Self::EndWatches { .. }
             | Self::EndIncarnations { .. }
             | Self::Expire { .. }
-            | Self::Configure { .. } => None,
+            | Self::Configure { .. }
+            | Self::RaiseFloor { .. } => None,
         }
     }
 

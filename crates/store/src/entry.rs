@@ -16,6 +16,8 @@
 //! kind 6   END INCARNATIONS  node below
 //! kind 7   EXPIRE            count key*
 //! kind 8   CONFIGURE         keys_max bytes_max
+//! kind 9   REINSTATE         a key as snapshots have it (snapshot.rs)
+//! kind 10  RAISE FLOOR       version
 //! watcher  = node incarnation connection
 //! retry    = hash (16 bytes) until
 //! ```
@@ -28,6 +30,7 @@ use protocol::state_store::Condition;
 
 use crate::codec::{self, Damaged, Source};
 use crate::command::{Command, CommandAction, Origin};
+use crate::key_record::KeyRecord;
 use crate::version::WALL_MAX;
 
 /// Collects the commands of one log entry.
@@ -145,6 +148,8 @@ fn put_command(out: &mut BytesMut, command: &Command) {
         CommandAction::EndIncarnations { .. } => 6,
         CommandAction::Expire { .. } => 7,
         CommandAction::Configure { .. } => 8,
+        CommandAction::Reinstate { .. } => 9,
+        CommandAction::RaiseFloor { .. } => 10,
     });
     codec::put_number(out, command.origin.node);
     codec::put_number(out, u64::from(command.origin.incarnation));
@@ -201,6 +206,8 @@ fn put_command(out: &mut BytesMut, command: &Command) {
             }
         }
         CommandAction::Configure { quota } => codec::put_quota(out, *quota),
+        CommandAction::Reinstate { record } => record.put(out),
+        CommandAction::RaiseFloor { floor } => codec::put_version(out, *floor),
     }
 }
 
@@ -280,6 +287,12 @@ fn command(source: &mut Bytes) -> Result<Command, Damaged> {
         }
         8 => CommandAction::Configure {
             quota: codec::quota(source)?,
+        },
+        9 => CommandAction::Reinstate {
+            record: KeyRecord::read(source)?,
+        },
+        10 => CommandAction::RaiseFloor {
+            floor: codec::version(source)?,
         },
         _ => return Err(Damaged),
     };

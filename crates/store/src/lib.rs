@@ -21,6 +21,8 @@ mod entry;
 mod expiry;
 mod fencing;
 mod key;
+mod key_record;
+mod reinstate;
 mod retry;
 mod scan;
 mod snapshot;
@@ -31,6 +33,7 @@ mod watch;
 
 pub use command::{Change, Command, CommandAction, Effect, Origin, Outcome, Quota, Refusal, Watcher};
 pub use entry::{Entry, EntryBuilder, EntryError, asks_for_disk, decode_entry};
+pub use key_record::{KeyRecord, KeyRecordDamaged};
 pub use protocol::state_store::{Condition, Dialect, Glob};
 pub use retry::{REPLIES_REMEMBERED_MAX, RequestIdentity, RetryKey};
 pub use scan::{ScanError, ScanLimits, ScanPage};

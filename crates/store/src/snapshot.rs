@@ -20,6 +20,7 @@
 //! Keys and tombstones are in the order of their keys, watches in the order of key and watcher, replies in the
 //! order in which they were decided. Checksums are the business of the file that holds the chunks.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -28,6 +29,7 @@ use protocol::state_store::Dialect;
 
 use crate::command::{Quota, Watcher};
 use crate::key::Key;
+use crate::key_record::KeyRecord;
 use crate::retry::Remembered;
 use crate::store::{Store, Stored};
 use crate::version::Version;
@@ -80,6 +82,37 @@ impl Image {
         self.keys.len() as u64
     }
 
+    /// The clock of the store, in milliseconds since the Unix epoch.
+    pub fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// No key that is not in the image was ever given a version greater than this: what is remembered of keys that are gone, and
+    /// what the clock has passed, of which nothing is remembered.
+    pub fn floor(&self) -> Version {
+        let passed = Version {
+            wall: self.clock,
+            counter: 1,
+        };
+        let remembered = self.tombstones.values().max().copied();
+        remembered.max(self.floor).max(Some(passed)).unwrap_or(passed)
+    }
+
+    /// The keys behind a key, in their order: as many as have about `bytes_max` together, and one at least if there is one.
+    pub fn keys_after(&self, after: Option<&[u8]>, bytes_max: usize) -> Vec<KeyRecord> {
+        let from = after.map(Key::new);
+        let from = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        for (key, stored) in self.keys.range::<_, Key>((from, Bound::Unbounded)) {
+            bytes += key.as_slice().len() + stored.value.len();
+            records.push(KeyRecord::of(key, stored));
+            if bytes >= bytes_max {
+                break;
+            }
+        }
+        records
+    }
+
     /// The image as bytes, in chunks of at most [`CHUNK_BYTES_MAX`].
     pub fn into_chunks(self) -> Chunks {
         self.into_chunks_of(CHUNK_BYTES_MAX)
@@ -99,9 +132,6 @@ const VERSION: u8 = 1;
 
 /// What the stream ends with.
 const END: u8 = 0xed;
-
-const FLAG_DEADLINE: u8 = 0b01;
-const FLAG_FENCING: u8 = 0b10;
 
 #[cfg(test)]
 mod tests;

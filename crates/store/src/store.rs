@@ -204,10 +204,9 @@ impl Store {
                 }
                 Outcome::Done
             }
-            CommandAction::Configure { quota } => {
-                self.quota = quota;
-                Outcome::Done
-            }
+            CommandAction::Configure { quota } => self.configure(quota),
+            CommandAction::Reinstate { record } => self.reinstate(&record, effects),
+            CommandAction::RaiseFloor { floor } => self.raise_floor(floor),
         }
     }
 
@@ -303,6 +302,11 @@ impl Store {
         outcome
     }
 
+    fn configure(&mut self, quota: Quota) -> Outcome {
+        self.quota = quota;
+        Outcome::Done
+    }
+
     fn set(&mut self, key: &Bytes, write: &Write, effects: &mut Vec<Effect>) -> Outcome {
         assert!(
             !key.is_empty(),
@@ -394,7 +398,7 @@ impl Store {
 
     /// Deletes a key that is past its deadline. Whatever comes next finds it missing, and those who watch it
     /// have been told.
-    fn expire_if_due(&mut self, key: &Bytes, effects: &mut Vec<Effect>) {
+    pub(crate) fn expire_if_due(&mut self, key: &Bytes, effects: &mut Vec<Effect>) {
         // No search for a key that cannot be due.
         let is_any_due = self
             .deadlines
@@ -476,12 +480,12 @@ impl Write {
     }
 }
 
-fn size(key: &[u8], value: &[u8], fencing: Option<&Hlc>) -> u64 {
+pub(crate) fn size(key: &[u8], value: &[u8], fencing: Option<&Hlc>) -> u64 {
     key.len() as u64 + value.len() as u64 + fencing::size(fencing)
 }
 
 /// Tells everybody who watches the key.
-fn notify(
+pub(crate) fn notify(
     watches: &Watches,
     key: &Bytes,
     version: Version,

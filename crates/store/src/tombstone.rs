@@ -50,6 +50,18 @@ impl Tombstones {
         self.floor.max(Some(version))
     }
 
+    /// The last version of a key that is gone, as far as it is remembered for itself.
+    pub(crate) fn of(&self, key: &[u8]) -> Option<Version> {
+        self.versions.get(key).copied()
+    }
+
+    /// Every key that is created from now on gets a greater version.
+    pub(crate) fn raise_floor(&mut self, floor: Version, clock: u64) {
+        if floor.wall >= clock {
+            self.floor = self.floor.max(Some(floor));
+        }
+    }
+
     /// Forgets those that the clock has passed, the oldest first, at most `max`. Any new version is greater than
     /// one that the clock has passed, so it does no harm to keep it.
     pub(crate) fn forget_passed(&mut self, clock: u64, max: usize) {

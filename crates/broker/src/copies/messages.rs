@@ -139,7 +139,7 @@ pub(super) struct Part {
 
 /// A write, without the session's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// The session's own record, with the holder's number.
     Session(Bytes),
     Subscribed(Bytes, Bytes),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::session_plane::Ring;
 use cluster::write::Write;
+use protocol::packet::PacketId;
 
 use super::messages::{Change, CopyMessage, Part, encode};
 use super::{Copies, Held, Owner, Stage};
@@ -18,7 +19,7 @@ use crate::now::Now;
 use crate::records;
 use crate::records::copy::Mark;
 use crate::routes::{LinkChange, Routes, Subject};
-use crate::sessions::Sessions;
+use crate::sessions::{SessionEntry, Sessions};
 
 /// Sessions that are looked at before others have their turn: about a millisecond.
 const VISITED_MAX: usize = 1_024;
@@ -176,13 +177,29 @@ impl Node {
         if let Some(Write::Put { value, .. }) = self.session_record(now, key) {
             changes.push(Change::Session(value));
         }
+        changes.extend(Self::changes_of_session(
+            now,
+            entry,
+            held.received.iter().copied(),
+        ));
+        changes
+    }
+
+    /// All records of a session but its own, as changes.
+    pub(crate) fn changes_of_session(
+        now: Now,
+        entry: &SessionEntry,
+        received: impl Iterator<Item = PacketId>,
+    ) -> Vec<Change> {
+        let number = entry.session.number;
+        let mut changes = Vec::new();
         for (filter, subscription) in entry.session.filters.iter() {
             let place = entry.due.place_of(filter);
             let write = records::subscription::put(number, filter, subscription, place);
             changes.extend(suffix_and_value(write).map(|(suffix, value)| Change::Subscribed(suffix, value)));
         }
-        for packet_id in &held.received {
-            let write = records::received::put(number, *packet_id);
+        for packet_id in received {
+            let write = records::received::put(number, packet_id);
             changes.extend(suffix_and_value(write).map(|(suffix, _)| Change::Received(suffix)));
         }
         for (sequence, record) in entry.session.durable_deliveries() {

@@ -46,7 +46,7 @@ pub(crate) struct StandingBy {
 
 /// Something that does not fit the copy: it has to come whole.
 #[derive(Debug)]
-pub(super) struct Misfit;
+pub(crate) struct Misfit;
 
 impl From<RecordError> for Misfit {
     fn from(_: RecordError) -> Self {

@@ -15,6 +15,7 @@ use store::Image;
 
 use crate::administration::Administration;
 use crate::authentication::{Answer, Question};
+use crate::backups::Tally;
 use crate::commits::DiskTicket;
 use crate::control_group::{ClusterAnswer, ClusterQuestion};
 use crate::delivery::OutgoingPublish;
@@ -239,6 +240,20 @@ pub enum Action {
         question: u64,
         /// False: there is nothing that it could be done to.
         is_done: bool,
+    },
+    /// The answer to [`Administration::Freeze`].
+    Frozen {
+        /// As asked.
+        question: u64,
+        /// The image; `None`: this node does not lead the group, or nobody does.
+        image: Option<Box<Image>>,
+    },
+    /// The answer to [`Administration::Restore`].
+    Restored {
+        /// As asked.
+        question: u64,
+        /// What became of everything.
+        tally: Tally,
     },
     /// A state store request was answered, for figures.
     Decided {

@@ -248,6 +248,7 @@ impl StateStoreService {
     /// Whoever waits for these is told that nobody knows.
     pub(super) fn leave_in_doubt(&mut self, now: Now, requests: Vec<u64>, outputs: &mut Vec<Output>) {
         for request in requests {
+            self.put_back_ended(request, None, outputs);
             if let Some(pending) = self.pending.take(request) {
                 let reply = Reply::Error(ErrorText::Unavailable);
                 outputs.push(Output::Answer(pending.answer(now, &reply, None)));
@@ -360,6 +361,7 @@ impl StateStoreService {
         self.entry = None;
         self.entry_commands = 0;
         self.forwarding.asked.clear();
+        self.refuse_frozen(outputs);
         let local = self.reads_on_the_way.drain(..).flat_map(|(_, pending)| pending);
         let asked = self.forwarding.reads.drain(..).flat_map(|read| read.pending);
         let again: Vec<Pending> = local.chain(asked).collect();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use broker::backups::Tally;
 use broker::inspection::{ClientsAsked, LOOKED_AT_MAX, RetainedAsked, SubscriptionsAsked};
 use broker::limits::Limits;
 use broker::{
@@ -22,8 +23,8 @@ use store::{Quota, ScanLimits, Store};
 
 /// A node on its own.
 pub(crate) struct World {
-    node: Node,
-    now: Now,
+    pub(crate) node: Node,
+    pub(crate) now: Now,
     /// How long a batch takes.
     pub(crate) disk_takes: Duration,
     pub(crate) reports: Vec<Report>,
@@ -31,6 +32,7 @@ pub(crate) struct World {
     sent: Vec<(ConnectionId, Packet)>,
     delivered: Vec<(ConnectionId, Text, Bytes)>,
     administered: Vec<(u64, bool)>,
+    pub(crate) restored: Vec<Tally>,
 }
 
 impl World {
@@ -58,13 +60,14 @@ impl World {
             sent: Vec::new(),
             delivered: Vec::new(),
             administered: Vec::new(),
+            restored: Vec::new(),
         };
         let events = world.execute(started);
         world.run(events);
         world
     }
 
-    fn step(&mut self, event: Event) {
+    pub(crate) fn step(&mut self, event: Event) {
         self.run(vec![event, Event::Flush]);
     }
 
@@ -99,6 +102,7 @@ impl World {
                     self.administered.push((question, is_done));
                 }
                 Action::Report(report) => self.reports.push(report),
+                Action::Restored { tally, .. } => self.restored.push(tally),
                 _ => {}
             }
         }
@@ -161,7 +165,7 @@ impl World {
         connection
     }
 
-    fn retain(&mut self, by: ConnectionId, topic: &str, payload: &'static str) {
+    pub(crate) fn retain(&mut self, by: ConnectionId, topic: &str, payload: &'static str) {
         let publish = Publish {
             dup: false,
             qos: QoS::AtMostOnce,
@@ -176,7 +180,7 @@ impl World {
         self.receive(by, Packet::Publish(Box::new(publish)));
     }
 
-    fn administer(&mut self, question: u64, wanted: Administration) {
+    pub(crate) fn administer(&mut self, question: u64, wanted: Administration) {
         self.step(Event::Administer { question, wanted });
     }
 

@@ -186,11 +186,15 @@ impl Refusal {
             Self::Missing => "a token is needed: Authorization: Bearer TOKEN\n",
             Self::Unknown => "the token is not known\n",
             Self::TooMany => "too many tokens that are not known\n",
-            Self::Scope => "the token is not for this: it needs the scope write\n",
+            Self::Scope => {
+                "the token is not for this: a change needs the scope write, a backup the scope backup\n"
+            }
             Self::NoTokens => "nothing can be changed without a token; see the setting admin.tokens\n",
             Self::Host => "this server is not known by that name; see the setting admin.host_names\n",
             Self::CrossSite => "requests of web pages of other origins are not answered\n",
-            Self::ContentType => "Content-Type: application/json is needed\n",
+            Self::ContentType => {
+                "Content-Type: application/json is needed, of a restore application/octet-stream\n"
+            }
         }
     }
 }

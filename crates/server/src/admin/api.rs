@@ -2,6 +2,7 @@
 //!
 //! The node is asked for one piece of a list after the other, so that its thread is never held for long; a page is made of a few of them.
 
+mod backup;
 mod clients;
 mod node;
 mod paging;
@@ -9,11 +10,13 @@ mod parameters;
 mod retained;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use broker::Administration;
+use broker::backups::{Contents, RetainedItem, SessionItem, Tally};
 use broker::inspection::{
     Client, ClientSeen, ClientsAsked, Piece, RetainedAsked, RetainedSeen, SubscriptionSeen,
     SubscriptionsAsked,
@@ -23,9 +26,11 @@ use cluster::session_plane::Ring;
 use cluster::session_plane::lifecycle::NodeState;
 use protocol::TopicName;
 use serde_json::{Value, json};
+use store::Image;
 
 use super::AdminRequest;
 use super::pages::{Pages, Silence};
+use crate::backup::RESTORE_BYTES_MAX;
 use crate::self_test::Round;
 use crate::serve::Scheme;
 
@@ -48,6 +53,12 @@ pub enum Question {
     Rings,
     /// What the self-test has found.
     SelfTest,
+    /// How much there is, for a backup.
+    Contents,
+    /// A piece of the sessions, from this place on.
+    SessionsForBackup(u32),
+    /// A piece of the retained messages, behind this place.
+    RetainedForBackup(Vec<u8>),
     /// Something is to be done.
     Administer(Administration),
 }
@@ -82,6 +93,16 @@ pub enum Said {
     Rings(Option<Box<(Ring, Ring)>>),
     /// The last round of the self-test; `None`: there was none.
     SelfTest(Option<Round>),
+    /// How much there is.
+    Contents(Contents),
+    /// A piece of the sessions, as they are on disk.
+    SessionsForBackup(Piece<SessionItem, u32>),
+    /// A piece of the retained messages, as they are on disk.
+    RetainedForBackup(Piece<RetainedItem, Vec<u8>>),
+    /// A group's store as of now; `None`: the node does not lead the group.
+    Frozen(Option<Box<Image>>),
+    /// What became of what was to be put back.
+    Restored(Tally),
     /// Whether it could be done.
     Done(bool),
 }
@@ -128,6 +149,14 @@ pub(super) fn routes() -> Router<Pages> {
         .route(
             "/api/retained/{*topic}",
             get(retained::show).delete(retained::remove),
+        )
+        .route("/api/backup", get(backup::show))
+        .route("/api/backup/groups/{group}", get(backup::group))
+        .route("/api/backup/sessions", get(backup::sessions))
+        .route("/api/backup/retained", get(backup::retained))
+        .route(
+            "/api/restore",
+            post(backup::restore).layer(DefaultBodyLimit::max(RESTORE_BYTES_MAX)),
         )
         .route("/api/node", get(node::show))
         .route("/api/rings", get(node::rings))

@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::access::{Access, Refusal};
 use super::connections::Peer;
@@ -29,6 +29,8 @@ pub(super) struct Pages {
     /// What the node does not know.
     pub(super) expiries: Expiries,
     pub(super) about: Arc<About>,
+    /// For those who read parts of a backup, or put them back.
+    pub(super) backups: Arc<Semaphore>,
 }
 
 /// What of a server does not change.
@@ -93,16 +95,28 @@ impl Pages {
             // Who looks whether a server lives has no token.
             (&Method::GET | &Method::HEAD, "/healthz" | "/readyz") => return Ok(()),
             _ if is_asset => return Ok(()),
+            (&Method::GET | &Method::HEAD, path) if is_backup(path) => Scope::Backup,
             (&Method::GET | &Method::HEAD, _) => Scope::Read,
             _ => Scope::Write,
         };
         let token = self.access.check(from, headers, scope)?;
         let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         if scope == Scope::Write {
-            if content_type != Some(JSON) {
+            let is_right = match request.uri().path() {
+                "/api/restore" => content_type == Some(BYTES),
+                _ => content_type == Some(JSON),
+            };
+            if !is_right {
                 return Err(Refusal::ContentType);
             }
-            tracing::info!(peer = %from, token, path, "a change was asked for at the admin pages");
+        }
+        if scope >= Scope::Backup {
+            let path = request.uri().path();
+            let what = match scope {
+                Scope::Write => "a change",
+                _ => "a part of a backup",
+            };
+            tracing::info!(peer = %from, token, path, "{what} was asked for at the admin pages");
             audit(
                 from,
                 Happened::AdminChange {
@@ -116,6 +130,14 @@ impl Pages {
 }
 
 const JSON: &[u8] = b"application/json";
+
+/// No form of a web page can send this, either.
+const BYTES: &[u8] = b"application/octet-stream";
+
+/// What says everything that the server has.
+fn is_backup(path: &str) -> bool {
+    path == "/api/backup" || path.starts_with("/api/backup/")
+}
 
 /// What every answer says to browsers, where it does not say it itself: keep it nowhere, take it for nothing else, load nothing for it, show it in no frame.
 const TO_BROWSERS: [(header::HeaderName, HeaderValue); 4] = [

@@ -16,6 +16,8 @@ use thiserror::Error;
 pub enum Scope {
     /// Look at what does not change the server.
     Read,
+    /// That, and make backups, which have everything in them that the server has.
+    Backup,
     /// That, and change it.
     Write,
 }
@@ -136,12 +138,13 @@ impl Scope {
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
+            Self::Backup => "backup",
             Self::Write => "write",
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
-        [Self::Read, Self::Write]
+        [Self::Read, Self::Backup, Self::Write]
             .into_iter()
             .find(|scope| scope.name() == text)
     }

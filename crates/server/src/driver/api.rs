@@ -19,8 +19,8 @@ impl Driver {
     }
 
     /// What an operator wanted is done, or cannot be.
-    pub(super) fn administered(&self, question: u64, is_done: bool) {
-        let answered = self.answered_by(Said::Done(is_done));
+    pub(super) fn administered(&self, question: u64, said: Said) {
+        let answered = self.answered_by(said);
         self.administrations.borrow_mut().answer(question, answered);
     }
 
@@ -73,6 +73,11 @@ impl Driver {
                 })
             }
             Question::SelfTest => Said::SelfTest(self.observed.borrow().self_test.last.clone()),
+            Question::Contents => Said::Contents(node.contents()),
+            Question::SessionsForBackup(from) => Said::SessionsForBackup(node.sessions_for_backup(now, from)),
+            Question::RetainedForBackup(after) => {
+                Said::RetainedForBackup(node.retained_for_backup(now, &after))
+            }
             // It is no look.
             Question::Administer(_) => Said::Done(false),
         }

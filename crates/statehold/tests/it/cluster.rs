@@ -1,6 +1,7 @@
 //! Three processes that are a cluster.
 
 mod api;
+mod backup;
 mod broken_links;
 mod growing;
 mod member;

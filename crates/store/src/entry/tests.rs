@@ -4,6 +4,7 @@ use protocol::state_store::Dialect;
 use super::*;
 use crate::command::{Quota, Watcher};
 use crate::retry::RetryKey;
+use crate::version::Version;
 
 const ORIGIN: Origin = Origin {
     node: 300,
@@ -14,6 +15,10 @@ const WATCHER: Watcher = Watcher {
     node: 1,
     incarnation: 2,
     connection: 3,
+};
+const FLOOR: Version = Version {
+    wall: 1_700_000_000_000,
+    counter: 7,
 };
 const RETRY: RetryKey = RetryKey {
     hash: *b"0123456789abcdef",
@@ -85,6 +90,18 @@ fn samples() -> Vec<Command> {
             bytes_max: u64::MAX,
         },
     });
+    for is_full in [false, true] {
+        actions.push(CommandAction::Reinstate {
+            record: KeyRecord {
+                key: Bytes::from_static(b"key"),
+                value: Bytes::from_static(b"value"),
+                version: FLOOR,
+                deadline: is_full.then_some(1_700_000_010_000),
+                fencing: is_full.then(|| hlc("0:0:x")),
+            },
+        });
+    }
+    actions.push(CommandAction::RaiseFloor { floor: FLOOR });
     actions
         .into_iter()
         .map(|action| Command {

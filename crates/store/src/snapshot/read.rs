@@ -8,8 +8,9 @@ use crate::codec::{self, Damaged, Source};
 use crate::command::Watcher;
 use crate::expiry::Deadlines;
 use crate::key::Key;
+use crate::key_record::{FLAG_DEADLINE, FLAG_FENCING};
 use crate::retry::{REPLIES_REMEMBERED_MAX, Remembered};
-use crate::snapshot::{END, FLAG_DEADLINE, FLAG_FENCING, VERSION};
+use crate::snapshot::{END, VERSION};
 use crate::store::{Store, Stored};
 
 /// Why chunks are no snapshot.

@@ -7,7 +7,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::codec;
 use crate::command::Watcher;
 use crate::key::Key;
-use crate::snapshot::{END, FLAG_DEADLINE, FLAG_FENCING, Image, VERSION};
+use crate::key_record;
+use crate::snapshot::{END, Image, VERSION};
 use crate::store::Stored;
 
 /// The chunks of an image, made while they are asked for.
@@ -164,21 +165,11 @@ fn start(after: Option<&Key>) -> Bound<&Key> {
 }
 
 fn put_stored(out: &mut BytesMut, key: &Key, stored: &Stored) {
-    let mut flags = 0;
-    if stored.deadline.is_some() {
-        flags |= FLAG_DEADLINE;
-    }
-    if stored.fencing.is_some() {
-        flags |= FLAG_FENCING;
-    }
-    out.put_u8(flags);
-    codec::put_bytes(out, key.as_slice());
-    codec::put_bytes(out, &stored.value);
-    codec::put_version(out, stored.version);
-    if let Some(deadline) = stored.deadline {
-        codec::put_number(out, deadline);
-    }
-    if let Some(fencing) = &stored.fencing {
-        codec::put_hlc(out, fencing);
-    }
+    key_record::put_fields(
+        out,
+        key.as_slice(),
+        &stored.value,
+        stored.version,
+        (stored.deadline, stored.fencing.as_deref()),
+    );
 }

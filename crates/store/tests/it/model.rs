@@ -112,6 +112,9 @@ impl Model {
                 self.quota = *quota;
                 Outcome::Done
             }
+            CommandAction::Reinstate { .. } | CommandAction::RaiseFloor { .. } => {
+                unreachable!("no step of a history")
+            }
         }
     }
 

@@ -1,12 +1,16 @@
 //! The pages below `/api` over real sockets, with a thread that answers as a node would.
 
+use std::time::Duration;
+
 use broker::inspection::{ClientSeen, Piece};
 use protocol::Text;
 use serde_json::Value;
 
 use super::*;
+use crate::AdminClient;
 use crate::admin::tests::{ask, get, start, start_with, status, with_tokens};
-use crate::admin::{Admin, Health};
+use crate::admin::{Admin, Health, Scope, new_token};
+use crate::backup::{Decoder, Encoder, Record};
 
 /// A node with 250 clients, of which one piece has ten places, and each second one is empty.
 const CLIENTS: u32 = 500;
@@ -42,6 +46,27 @@ pub(in crate::admin) fn answered(question: Question) -> Answered {
         Question::Administer(Administration::RemoveRetained { topic }) => {
             Said::Done(topic.as_str() == "/a/b")
         }
+        Question::Administer(Administration::Freeze { group }) => {
+            let image = (group.0 == 0).then(|| Box::new(store::Store::new().image()));
+            Said::Frozen(image)
+        }
+        Question::Administer(Administration::Restore { items }) => Said::Restored(Tally {
+            restored: items.len() as u64,
+            ..Tally::default()
+        }),
+        Question::Contents => Said::Contents(Contents {
+            groups: 1,
+            keys: 2,
+            retained: 3,
+            sessions: 4,
+        }),
+        // Three pieces, of which the second is empty.
+        Question::SessionsForBackup(from) => Said::SessionsForBackup(Piece {
+            found: (from != 1).then(|| session(from)).into_iter().collect(),
+            next: (from < 2).then_some(from + 1),
+            total: 2,
+        }),
+        Question::RetainedForBackup(_) => Said::NotFormed("no others".to_owned()),
         Question::RetainedMessage(_) => Said::RetainedMessage(None),
         Question::Rings => Said::Rings(Some(Box::new((Ring::new([NodeId(1), NodeId(2)]), Ring::new([]))))),
         Question::SelfTest => Said::SelfTest(None),
@@ -53,6 +78,14 @@ pub(in crate::admin) fn answered(question: Question) -> Answered {
     };
     let node = NodeId(1);
     Answered { node, said }
+}
+
+fn session(number: u32) -> SessionItem {
+    SessionItem {
+        client_id: Text::new(format!("client{number}")).expect("short"),
+        record: bytes::Bytes::from_static(b"a record"),
+        parts: Vec::new(),
+    }
 }
 
 fn client(client_id: &str) -> Client {
@@ -189,4 +222,90 @@ fn who_has_no_token_is_told_so_as_json() {
     let (status, said) = json_of(&admin, "/api/node");
     assert_eq!(status, 401);
     assert_eq!(said["error"], "a token is needed: Authorization: Bearer TOKEN");
+}
+
+/// The records of a part, and whether it has its end.
+async fn part(client: &AdminClient, path: &str) -> (Vec<Record>, bool) {
+    let mut stream = client.stream(path).await.expect("it begins");
+    let (mut decoder, mut records) = (Decoder::default(), Vec::new());
+    while let Ok(Some(piece)) = stream.next().await {
+        decoder.push(&piece);
+        while let Some(record) = decoder.next().expect("right") {
+            records.push(record);
+        }
+    }
+    (records, decoder.finish().is_ok())
+}
+
+#[tokio::test]
+async fn parts_of_a_backup_are_streams_and_come_back_the_same_way() {
+    let (_directory, settings, [_, write]) = with_tokens();
+    let admin = start_with(&settings, Health::default());
+    let url = format!("http://{}", admin.address());
+    let client = AdminClient::new(&url, None, Some(&write), Duration::from_secs(30)).expect("an address");
+    let has = client.get("/api/backup").await.expect("an answer");
+    assert_eq!((&has["keys"], &has["sessions"]), (&json!(2), &json!(4)));
+
+    let (records, is_whole) = part(&client, "/api/backup/groups/0").await;
+    assert!(
+        is_whole && matches!(records[..], [Record::Group(0, ..)]),
+        "{records:?}"
+    );
+    let refused = client
+        .stream("/api/backup/groups/1")
+        .await
+        .expect_err("not its leader");
+    assert!(refused.to_string().contains("does not lead group 1"), "{refused}");
+    let (records, is_whole) = part(&client, "/api/backup/sessions").await;
+    assert!(is_whole);
+    assert_eq!(records, [0, 2].map(|number| Record::Session(session(number))));
+    // The node has nothing to say: the stream is broken off, and that is seen.
+    assert_eq!(part(&client, "/api/backup/retained").await, (Vec::new(), false));
+
+    let (mut encoder, head) = Encoder::begin();
+    let mut bytes = bytes::BytesMut::from(&head[..]);
+    for record in &records {
+        encoder.push(record, &mut bytes).expect("short");
+    }
+    let cut_off = bytes.clone().freeze();
+    bytes.extend_from_slice(&encoder.end().1);
+    let said = client
+        .post_bytes("/api/restore", bytes.freeze())
+        .await
+        .expect("taken");
+    assert_eq!((&said["restored"], &said["there"]), (&json!(2), &json!(0)));
+    let refused = client
+        .post_bytes("/api/restore", cut_off)
+        .await
+        .expect_err("no end");
+    assert!(refused.to_string().contains("ends too soon"), "{refused}");
+}
+
+#[test]
+fn a_backup_needs_a_token_that_may_read_everything() {
+    let (directory, settings, [read, write]) = with_tokens();
+    let (backup, line) = new_token("nightly", Scope::Backup).expect("a name");
+    let file = directory.path().join("tokens");
+    let lines = std::fs::read_to_string(&file).expect("read");
+    std::fs::write(&file, format!("{lines}{line}\n")).expect("written");
+    let admin = start_with(&settings, Health::default());
+    let bearer = |token: &str| format!("Authorization: Bearer {token}");
+    let (json, octets) = (
+        "Content-Type: application/json",
+        "Content-Type: application/octet-stream",
+    );
+    for (token, expected) in [(&read, 403), (&backup, 200), (&write, 200)] {
+        assert_eq!(status(&admin, "GET /api/backup", &[&bearer(token)]), expected);
+    }
+    assert_eq!(status(&admin, "GET /api/clients", &[&bearer(&backup)]), 200);
+    assert_eq!(
+        status(&admin, "POST /api/restore", &[octets, &bearer(&backup)]),
+        403
+    );
+    assert_eq!(status(&admin, "POST /api/restore", &[json, &bearer(&write)]), 415);
+    assert_eq!(status(&admin, "POST /reload", &[octets, &bearer(&write)]), 415);
+    assert_eq!(
+        status(&start(Health::default()), "GET /api/backup/sessions", &[]),
+        403
+    );
 }

@@ -1,0 +1,204 @@
+//! What a backup has of a node, and how it comes back.
+//!
+//! Sessions and retained messages are looked at in pieces, as everything that is shown of a node (`inspection.rs`): each session and each
+//! message is as of one moment, and those of different pieces are of different moments. Keys come as an image of each group. All of it is in
+//! the forms in which it lies on disk, which have versions.
+//!
+//! What comes back takes the ways of everything new: keys through the log, retained messages as a publication, sessions as sessions that have
+//! just begun. Nothing takes the place of what is there already and as new; so it does no harm to put the same back twice.
+
+mod restoring;
+
+use bytes::Bytes;
+use cluster::write::Write;
+use protocol::Text;
+use store::{KeyRecord, Version};
+
+pub(crate) use self::restoring::Restorations;
+use crate::copies::SessionChange;
+use crate::ids::SessionKey;
+use crate::inspection::{LOOKED_AT_MAX, Piece};
+use crate::node::Node;
+use crate::now::Now;
+use crate::records;
+
+/// Bytes of a piece, unless one session or message has more.
+pub const PIECE_BYTES: usize = 256 << 10;
+
+/// Something of a backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// Keys that a group makes from here on are to get versions greater than this.
+    Floor(Version),
+    /// A key.
+    Key(KeyRecord),
+    /// A retained message.
+    Retained(RetainedItem),
+    /// A session.
+    Session(SessionItem),
+}
+
+/// A retained message as it is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetainedItem {
+    /// Its topic.
+    pub topic: Bytes,
+    /// The record.
+    pub value: Bytes,
+}
+
+/// A session as it is on disk, without its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionItem {
+    /// Whose.
+    pub client_id: Text,
+    /// Its record.
+    pub record: Bytes,
+    /// The records that go with it.
+    pub parts: Vec<SessionPart>,
+}
+
+/// A record that goes with a session: the end of its key, and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionPart {
+    /// A subscription.
+    Subscription(Bytes, Bytes),
+    /// The packet identifier of a QoS 2 message that was received and is not released.
+    Received(Bytes),
+    /// A message that waits, or was sent and is not acknowledged.
+    Delivery(Bytes, Bytes),
+}
+
+/// What became of items.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// They are back.
+    pub restored: u64,
+    /// There is something as new in their place, and stays.
+    pub there: u64,
+    /// Their time is over.
+    pub over: u64,
+    /// There is no room for them.
+    pub refused: u64,
+    /// They cannot be read: a newer version of this program has written them, or nobody has.
+    pub unreadable: u64,
+    /// Nobody could decide in time; they are to be put back again.
+    pub in_doubt: u64,
+}
+
+/// How much there is at a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contents {
+    /// Groups of the state store.
+    pub groups: u32,
+    /// Keys in all of them, as far as this node knows.
+    pub keys: u64,
+    /// Retained messages, without those of the server itself.
+    pub retained: u64,
+    /// Durable sessions.
+    pub sessions: u64,
+}
+
+impl SessionItem {
+    /// How many bytes its records have.
+    pub fn size(&self) -> usize {
+        let parts = self.parts.iter().map(SessionPart::size).sum::<usize>();
+        self.client_id.len() + self.record.len() + parts
+    }
+}
+
+impl SessionPart {
+    fn size(&self) -> usize {
+        match self {
+            Self::Subscription(key, value) | Self::Delivery(key, value) => key.len() + value.len(),
+            Self::Received(key) => key.len(),
+        }
+    }
+}
+
+impl Node {
+    /// How much there is here. Looks at everything: it is for nobody who asks often.
+    pub fn contents(&self) -> Contents {
+        let durable = self.sessions.iter();
+        let durable = durable.filter(|(_, entry)| entry.session.is_durable()).count();
+        let retained = self.retained.after(&[]);
+        let retained = retained.filter(|(_, message)| !is_own(message.topic.as_str()));
+        Contents {
+            groups: self.groups.len(),
+            keys: self.groups.usage().keys,
+            retained: retained.count() as u64,
+            sessions: durable as u64,
+        }
+    }
+
+    /// A piece of the durable sessions that are at this node, from this place on.
+    pub fn sessions_for_backup(&self, now: Now, from: u32) -> Piece<SessionItem, u32> {
+        let (mut found, mut bytes, mut at) = (Vec::new(), 0, from);
+        let until = from.saturating_add(LOOKED_AT_MAX as u32);
+        while at < self.sessions.places() && at < until && bytes < PIECE_BYTES {
+            let item = self.session_for_backup(now, SessionKey(at));
+            at += 1;
+            bytes += item.as_ref().map_or(0, SessionItem::size);
+            found.extend(item);
+        }
+        Piece {
+            found,
+            next: (at < self.sessions.places()).then_some(at),
+            total: self.sessions.len(),
+        }
+    }
+
+    /// A piece of the retained messages, behind this place.
+    pub fn retained_for_backup(&self, now: Now, after: &[u8]) -> Piece<RetainedItem, Vec<u8>> {
+        let (mut found, mut bytes, mut next) = (Vec::new(), 0, None);
+        for (looked_at, (place, message)) in self.retained.after(after).enumerate() {
+            if bytes < PIECE_BYTES && looked_at < LOOKED_AT_MAX {
+                next = Some(place);
+            } else {
+                return Piece {
+                    found,
+                    next: next.map(<[u8]>::to_vec),
+                    total: self.retained.len(),
+                };
+            }
+            if message.is_expired(now) || is_own(message.topic.as_str()) {
+                continue;
+            }
+            if let Write::Put { key, value, .. } = records::retained::put(message, now) {
+                bytes += key.len() + value.len();
+                let topic = key;
+                found.push(RetainedItem { topic, value });
+            }
+        }
+        Piece {
+            found,
+            next: None,
+            total: self.retained.len(),
+        }
+    }
+
+    fn session_for_backup(&self, now: Now, key: SessionKey) -> Option<SessionItem> {
+        let entry = self.sessions.get(key)?;
+        let Some(Write::Put { value, .. }) = self.session_record(now, key) else {
+            return None;
+        };
+        let received = entry.session.received.iter();
+        let changes = Self::changes_of_session(now, entry, received);
+        let parts = changes.into_iter().filter_map(|change| match change {
+            SessionChange::Subscribed(key, value) => Some(SessionPart::Subscription(key, value)),
+            SessionChange::Received(key) => Some(SessionPart::Received(key)),
+            SessionChange::Delivery(key, value) => Some(SessionPart::Delivery(key, value)),
+            _ => None,
+        });
+        Some(SessionItem {
+            client_id: entry.session.client_id.clone(),
+            record: value,
+            parts: parts.collect(),
+        })
+    }
+}
+
+/// What the server says of itself comes back by itself.
+fn is_own(topic: &str) -> bool {
+    crate::policies::is_below_sys(topic)
+}
