@@ -112,7 +112,7 @@ fn it_is_said_what_is_wrong_and_where() {
     }
     assert_eq!(problem(&[&bytes[..], b"\0"].concat()), Problem::Longer);
     assert_eq!(problem(b"STHDSNAP and more"), Problem::Magic);
-    let mut newer = bytes.clone();
+    let mut newer = bytes;
     newer[8] = 2;
     assert_eq!(problem(&newer), Problem::Version(2));
     // A record is missing, and another one is said twice.

@@ -90,18 +90,7 @@ fn samples() -> Vec<Command> {
             bytes_max: u64::MAX,
         },
     });
-    for is_full in [false, true] {
-        actions.push(CommandAction::Reinstate {
-            record: KeyRecord {
-                key: Bytes::from_static(b"key"),
-                value: Bytes::from_static(b"value"),
-                version: FLOOR,
-                deadline: is_full.then_some(1_700_000_010_000),
-                fencing: is_full.then(|| hlc("0:0:x")),
-            },
-        });
-    }
-    actions.push(CommandAction::RaiseFloor { floor: FLOOR });
+    actions.extend(put_back());
     actions
         .into_iter()
         .map(|action| Command {
@@ -109,6 +98,21 @@ fn samples() -> Vec<Command> {
             action,
         })
         .collect()
+}
+
+/// Those of a restore.
+fn put_back() -> impl Iterator<Item = CommandAction> {
+    let reinstated = [false, true].map(|is_full| CommandAction::Reinstate {
+        record: KeyRecord {
+            key: Bytes::from_static(b"key"),
+            value: Bytes::from_static(b"value"),
+            version: FLOOR,
+            deadline: is_full.then_some(1_700_000_010_000),
+            fencing: is_full.then(|| hlc("0:0:x")),
+        },
+    });
+    let raised = CommandAction::RaiseFloor { floor: FLOOR };
+    reinstated.into_iter().chain([raised])
 }
 
 fn encoded(commands: &[Command]) -> Bytes {
