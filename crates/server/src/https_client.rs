@@ -160,10 +160,8 @@ impl HttpsClient {
         headers: &[(HeaderName, HeaderValue)],
         body: Bytes,
     ) -> Result<Response, HttpError> {
-        let mut request = self.request(Method::POST, path, headers, body);
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(CONTENT_TYPE, json);
-        self.send(request).await
+        let at = (Method::POST, path, headers);
+        self.send_as("application/json", at, body).await
     }
 
     /// Sends bytes to a path of the server.
@@ -173,10 +171,8 @@ impl HttpsClient {
         headers: &[(HeaderName, HeaderValue)],
         body: Bytes,
     ) -> Result<Response, HttpError> {
-        let mut request = self.request(Method::POST, path, headers, body);
-        let bytes = HeaderValue::from_static("application/octet-stream");
-        request.headers_mut().insert(CONTENT_TYPE, bytes);
-        self.send(request).await
+        let at = (Method::POST, path, headers);
+        self.send_as("application/octet-stream", at, body).await
     }
 
     /// Asks for what is at a path of the server, to be read as it comes. The limit on the size of an answer is not for it; that on the time is for its
@@ -208,9 +204,19 @@ impl HttpsClient {
         path: &str,
         headers: &[(HeaderName, HeaderValue)],
     ) -> Result<Response, HttpError> {
-        let mut request = self.request(Method::DELETE, path, headers, Bytes::new());
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(CONTENT_TYPE, json);
+        let at = (Method::DELETE, path, headers);
+        self.send_as("application/json", at, Bytes::new()).await
+    }
+
+    async fn send_as(
+        &self,
+        content_type: &'static str,
+        (method, path, headers): (Method, &str, &[(HeaderName, HeaderValue)]),
+        body: Bytes,
+    ) -> Result<Response, HttpError> {
+        let mut request = self.request(method, path, headers, body);
+        let content_type = HeaderValue::from_static(content_type);
+        request.headers_mut().insert(CONTENT_TYPE, content_type);
         self.send(request).await
     }
 

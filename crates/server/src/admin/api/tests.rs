@@ -224,9 +224,11 @@ fn who_has_no_token_is_told_so_as_json() {
     assert_eq!(said["error"], "a token is needed: Authorization: Bearer TOKEN");
 }
 
-/// The records of a part, and whether it has its end.
+/// The records of a part, and whether it has its end. One that is broken off at once may not even begin.
 async fn part(client: &AdminClient, path: &str) -> (Vec<Record>, bool) {
-    let mut stream = client.stream(path).await.expect("it begins");
+    let Ok(mut stream) = client.stream(path).await else {
+        return (Vec::new(), false);
+    };
     let (mut decoder, mut records) = (Decoder::default(), Vec::new());
     while let Ok(Some(piece)) = stream.next().await {
         decoder.push(&piece);
