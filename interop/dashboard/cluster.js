@@ -1,7 +1,7 @@
 // Three nodes of `statehold serve` on one machine, each with a listener for WebSocket, and admin pages with tokens or without.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,10 +19,13 @@ export class Cluster {
     this.tokens = join(this.directory, "tokens");
     this.read = this.#token("looker", "read");
     this.write = this.#token("operator", "write");
+    // Each file is written once, before a node may read it.
+    const policy = this.#write("readers.yaml", READERS);
+    this.settings = this.#write("statehold.toml", settingsOf(this.tokens, policy));
     const peers = (await freePorts(NODES)).map((port) => `127.0.0.1:${port}`);
     // A node is ready when the cluster is formed, so all are started before one is waited for.
     this.#processes = peers.map((peer, index) => this.#serve(peer, peers, index));
-    this.nodes = await Promise.all(this.#processes.map(ready));
+    this.nodes = await Promise.all(this.#processes.map((process, index) => this.#ready(process, index)));
   }
 
   /** A new token, whose line is in the file of tokens. */
@@ -33,13 +36,39 @@ export class Cluster {
   }
 
   #serve(peer, peers, index) {
-    const settings = join(this.directory, `node${index}.toml`);
-    const policy = join(this.directory, "readers.yaml");
-    writeFileSync(policy, READERS);
-    writeFileSync(settings, settingsOf(this.tokens, policy));
-    const options = ["--config", settings, "--data-dir", join(this.directory, `data${index}`), "--peer-listen", peer];
+    const options = ["--config", this.settings, "--data-dir", join(this.directory, `data${index}`), "--peer-listen", peer];
     const cluster = ["--join", peers.join(","), "--cluster-size", String(NODES), "--insecure-peers"];
-    return spawn(binary(), ["serve", ...options, ...cluster], { stdio: ["ignore", "pipe", "ignore"] });
+    const log = openSync(this.#logOf(index), "a");
+    const process = spawn(binary(), ["serve", ...options, ...cluster], { stdio: ["ignore", "pipe", log] });
+    closeSync(log);
+    return process;
+  }
+
+  #write(name, text) {
+    const file = join(this.directory, name);
+    writeFileSync(file, text);
+    return file;
+  }
+
+  #logOf(index) {
+    return join(this.directory, `node${index}.log`);
+  }
+
+  /** The addresses of the line that says that a node is ready. */
+  async #ready(process, index) {
+    for await (const line of createInterface({ input: process.stdout })) {
+      if (!line.startsWith("statehold ready ")) continue;
+      const node = Object.fromEntries(
+        line
+          .split(" ")
+          .slice(2)
+          .map((word) => word.split("=")),
+      );
+      const [ws, readers, elsewhere] = node.ws.split(",");
+      return { ...node, ws, readers, elsewhere };
+    }
+    const lastWords = readFileSync(this.#logOf(index), "utf8").trim().split("\n").slice(-3);
+    throw new Error(`node ${index} ended before the cluster was formed: ${lastWords.join("; ")}`);
   }
 
   /** Ends a node without a warning. */
@@ -97,22 +126,6 @@ rules:
       - method: Read
         keys: ["shown/*"]
 `;
-
-/** The addresses of the line that says that a node is ready. */
-async function ready(process) {
-  for await (const line of createInterface({ input: process.stdout })) {
-    if (!line.startsWith("statehold ready ")) continue;
-    const node = Object.fromEntries(
-      line
-        .split(" ")
-        .slice(2)
-        .map((word) => word.split("=")),
-    );
-    const [ws, readers, elsewhere] = node.ws.split(",");
-    return { ...node, ws, readers, elsewhere };
-  }
-  throw new Error("a node ended before the cluster was formed");
-}
 
 /**
  * Nodes have to know each other's before they are started, so the system cannot choose when they listen. They are below those that it
