@@ -256,6 +256,10 @@ fn accept(
             scheme,
             name: listener.address().to_string(),
             address: listener.address().to_string(),
+            path: settings
+                .websocket
+                .as_ref()
+                .map(|websocket| websocket.path.clone()),
         });
         addresses.push((scheme, listener.address().clone()));
         if let Some(revocation) = listener.revocation(acceptor) {

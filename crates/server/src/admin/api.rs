@@ -136,6 +136,8 @@ pub struct ServedAt {
     pub name: String,
     /// The address that it is.
     pub address: String,
+    /// Where WebSockets are taken; `None` of a listener without.
+    pub path: Option<String>,
 }
 
 /// The pages below `/api`.

@@ -48,6 +48,7 @@ const ASSETS: &[Asset] = assets![
     "table.js",
     "views/attention.js",
     "views/clients.js",
+    "views/connected.js",
     "views/console.js",
     "views/groups.js",
     "views/key.js",

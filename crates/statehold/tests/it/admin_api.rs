@@ -219,3 +219,15 @@ fn keys_have_one_name_for_all_their_commands() {
     keys(&["del", "a"]).expect(0);
     keys(&["get", "a"]).expect(1);
 }
+
+#[test]
+fn a_node_says_where_it_takes_websockets() {
+    let server = Configured::start(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+         allow_anonymous = true\n[listeners.websocket]\npath = \"/plant\"\n",
+    );
+    let (_, node) = page(server.at("admin"), "/api/node");
+    let node: Value = serde_json::from_str(&node).expect("JSON");
+    let paths = ["/listeners/0/path", "/listeners/1/path"].map(|path| node.pointer(path).cloned());
+    assert_eq!(paths, [Some(Value::Null), Some(json!("/plant"))], "{node}");
+}

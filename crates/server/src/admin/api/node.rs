@@ -32,6 +32,7 @@ async fn shown(pages: &Pages) -> Result<Value, Failure> {
             "name": listener.name,
             "address": listener.address,
             "transport": listener.scheme.name(),
+            "path": listener.path,
         })
     });
     let uptime = clock::instant().saturating_duration_since(about.since);

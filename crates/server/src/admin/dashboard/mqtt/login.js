@@ -31,7 +31,7 @@ function address(live) {
   const port = found.address.split(":").at(-1);
   const host = found.address.slice(0, -port.length - 1);
   const named = host === "0.0.0.0" || host === "[::]" ? location.hostname : host;
-  return `${found.transport}://${named}:${port}${found.path ?? "/mqtt"}`;
+  return `${found.transport}://${named}:${port}${found.path}`;
 }
 
 /**

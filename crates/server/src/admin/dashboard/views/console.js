@@ -3,40 +3,26 @@
 import { note, noteFailure } from "../dialog.js";
 import { field, h, put } from "../dom.js";
 import { bytesOf } from "../format.js";
-import { login, withoutConnection } from "../mqtt/login.js";
+import { connectedPage } from "./connected.js";
 import { Messages, nothingYet } from "./messages.js";
 
 /** @typedef {import("../mqtt/client.js").Client} Client */
 
+const WORDS = {
+  title: "Console",
+  lead: "An MQTT 5 client in this page, for trying things out.",
+  what: "The console",
+  without: "Publish and subscribe here",
+};
+
 /** @param {import("../live.js").Live} live */
 export function consolePage(live) {
-  const place = h("div");
-  /** @type {() => void} */
-  let stop = () => {};
-  const open = (/** @type {Client} */ client) => {
+  return connectedPage(live, WORDS, (client) => {
     const messages = new Messages(nothingYet());
     const subscriber = subscriptions(client, messages);
-    stop = subscriber.stop;
-    return h("div", {}, h("div", { class: "columns" }, publisher(client), subscriber.element), messages.element);
-  };
-  const connection = login(live, "The console", (client) => {
-    stop();
-    stop = () => {};
-    put(place, client ? open(client) : withoutConnection("Publish and subscribe here"));
+    const columns = h("div", { class: "columns" }, publisher(client), subscriber.element);
+    return { element: h("div", {}, columns, messages.element), stop: subscriber.stop };
   });
-  const element = h(
-    "div",
-    {},
-    h("h1", {}, "Console"),
-    h("p", { class: "lead" }, "An MQTT 5 client in this page, for trying things out."),
-    connection.element,
-    place,
-  );
-  const close = () => {
-    connection.close();
-    stop();
-  };
-  return { element, update: connection.update, close };
 }
 
 /** @param {Client} client */

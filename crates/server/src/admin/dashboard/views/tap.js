@@ -1,44 +1,22 @@
 // A live look at what is published to a filter.
 
 import { noteFailure } from "../dialog.js";
-import { field, h, put } from "../dom.js";
-import { login, withoutConnection } from "../mqtt/login.js";
+import { field, h } from "../dom.js";
+import { connectedPage } from "./connected.js";
 import { Messages, nothingYet } from "./messages.js";
 
 /** @typedef {import("../mqtt/client.js").Client} Client */
 
+const WORDS = {
+  title: "Live tap",
+  lead: "What is published to a filter, at any node, while you look. A subscriber that is as slow as a person loses messages rather than hold anybody up: the tap subscribes with QoS 0.",
+  what: "The tap",
+  without: "Messages are shown here",
+};
+
 /** @param {import("../live.js").Live} live */
 export function tap(live) {
-  const place = h("div");
-  /** @type {() => void} */
-  let stop = () => {};
-  const open = (/** @type {Client} */ client) => {
-    const tapped = tapOf(client);
-    stop = tapped.stop;
-    return tapped.element;
-  };
-  const connection = login(live, "The tap", (client) => {
-    stop();
-    stop = () => {};
-    put(place, client ? open(client) : withoutConnection("Messages are shown here"));
-  });
-  const element = h(
-    "div",
-    {},
-    h("h1", {}, "Live tap"),
-    h(
-      "p",
-      { class: "lead" },
-      "What is published to a filter, at any node, while you look. A subscriber that is as slow as a person loses messages rather than hold anybody up: the tap subscribes with QoS 0.",
-    ),
-    connection.element,
-    place,
-  );
-  const close = () => {
-    connection.close();
-    stop();
-  };
-  return { element, update: connection.update, close };
+  return connectedPage(live, WORDS, tapOf);
 }
 
 /** @param {Client} client */
