@@ -296,7 +296,9 @@ impl Node {
         }
         // A copy of a session that has just ended may be there still: its holder has said so, unless it was not asked.
         let peers = self.peers.as_ref();
-        let is_away = first(Place::Copy).is_some() && peers.is_some_and(|peers| !peers.reaches_all());
+        let holder = self.holder_of_copy(client_id);
+        let is_away = holder.is_some_and(|holder| !found.contains_key(&holder))
+            || first(Place::Copy).is_some() && peers.is_some_and(|peers| !peers.reaches_all());
         if is_away { Verdict::Away } else { Verdict::Here }
     }
 

@@ -54,9 +54,13 @@ impl Node {
 
     /// Whether this node has a whole copy of a client's session.
     pub fn has_copy(&self, client_id: &str) -> bool {
-        let copies = self.copies.as_ref();
-        let copy = copies.and_then(|copies| copies.standing_by.get(client_id));
-        copy.is_some_and(|copy| copy.is_whole())
+        self.holder_of_copy(client_id).is_some()
+    }
+
+    /// Which node holds a client's session, if this one has a whole copy of it.
+    pub(crate) fn holder_of_copy(&self, client_id: &str) -> Option<NodeId> {
+        let copy = self.copies.as_ref()?.standing_by.get(client_id)?;
+        copy.is_whole().then_some(copy.holder.node)
     }
 
     /// Whether this node has a whole copy of a client's session, whose holder is lost.

@@ -195,9 +195,13 @@ impl Node {
             if changes.is_empty() {
                 return;
             }
-            changes
-                .into_iter()
-                .for_each(|change| self.note_link(now, change, actions));
+            for change in &changes {
+                self.note_link(now, *change, actions);
+            }
+            // Of several nodes that are lost at one moment all are: whoever connects finds what this node goes on with.
+            for change in changes {
+                self.note_link_of_clients(now, change, actions);
+            }
         }
     }
 
@@ -221,7 +225,6 @@ impl Node {
                     self.tell_of_ended(now, node, actions);
                 }
                 self.note_link_of_wills(now, (node, change), actions);
-                self.note_link_of_clients(now, (node, change), actions);
             }
         }
     }

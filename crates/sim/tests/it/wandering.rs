@@ -280,3 +280,29 @@ fn a_client_that_connects_before_the_loss_of_its_session_s_node_is_known_misses_
         }
     }
 }
+
+/// The other nodes are lost at one moment: that of the one must not end the search while the session is still thought to be at the other one.
+#[test]
+fn a_client_that_connects_to_a_node_that_is_cut_off_finds_its_session_in_the_copy_there() {
+    for (holder, cut_off) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+        let mut places = Places::running(30, 3, |_| {});
+        let client = places.connect(Party::durable(holder, "client"));
+        places.subscribe(client, "a", QoS::AtLeastOnce);
+        let publisher = places.connect(Party::durable(cut_off, "publisher"));
+        places.isolate(cut_off, 8 * SECOND);
+        publish(&mut places, publisher, 0..10);
+        places.run(SECOND);
+        places.go(client, cut_off);
+        assert_eq!(places.refusals(client), 0, "{holder} {cut_off}");
+        let seen = places.sessions_present(client);
+        assert!(
+            seen[1..].iter().all(|is_present| *is_present),
+            "{holder} {cut_off}: {seen:?}"
+        );
+        places.run(10 * SECOND);
+        let mut heard = places.heard(client);
+        heard.sort_unstable();
+        heard.dedup();
+        assert_eq!(heard, Vec::from_iter(0..10), "{holder} {cut_off}");
+    }
+}
