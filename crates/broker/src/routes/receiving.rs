@@ -68,6 +68,8 @@ impl Node {
             Err(error) => return drop_message(from, error, actions),
         };
         self.look_for_nodes(now, actions);
+        // A node that is counted on again since the last message may know so already, and say it in this one.
+        self.note_links(now, actions);
         let Some(peers) = &mut self.peers else { return };
         // One that is not in the cluster, or not yet, sends again what matters.
         let Some(slot) = peers.slots.get(&from).copied() else {
