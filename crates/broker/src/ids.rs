@@ -47,12 +47,15 @@ impl QueueSequence {
     /// Higher than any that is reached: at a delivery each nanosecond it would take 292 years.
     pub const MAX: u64 = 1 << 63;
 
+    /// After so many packet identifiers are the same again.
+    pub const PACKET_IDS: u64 = u16::MAX as u64;
+
     /// The packet identifier under which the delivery is sent.
     ///
     /// It follows from the sequence, so that it survives a crash without having been written: a delivery that is
     /// sent again after a restart has its original packet identifier. [MQTT-4.4.0-1]
     pub fn packet_id(self) -> PacketId {
-        let id = u16::try_from(self.0 % u64::from(u16::MAX)).expect("a remainder of 65,535 fits") + 1;
+        let id = u16::try_from(self.0 % Self::PACKET_IDS).expect("a remainder of 65,535 fits") + 1;
         PacketId::new(id).expect("at least 1")
     }
 }

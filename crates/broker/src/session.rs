@@ -280,6 +280,12 @@ impl Session {
         self.queue.mark_sent_below(self.sent_below);
     }
 
+    /// Leaves out sequences, and so packet identifiers: another node may go on with the session as well, with those that come next. The client may have one of QoS 2 from there
+    /// that is not released, and would take what came with the same identifier for this message.
+    pub fn leave_to_others(&mut self, sequences: u64) {
+        self.next_sequence = self.next_sequence.saturating_add(sequences);
+    }
+
     /// What there are records of, in the order of the sequences.
     pub fn durable_deliveries(&self) -> Vec<(QueueSequence, QueueRecord)> {
         let waiting = self.inflight.published().chain(self.queue.iter());

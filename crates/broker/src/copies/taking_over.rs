@@ -9,7 +9,7 @@ use protocol::{ReasonCode, Text};
 use super::messages::CopyMessage;
 use super::{Held, StandingBy};
 use crate::closing::Ending;
-use crate::ids::{SessionKey, SessionNumber};
+use crate::ids::{QueueSequence, SessionKey, SessionNumber};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::records;
@@ -17,6 +17,9 @@ use crate::records::copy::Mark;
 use crate::routes::LinkChange;
 use crate::sessions::{SessionEntry, Taken};
 use crate::will;
+
+/// Of all packet identifiers.
+const GOLDEN_SECTION: u64 = 40_503;
 
 impl Node {
     /// A node is lost: this one goes on with the sessions of which it is the home. Before, nothing of them is in the index of
@@ -120,6 +123,17 @@ impl Node {
         self.stand_up(now, copy, taken, actions);
     }
 
+    /// How many sequences this node leaves out when it goes on with a session: each node another number, also of a few times. Multiples of the golden section are far apart.
+    fn left_to_others(&self) -> u64 {
+        let own = self.copies.as_ref().map(|copies| copies.own.node);
+        let nodes = self
+            .control
+            .iter()
+            .flat_map(|control| control.control().nodes().keys());
+        let before = nodes.filter(|node| Some(**node) < own).count() as u64;
+        (before + 1) * GOLDEN_SECTION % QueueSequence::PACKET_IDS
+    }
+
     /// A copy is the session from here on.
     fn stand_up(&mut self, now: Now, copy: StandingBy, taken: Taken, actions: &mut Vec<Action>) {
         let StandingBy {
@@ -130,6 +144,7 @@ impl Node {
             number_there,
             ..
         } = copy;
+        let left_out = self.left_to_others();
         let (Some(record), Some(copies)) = (record, &mut self.copies) else {
             return;
         };
@@ -148,6 +163,7 @@ impl Node {
         };
         held.part(mark, false);
         held.part_with_copy(mark.node, &copies.losses);
+        session.leave_to_others(left_out);
         // From here on it is another one than what its holder may come back with.
         held.count_on(copies.own, number);
         copies.held.insert(number, held);

@@ -18,26 +18,33 @@ const SPLITS: u64 = 4;
 
 const QOS: [QoS; 2] = [QoS::AtLeastOnce, QoS::ExactlyOnce];
 
+/// Who goes to other nodes during a split, also to the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Restless {
+    Nobody,
+    Publishers,
+    Subscribers,
+}
+
 /// One run.
 struct Storm {
     nodes: usize,
     places: Places,
     random: Random,
     publishers: Vec<Who>,
-    /// These go to other nodes as well, also to the other side.
-    are_publishers_restless: bool,
+    restless: Restless,
     subscribers: Vec<Who>,
     published: u64,
 }
 
 impl Storm {
-    fn new(seed: u64, nodes: usize, are_publishers_restless: bool) -> Self {
+    fn new(seed: u64, nodes: usize, restless: Restless) -> Self {
         let mut places = Places::with_nodes(seed, nodes, |_| {});
         places.settle();
         places.run(5 * SECOND);
         let publisher = |node: usize| {
             let name = format!("publisher{node}");
-            if are_publishers_restless {
+            if restless == Restless::Publishers {
                 Party::durable(node, &name)
             } else {
                 Party::new(node, &name)
@@ -59,7 +66,7 @@ impl Storm {
             places,
             random: Random::new(seed ^ 0x7061_7274),
             publishers,
-            are_publishers_restless,
+            restless,
             subscribers,
             published: 0,
         }
@@ -106,9 +113,8 @@ impl Storm {
         let end = self.places.now + time;
         while self.places.now < end {
             for publisher in self.publishers.clone() {
-                if self.are_publishers_restless && self.random.between(0, 20) == 0 {
-                    let elsewhere = self.random.between(0, self.nodes);
-                    self.places.set_out(publisher, elsewhere);
+                if self.restless == Restless::Publishers {
+                    self.set_out_at_times(publisher, 20);
                 }
                 if self.random.between(0, 3) > 0 {
                     self.published += 1;
@@ -116,8 +122,20 @@ impl Storm {
                     self.places.publish(publisher, "t/x", qos, self.published);
                 }
             }
+            if self.restless == Restless::Subscribers {
+                for subscriber in self.subscribers.clone() {
+                    self.set_out_at_times(subscriber, 60);
+                }
+            }
             let pause = self.random.between(1, 200) as u64;
             self.places.run(Duration::from_millis(pause));
+        }
+    }
+
+    fn set_out_at_times(&mut self, who: Who, one_in: usize) {
+        if self.random.between(0, one_in) == 0 {
+            let elsewhere = self.random.between(0, self.nodes);
+            self.places.set_out(who, elsewhere);
         }
     }
 
@@ -152,6 +170,9 @@ impl Storm {
             if holders.len() != 1 {
                 return Err(format!("{name} is held by {holders:?}"));
             }
+            if let [_, later @ ..] = self.places.sessions_present(*subscriber) {
+                counted.sessions_lost += later.iter().filter(|is_present| !**is_present).count();
+            }
             let heard = self.places.heard(*subscriber);
             let all: BTreeSet<u64> = heard.iter().copied().collect();
             counted.missed += self.published as usize - all.len();
@@ -171,16 +192,18 @@ struct Counted {
     /// Messages, for each subscriber.
     published: usize,
     missed: usize,
+    /// How often a client was told that it has no session, which it has (S1).
+    sessions_lost: usize,
     /// Of QoS 2.
     twice: usize,
     /// Where Q1 does not hold.
     broken: Vec<String>,
 }
 
-fn count(nodes: usize, are_publishers_restless: bool) -> Counted {
+fn count(nodes: usize, restless: Restless) -> Counted {
     let mut counted = Counted::default();
     for seed in 0..SEEDS {
-        let mut storm = Storm::new(seed, nodes, are_publishers_restless);
+        let mut storm = Storm::new(seed, nodes, restless);
         storm.rage();
         let before = counted.broken.len();
         if let Err(why) = storm.look(&mut counted) {
@@ -195,21 +218,31 @@ fn count(nodes: usize, are_publishers_restless: bool) -> Counted {
 
 #[test]
 fn nothing_acknowledged_on_either_side_is_lost_or_comes_twice() {
-    let counted = count(3, false);
+    let counted = count(3, Restless::Nobody);
     assert_eq!((counted.missed, counted.twice), (0, 0), "{counted:#?}");
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_of_publishers_that_go_from_side_to_side() {
     // What a publisher sends again on the other side comes from both.
-    let counted = count(3, true);
+    let counted = count(3, Restless::Publishers);
     assert_eq!(counted.missed, 0, "{counted:#?}");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_of_subscribers_that_go_from_side_to_side() {
+    let counted = count(3, Restless::Subscribers);
+    assert_eq!(
+        (counted.missed, counted.sessions_lost, counted.twice),
+        (0, 0, 0),
+        "{counted:#?}"
+    );
 }
 
 /// 2 of 382,142 are missed, and 40 of QoS 2 come twice (docs/decisions/2026-11-22-owed-messages.md).
 #[test]
 fn few_that_were_acknowledged_are_lost_of_five_nodes() {
-    let counted = count(5, false);
+    let counted = count(5, Restless::Nobody);
     assert!(counted.missed * 20_000 < counted.published, "{counted:#?}");
     assert!(counted.twice * 2_000 < counted.published, "{counted:#?}");
 }

@@ -15,9 +15,6 @@ use crate::records::queue::QueueRecord;
 use crate::session::{Change as Acknowledged, PushOutcome};
 use crate::sessions::SessionEntry;
 
-/// After so many sequences packet identifiers are the same again.
-const PACKET_IDS: u64 = u16::MAX as u64;
-
 impl Node {
     /// What both had, and the client has acknowledged there, is over here as well.
     pub(super) fn take_acknowledged(&mut self, key: SessionKey, taking_in: &TakingIn, leavings: &Leavings) {
@@ -164,7 +161,7 @@ impl TakingIn {
     /// Where a delivery that is left stands in the queue: behind everything that is there, with the packet identifier that it had.
     fn place_of(&mut self, sequence: u64, next: u64) -> QueueSequence {
         let missing = next.saturating_sub(sequence.saturating_add(self.shift));
-        self.shift += missing.div_ceil(PACKET_IDS) * PACKET_IDS;
+        self.shift += missing.next_multiple_of(QueueSequence::PACKET_IDS);
         QueueSequence(sequence.saturating_add(self.shift).min(QueueSequence::MAX - 1))
     }
 }
