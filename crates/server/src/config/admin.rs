@@ -20,7 +20,8 @@ pub struct Admin {
     pub address: SocketAddr,
 
     /// File with a line for each token, as `statehold admin-token` writes it. With it, who asks for `/metrics` needs a token of the
-    /// scope `read` or `write`. `/reload` needs one of the scope `write`, also without this setting, and then cannot be used.
+    /// scope `read`, `backup` or `write`. A backup needs one of the scope `backup` or `write`, `/reload` one of the scope `write`, also without this setting, and then cannot be
+    /// had.
     /// `/healthz` and `/readyz` need none. It is read again on SIGHUP and a few seconds after it has changed.
     pub tokens: PathBuf,
 
