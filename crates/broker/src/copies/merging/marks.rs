@@ -44,6 +44,17 @@ impl Marks {
         self.nodes.push(mark);
     }
 
+    /// The same, as another session knows it of which this one is a copy. False if this one knows more of that node.
+    pub(in crate::copies) fn inherit(&mut self, mark: Mark) -> bool {
+        let knows_more = |known: &Mark| known.node == mark.node && known.number.is_some();
+        if self.nodes.iter().any(knows_more) {
+            return false;
+        }
+        self.nodes.retain(|known| known.node != mark.node);
+        self.part(mark);
+        true
+    }
+
     /// What is known of a node that calls the session so.
     pub(in crate::copies) fn of(&self, node: NodeId, number: SessionNumber) -> Option<Mark> {
         let is_it = |mark: &&Mark| mark.node == node && mark.number.is_none_or(|known| known == number);

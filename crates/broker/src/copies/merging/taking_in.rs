@@ -161,7 +161,11 @@ impl Node {
         }
         let before = std::mem::replace(&mut held.taking_in, taking_in.map(Box::new));
         before.map(|before| copies.taking_in.remove(&before.place()));
+        let has_inherited = held.inherit_mark(own_node, leave);
         copies.taking_in.insert((from, leave.number), number);
+        if has_inherited {
+            self.commits.write(copies.record(number));
+        }
         true
     }
 
@@ -245,6 +249,17 @@ impl Held {
             unsubscribed: leave.mark.map(|_| leave.unsubscribed.clone()).unwrap_or_default(),
             shift: 0,
         })
+    }
+
+    /// This session is from a copy of the other one, which is from a copy of a third one that may still be there: this one has parted from that at the same place.
+    fn inherit_mark(&mut self, own: NodeId, leave: &Leave) -> bool {
+        let base = self.taking_in.as_ref().and_then(|taking_in| taking_in.base);
+        let base = base.filter(|base| base.is_common);
+        let mark = leave
+            .mark
+            .filter(|mark| mark.node != own && mark.number.is_some());
+        let mark = mark.filter(|mark| base.is_some_and(|base| mark.next_sequence <= base.sequence));
+        mark.is_some_and(|mark| self.marks.get_or_insert_default().inherit(mark))
     }
 
     /// From where on this session lacks what the other one has.
