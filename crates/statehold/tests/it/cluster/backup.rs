@@ -172,7 +172,7 @@ fn a_backup_of_a_cluster_that_serves_comes_back_in_clusters_of_other_sizes() {
     }
     drop(members);
 
-    for (size, groups) in [(1, "1"), (3, "2")] {
+    for (size, groups) in [(1, "1"), (3, "2"), (5, "4")] {
         let into = cluster(groups);
         let members = into.place.start_all(size);
         members[0].set("probe", "1");
