@@ -3,7 +3,7 @@
     wanderers.py --node HOST:PORT ... [--publishers 20] [--rate 10] [--splits] [--js FILE]
 
 Publishers (Paho) number their messages, each on a topic of its own with QoS 1, and send again what was not acknowledged, to whichever node lets them in.
-Subscribers (Paho; MQTT.js, if FILE is what peer.js writes) have durable sessions, and go from node to node without a word. On SIGTERM nobody publishes any more; then
+Subscribers (Paho; MQTT.js, if FILE is what peer.js writes) have durable sessions, and go from node to node without a word. The first line says when all are subscribed. On SIGTERM nobody publishes any more; then
 
 - nothing that was acknowledged may be missing at any subscriber (Q1),
 - the messages of each publisher come in their order, when those that came before are left out (Q2),
@@ -44,7 +44,7 @@ class Client:
         self.client.on_connect = self.connected
         self.is_connected, self.had_session, self.is_over = False, False, False
         self.connects, self.wrong = 0, []
-        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread = threading.Thread(target=self.wander, daemon=True)
 
     def connected(self, client, userdata, flags, reason, properties):
         if reason.is_failure:
@@ -61,6 +61,14 @@ class Client:
 
     def tick(self):
         pass
+
+    def wander(self):
+        """A client that ends by itself would look like one from which everything is kept back."""
+        try:
+            self.run()
+        except Exception as error:
+            self.wrong.append(f"the test's own {self.name} ended: {error!r}")
+            raise
 
     def run(self):
         expiry = Properties(PacketTypes.CONNECT)
@@ -79,7 +87,10 @@ class Client:
 
     def leave(self):
         """Without a word."""
-        self.client.socket().close()
+        socket = self.client.socket()
+        # The node may just have said that it closes the connection.
+        if socket is not None:
+            socket.close()
 
 
 class Publisher(Client):
@@ -206,6 +217,8 @@ def main():
         pass
     for client in publishers:
         client.thread.start()
+    # From now on what is published is for all of them: what is subscribed to on one side of a split has nothing of what was published on the other one before they meet.
+    print("subscribed", flush=True)
     stop.wait()
     for client in publishers:
         client.is_silent = True
