@@ -5,6 +5,7 @@
 //! that may not be sent twice: one that a used connection has lost is sent once more over a new one.
 
 mod client_tls;
+mod not_http;
 mod url;
 
 use std::cell::RefCell;
@@ -29,6 +30,7 @@ use self::client_tls::ClientTls;
 use crate::clock;
 
 pub use self::client_tls::{ClientTlsError, TlsFiles};
+pub use self::not_http::{ConnectTlsError, TlsFault, connect_tls};
 pub use self::url::{Url, UrlError};
 
 /// One server, and the connections to it.

@@ -54,7 +54,8 @@ pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;
 pub use crate::https_client::{
-    ClientTlsError, HttpError, HttpsClient, RequestLimits, Response, TlsFiles, Url, UrlError,
+    ClientTlsError, ConnectTlsError, HttpError, HttpsClient, RequestLimits, Response, TlsFault, TlsFiles,
+    Url, UrlError, connect_tls,
 };
 pub use crate::serve::{Ready, Scheme, run};
 pub use crate::tls::{TlsError, TlsProblem};

@@ -12,6 +12,7 @@ mod names;
 mod progress;
 mod redis;
 mod report;
+mod tls;
 
 use clap::{Args, Subcommand};
 

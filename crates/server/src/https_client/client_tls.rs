@@ -67,7 +67,7 @@ impl ClientTls {
     pub(super) fn load(files: TlsFiles) -> Result<Self, ClientTlsError> {
         let used = stamps(&files);
         Ok(Self {
-            current: Arc::new(client_config(&files)?),
+            current: Arc::new(client_config(&files, HTTP)?),
             files,
             used,
         })
@@ -78,7 +78,7 @@ impl ClientTls {
         let seen = stamps(&self.files);
         if seen != self.used {
             self.used = seen;
-            match client_config(&self.files) {
+            match client_config(&self.files, HTTP) {
                 Ok(config) => self.current = Arc::new(config),
                 Err(error) => {
                     tracing::error!(%error, "cannot take the files for asking a server anew: the old ones stay in use");
@@ -93,7 +93,10 @@ fn stamps(files: &TlsFiles) -> [Stamp; 3] {
     [&files.ca, &files.cert, &files.key].map(|file| stamp(file))
 }
 
-fn client_config(files: &TlsFiles) -> Result<ClientConfig, ClientTlsError> {
+/// What is spoken, as a server is told of it (ALPN).
+const HTTP: &[&[u8]] = &[b"http/1.1"];
+
+pub(super) fn client_config(files: &TlsFiles, spoken: &[&[u8]]) -> Result<ClientConfig, ClientTlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -114,7 +117,7 @@ fn client_config(files: &TlsFiles) -> Result<ClientConfig, ClientTlsError> {
                 cause,
             })?
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = spoken.iter().map(|name| name.to_vec()).collect();
     Ok(config)
 }
 

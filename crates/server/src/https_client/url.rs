@@ -72,7 +72,8 @@ impl Url {
         })
     }
 
-    pub(crate) fn is_tls(&self) -> bool {
+    /// Whether it is `https`.
+    pub fn is_tls(&self) -> bool {
         self.is_tls
     }
 

@@ -15,6 +15,7 @@ use server::clock;
 use self::snapshot::Snapshot;
 use super::args::ImportArgs;
 use super::carrier::{Carrier, Expected, SourceKey};
+use super::tls::FromTls;
 use crate::exit::Exit;
 use crate::runtime::block_on;
 
@@ -41,15 +42,8 @@ pub(super) struct Etcd {
     /// Read the password at etcd from this file; a line break at its end does not count [default: the variable ETCDCTL_PASSWORD]
     #[arg(long, value_name = "FILE", requires = "from_username")]
     from_password_file: Option<PathBuf>,
-    /// Trust the certificates in this PEM file instead of the system's, for etcd
-    #[arg(long, value_name = "FILE", requires = "from")]
-    from_cafile: Option<PathBuf>,
-    /// Appear at etcd with the certificate in this PEM file
-    #[arg(long, value_name = "FILE", requires_all = ["from", "from_key"])]
-    from_cert: Option<PathBuf>,
-    /// The private key of --from-cert, PEM
-    #[arg(long, value_name = "FILE", requires = "from_cert")]
-    from_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: FromTls,
     /// Ask an etcd on another machine without TLS: what it says, and a password, can be read along
     #[arg(long, requires = "from")]
     from_http: bool,

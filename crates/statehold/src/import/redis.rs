@@ -6,6 +6,7 @@ mod live;
 mod lzf;
 mod rdb;
 mod resp;
+mod transport;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use self::rdb::{Content, Rdb, Record};
 use super::args::ImportArgs;
 use super::carrier::{Carrier, Expected, SourceKey, too_large};
 use super::file::{self, Bounded};
+use super::tls::FromTls;
 use crate::exit::Exit;
 use crate::runtime::block_on;
 
@@ -29,12 +31,14 @@ use crate::runtime::block_on;
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("origin").required(true).args(["from", "rdb"]))]
 pub(super) struct Redis {
-    /// Read from a server that runs, `redis://[USER@]HOST[:PORT][/DB]`; nothing is changed there
+    /// Read from a server that runs, `redis://[USER@]HOST[:PORT][/DB]`, with TLS `rediss://...`; nothing is changed there
     #[arg(long, value_name = "URL", value_parser = Address::parse)]
     from: Option<Address>,
     /// Read the password of Redis from this file; a line break at its end does not count [default: the variable REDISCLI_AUTH]
     #[arg(long, value_name = "FILE", requires = "from")]
     from_password_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: FromTls,
     /// Read a file that Redis has saved (SAVE, BGSAVE, `redis-cli --rdb`)
     #[arg(long, value_name = "FILE")]
     rdb: Option<PathBuf>,
@@ -52,7 +56,19 @@ impl Redis {
         }
         let from = self.from.as_ref().context("neither --from nor --rdb")?;
         let password = address::password(self.from_password_file.as_deref())?;
-        block_on(live::carry(from, password, &self.import))
+        let tls = match from.is_tls {
+            true => Some(self.tls.files()),
+            false => {
+                self.tls.refuse_files("rediss://")?;
+                None
+            }
+        };
+        let place = live::Place {
+            address: from.clone(),
+            tls,
+            password,
+        };
+        block_on(live::carry(place, &self.import))
     }
 
     fn carry_file(&self, path: &Path) -> anyhow::Result<Exit> {
@@ -132,4 +148,5 @@ Examples:
   statehold import redis --rdb dump.rdb --dry-run
   statehold import redis --rdb dump.rdb --prefix user:=users/ --prefix =redis/
   REDISCLI_AUTH=secret statehold import redis --from redis://cache.example:6379/0
+  statehold import redis --from rediss://reader@cache.example --from-password-file secret --from-cafile ca.pem
   statehold import redis --rdb dump.rdb --only lock: --if-absent --report left-out.jsonl";

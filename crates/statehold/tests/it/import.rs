@@ -265,6 +265,32 @@ fn a_config_of_mosquitto_becomes_settings_that_a_server_takes() {
 }
 
 #[test]
+fn wrong_options_end_as_those_of_all_commands() {
+    for (options, named) in [
+        (&["redis"][..], "--rdb"),
+        (&["redis", "--rdb", "f", "--inflight", "0"], "--inflight"),
+        (&["redis", "--from", "http://h"], "rediss://"),
+        (
+            &["redis", "--from", "redis://h", "--from-cafile", "f"],
+            "--from-cafile is for TLS",
+        ),
+        (
+            &["redis", "--from", "rediss://h", "--from-cert", "f"],
+            "--from-key",
+        ),
+        (
+            &["etcd", "--from", "http://127.0.0.1:1", "--from-cafile", "f"],
+            "--from-cafile is for TLS",
+        ),
+        (&["etcd", "--from", "http://etcd.example"], "--from-http"),
+        (&["mosquitto", "--config", "f"], "--output"),
+    ] {
+        let refused = run(statehold(&[&["import"][..], options].concat())).expect(3);
+        assert!(refused.stderr.contains(named), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn an_import_without_a_server_says_so() {
     let mut server = Server::start();
     let rdb = golden("redis-7.0.rdb");

@@ -8,12 +8,13 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use server::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use server::{HttpError, HttpsClient, RequestLimits, TlsFiles, Url, UrlError, clock};
+use server::{HttpError, HttpsClient, RequestLimits, Url, UrlError, clock};
 
 use super::{Etcd, LEASE_GONE, Leased, SKIPPED, expected};
 use crate::exit::{Exit, UsageError};
 use crate::import::carrier::{Carrier, SourceKey};
 use crate::import::report::shown;
+use crate::import::tls;
 
 /// Carries over the keys of a cluster.
 pub(super) async fn carry(args: &Etcd) -> anyhow::Result<Exit> {
@@ -110,18 +111,16 @@ impl Gateway {
             )),
             other => UsageError(format!("--from {from}: {other}")),
         })?;
-        let files = TlsFiles {
-            ca: args.from_cafile.clone().unwrap_or_default(),
-            cert: args.from_cert.clone().unwrap_or_default(),
-            key: args.from_key.clone().unwrap_or_default(),
-        };
+        if !url.is_tls() {
+            args.tls.refuse_files("https://")?;
+        }
         let limits = RequestLimits {
             timeout: args.import.server.timeout,
             requests_max: 1,
             body_bytes_max: ANSWER_BYTES_MAX,
         };
         let mut gateway = Self {
-            http: HttpsClient::new(url, files, limits)?,
+            http: HttpsClient::new(url, args.tls.files(), limits)?,
             headers: Vec::new(),
             leases: HashMap::new(),
             page_keys: PAGE_KEYS_FIRST,
@@ -253,7 +252,12 @@ impl Gateway {
 }
 
 fn failed(error: HttpError) -> anyhow::Error {
-    anyhow::Error::new(error).context("etcd cannot be asked")
+    let advice = match &error {
+        HttpError::Connect(cause) => tls::advice(cause),
+        _ => "",
+    };
+    let told = format!("etcd cannot be asked: {error}{advice}");
+    anyhow::Error::new(error).context(told)
 }
 
 fn asked(range: &Range, revision: Option<&str>) -> Value {

@@ -7,6 +7,8 @@ use anyhow::Context;
 /// Where a server is: `redis://[USER@]HOST[:PORT][/DB]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
+    /// `rediss`.
+    pub(super) is_tls: bool,
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) username: Option<String>,
@@ -18,17 +20,16 @@ const PORT: u16 = 6379;
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let explain = || {
-            "write for example redis://cache.example:6379/0; the password is not a part of it, because other users of the machine \
+            "write for example redis://cache.example:6379/0, or rediss:// for TLS; the password is not a part of it, because other users of the machine \
              can see it: use --from-password-file or the variable REDISCLI_AUTH"
                 .to_owned()
         };
-        if text.starts_with("rediss://") {
-            return Err(
-                "TLS to Redis is not spoken here: import an RDB file (`redis-cli --tls --rdb FILE`)"
-                    .to_owned(),
-            );
-        }
-        let rest = text.strip_prefix("redis://").ok_or_else(explain)?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(explain)?;
+        let is_tls = match scheme {
+            "redis" => false,
+            "rediss" => true,
+            _ => return Err(explain()),
+        };
         let (server, db) = rest.split_once('/').unwrap_or((rest, ""));
         let (username, place) = match server.rsplit_once('@') {
             Some((username, place)) => (Some(username), place),
@@ -47,6 +48,7 @@ impl Address {
             return Err(explain());
         }
         Ok(Self {
+            is_tls,
             host: host.to_owned(),
             port,
             username: username.map(str::to_owned),
@@ -90,6 +92,9 @@ mod tests {
         assert_eq!(parse("redis://me@h:7/3"), all);
         assert_eq!(parse("redis://[::1]:7/").0, "::1");
         assert_eq!(parse("redis://[::1]").1, 6379);
+        assert_eq!(parse("rediss://h"), ("h".to_owned(), 6379, None, 0));
+        let is_tls = |text| Address::parse(text).expect(text).is_tls;
+        assert!(is_tls("rediss://h") && !is_tls("redis://h"));
     }
 
     #[test]
@@ -97,6 +102,8 @@ mod tests {
         for text in [
             "h",
             "http://h",
+            "redisss://h",
+            "rediss:h",
             "redis://",
             "redis://h:0",
             "redis://h:x",
@@ -109,11 +116,6 @@ mod tests {
         assert!(
             !error.contains("secret@") && error.contains("REDISCLI_AUTH"),
             "{error}"
-        );
-        assert!(
-            Address::parse("rediss://h")
-                .expect_err("no TLS")
-                .contains("--rdb")
         );
     }
 }

@@ -5,24 +5,30 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use server::clock;
+use server::{TlsFiles, clock};
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 
 use super::address::Address;
-use super::resp::{self, Reply};
+use super::resp::{self, Reply, RespError};
+use super::transport::{self, Transport};
 use crate::exit::Exit;
 use crate::import::args::ImportArgs;
 use crate::import::carrier::{Carrier, Expected, SourceKey, too_large};
 use crate::import::report::shown;
+use crate::import::tls;
+
+/// Which server, and as whom.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) address: Address,
+    /// Where there is TLS.
+    pub(super) tls: Option<TlsFiles>,
+    pub(super) password: Option<Vec<u8>>,
+}
 
 /// Carries over the strings of one database.
-pub(super) async fn carry(
-    address: &Address,
-    password: Option<Vec<u8>>,
-    args: &ImportArgs,
-) -> anyhow::Result<Exit> {
-    let mut redis = Redis::connect(address, password, args).await?;
+pub(super) async fn carry(place: Place, args: &ImportArgs) -> anyhow::Result<Exit> {
+    let mut redis = Redis::connect(&place, args).await?;
     let total = match redis.ask(&[b"DBSIZE"]).await? {
         Reply::Number(count) => u64::try_from(count).ok(),
         _ => None,
@@ -35,7 +41,7 @@ pub(super) async fn carry(
         may_repeat: true,
     };
     let mut carrier = Carrier::begin(args, expected).await?;
-    for note in redis.notes(address.db).await? {
+    for note in redis.notes(place.address.db).await? {
         carrier.report.note(note);
     }
     let mut cursor = b"0".to_vec();
@@ -53,9 +59,8 @@ pub(super) async fn carry(
 }
 
 /// A connection.
-#[derive(Debug)]
 struct Redis {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Box<dyn Transport>>,
     timeout: Duration,
     text_bytes_max: u64,
 }
@@ -77,38 +82,41 @@ struct Found {
 }
 
 impl Redis {
-    async fn connect(
-        address: &Address,
-        password: Option<Vec<u8>>,
-        args: &ImportArgs,
-    ) -> anyhow::Result<Self> {
+    async fn connect(place: &Place, args: &ImportArgs) -> anyhow::Result<Self> {
+        let Place { address, tls, .. } = place;
         let timeout = args.server.timeout;
-        let place = (address.host.as_str(), address.port);
-        let connecting = tokio::time::timeout(timeout, TcpStream::connect(place)).await;
-        let stream = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let connecting = tokio::time::timeout(timeout, transport::open(address, tls.as_ref())).await;
+        let stream = connecting.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()));
         let stream = stream
             .with_context(|| format!("cannot connect to Redis at {}:{}", address.host, address.port))?;
-        stream.set_nodelay(true).context("cannot set up the connection")?;
         let mut redis = Self {
             stream: BufReader::with_capacity(1 << 16, stream),
             timeout,
             text_bytes_max: args.value_bytes_max.max(NAME_BYTES_MAX),
         };
-        if let Some(password) = password {
-            let username = address.username.as_deref().map(str::as_bytes);
-            let words: Vec<&[u8]> = [Some(b"AUTH".as_slice()), username, Some(&password)]
+        match redis.enter(place).await {
+            Ok(()) => Ok(redis),
+            Err(error) if tls.is_none() && is_unspoken(&error) => {
+                Err(error.context("this may be a port with TLS: write rediss:// then"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says who asks, and for which database.
+    async fn enter(&mut self, place: &Place) -> anyhow::Result<()> {
+        if let Some(password) = &place.password {
+            let username = place.address.username.as_deref().map(str::as_bytes);
+            let words: Vec<&[u8]> = [Some(b"AUTH".as_slice()), username, Some(password)]
                 .into_iter()
                 .flatten()
                 .collect();
-            redis
-                .expect_ok(&words)
-                .await
-                .context("Redis does not let in with this password")?;
+            let let_in = self.expect_ok(&words).await;
+            let_in.context("Redis does not let in with this password")?;
         }
-        let db = address.db.to_string();
-        let selected = redis.expect_ok(&[b"SELECT", db.as_bytes()]).await;
-        selected.with_context(|| format!("Redis does not give database {db}"))?;
-        Ok(redis)
+        let db = place.address.db.to_string();
+        let selected = self.expect_ok(&[b"SELECT", db.as_bytes()]).await;
+        selected.with_context(|| format!("Redis does not give database {db}"))
     }
 
     /// What is there besides what is read.
@@ -268,18 +276,40 @@ impl Redis {
     }
 
     async fn send(&mut self, requests: &[u8]) -> anyhow::Result<()> {
-        let sent = tokio::time::timeout(self.timeout, self.stream.write_all(requests)).await;
-        let sent = sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        sent.context("Redis does not take requests any more")
+        let sent = tokio::time::timeout(self.timeout, async {
+            self.stream.write_all(requests).await?;
+            // TLS may keep something back.
+            self.stream.flush().await
+        });
+        let sent = sent.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        sent.map_err(|error| {
+            let advice = tls::advice(&error);
+            anyhow::Error::new(error).context(format!("Redis does not take requests any more{advice}"))
+        })
     }
 
     async fn receive(&mut self) -> anyhow::Result<Reply> {
         let reply = resp::reply(&mut self.stream, self.text_bytes_max);
         match tokio::time::timeout(self.timeout, reply).await {
+            Ok(Err(RespError::Io(error))) => {
+                // Redis looks at certificates of clients after the handshake of TLS 1.3.
+                let told = format!(
+                    "the connection to Redis has failed: {error}{}",
+                    tls::advice(&error)
+                );
+                Err(anyhow::Error::new(error).context(told))
+            }
             Ok(reply) => Ok(reply?),
             Err(_) => bail!("Redis has not answered within {:?} (--timeout)", self.timeout),
         }
     }
+}
+
+/// Whether there was no answer, or none of Redis.
+fn is_unspoken(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.is::<io::Error>() || cause.is::<RespError>())
 }
 
 /// What TYPE says, in words; `None`: there is nothing any more.
