@@ -25,8 +25,8 @@ pub(super) struct ImportArgs {
     /// Leave out values of more bytes; the server's limit is that of a packet (limits.packet_size_max)
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(..=1 << 28))]
     pub(super) value_bytes_max: u64,
-    /// Requests under way at once
-    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4_000))]
+    /// Requests under way at once, and of their bytes no more than 8 MiB
+    #[arg(long, value_name = "COUNT", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=4_000))]
     pub(super) inflight: u16,
     /// Write a line of JSON for each that is left out to this file, and the whole report as the last one
     #[arg(long, value_name = "FILE")]

@@ -27,8 +27,10 @@ pub(super) struct Carrier {
     if_absent: bool,
     /// `None`: nothing is written.
     client: Option<Client>,
-    under_way: JoinSet<Ended>,
+    /// Each with the bytes that it counts for.
+    under_way: JoinSet<(u64, Ended)>,
     under_way_max: usize,
+    bytes_under_way: u64,
     pub(super) report: Report,
     progress: Progress,
     is_json: bool,
@@ -70,6 +72,7 @@ impl Carrier {
             client,
             under_way: JoinSet::new(),
             under_way_max: args.inflight.into(),
+            bytes_under_way: 0,
             report: Report::new(expected.source, args.dry_run, args.report.as_deref())?,
             progress: Progress::new(expected.what, expected.total, args.quiet),
             is_json: args.json,
@@ -117,7 +120,7 @@ impl Carrier {
             expires_at: key.expires_at,
             if_absent: self.if_absent,
         };
-        self.start(set.run()).await
+        self.start(bytes + set.key.len() as u64, set.run()).await
     }
 
     /// Publishes a retained message; its topic is what is named.
@@ -138,7 +141,7 @@ impl Carrier {
         };
         let bytes = (message.payload.len() + message.topic.as_str().len()) as u64;
         match self.client.clone() {
-            Some(client) => self.start(request::publish(client, message)).await,
+            Some(client) => self.start(bytes, request::publish(client, message)).await,
             None => {
                 self.report.carried_over(request::RETAINED, bytes);
                 self.progress.advance(self.report.left_out_count());
@@ -153,7 +156,7 @@ impl Carrier {
             self.report.carried_over(session::SESSIONS, 0);
             return Ok(());
         }
-        self.start(session.make()).await
+        self.start(SESSION_COUNTS_FOR, session.make()).await
     }
 
     /// Says that something is not carried over, although it was asked for.
@@ -171,8 +174,8 @@ impl Carrier {
 
     /// Waits for all that is under way.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
-        while let Some(ended) = self.under_way.join_next().await {
-            self.count(ended.context("a request has not ended")?)?;
+        while !self.under_way.is_empty() {
+            self.settle_one().await?;
         }
         Ok(())
     }
@@ -201,14 +204,32 @@ impl Carrier {
         Ok(None)
     }
 
-    async fn start(&mut self, request: impl Future<Output = Ended> + Send + 'static) -> anyhow::Result<()> {
-        while self.under_way.len() >= self.under_way_max {
-            if let Some(ended) = self.under_way.join_next().await {
-                self.count(ended.context("a request has not ended")?)?;
-            }
+    /// Begins a request as soon as there is room for it. One that is larger than all the room goes alone.
+    async fn start(
+        &mut self,
+        bytes: u64,
+        request: impl Future<Output = Ended> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        while !self.under_way.is_empty() && !self.has_room_for(bytes) {
+            self.settle_one().await?;
         }
-        self.under_way.spawn(request);
+        self.bytes_under_way += bytes;
+        self.under_way.spawn(async move { (bytes, request.await) });
         Ok(())
+    }
+
+    fn has_room_for(&self, bytes: u64) -> bool {
+        self.under_way.len() < self.under_way_max && self.bytes_under_way + bytes <= BYTES_UNDER_WAY_MAX
+    }
+
+    /// Waits for one of those that are under way; there is one.
+    async fn settle_one(&mut self) -> anyhow::Result<()> {
+        let ended = self.under_way.join_next().await;
+        let (bytes, ended) = ended
+            .context("nothing is under way")?
+            .context("a request has not ended")?;
+        self.bytes_under_way -= bytes;
+        self.count(ended)
     }
 
     /// How far it is when it does not go on.
@@ -239,4 +260,74 @@ pub(super) fn too_large(bytes_max: u64) -> String {
     format!("of more than {bytes_max} bytes (--value-bytes-max)")
 }
 
+/// Of names and values under way at once, whatever `--inflight` allows: what a client and a server have to hold for it is a few times that.
+const BYTES_UNDER_WAY_MAX: u64 = 8 << 20;
+
+/// A session under way is a connection, not only a request: 64 of them take all the room.
+const SESSION_COUNTS_FOR: u64 = BYTES_UNDER_WAY_MAX / 64;
+
 const OUTSIDE: &str = "outside of --only";
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use clap::Parser;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        import: ImportArgs,
+    }
+
+    async fn carrier(line: &str) -> Carrier {
+        let args = Only::parse_from(line.split(' ')).import;
+        let expected = Expected {
+            source: "redis",
+            what: "keys",
+            total: None,
+            may_repeat: false,
+        };
+        Carrier::begin(&args, expected)
+            .await
+            .expect("nothing to connect to")
+    }
+
+    /// Begins a request that waits, and then one more: whether that had to wait as well.
+    async fn waits(line: &str, first: u64, second: u64) -> bool {
+        let mut carrier = carrier(line).await;
+        let (end, ended) = oneshot::channel();
+        let waiting = async move {
+            ended.await.expect("it is told to end");
+            Ended::PassedOver(OUTSIDE)
+        };
+        carrier.start(first, waiting).await.expect("there is room");
+        let has_waited = {
+            let mut starting = Box::pin(carrier.start(second, async { Ended::PassedOver(OUTSIDE) }));
+            let has_waited = poll_fn(|cx| Poll::Ready(starting.as_mut().poll(cx).is_pending())).await;
+            end.send(()).expect("it waits");
+            if has_waited {
+                starting.await.expect("there is room now");
+            }
+            has_waited
+        };
+        carrier.settle().await.expect("both end");
+        assert_eq!(carrier.bytes_under_way, 0);
+        has_waited
+    }
+
+    #[tokio::test]
+    async fn requests_wait_for_room_in_number_and_in_bytes() {
+        let line = "x --dry-run --quiet";
+        let half = BYTES_UNDER_WAY_MAX / 2;
+        assert!(!waits(line, half, half).await);
+        assert!(waits(line, half, half + 1).await);
+        // One that is larger than all the room goes, alone.
+        assert!(waits(line, 2 * BYTES_UNDER_WAY_MAX, 1).await);
+        assert!(waits("x --dry-run --quiet --inflight 1", 1, 1).await);
+    }
+}
