@@ -121,7 +121,8 @@ impl Node {
         if self.knows_session(&item.client_id) {
             return self.count(question, |tally| tally.there += 1);
         }
-        if self.is_memory_full() {
+        let has_room = self.sessions.len() < self.config.limits.sessions_max as usize;
+        if !has_room || self.is_memory_full() {
             return self.count(question, |tally| tally.refused += 1);
         }
         let mut changes = vec![SessionChange::Session(item.record)];

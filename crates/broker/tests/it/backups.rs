@@ -1,6 +1,7 @@
 //! What a node gives for a backup, another one has after it is put back.
 
 use broker::backups::{Item, RetainedItem, SessionItem, Tally};
+use broker::limits::Limits;
 use broker::{Administration, ConnectionId, Event};
 use bytes::Bytes;
 use protocol::packet::{Disconnect, PacketId, Publish, QoS};
@@ -117,6 +118,21 @@ fn sessions_and_retained_messages_come_back_as_they_were_and_once() {
             ..Tally::default()
         }
     );
+}
+
+#[test]
+fn sessions_that_find_no_room_are_counted() {
+    let from = filled();
+    let mut into = World::with(Limits {
+        sessions_max: 2,
+        ..Limits::default()
+    });
+    let items = || sessions(&from).into_iter().map(Item::Session).collect::<Vec<_>>();
+    let tally = restore(&mut into, items());
+    assert_eq!((tally.restored, tally.refused), (2, 1));
+    let tally = restore(&mut into, items());
+    assert_eq!((tally.there, tally.refused), (2, 1));
+    assert_eq!(sessions(&into).len(), 2);
 }
 
 #[test]
