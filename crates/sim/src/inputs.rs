@@ -1,7 +1,7 @@
 //! What must hold for any bytes.
 //!
 //! Each function here reads an input as something that happens to one server: connections and disks and clocks, what a
-//! disk holds, requests to the state store, what another node says. No input may make the server panic or pass its limits; what else is checked
+//! disk holds, requests to the state store, what another node says, what comes back from a backup. No input may make the server panic or pass its limits; what else is checked
 //! is said at each. The fuzz targets in `fuzz/` call them with what libFuzzer thinks of, and `tests/corpus.rs` with what
 //! is stored in `fuzz/corpus/`. Every input means something: choices are taken modulo what there is to choose from, and
 //! what is missing at the end is zero.
@@ -12,6 +12,7 @@ mod cursor;
 mod peers;
 mod records;
 mod requests;
+mod restored;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub use self::conversation::{conversation, disk_after};
 pub use self::peers::peers;
 pub use self::records::records;
 pub use self::requests::requests;
+pub use self::restored::{restored, restored_after};
 use crate::machine::MachineConfig;
 
 /// A server whose limits are within reach of an input of a few hundred bytes; `choices` is a bit for each setting.

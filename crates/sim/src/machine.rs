@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use broker::backups::{Item, Tally};
 use broker::limits::Limits;
 use broker::{
-    Action, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DiskTicket, Event, Node, Now, Policies,
-    PolicyId, Question, Redirect, Report, RoutesConfig, ShareStrategy,
+    Action, Administration, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DiskTicket, Event, Node,
+    Now, Policies, PolicyId, Question, Redirect, Report, RoutesConfig, ShareStrategy,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
@@ -110,6 +111,7 @@ pub struct Machine {
     pub removed: Vec<NodeId>,
     /// What operators asked about the cluster, and were answered.
     cluster_answers: VecDeque<ClusterAnswer>,
+    restored: Vec<Tally>,
 }
 
 /// The wire between the server and one client.
@@ -236,6 +238,7 @@ impl Machine {
             peers: BTreeSet::new(),
             removed: Vec::new(),
             cluster_answers: VecDeque::new(),
+            restored: Vec::new(),
         }
     }
 
@@ -468,6 +471,17 @@ impl Machine {
         self.cluster_answers.drain(..).collect()
     }
 
+    /// An operator puts something of a backup back.
+    pub fn put_back(&mut self, items: Vec<Item>) {
+        let wanted = Administration::Restore { items };
+        self.step(Event::Administer { question: 0, wanted });
+    }
+
+    /// What operators were told of what they put back, since the last call.
+    pub fn take_restored(&mut self) -> Vec<Tally> {
+        std::mem::take(&mut self.restored)
+    }
+
     /// A node calls that is in no cluster.
     pub fn hear_caller(&mut self, caller: Founder) {
         self.step(Event::Called { caller });
@@ -658,10 +672,8 @@ impl Machine {
                 Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
                 Action::Peers { members, removed } => (self.peers, self.removed) = (members, removed),
                 Action::ClusterAnswer { answer, .. } => self.cluster_answers.push_back(answer),
-                Action::Decided { .. }
-                | Action::Administered { .. }
-                | Action::Frozen { .. }
-                | Action::Restored { .. } => {}
+                Action::Restored { tally, .. } => self.restored.push(tally),
+                Action::Decided { .. } | Action::Administered { .. } | Action::Frozen { .. } => {}
             }
         }
         // After the others: what the node sends then comes behind them.

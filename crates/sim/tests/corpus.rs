@@ -109,6 +109,36 @@ fn stored_disks_are_refused_or_serve() {
 }
 
 #[test]
+fn stored_backups_are_put_back_or_refused() {
+    let (mut restored, mut unreadable) = (0, 0);
+    replay("restored", 5, |input| {
+        let tally = inputs::restored(input, now());
+        restored += tally.restored;
+        unreadable += tally.unreadable;
+    });
+    assert!(restored >= 6, "only {restored} items are back");
+    assert_eq!(unreadable, 0, "what a server has written can be read");
+}
+
+/// What a server has written, with any byte of it changed, taken away, or put in a second time.
+#[test]
+fn damaged_records_of_backups_are_put_back_or_refused() {
+    for (_, seed) in backups() {
+        for at in 1..seed.len() {
+            for bit in [0, 3, 7] {
+                let mut changed = seed.clone();
+                changed[at] ^= 1 << bit;
+                inputs::restored(&changed, now());
+            }
+            let cut = [&seed[..at], &seed[at + 1..]].concat();
+            inputs::restored(&cut, now());
+            let doubled = [&seed[..at], &seed[at - 1..]].concat();
+            inputs::restored(&doubled, now());
+        }
+    }
+}
+
+#[test]
 fn stored_requests_are_answered() {
     replay("requests", 8, |input| inputs::requests(input, now()));
 }
@@ -127,36 +157,47 @@ fn seeds_are_these() {
     for (name, disk) in disks() {
         compare(&folder("records").join(name), &disk);
     }
+    for (name, items) in backups() {
+        compare(&folder("restored").join(name), &items);
+    }
 }
 
 /// What is on disk after conversations, as inputs.
 fn disks() -> Vec<(&'static str, Vec<u8>)> {
-    [
-        (
-            "seed-queue-and-inflight",
-            // a, durable, subscribes and gets messages of QoS 1 and 2, one of them answered; more wait.
-            &b"\0\x01\x01\x18\x04\x01\0\x04\0\x03\x02\x0c\x11\x02\x02\0\x0c\x12\x01\0\x05\x01\x12\x02\0\x05\x02\x12\x42\0\x05\x03\x03\x0c\x06\0\x0c"[..],
-        ),
-        (
-            "seed-received",
-            b"\0\x01\x01\x08\x04\0\x0c\x02\x02\0\x05\x01\x02\x02\x01\x05\x02\x0c",
-        ),
-        (
-            "seed-retained",
-            b"\0\x01\x01\x02\0\x0c\x02\x05\0\x05\x01\x02\x45\x01\x05\x02\x03\x02\xc5\x02\x05\x03\x03\x0c",
-        ),
-        (
-            "seed-will",
-            b"\0\x01\x01\x0c\x04\0\x1d\x03\x11\x02\x0c\x04\0\x0d\x03\x0c\x18\x0c",
-        ),
-        (
-            "seed-shared",
-            b"\0\x01\x01\x08\x04\0\x11\x02\x08\x04\0\x04\x02\x06\x01\x07\x02\x08\x02\x14\0\x06\x02\x0c\x08\x12\x01\0\x05\x01\x12\x02\x01\x05\x02\x0c",
-        ),
-    ]
-    .map(|(name, conversation)| (name, inputs::disk_after(conversation, now())))
-    .into()
+    let disk_of = |(name, conversation)| (name, inputs::disk_after(conversation, now()));
+    FILLING.map(disk_of).into()
 }
+
+/// What a backup has after the same conversations.
+fn backups() -> Vec<(&'static str, Vec<u8>)> {
+    let backup_of = |(name, conversation)| (name, inputs::restored_after(conversation, now()));
+    FILLING.map(backup_of).into()
+}
+
+/// Conversations that leave something behind.
+const FILLING: [(&str, &[u8]); 5] = [
+    (
+        "seed-queue-and-inflight",
+        // a, durable, subscribes and gets messages of QoS 1 and 2, one of them answered; more wait.
+        b"\0\x01\x01\x18\x04\x01\0\x04\0\x03\x02\x0c\x11\x02\x02\0\x0c\x12\x01\0\x05\x01\x12\x02\0\x05\x02\x12\x42\0\x05\x03\x03\x0c\x06\0\x0c",
+    ),
+    (
+        "seed-received",
+        b"\0\x01\x01\x08\x04\0\x0c\x02\x02\0\x05\x01\x02\x02\x01\x05\x02\x0c",
+    ),
+    (
+        "seed-retained",
+        b"\0\x01\x01\x02\0\x0c\x02\x05\0\x05\x01\x02\x45\x01\x05\x02\x03\x02\xc5\x02\x05\x03\x03\x0c",
+    ),
+    (
+        "seed-will",
+        b"\0\x01\x01\x0c\x04\0\x1d\x03\x11\x02\x0c\x04\0\x0d\x03\x0c\x18\x0c",
+    ),
+    (
+        "seed-shared",
+        b"\0\x01\x01\x08\x04\0\x11\x02\x08\x04\0\x04\x02\x06\x01\x07\x02\x08\x02\x14\0\x06\x02\x0c\x08\x12\x01\0\x05\x01\x12\x02\x01\x05\x02\x0c",
+    ),
+];
 
 fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

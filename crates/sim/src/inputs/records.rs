@@ -89,7 +89,7 @@ fn disk_of(input: &[u8]) -> (SimulatedDisk, Vec<Text>) {
 }
 
 /// The client comes back, subscribes, publishes, answers what it gets, and goes.
-fn serve(machine: &mut Machine, client_id: &Text) {
+pub(super) fn serve(machine: &mut Machine, client_id: &Text) {
     let mut client = Client::new();
     client.open(machine);
     client.send(machine, &connect(client_id));
@@ -143,6 +143,6 @@ fn subscribe() -> Packet {
 }
 
 const RECORDS_MAX: usize = 64;
-const CLIENTS_MAX: usize = 4;
+pub(super) const CLIENTS_MAX: usize = 4;
 /// In which a client answers everything: more deliveries than the records of an input can hold.
 const ROUNDS: usize = 100;

@@ -12,13 +12,13 @@ use crate::harness::{Ran, page, run, statehold};
 use crate::raw::{Raw, connect, connect_durably};
 
 /// A server with tokens, and the commands that ask it.
-struct Asked {
-    server: Configured,
+pub(crate) struct Asked {
+    pub(crate) server: Configured,
     tokens: Tokens,
 }
 
 impl Asked {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let tokens = Tokens::new();
         let server = Configured::start(&format!(
             "[[listeners]]\naddress = \"127.0.0.1:0\"\n{}",
@@ -35,7 +35,7 @@ impl Asked {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         run(self.command(arguments))
     }
 

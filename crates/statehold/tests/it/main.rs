@@ -17,6 +17,7 @@ mod cluster;
 mod config;
 mod configured;
 mod custom_authentication;
+mod damaged_backups;
 mod disk_full;
 mod encryption;
 mod enhanced;
