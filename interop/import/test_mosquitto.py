@@ -64,6 +64,18 @@ class Mosquitto(Case):
         found = {one["topic"]: one["payload"].encode() if "payload" in one else bytes.fromhex(one["payload_hex"]) for one in found}
         self.assertEqual(found, self.retained)
 
+        # What is there by now stays, where that is asked for, and only that.
+        kept, gone = sorted(self.retained)[:2]
+        self.assertEqual(statehold(self.server, "pub", kept, "newer", "--retain")[0], 0)
+        run("mosquitto_pub", "-h", self.server.host, "-p", str(self.server.port), "-q", "1", "-r", "-t", gone, "-n")
+        code, out, err = statehold(self.server, "import", "mosquitto", "--json", "--database", str(path), "--sessions", "--if-absent")
+        self.assertEqual(code, 1, err)
+        report = json.loads(out)
+        self.assertEqual(report["carried_over"], {"retained_messages": {"count": 1, "bytes": len(gone.encode()) + len(self.retained[gone])}})
+        present = [one["count"] for one in report["passed_over"] if "--if-absent" in one["reason"]]
+        self.assertEqual(present, [MESSAGES - 1 + 20])
+        self.assertEqual(statehold(self.server, "sub", kept, "--count", "1")[1].strip(), b"newer")
+
         # What is published now waits for each of them, whatever version its client speaks.
         for number in range(20):
             self.assertEqual(statehold(self.server, "pub", f"news/{number}/a", str(number))[0], 0)

@@ -19,7 +19,7 @@ pub(super) struct ImportArgs {
     /// Read everything and report, but write nothing and connect to no Statehold
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Leave keys alone that are there already [default: they get the value that is imported]
+    /// Leave alone what is there already: keys, retained messages, sessions [default: keys and messages are replaced]
     #[arg(long)]
     pub(super) if_absent: bool,
     /// Leave out values of more bytes; the server's limit is that of a packet (limits.packet_size_max)

@@ -1,9 +1,11 @@
 //! Carries over what sources read: many requests under way at once, and each of them ends as one line of the report.
 
+mod look;
 mod request;
 mod session;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -11,6 +13,7 @@ use client::{Client, Message};
 use server::clock;
 use tokio::task::JoinSet;
 
+use self::look::Look;
 use self::request::{Ended, Set};
 pub(super) use self::session::DurableSession;
 use super::args::ImportArgs;
@@ -18,6 +21,7 @@ use super::names::{Named, Names};
 use super::progress::Progress;
 use super::report::Report;
 use crate::exit::Exit;
+use crate::server::ServerArgs;
 
 /// What sources give things to.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub(super) struct Carrier {
     if_absent: bool,
     /// `None`: nothing is written.
     client: Option<Client>,
+    /// Retained messages that are there stay.
+    look: Option<Arc<Look>>,
     /// Each with the bytes that it counts for.
     under_way: JoinSet<(u64, Ended)>,
     under_way_max: usize,
@@ -70,6 +76,7 @@ impl Carrier {
             value_bytes_max: args.value_bytes_max,
             if_absent: args.if_absent,
             client,
+            look: None,
             under_way: JoinSet::new(),
             under_way_max: args.inflight.into(),
             bytes_under_way: 0,
@@ -77,6 +84,14 @@ impl Carrier {
             progress: Progress::new(expected.what, expected.total, args.quiet),
             is_json: args.json,
         })
+    }
+
+    /// From here on retained messages that are there stay as they are. Nobody looks where nothing is written.
+    pub(super) async fn look_first(&mut self, server: &ServerArgs) -> anyhow::Result<()> {
+        if self.client.is_some() {
+            self.look = Some(Arc::new(Look::begin(server).await?));
+        }
+        Ok(())
     }
 
     /// Whether anything comes of a thing of this name; one that is not wanted needs no more of it.
@@ -139,9 +154,16 @@ impl Carrier {
             Ok(message) => message,
             Err(error) => return self.left_out(topic, format!("not a message: {error}")),
         };
+        if self.look.is_some() && message.topic.as_str().starts_with(SHARED) {
+            let why = "of a topic that nobody can subscribe to, so whether there is one already cannot be seen (--if-absent)";
+            return self.left_out(topic, why);
+        }
         let bytes = (message.payload.len() + message.topic.as_str().len()) as u64;
         match self.client.clone() {
-            Some(client) => self.start(bytes, request::publish(client, message)).await,
+            Some(client) => {
+                let look = self.look.clone();
+                self.start(bytes, request::publish(client, message, look)).await
+            }
             None => {
                 self.report.carried_over(request::RETAINED, bytes);
                 self.progress.advance(self.report.left_out_count());
@@ -186,6 +208,9 @@ impl Carrier {
         self.progress.end();
         if let Some(client) = &self.client {
             client.disconnect().await;
+        }
+        if let Some(look) = &self.look {
+            look.end().await;
         }
         self.report.show(self.is_json)
     }
@@ -265,6 +290,9 @@ const BYTES_UNDER_WAY_MAX: u64 = 8 << 20;
 
 /// A session under way is a connection, not only a request: 64 of them take all the room.
 const SESSION_COUNTS_FOR: u64 = BYTES_UNDER_WAY_MAX / 64;
+
+/// A subscription to it is a shared one.
+const SHARED: &str = "$share/";
 
 const OUTSIDE: &str = "outside of --only";
 

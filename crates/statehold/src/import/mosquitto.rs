@@ -85,10 +85,6 @@ impl Mosquitto {
     }
 
     fn carry(&self, path: &Path) -> anyhow::Result<Exit> {
-        if self.import.if_absent {
-            let why = "--if-absent is about keys: a retained message replaces the one that is there";
-            return Err(UsageError(why.to_owned()).into());
-        }
         let unusable = || format!("{} cannot be imported", path.display());
         let mut survey = survey(path).with_context(unusable)?;
         block_on(async {
@@ -99,6 +95,9 @@ impl Mosquitto {
                 may_repeat: false,
             };
             let mut carrier = Carrier::begin(&self.import, expected).await?;
+            if self.import.if_absent {
+                carrier.look_first(&self.import.server).await?;
+            }
             self.carry_retained(path, &mut survey, &mut carrier)
                 .await
                 .with_context(unusable)?;
@@ -178,6 +177,7 @@ impl Mosquitto {
                     client_id,
                     expiry,
                     subscriptions,
+                    if_absent: self.import.if_absent,
                 };
                 carrier.session(session).await
             }

@@ -234,6 +234,45 @@ fn a_database_of_mosquitto_becomes_retained_messages_and_sessions() {
 }
 
 #[test]
+fn retained_messages_and_sessions_that_are_there_stay_if_that_is_asked_for() {
+    let server = Server::start();
+    // A large one takes longer than the answer to who looks for it.
+    let mine = "mine".repeat(200_000);
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let file = directory.path().join("mine");
+    std::fs::write(&file, &mine).expect("written");
+    let file = file.to_str().expect("text");
+    server
+        .run(&["pub", "plant/0", "--file", file, "--retain"])
+        .expect(0);
+    let database = golden("mosquitto-2.0.db");
+    let import = [
+        "import",
+        "mosquitto",
+        "--database",
+        &database,
+        "--json",
+        "--sessions",
+    ];
+    let import = [&import[..], &["--if-absent"]].concat();
+    let passed_over = |told: &serde_json::Value| {
+        let reasons = told["passed_over"].as_array().expect("a list").iter();
+        let mut present = reasons.filter(|why| why["reason"].to_string().contains("--if-absent"));
+        present.next().map(|why| why["count"].clone())
+    };
+    let told = server.run(&import).expect(1).json();
+    assert_eq!(told["carried_over"]["retained_messages"]["count"], 4, "{told}");
+    assert_eq!(told["carried_over"]["sessions"]["count"], 3, "{told}");
+    assert_eq!(passed_over(&told), Some(1.into()), "{told}");
+    // Nothing is left of what looked.
+    let told = server.run(&import).expect(1).json();
+    assert_eq!(told["carried_over"], serde_json::json!({}), "{told}");
+    assert_eq!(passed_over(&told), Some(8.into()), "{told}");
+    let kept = server.run(&["sub", "plant/0", "--count", "1"]).expect(0);
+    assert_eq!(kept.text().trim_end(), mine);
+}
+
+#[test]
 fn a_config_of_mosquitto_becomes_settings_that_a_server_takes() {
     let directory = tempfile::TempDir::new().expect("a directory");
     let at = |name: &str| directory.path().join(name).to_str().expect("text").to_owned();

@@ -1,11 +1,14 @@
 //! One request, which is sent again where that helps.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use client::{Client, ErrorText, Message, OperationError, SetOptions, SetOutcome, StateStore, StoreError};
 use server::clock;
+
+use super::look::Look;
 
 /// How a request ended.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ pub(super) enum Ended {
 
 pub(super) const EXPIRED: &str = "had expired";
 pub(super) const RETAINED: &str = "retained messages";
-const PRESENT: &str = "were there already (--if-absent)";
+pub(super) const PRESENT: &str = "were there already (--if-absent)";
 
 /// Sets a key.
 #[derive(Debug)]
@@ -90,28 +93,55 @@ impl Set {
     }
 }
 
-/// Publishes a message that is to be retained.
-pub(super) async fn publish(client: Client, message: Message) -> Ended {
+/// Publishes a message that is to be retained; with a look, only where there is none.
+pub(super) async fn publish(client: Client, message: Message, look: Option<Arc<Look>>) -> Ended {
     let mut attempt = 0;
     loop {
-        let error = match client.publish(message.clone()).await {
-            Ok(_) => {
-                return Ended::CarriedOver {
-                    what: RETAINED,
-                    bytes: (message.payload.len() + message.topic.as_str().len()) as u64,
-                };
-            }
-            Err(error) => StoreError::Operation(error),
+        let (error, is_looking) = match published(&client, &message, look.as_deref()).await {
+            Ok(None) => return carried_over(&message),
+            // The answer to an earlier attempt has not come.
+            Ok(Some(there)) if attempt > 0 && there == message.payload => return carried_over(&message),
+            Ok(Some(_)) => return Ended::PassedOver(PRESENT),
+            Err(failed) => failed,
         };
-        match verdict(&error) {
+        match verdict(&StoreError::Operation(error.clone())) {
             Verdict::Again if attempt < ATTEMPTS_MAX => wait(attempt).await,
             Verdict::Again | Verdict::Stop => return Ended::Stopped(error.into()),
             Verdict::LeaveOut(why) => {
                 let name = Bytes::copy_from_slice(message.topic.as_str().as_bytes());
+                let why = match is_looking {
+                    true => {
+                        format!("whether there is one already cannot be seen (--if-absent): {why}").into()
+                    }
+                    false => why,
+                };
                 return Ended::LeftOut { name, why };
             }
         }
         attempt += 1;
+    }
+}
+
+/// What is there instead, if anything is; on failure, whether that was in looking for it.
+async fn published(
+    client: &Client,
+    message: &Message,
+    look: Option<&Look>,
+) -> Result<Option<Bytes>, (OperationError, bool)> {
+    if let Some(look) = look {
+        let there = look.at(message.topic.as_str()).await;
+        if let Some(there) = there.map_err(|error| (error, true))? {
+            return Ok(Some(there));
+        }
+    }
+    let done = client.publish(message.clone()).await;
+    done.map(|_| None).map_err(|error| (error, false))
+}
+
+fn carried_over(message: &Message) -> Ended {
+    Ended::CarriedOver {
+        what: RETAINED,
+        bytes: (message.payload.len() + message.topic.as_str().len()) as u64,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use client::{Client, ConnectError, ConnectionState, LossCause, Options, Reconnect, SubscriptionOptions};
 
-use super::request::Ended;
+use super::request::{Ended, PRESENT};
 
 /// A session that is to be here.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(in crate::import) struct DurableSession {
     /// How long it lasts without a connection.
     pub(in crate::import) expiry: Duration,
     pub(in crate::import) subscriptions: Vec<(String, SubscriptionOptions)>,
+    /// One that is there already is not reported.
+    pub(in crate::import) if_absent: bool,
 }
 
 pub(super) const SESSIONS: &str = "sessions";
@@ -54,6 +56,9 @@ impl DurableSession {
         );
         if is_present {
             client.disconnect().await;
+            if self.if_absent {
+                return Ended::PassedOver(PRESENT);
+            }
             return left_out("a session that is here already, and is left as it is".to_owned());
         }
         let filters = self.subscriptions.iter();
