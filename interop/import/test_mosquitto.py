@@ -1,14 +1,23 @@
 """Mosquitto: what it keeps at its end."""
 
 import json
+import pathlib
+import queue
 import random
+import shutil
+import socket
 import subprocess
+import tempfile
+import threading
 import unittest
 
 import paho.mqtt.client as mqtt
 from case import Case
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
 from programs import Program, free_port, needs, run, statehold
-from server import binary, needs_statehold
+from server import Server, binary, needs_statehold
 
 MESSAGES = 500
 
@@ -56,7 +65,7 @@ class Mosquitto(Case):
         self.assertEqual(report["carried_over"]["retained_messages"]["count"], MESSAGES)
         self.assertEqual(report["carried_over"]["sessions"]["count"], 20)
         self.assertEqual([(one["reason"], one["count"], one["examples"]) for one in report["left_out"]],
-                         [("a message that waits for a client, or is on its way", 1, ["session-0"])])
+                         [("a message that waits for a client, or is on its way (--queues)", 1, ["session-0"])])
 
         code, out, _ = statehold(self.server, "sub", "plant/#", "--json", "--count", str(MESSAGES))
         self.assertEqual(code, 0)
@@ -82,6 +91,178 @@ class Mosquitto(Case):
             heard = run("mosquitto_sub", "-h", self.server.host, "-p", str(self.server.port), "-c", "-i", f"session-{number}",
                         "-q", "1", "-t", f"news/{number}/#", "-C", "1", "-W", "20")
             self.assertEqual(heard.decode().strip(), str(number))
+
+
+@needs_statehold
+@needs("mosquitto")
+class Queues(unittest.TestCase):
+    """What waits at a real Mosquitto for clients, and what was under way to them when it ended."""
+
+    @classmethod
+    def setUpClass(cls):
+        tokens = pathlib.Path(tempfile.mkdtemp(prefix="statehold-import-tokens-"))
+        cls.addClassCleanup(shutil.rmtree, tokens)
+        made = subprocess.run([binary(), "admin-token", "importer", "--scope", "write"], check=True, capture_output=True, text=True)
+        (tokens / "tokens").write_text(made.stdout, encoding="utf-8")
+        (tokens / "token").write_text(made.stderr.split()[-1], encoding="utf-8")
+        cls.token_file = tokens / "token"
+        cls.server = Server(f'[admin]\ntokens = "{tokens}/tokens"\n')
+        cls.addClassCleanup(cls.server.stop)
+        cls.port = free_port()
+
+        def command(directory):
+            settings = (f"listener {cls.port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {directory}/\n"
+                        "max_queued_messages 10000\n")
+            (directory / "mosquitto.conf").write_text(settings, encoding="utf-8")
+            directory.chmod(0o777)
+            return ["mosquitto", "-c", str(directory / "mosquitto.conf")]
+
+        def answers():
+            with socket.create_connection(("127.0.0.1", cls.port), timeout=5):
+                pass
+
+        cls.mosquitto = Program(command, answers)
+        cls.addClassCleanup(cls.mosquitto.stop)
+        for qos in (1, 2):
+            client = Client(cls.port, f"away-{qos}")
+            client.subscribe(f"work/{qos}/#", qos, identifier=7 + qos)
+            client.end()
+        # They answer less than they should: messages are on their way to them when the server ends.
+        incomplete = {
+            "unacknowledged": (1, Client(cls.port, "unacknowledged", acknowledges=False)),
+            "released": (2, Client(cls.port, "released", acknowledges=False)),
+            "in-doubt": (2, Client(cls.port, "in-doubt", confirms=False)),
+        }
+        for qos, client in incomplete.values():
+            client.subscribe(f"work/{qos}/#", qos, identifier=7 + qos)
+        publisher = Client(cls.port, "publisher")
+        properties = Properties(PacketTypes.PUBLISH)
+        properties.ContentType, properties.MessageExpiryInterval = "text/plain", 4_000_000
+        properties.UserProperty = ("from", "mosquitto")
+        cls.payloads = [f"message {number}".encode() * (number + 1) for number in range(MESSAGES // 5)]
+        for qos in (1, 2):
+            for payload in cls.payloads:
+                publisher.publish(f"work/{qos}/a", payload, qos, properties)
+        publisher.end()
+        for _, client in incomplete.values():
+            client.wait_until_received(1)
+            client.lose()
+        cls.mosquitto.end()
+        cls.report = cls.imported()
+
+    @classmethod
+    def imported(cls, *options):
+        path = cls.mosquitto.directory / "mosquitto.db"
+        code, out, err = statehold(cls.server, "import", "mosquitto", "--json", "--database", str(path), "--queues",
+                                   "--admin", f"http://{cls.server.addresses['admin']}", "--token-file", str(cls.token_file), *options)
+        if code not in (0, 1):
+            raise RuntimeError(err)
+        return json.loads(out)
+
+    def check(self, received, qos, payloads):
+        self.assertEqual([message.payload for message in received], payloads)
+        for message in received:
+            self.assertEqual((message.qos, message.topic), (qos, f"work/{qos}/a"))
+            self.assertEqual(message.properties.ContentType, "text/plain")
+            self.assertEqual(message.properties.UserProperty, [("from", "mosquitto")])
+            self.assertEqual(message.properties.SubscriptionIdentifier, [7 + qos])
+            self.assertGreater(message.properties.MessageExpiryInterval, 3_990_000)
+
+    def test_the_report_says_what_came_and_what_not(self):
+        # With that of the publisher, who waits for nothing.
+        self.assertEqual(self.report["carried_over"]["sessions"]["count"], 6)
+        (left_out,) = self.report["left_out"]
+        self.assertIn("QoS 2 that was on its way", left_out["reason"])
+        self.assertEqual(set(left_out["examples"]), {"in-doubt"})
+
+    def test_whoever_was_away_gets_all_of_it_in_order(self):
+        for qos in (1, 2):
+            with self.subTest(qos=qos):
+                client = Client(self.server.port, f"away-{qos}")
+                self.addCleanup(client.end)
+                self.assertTrue(client.session_present)
+                client.wait_until_received(len(self.payloads))
+                self.check(client.received, qos, self.payloads)
+
+    def test_what_was_on_its_way_comes_again_unless_that_could_be_twice(self):
+        received = {}
+        for client_id in ("unacknowledged", "released", "in-doubt"):
+            client = Client(self.server.port, client_id)
+            self.addCleanup(client.end)
+            client.wait_for(self.payloads[-1])
+            received[client_id] = client.received
+        self.check(received["unacknowledged"], 1, self.payloads)
+        self.assertTrue(received["unacknowledged"][0].dup)
+        self.assertFalse(received["unacknowledged"][-1].dup)
+        in_doubt = self.report["left_out"][0]["count"]
+        self.check(received["in-doubt"], 2, self.payloads[in_doubt:])
+        # These the client has.
+        released = len(self.payloads) - len(received["released"])
+        self.assertGreater(released, 0)
+        self.check(received["released"], 2, self.payloads[released:])
+        total = self.report["carried_over"]["waiting_messages"]["count"]
+        self.assertEqual(total, 5 * len(self.payloads) - in_doubt - released)
+
+    def test_z_again_it_changes_nothing(self):
+        report = self.imported("--if-absent")
+        self.assertEqual(report["carried_over"], {})
+        self.assertEqual([one["count"] for one in report["passed_over"] if "--if-absent" in one["reason"]], [6])
+
+
+class Client:
+    """A client whose session lasts."""
+
+    def __init__(self, port, client_id, acknowledges=True, confirms=True):
+        self.received, self.news = [], threading.Condition()
+        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id, protocol=mqtt.MQTTv5, manual_ack=not acknowledges)
+        self.client.on_message = self.on_message
+        if not confirms:
+            # PUBREC, of what has come.
+            self.client._send_pubrec = lambda mid: self.on_message(None, None, mid) or mqtt.MQTT_ERR_SUCCESS
+        connected = queue.Queue()
+        self.client.on_connect = lambda client, data, flags, code, properties: connected.put((flags, code))
+        self.subscribed = queue.Queue()
+        self.client.on_subscribe = lambda client, data, mid, codes, properties: self.subscribed.put(codes)
+        properties = Properties(PacketTypes.CONNECT)
+        properties.SessionExpiryInterval = 3_600
+        self.client.connect("127.0.0.1", port, clean_start=False, properties=properties)
+        self.client.loop_start()
+        flags, code = connected.get(timeout=30)
+        if code.is_failure:
+            raise RuntimeError(code)
+        self.session_present = flags.session_present
+
+    def on_message(self, client, data, message):
+        with self.news:
+            self.received.append(message)
+            self.news.notify_all()
+
+    def subscribe(self, topic, qos, identifier):
+        properties = Properties(PacketTypes.SUBSCRIBE)
+        properties.SubscriptionIdentifier = identifier
+        self.client.subscribe(topic, options=SubscribeOptions(qos=qos), properties=properties)
+        self.subscribed.get(timeout=30)
+
+    def publish(self, topic, payload, qos, properties):
+        self.client.publish(topic, payload, qos, properties=properties).wait_for_publish(30)
+
+    def wait_until_received(self, count):
+        with self.news:
+            if not self.news.wait_for(lambda: len(self.received) >= count, timeout=60):
+                raise RuntimeError(f"{len(self.received)} of {count} messages")
+
+    def wait_for(self, payload):
+        with self.news:
+            if not self.news.wait_for(lambda: any(message.payload == payload for message in self.received), timeout=60):
+                raise RuntimeError(f"{len(self.received)} messages, and not the one")
+
+    def end(self):
+        self.client.disconnect()
+        self.client.loop_stop()
+
+    def lose(self):
+        self.client.socket().shutdown(socket.SHUT_RDWR)
+        self.client.loop_stop()
 
 
 @needs_statehold

@@ -7,6 +7,7 @@
 //! What comes back takes the ways of everything new: keys through the log, retained messages as a publication, sessions as sessions that have
 //! just begun. Nothing takes the place of what is there already and as new; so it does no harm to put the same back twice.
 
+mod carried;
 mod restoring;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use cluster::write::Write;
 use protocol::Text;
 use store::{KeyRecord, Version};
 
+pub use self::carried::{CarriedDelivery, CarriedSession, CarriedSubscription};
 pub(crate) use self::restoring::Restorations;
 use crate::copies::SessionChange;
 use crate::ids::SessionKey;

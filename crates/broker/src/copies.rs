@@ -42,6 +42,7 @@ pub(crate) use self::merging::MergeMessage;
 use self::merging::{Fences, Giving, Holding, Question, TakingIn};
 pub(crate) use self::messages::Change as SessionChange;
 use self::messages::Positions;
+pub(crate) use self::offering::suffix_and_value;
 use self::orphans::Orphans;
 pub(crate) use self::standing_by::StandingBy;
 pub(crate) use self::tombstones::Tombstones;

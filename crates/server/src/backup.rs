@@ -23,6 +23,11 @@ mod stream;
 
 use std::fmt;
 
+use bytes::{Bytes, BytesMut};
+
+/// What a session of another server is made of.
+pub use broker::backups::{CarriedDelivery, CarriedSession, CarriedSubscription};
+
 pub use self::file::{BackupFile, BackupFileError, BackupReader};
 pub use self::record::Record;
 pub use self::stream::{Decoder, Encoder, FormatError, Problem};
@@ -96,6 +101,19 @@ impl fmt::Display for Counts {
             "{keys} keys in {groups} groups, {retained} retained messages, {sessions} sessions"
         )
     }
+}
+
+/// A stream with a session that another server had, to be put back.
+///
+/// # Errors
+/// If it has more bytes than a record may have.
+pub fn carried(session: CarriedSession) -> Result<Bytes, Problem> {
+    let (mut encoder, head) = Encoder::begin();
+    let mut stream = BytesMut::from(&head[..]);
+    encoder.push(&Record::Session(session.item(crate::clock::now())), &mut stream)?;
+    let (_, end) = encoder.end();
+    stream.extend_from_slice(&end);
+    Ok(stream.freeze())
 }
 
 /// Which of so many nodes gets a client's session: the same one each time.

@@ -370,7 +370,7 @@ impl Change {
 }
 
 /// A write of a session's record, without the session's number.
-pub(super) fn suffix_and_value(write: Write) -> Option<(Bytes, Bytes)> {
+pub(crate) fn suffix_and_value(write: Write) -> Option<(Bytes, Bytes)> {
     match write {
         Write::Put { key, value, .. } => Some((key.slice(8..), value)),
         _ => None,

@@ -1,12 +1,15 @@
 //! What a node gives for a backup, another one has after it is put back.
 
-use broker::backups::{Item, RetainedItem, SessionItem, Tally};
+use broker::backups::{
+    CarriedDelivery, CarriedSession, CarriedSubscription, Item, RetainedItem, SessionItem, SessionPart, Tally,
+};
 use broker::limits::Limits;
 use broker::{Administration, ConnectionId, Event};
 use bytes::Bytes;
-use protocol::packet::{Disconnect, PacketId, Publish, QoS};
+use protocol::packet::{Disconnect, PacketId, Publish, QoS, SubscriptionId, SubscriptionOptions};
 use protocol::properties::MessageProperties;
-use protocol::{Packet, ReasonCode, Text};
+use protocol::topic::SubscriptionFilter;
+use protocol::{Packet, ReasonCode, Text, TopicName};
 use smallvec::SmallVec;
 
 use crate::inspection::World;
@@ -133,6 +136,57 @@ fn sessions_that_find_no_room_are_counted() {
     let tally = restore(&mut into, items());
     assert_eq!((tally.there, tally.refused), (2, 1));
     assert_eq!(sessions(&into).len(), 2);
+}
+
+#[test]
+fn a_session_of_another_server_has_its_subscriptions_and_what_waits() {
+    let waiting = |qos, dup, payload: &'static str| {
+        let publish = Publish {
+            dup,
+            qos,
+            retain: false,
+            topic: Text::from_static("work/1"),
+            packet_id: None,
+            topic_alias: None,
+            subscription_ids: SubscriptionId::new(7).into_iter().collect(),
+            properties: MessageProperties {
+                message_expiry: Some(60),
+                ..MessageProperties::default()
+            },
+            payload: Bytes::from_static(payload.as_bytes()),
+        };
+        let topic = TopicName::parse(publish.topic.clone()).expect("a topic");
+        CarriedDelivery::Waiting(topic, Box::new(publish))
+    };
+    let carried = CarriedSession {
+        client_id: Text::from_static("pump"),
+        expiry: 3_600,
+        subscriptions: vec![CarriedSubscription {
+            filter: SubscriptionFilter::parse(Text::from_static("work/#")).expect("a filter"),
+            options: SubscriptionOptions::default(),
+            id: SubscriptionId::new(7),
+        }],
+        deliveries: vec![
+            CarriedDelivery::Released(PacketId::new(5).expect("not 0")),
+            waiting(QoS::AtLeastOnce, true, "was sent"),
+            waiting(QoS::AtMostOnce, false, "is not kept"),
+            waiting(QoS::ExactlyOnce, false, "waits"),
+        ],
+    };
+    let mut into = World::new();
+    let item = carried.item(into.now);
+    let tally = restore(&mut into, vec![Item::Session(item.clone())]);
+    assert_eq!(tally.restored, 1, "{tally:?}");
+    let mut there = sessions(&into);
+    let there = there.pop().expect("it is there");
+    assert_eq!(comparable(there.clone()), comparable(item));
+    let kinds = there.parts.iter().map(|part| match part {
+        SessionPart::Subscription(..) => 's',
+        SessionPart::Received(_) => 'r',
+        SessionPart::Delivery(..) => 'd',
+    });
+    // What has QoS 0 has no place in a queue.
+    assert_eq!(kinds.collect::<String>(), "sddd");
 }
 
 #[test]

@@ -14,8 +14,9 @@ use server::clock;
 use tokio::task::JoinSet;
 
 use self::look::Look;
+pub(super) use self::request::PRESENT;
 use self::request::{Ended, Set};
-pub(super) use self::session::DurableSession;
+pub(super) use self::session::{DurableSession, SESSIONS};
 use super::args::ImportArgs;
 use super::names::{Named, Names};
 use super::progress::Progress;
@@ -179,6 +180,12 @@ impl Carrier {
             return Ok(());
         }
         self.start(SESSION_COUNTS_FOR, session.make()).await
+    }
+
+    /// Says that something is carried over, by whoever calls.
+    pub(super) fn carried_over(&mut self, what: &'static str, bytes: u64) {
+        self.report.carried_over(what, bytes);
+        self.progress.advance(self.report.left_out_count());
     }
 
     /// Says that something is not carried over, although it was asked for.

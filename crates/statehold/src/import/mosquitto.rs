@@ -3,6 +3,7 @@
 mod config;
 mod database;
 mod message;
+mod queues;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use clap::Args;
 use client::{RetainHandling, SubscriptionOptions};
 use server::clock;
 
-use self::database::{Database, Expiry, Record, Subscribed};
+use self::database::{Database, Expiry, Queued, Record, Subscribed};
+use self::queues::{QueueArgs, Queues};
 use super::args::ImportArgs;
 use super::carrier::{Carrier, DurableSession, Expected};
 use super::file::{self, FileError};
@@ -22,8 +24,7 @@ use crate::runtime::block_on;
 
 /// Carry over what Mosquitto keeps: retained messages, and sessions with their subscriptions.
 ///
-/// Retained messages are published as they are, with what is left of their expiry. Messages that wait for a client cannot be given to it
-/// alone, and are reported.
+/// Retained messages are published as they are, with what is left of their expiry. What waits for clients comes along with --queues.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("origin").required(true).args(["config", "database"]))]
@@ -37,10 +38,12 @@ pub(super) struct Mosquitto {
     /// Read the file that Mosquitto keeps its state in (`persistence true`); stop Mosquitto first, or have it written (SIGUSR1)
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
-    /// Make durable sessions as well, by connecting under each client id. Needs a listener without authentication: a session belongs to
+    /// Make durable sessions as well, by connecting under each client id, without the messages that wait for them. Needs a listener without authentication: a session belongs to
     /// who makes it, and one of nobody to the first that comes
     #[arg(long, requires = "database", conflicts_with_all = ["username", "cert", "client_id", "prefix"])]
     sessions: bool,
+    #[command(flatten)]
+    queues: QueueArgs,
     #[command(flatten)]
     import: ImportArgs,
 }
@@ -58,7 +61,7 @@ struct Session {
     /// `None`: there is something of a session, but not the session.
     expiry: Option<Expiry>,
     subscriptions: Vec<Subscribed>,
-    queued: u64,
+    queued: Vec<Queued>,
 }
 
 impl Mosquitto {
@@ -94,6 +97,14 @@ impl Mosquitto {
                 total: Some(survey.retained.len() as u64),
                 may_repeat: false,
             };
+            let queues = match self.queues.queues {
+                true => Some(
+                    Queues::begin(&self.queues, &self.import, (path, &survey))
+                        .await
+                        .with_context(unusable)?,
+                ),
+                false => None,
+            };
             let mut carrier = Carrier::begin(&self.import, expected).await?;
             if self.import.if_absent {
                 carrier.look_first(&self.import.server).await?;
@@ -104,7 +115,10 @@ impl Mosquitto {
             // After them: what is retained is no news for a session.
             carrier.settle().await?;
             for (client_id, session) in survey.sessions {
-                self.carry_session(client_id, session, &mut carrier).await?;
+                match &queues {
+                    Some(queues) => queues.carry(&client_id, session, &mut carrier).await?,
+                    None => self.carry_session(client_id, session, &mut carrier).await?,
+                }
             }
             carrier.finish().await
         })
@@ -143,14 +157,17 @@ impl Mosquitto {
         session: Session,
         carrier: &mut Carrier,
     ) -> anyhow::Result<()> {
-        for _ in 0..session.queued {
-            carrier.left_out(&client_id, "a message that waits for a client, or is on its way")?;
+        for _ in &session.queued {
+            carrier.left_out(
+                &client_id,
+                "a message that waits for a client, or is on its way (--queues)",
+            )?;
         }
         let Some(expiry) = session.expiry else {
             return Ok(());
         };
         if !self.sessions {
-            return carrier.left_out(&client_id, "a durable session (--sessions)");
+            return carrier.left_out(&client_id, "a durable session (--queues, or --sessions)");
         }
         let Some(expiry) = left_of(expiry) else {
             carrier.passed_over("had expired");
@@ -203,7 +220,10 @@ fn survey(path: &Path) -> anyhow::Result<Survey> {
                 let session = survey.sessions.entry(subscribed.client_id.clone()).or_default();
                 session.subscriptions.push(subscribed);
             }
-            Record::Queued { client_id } => survey.sessions.entry(client_id).or_default().queued += 1,
+            Record::Queued(queued) => {
+                let session = survey.sessions.entry(queued.client_id.clone()).or_default();
+                session.queued.push(queued);
+            }
         }
     }
     let is_alone = |session: &Session| session.expiry.is_none() && !session.subscriptions.is_empty();
@@ -243,4 +263,5 @@ Examples:
   statehold import mosquitto --config /etc/mosquitto/mosquitto.conf --output /etc/statehold
   statehold import mosquitto --database /var/lib/mosquitto/mosquitto.db --dry-run
   statehold import mosquitto --database mosquitto.db --only plant/ --report left-out.jsonl
+  statehold import mosquitto --database mosquitto.db --queues --admin http://127.0.0.1:8080 --token-file token
   statehold import mosquitto --database mosquitto.db --sessions --host 127.0.0.1 --port 1884";

@@ -27,7 +27,7 @@ impl Asked {
         Self { server, tokens }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = statehold(arguments);
         command
             .env("STATEHOLD_ADMIN", format!("http://{}", self.server.at("admin")))

@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
+use client::protocol::packet::Packet;
+
+use crate::admin_api::Asked;
 use crate::harness::{Server, run, statehold};
+use crate::raw::{Raw, connect_durably};
 
 fn golden(name: &str) -> String {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/golden/import", name]
@@ -186,7 +190,10 @@ fn a_database_of_mosquitto_becomes_retained_messages_and_sessions() {
     let told = server.run(&import).expect(1).json();
     assert_eq!(told["carried_over"]["retained_messages"]["count"], 5);
     let left_out = told["left_out"].to_string();
-    assert!(left_out.contains("a durable session (--sessions)"), "{left_out}");
+    assert!(
+        left_out.contains("a durable session (--queues, or --sessions)"),
+        "{left_out}"
+    );
     let mut sub = server.spawn(&["sub", "plant/#", "--json", "--count", "5"]);
     let messages: Vec<serde_json::Value> = (0..5)
         .map(|_| serde_json::from_str(&sub.line()).expect("JSON"))
@@ -231,6 +238,74 @@ fn a_database_of_mosquitto_becomes_retained_messages_and_sessions() {
         .expect(1)
         .json();
     assert!(told["left_out"].to_string().contains("here already"), "{told}");
+}
+
+#[test]
+fn what_waits_for_the_clients_of_mosquitto_comes_to_them() {
+    let asked = Asked::start();
+    let database = golden("mosquitto-2.0.db");
+    let import = |options: &[&str]| {
+        let import = [
+            "import",
+            "mosquitto",
+            "--database",
+            &database,
+            "--json",
+            "--queues",
+        ];
+        let mut command = asked.command(&[&import[..], options].concat());
+        let (host, port) = asked.server.at("mqtt").rsplit_once(':').expect("an address");
+        command.env("STATEHOLD_HOST", host).env("STATEHOLD_PORT", port);
+        run(command)
+    };
+    let dry = import(&["--dry-run"]).expect(1).json();
+    let told = import(&[]).expect(1).json();
+    assert_eq!(told["carried_over"], dry["carried_over"]);
+    assert_eq!(told["carried_over"]["sessions"]["count"], 3, "{told}");
+    assert_eq!(told["carried_over"]["waiting_messages"]["count"], 6, "{told}");
+    let left_out = told["left_out"].as_array().expect("a list").iter();
+    let left_out: Vec<_> = left_out.map(|why| (&why["reason"], &why["count"])).collect();
+    assert_eq!(left_out, [(&"a message of QoS 0 that waits".into(), &1.into())]);
+
+    let mut client = Raw::begin(asked.server.at("mqtt"), connect_durably("old-client"));
+    assert!(client.accepted(), "it has its session");
+    let received: Vec<_> = (0..6)
+        .map(|_| match client.receive() {
+            Packet::Publish(publish) => {
+                let payload = String::from_utf8_lossy(&publish.payload).into_owned();
+                (publish.topic.to_string(), payload, publish.retain)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let received: Vec<_> = received
+        .iter()
+        .map(|(topic, payload, retain)| (topic.as_str(), payload.as_str(), *retain))
+        .collect();
+    let expected = [
+        ("plant/1", "value 1", true),
+        ("plant/2", "value 2", true),
+        ("plant/properties", r#"{"a":1}"#, true),
+        ("other/queued", "waiting 1", false),
+        ("other/queued", "waiting 2", false),
+        ("other/queued", "waiting 3", false),
+    ];
+    assert_eq!(received, expected);
+    // The identifier of a subscription, which nobody but its client can say again.
+    asked.server.run("mqtt", &["pub", "ids/1", "news"]).expect(0);
+    let mut identified = Raw::begin(asked.server.at("mqtt"), connect_durably("identified"));
+    assert!(identified.accepted(), "it has its session");
+    match identified.receive() {
+        Packet::Publish(publish) => assert_eq!(publish.subscription_ids[0].get(), 7),
+        other => panic!("{other:?}"),
+    }
+
+    let again = import(&[]).expect(1).json();
+    assert_eq!(again["left_out"][1]["count"], 3, "{again}");
+    let passed_over = import(&["--if-absent"]).expect(1).json();
+    assert_eq!(passed_over["passed_over"][0]["count"], 8, "{passed_over}");
+    let unknown = import(&["--token-file", "/nowhere"]).expect(5);
+    assert!(unknown.stderr.contains("/nowhere"), "{unknown:?}");
 }
 
 #[test]

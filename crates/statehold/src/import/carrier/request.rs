@@ -25,7 +25,7 @@ pub(super) enum Ended {
 
 pub(super) const EXPIRED: &str = "had expired";
 pub(super) const RETAINED: &str = "retained messages";
-pub(super) const PRESENT: &str = "were there already (--if-absent)";
+pub(in crate::import) const PRESENT: &str = "were there already (--if-absent)";
 
 /// Sets a key.
 #[derive(Debug)]

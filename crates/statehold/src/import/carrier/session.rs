@@ -20,7 +20,7 @@ pub(in crate::import) struct DurableSession {
     pub(in crate::import) if_absent: bool,
 }
 
-pub(super) const SESSIONS: &str = "sessions";
+pub(in crate::import) const SESSIONS: &str = "sessions";
 
 impl DurableSession {
     /// Connects under its client id, subscribes, and leaves.

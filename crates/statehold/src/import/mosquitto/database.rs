@@ -33,7 +33,7 @@ pub(super) enum Record {
     /// It is subscribed.
     Subscription(Subscribed),
     /// A message waits for a session, or is on its way to or from it.
-    Queued { client_id: Vec<u8> },
+    Queued(Queued),
 }
 
 /// A message.
@@ -68,6 +68,34 @@ pub(super) struct Subscribed {
     pub(super) options: u8,
     /// 0: none.
     pub(super) identifier: u32,
+}
+
+/// A message of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Queued {
+    pub(super) client_id: Vec<u8>,
+    /// Of the message.
+    pub(super) number: u64,
+    /// 0: it has none yet.
+    pub(super) packet_id: u16,
+    pub(super) qos: u8,
+    pub(super) retain: bool,
+    pub(super) stage: Stage,
+    /// Of the subscription, as on the wire in MQTT 5, with their length before them.
+    pub(super) properties: Vec<u8>,
+}
+
+/// How far a message of a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It was not sent.
+    Waiting,
+    /// It was sent, and the client may have it.
+    Sent,
+    /// Of QoS 2: the client has it, and PUBREL is to be sent, perhaps again.
+    Released,
+    /// It is from the client, with QoS 2, and nobody has it yet.
+    FromClient,
 }
 
 const MAGIC: &[u8; 15] = b"\x00\xB5\x00mosquitto db";
@@ -135,7 +163,7 @@ impl<R: Read> Database<R> {
             let record = match kind {
                 MESSAGE if is_whole => fields.message().map(Record::Message),
                 MESSAGE => fields.head_of_message(),
-                QUEUED => fields.queued(),
+                QUEUED => fields.queued().map(Record::Queued),
                 RETAINED => fields.retained(),
                 SUBSCRIPTION => fields.subscription().map(Record::Subscription),
                 SESSION => fields.session(),

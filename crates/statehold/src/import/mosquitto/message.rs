@@ -3,7 +3,7 @@
 use anyhow::Context;
 use bytes::{BufMut, Bytes, BytesMut};
 use client::protocol::TopicName;
-use client::protocol::packet::{Decoder, Packet};
+use client::protocol::packet::{Decoder, Packet, Publish};
 use client::{Message, QoS};
 use server::clock;
 
@@ -53,23 +53,28 @@ pub(super) fn qos(number: u8) -> QoS {
     }
 }
 
-/// Reads the properties as those of a packet: the decoder of packets knows what is legal.
 fn parsed(stored: &Stored, name: &str) -> anyhow::Result<Message> {
+    let publish = decoded(name, &stored.properties, &stored.payload)?;
+    Ok(Message {
+        properties: publish.properties.clone(),
+        ..Message::new(TopicName::parse(publish.topic)?, publish.payload)
+    })
+}
+
+/// Reads the properties as those of a packet: the decoder of packets knows what is legal.
+pub(super) fn decoded(name: &str, properties: &[u8], payload: &[u8]) -> anyhow::Result<Publish> {
     let mut body = BytesMut::new();
     let name_bytes = u16::try_from(name.len()).context("its topic is too long")?;
     body.put_u16(name_bytes);
     body.put_slice(name.as_bytes());
-    body.put_slice(&stored.properties);
-    body.put_slice(&stored.payload);
+    body.put_slice(properties);
+    body.put_slice(payload);
     let mut packet = BytesMut::new();
     packet.put_u8(PUBLISH);
     put_length(&mut packet, body.len());
     packet.unsplit(body);
     match Decoder::for_client(u32::MAX).decode(&mut packet) {
-        Ok(Some(Packet::Publish(publish))) => Ok(Message {
-            properties: publish.properties.clone(),
-            ..Message::new(TopicName::parse(publish.topic)?, publish.payload)
-        }),
+        Ok(Some(Packet::Publish(publish))) => Ok(*publish),
         _ => anyhow::bail!("its topic or its properties are not as MQTT wants them"),
     }
 }

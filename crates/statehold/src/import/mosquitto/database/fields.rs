@@ -1,6 +1,6 @@
 //! What stands in a chunk.
 
-use super::{Expiry, Record, STRUCTURES_SINCE, Stored, Subscribed};
+use super::{Expiry, Queued, Record, STRUCTURES_SINCE, Stage, Stored, Subscribed};
 
 /// The fields of a chunk, one after the other. Numbers are in the order of the network, unless C has written them as they lay in
 /// memory; that was little-endian on every machine that matters.
@@ -121,18 +121,44 @@ impl<'a> Fields<'a> {
         })
     }
 
-    pub(super) fn queued(mut self) -> Option<Record> {
-        let client_id = if self.has_structure() {
-            self.number()?;
-            self.u16()?;
-            let length = self.u16()?;
-            self.bytes(4)?;
-            self.bytes(length.into())?
-        } else {
-            self.text()?
+    pub(super) fn queued(mut self) -> Option<Queued> {
+        if !self.has_structure() {
+            return self.old_queued();
+        }
+        let number = self.number()?;
+        let (packet_id, length) = (self.u16()?, self.u16()?);
+        let (qos, state) = (self.u8()?, self.u8()?);
+        let (flags, direction) = (self.u8()?, self.u8()?);
+        let client_id = self.bytes(length.into())?.to_vec();
+        let properties = match self.rest {
+            [] => NO_PROPERTIES.to_vec(),
+            properties => properties.to_vec(),
         };
-        let client_id = client_id.to_vec();
-        Some(Record::Queued { client_id })
+        Some(Queued {
+            client_id,
+            number,
+            packet_id,
+            qos,
+            retain: flags >> 4 != 0,
+            stage: stage(direction, state, flags & 0xF != 0),
+            properties,
+        })
+    }
+
+    fn old_queued(mut self) -> Option<Queued> {
+        let client_id = self.text()?.to_vec();
+        let (number, packet_id) = (self.number()?, self.u16()?);
+        let (qos, retain) = (self.u8()?, self.u8()?);
+        let (direction, state, dup) = (self.u8()?, self.u8()?, self.u8()?);
+        Some(Queued {
+            client_id,
+            number,
+            packet_id,
+            qos,
+            retain: retain != 0,
+            stage: stage(direction, state, dup != 0),
+            properties: NO_PROPERTIES.to_vec(),
+        })
     }
 
     fn old_message(mut self) -> Option<Stored> {
@@ -218,3 +244,21 @@ impl<'a> Fields<'a> {
         Some(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0))
     }
 }
+
+/// How far a message is, of its direction, its state and whether it was sent before.
+fn stage(direction: u8, state: u8, dup: bool) -> Stage {
+    match state {
+        _ if direction == FROM_CLIENT => Stage::FromClient,
+        RESEND_PUBREL | WAIT_FOR_PUBCOMP => Stage::Released,
+        WAIT_FOR_PUBACK | WAIT_FOR_PUBREC => Stage::Sent,
+        _ if dup => Stage::Sent,
+        _ => Stage::Waiting,
+    }
+}
+
+const FROM_CLIENT: u8 = 0;
+
+const WAIT_FOR_PUBACK: u8 = 3;
+const WAIT_FOR_PUBREC: u8 = 5;
+const RESEND_PUBREL: u8 = 6;
+const WAIT_FOR_PUBCOMP: u8 = 9;

@@ -82,11 +82,18 @@ fn everything_that_a_real_server_has_kept_is_read() {
     ] {
         assert!(records.contains(&expected), "{expected:?} in {records:?}");
     }
-    let queued = Record::Queued {
-        client_id: b"old-client".to_vec(),
-    };
-    // Three that came later, and four that are retained: its client went before it had acknowledged them.
-    assert_eq!(records.iter().filter(|record| **record == queued).count(), 7);
+    let queued = records.iter().filter_map(|record| match record {
+        Record::Queued(queued) if queued.client_id == b"old-client" => Some(queued),
+        _ => None,
+    });
+    let queued: Vec<_> = queued
+        .map(|queued| (queued.stage, queued.qos, queued.retain))
+        .collect();
+    // Four that are retained: its client went before it had acknowledged them; and three that came later.
+    let (retained, later) = ((Stage::Waiting, 1, true), (Stage::Waiting, 1, false));
+    let of_no_qos = (Stage::Waiting, 0, true);
+    let expected = [retained, retained, retained, of_no_qos, later, later, later];
+    assert_eq!(queued, expected);
     let session = |client_id: &str| {
         records.iter().find_map(|record| match record {
             Record::Session {
@@ -162,9 +169,15 @@ fn older_versions_are_read() {
                     at: None,
                 },
             },
-            Record::Queued {
+            Record::Queued(Queued {
                 client_id: b"c".to_vec(),
-            },
+                number: 7,
+                packet_id: 1,
+                qos: 1,
+                retain: false,
+                stage: Stage::Sent,
+                properties: vec![0],
+            }),
             Record::Retained { number: 7 },
             Record::Subscription(Subscribed {
                 client_id: b"c".to_vec(),
@@ -187,6 +200,34 @@ fn older_versions_are_read() {
         expiry,
     };
     assert_eq!(read(&file(5, &[(SESSION, session)])).expect("read"), [expected]);
+}
+
+#[test]
+fn how_far_a_message_is_follows_from_its_state() {
+    let number = 7_u64.to_le_bytes();
+    let stage = |direction, state, dup| {
+        let queued = [
+            text("c"),
+            number.to_vec(),
+            vec![0, 1, 2, 0, direction, state, dup],
+        ]
+        .concat();
+        match read(&file(4, &[(QUEUED, queued)])).expect("read").pop() {
+            Some(Record::Queued(queued)) => queued.stage,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (state, expected) in [
+        (11, Stage::Waiting),
+        (4, Stage::Waiting),
+        (5, Stage::Sent),
+        (6, Stage::Released),
+        (9, Stage::Released),
+    ] {
+        assert_eq!(stage(1, state, 0), expected, "{state}");
+        assert_eq!(stage(0, state, 0), Stage::FromClient);
+    }
+    assert_eq!(stage(1, 4, 1), Stage::Sent);
 }
 
 #[test]
