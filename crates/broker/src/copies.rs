@@ -39,7 +39,7 @@ use smallvec::SmallVec;
 use self::awaited::Awaited;
 pub use self::figures::CopyFigures;
 pub(crate) use self::merging::MergeMessage;
-use self::merging::{Fences, Giving, Holding, Question, TakingIn};
+use self::merging::{Fences, Giving, Holding, Origins, Question, TakingIn};
 pub(crate) use self::messages::Change as SessionChange;
 use self::messages::Positions;
 pub(crate) use self::offering::suffix_and_value;
@@ -50,7 +50,7 @@ use self::unreadable::Unreadable;
 use crate::clients::Clients;
 use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::records::copy::{CopyRecord, Marks};
+use crate::records::copy::{CopyRecord, Mark, Marks};
 use crate::session::Session;
 use crate::sessions::Taken;
 
@@ -67,6 +67,8 @@ pub(crate) struct Copies {
     standing_by: BTreeMap<Text, Box<StandingBy>>,
     /// The same by their holders' numbers.
     by_holder: BTreeMap<(NodeId, SessionNumber), Text>,
+    /// What sessions of others come from of which this node has copies, or is to have.
+    origins: Origins,
     /// Up to where holders had taken what others sent, as of their copies here.
     positions: BTreeMap<NodeId, Arc<Positions>>,
     /// The same before a holder began to say anew what it holds, by how often it had begun: as of copies that it has not named since.
@@ -131,6 +133,8 @@ pub(crate) struct Held {
     recovered_below: u64,
     /// From where on it may have gone on at other nodes as well.
     marks: Option<Box<Marks>>,
+    /// It comes from copies of copies of these, of other nodes: they may still be there. In memory alone.
+    origins: Option<Box<[Mark]>>,
     /// It gives way to that of another node.
     giving: Option<Box<Giving>>,
     /// Another one gives way to it.
@@ -190,6 +194,7 @@ impl Copies {
             held: BTreeMap::new(),
             standing_by: BTreeMap::new(),
             by_holder: BTreeMap::new(),
+            origins: Origins::default(),
             positions: recovered
                 .positions
                 .into_iter()
@@ -302,6 +307,7 @@ impl Copies {
         self.orphans.end(client_id);
         let place = (standing_by.holder.node, standing_by.number_there);
         self.by_holder.remove(&place);
+        self.take_origins(place);
         Some(*standing_by)
     }
 
@@ -419,6 +425,7 @@ impl Held {
             taken_from: None,
             recovered_below: 0,
             marks: None,
+            origins: None,
             giving: None,
             taking_in: None,
             is_past: false,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::{BufMut, Bytes};
 use cluster::session_plane::detection::DetectionConfig;
-use cluster::session_plane::lifecycle::NodeState;
+use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::session_plane::nodes::{Handover, NodeStanding, Nodes, NodesOutput, StateChange};
 use cluster::session_plane::{Actor, Ring};
 use cluster::{GroupId, Incarnation, NodeId};
@@ -276,6 +276,13 @@ impl Node {
     /// A node is in another state: what it had goes on at others, or it is there again.
     fn note_state(&mut self, now: Now, change: StateChange, actions: &mut Vec<Action>) {
         let Some(peers) = &mut self.peers else { return };
+        if Some(change.node) == self.states.as_ref().map(|states| states.nodes.own()) {
+            match (change.to, change.reason) {
+                // What it has given away it may not have back.
+                (NodeState::Running, Reason::SplitAgain) => {}
+                (state, _) => peers.set_lacks_copies(state != NodeState::Running),
+            }
+        }
         if !is_loss(&change) {
             peers.find_again(change.node);
             if matches!(change.from, NodeState::NotJoined | NodeState::Dead) {

@@ -31,6 +31,7 @@ mod waiting;
 pub(super) use self::fences::Fences;
 pub(super) use self::giving::Giving;
 pub(super) use self::holding::Holding;
+pub(super) use self::marks::Origins;
 pub(crate) use self::messages::MergeMessage;
 pub(super) use self::taking_in::TakingIn;
 pub(super) use self::waiting::Question;

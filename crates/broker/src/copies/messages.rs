@@ -13,6 +13,7 @@
 //!   8 ask     | number u64                            say when I have all that I am to have
 //!   9 done    | number u64                            you have
 //!  10 ended   | client id | at u64 | clock | count u8, for each: node u64    this session has ended, at this Unix millisecond; these nodes do not hear of it now
+//!  11 parted  | offer, and count u8, for each: node u64, number there u64, next sequence u64    offered, of a session that comes from copies of these: up to there it is the same
 //!
 //! positions  count u16, for each: node u64, incarnation u32, number u64    up to where the sender has taken what others sent
 //! changes    count u32, for each: what u8 (1 session, 2 subscription, 3 no subscription, 4 delivery, 5 no delivery, 6 received, 7 released)
@@ -21,6 +22,8 @@
 //! ```
 //!
 //! A message to many sessions is one value in all their records: it is sent once in an item.
+
+mod origins;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +35,7 @@ use protocol::Text;
 
 use crate::ids::SessionNumber;
 use crate::peer_body::{flag, long, put_long, put_short, short};
+use crate::records::copy::Mark;
 use crate::records::forwarded::Position;
 use crate::state_store_service::PeerError;
 
@@ -47,6 +51,7 @@ const DROP: u8 = 7;
 const ASK: u8 = 8;
 const DONE: u8 = 9;
 const ENDED: u8 = 10;
+const PARTED: u8 = 11;
 
 /// Where a message says which session it is about: behind its version, its kind and the sender's incarnation.
 const ABOUT: std::ops::RangeFrom<usize> = 6..;
@@ -63,6 +68,8 @@ pub(super) enum CopyMessage {
         client_id: Text,
         clock: VectorClock,
         is_connected: bool,
+        /// The sessions that it comes from, which may still be there: their nodes and numbers, and from where on it is another one.
+        origins: Vec<Mark>,
     },
     All,
     Changes(Positions, Vec<Piece>),
@@ -270,11 +277,16 @@ pub(super) fn encode(incarnation: u32, message: &CopyMessage) -> Bytes {
             client_id,
             clock,
             is_connected,
+            origins,
         } => {
-            let mut bytes = simple(OFFER, Some(number.0));
+            let kind = if origins.is_empty() { OFFER } else { PARTED };
+            let mut bytes = simple(kind, Some(number.0));
             put_short(&mut bytes, client_id.as_bytes());
             put_long(&mut bytes, &encode_clock(clock));
             bytes.put_u8(u8::from(*is_connected));
+            if !origins.is_empty() {
+                origins::put(&mut bytes, origins);
+            }
             bytes
         }
         CopyMessage::Ended(ended) => {
@@ -324,7 +336,7 @@ pub(super) fn about(body: &Bytes) -> Option<About> {
     let (kind, after) = (body.get(1)?, body.get(ABOUT)?);
     let number = SessionNumber(u64::from_be_bytes(*after.first_chunk()?));
     match *kind {
-        OFFER | WHOLE => Some(About::Theirs(number)),
+        OFFER | PARTED | WHOLE => Some(About::Theirs(number)),
         ANSWER => Some(About::Own(number)),
         _ => None,
     }
@@ -341,11 +353,16 @@ fn read(mut body: Bytes) -> Option<(u32, CopyMessage)> {
         ASK => CopyMessage::Ask(body.try_get_u64().ok()?),
         DONE => CopyMessage::Done(body.try_get_u64().ok()?),
         ENDED => CopyMessage::Ended(ended(body)?),
-        OFFER => CopyMessage::Offer {
+        OFFER | PARTED => CopyMessage::Offer {
             number: number(body)?,
             client_id: client_id(body)?,
             clock: clock(body)?,
             is_connected: flag(body)?,
+            origins: if kind == PARTED {
+                origins::take(body)?
+            } else {
+                Vec::new()
+            },
         },
         ANSWER => {
             let number = number(body)?;

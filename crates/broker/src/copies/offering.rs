@@ -312,6 +312,7 @@ impl Copies {
                 client_id: held.client_id.clone(),
                 clock: held.clock.clone(),
                 is_connected: entry.is_some_and(|entry| entry.session.is_connected()),
+                origins: held.origins(),
             };
             if self.tell(peers, node, &offer) {
                 self.set_stage(number, node, Stage::Offered);

@@ -37,6 +37,7 @@ impl Node {
 impl Copies {
     /// A node says anew what it holds. What it has taken from here on is not in the copies that it has not named yet.
     pub(super) fn note_begin(&mut self, node: NodeId) {
+        self.forget_origins_without_copy(node);
         let begun = self.begun.entry(node).or_default();
         *begun += 1;
         let earlier = self.earlier.entry(node).or_default();

@@ -38,7 +38,9 @@ impl Node {
                 client_id,
                 clock,
                 is_connected,
+                origins,
             } => {
+                copies.note_origins((from.node, number), &origins);
                 let offered = Other {
                     clock,
                     holder: from.node,
@@ -87,6 +89,8 @@ impl Node {
             return self.answer_copy(from.node, number, CopyAnswer::Want);
         }
         let named = copies.begun_by(from.node);
+        let place = (from.node, number);
+        let origins = copies.origins_of(place);
         if let Some(copy) = copies.remove_copy(client_id) {
             let copy = StandingBy {
                 holder: from,
@@ -96,6 +100,7 @@ impl Node {
             };
             self.commits.write(copy.put());
             copies.insert_copy(copy);
+            copies.note_origins(place, &origins);
         }
         self.after_commit(now, Waiter::Copied { holder: from, number }, actions);
     }

@@ -110,6 +110,10 @@ impl Node {
             return;
         };
         let at = copies.orphans.lost_after(client_id);
+        let Some(copy) = copies.standing_by.get(client_id) else {
+            return;
+        };
+        let origins = copies.take_origins((copy.holder.node, copy.number_there));
         let Some(copy) = copies.remove_copy(client_id) else {
             return;
         };
@@ -120,7 +124,7 @@ impl Node {
             at,
             through: copies.came_through(&copy, |node| peers.lost_after(node)),
         };
-        self.stand_up(now, copy, taken, actions);
+        self.stand_up(now, (copy, origins), taken, actions);
     }
 
     /// How many sequences this node leaves out when it goes on with a session: each node another number, also of a few times. Multiples of the golden section are far apart.
@@ -135,7 +139,13 @@ impl Node {
     }
 
     /// A copy is the session from here on.
-    fn stand_up(&mut self, now: Now, copy: StandingBy, taken: Taken, actions: &mut Vec<Action>) {
+    fn stand_up(
+        &mut self,
+        now: Now,
+        (copy, origins): (StandingBy, Option<Box<[Mark]>>),
+        taken: Taken,
+        actions: &mut Vec<Action>,
+    ) {
         let StandingBy {
             mut session,
             record,
@@ -154,6 +164,7 @@ impl Node {
             taken_from: Some(taken.from),
             marks: Some(Box::default()),
             received: session.received.iter().collect(),
+            origins,
             ..Held::new(client_id.clone(), clock)
         };
         let mark = Mark {

@@ -29,7 +29,7 @@ use crate::origin::Origin;
 use crate::records::forwarded::Position;
 
 impl Routes {
-    /// A node is lost. With so many others that nobody may be left who has some session, their filters stay.
+    /// A node is lost. With so many others that nobody may be left who has some session, their filters stay. Who is alone and lacks copies need not have lost as many as have a session.
     ///
     /// Those that are silent count as well: this node may go on without all of them at one moment, and loses one after the other in it.
     pub(super) fn begin_to_owe(&mut self, slot: Slot) {
@@ -39,10 +39,16 @@ impl Routes {
             such.fold(0, |all: Slots, (slot, _)| all | 1 << slot)
         };
         let silent = of(|link| !link.is_reached);
-        if silent.count_ones() as usize >= OWNERS {
+        let is_alone = self.links.iter().all(|(_, link)| !link.is_reached);
+        if silent.count_ones() as usize >= OWNERS || (is_alone && self.owed.lacks_copies) {
             let lost = of(|link| link.is_lost);
             self.owed.add(lost, &self.table);
         }
+    }
+
+    /// Whether this node may have given sessions to others who have gone on with them, and has not been brought copies of all since.
+    pub(crate) fn set_lacks_copies(&mut self, lacks_copies: bool) {
+        self.owed.lacks_copies = lacks_copies;
     }
 
     /// Those who serve with this node, and have since others are apart from them.

@@ -14,6 +14,9 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const SEEDS: u64 = 60;
 
+/// These storms are longer.
+const FLAPPING_SEEDS: u64 = 30;
+
 const SPLITS: u64 = 4;
 
 const QOS: [QoS; 2] = [QoS::AtLeastOnce, QoS::ExactlyOnce];
@@ -35,6 +38,8 @@ struct Storm {
     restless: Restless,
     subscribers: Vec<Who>,
     published: u64,
+    /// Whether nodes also come and go many times.
+    flaps: bool,
 }
 
 impl Storm {
@@ -69,11 +74,28 @@ impl Storm {
             restless,
             subscribers,
             published: 0,
+            flaps: false,
+        }
+    }
+
+    /// A node comes and goes: it is back for less than it takes to bring all together.
+    fn flap(&mut self) {
+        let node = self.random.between(0, self.nodes);
+        for _ in 0..self.random.between(2, 5) {
+            self.places.part(&BTreeSet::from([node]));
+            let apart = self.random.between(200, 4_000) as u64;
+            self.publish_for(Duration::from_millis(apart));
+            self.places.heal();
+            let together = self.random.between(10, 800) as u64;
+            self.publish_for(Duration::from_millis(together));
         }
     }
 
     fn rage(&mut self) {
         for _ in 0..SPLITS {
+            if self.flaps {
+                self.flap();
+            }
             let paused = self.part();
             let long = self.random.between(2_500, 9_000) as u64;
             self.publish_for(Duration::from_millis(long));
@@ -205,9 +227,13 @@ fn count(nodes: usize, restless: Restless) -> Counted {
 }
 
 fn count_of(seeds: impl IntoIterator<Item = u64>, nodes: usize, restless: Restless) -> Counted {
+    count_storms(seeds, |seed| Storm::new(seed, nodes, restless))
+}
+
+fn count_storms(seeds: impl IntoIterator<Item = u64>, storm: impl Fn(u64) -> Storm) -> Counted {
     let mut counted = Counted::default();
     for seed in seeds {
-        let mut storm = Storm::new(seed, nodes, restless);
+        let mut storm = storm(seed);
         storm.rage();
         let before = counted.broken.len();
         if let Err(why) = storm.look(&mut counted) {
@@ -257,4 +283,15 @@ fn nothing_acknowledged_is_lost_of_five_nodes() {
 fn nothing_acknowledged_by_the_first_of_three_that_go_on_with_a_session_is_lost() {
     let counted = count_of([234], 5, Restless::Nobody);
     assert_eq!(counted.missed, 0, "{counted:#?}");
+}
+
+/// What is left of it: in 180 storms 1 of 5,000 messages is missed, and of QoS 2 one of 81 comes twice (docs/sessions.md, "What is not promised").
+#[test]
+fn hardly_anything_acknowledged_is_lost_by_nodes_that_come_and_go_again_and_again() {
+    let counted = count_storms(0..FLAPPING_SEEDS, |seed| Storm {
+        flaps: true,
+        ..Storm::new(seed, 3, Restless::Nobody)
+    });
+    assert!(counted.missed * 1_000 < counted.published, "{counted:#?}");
+    assert!(counted.twice * 30 < counted.published, "{counted:#?}");
 }

@@ -1,8 +1,11 @@
 //! Where a session has parted from what another node has of it.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use cluster::NodeId;
 
+use crate::copies::Copies;
 use crate::copies::messages::Change;
 use crate::ids::SessionNumber;
 use crate::records;
@@ -90,7 +93,58 @@ impl Marks {
     }
 }
 
+/// What sessions come from that other nodes hold, by their places. Of each node as many as this one has copies of its sessions, or was offered: it begins anew whenever it is reached.
+#[derive(Debug, Default)]
+pub(in crate::copies) struct Origins(BTreeMap<(NodeId, SessionNumber), Box<[Mark]>>);
+
+impl Copies {
+    /// A session of another node comes from these.
+    pub(in crate::copies) fn note_origins(&mut self, place: (NodeId, SessionNumber), origins: &[Mark]) {
+        if origins.is_empty() {
+            self.origins.0.remove(&place);
+        } else {
+            let latest = origins.len().saturating_sub(MARKS_MAX);
+            self.origins.0.insert(place, origins[latest..].into());
+        }
+    }
+
+    pub(in crate::copies) fn origins_of(&self, place: (NodeId, SessionNumber)) -> Vec<Mark> {
+        self.origins
+            .0
+            .get(&place)
+            .map(|marks| marks.to_vec())
+            .unwrap_or_default()
+    }
+
+    pub(in crate::copies) fn take_origins(&mut self, place: (NodeId, SessionNumber)) -> Option<Box<[Mark]>> {
+        self.origins.0.remove(&place)
+    }
+
+    /// A node tells anew what it holds: what it had offered, and has not given, it names again.
+    pub(in crate::copies) fn forget_origins_without_copy(&mut self, node: NodeId) {
+        let by_holder = &self.by_holder;
+        let is_kept = |place: &(NodeId, SessionNumber)| place.0 != node || by_holder.contains_key(place);
+        self.origins.0.retain(|place, _| is_kept(place));
+    }
+}
+
 impl super::super::Held {
+    /// The sessions that this one comes from, of other nodes: the latest last.
+    pub(in crate::copies) fn origins(&self) -> Vec<Mark> {
+        let own = self.marks.iter().flat_map(|marks| &marks.nodes);
+        let own = own.filter(|mark| mark.number.is_some());
+        let older = self.origins.iter().flatten();
+        older.chain(own).copied().collect()
+    }
+
+    /// From where on this session is another one than one that it comes from by way of a third one.
+    pub(super) fn origin(&self, node: NodeId, number: SessionNumber) -> Option<Mark> {
+        let mut origins = self.origins.iter().flatten();
+        origins
+            .find(|mark| (mark.node, mark.number) == (node, Some(number)))
+            .copied()
+    }
+
     /// Another node may go on with the session, or does.
     pub(in crate::copies) fn part(&mut self, mark: Mark, had_client: bool) {
         let marks = self.marks.get_or_insert_default();

@@ -276,6 +276,9 @@ impl Held {
         if let Some(mark) = here.filter(|mark| mark.number.is_some()) {
             return Some(From::common(mark.next_sequence));
         }
+        if let Some(mark) = self.origin(from, leave.number) {
+            return Some(From::common(mark.next_sequence));
+        }
         // Both are from copies of a third one, which may have more than either had then; or has left it here.
         let third = leave.mark.filter(|_| self.clock.has_common(&leave.clock));
         if let Some(mark) = third {

@@ -31,12 +31,48 @@ fn changes() -> Vec<Change> {
 
 /// Messages of version 1, with their bytes behind version, kind and incarnation.
 fn all() -> Vec<Golden> {
-    let mut all = sessions();
+    let mut all = offers();
+    all.extend(sessions());
     all.extend(words());
     all
 }
 
 type Golden = (CopyMessage, u8, &'static [u8]);
+
+/// Those that begin a copy.
+fn offers() -> Vec<Golden> {
+    let number = SessionNumber(7);
+    let origin = Mark {
+        node: NodeId(4),
+        number: Some(SessionNumber(6)),
+        next_sequence: 9,
+    };
+    vec![
+        (
+            CopyMessage::Offer {
+                number,
+                client_id: Text::from_static("me"),
+                clock: clock(),
+                is_connected: true,
+                origins: Vec::new(),
+            },
+            2,
+            b"\0\0\0\0\0\0\0\x07\0\x02me\0\0\0\x1f\x01\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x01",
+        ),
+        (
+            CopyMessage::Offer {
+                number,
+                client_id: Text::from_static("me"),
+                clock: clock(),
+                is_connected: true,
+                origins: vec![origin],
+            },
+            11,
+            b"\0\0\0\0\0\0\0\x07\0\x02me\0\0\0\x1f\x01\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x01\
+              \x01\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x09",
+        ),
+    ]
+}
 
 /// Those with sessions.
 fn sessions() -> Vec<Golden> {
@@ -61,16 +97,6 @@ fn sessions() -> Vec<Golden> {
         changes: vec![Change::Unsubscribed(Bytes::from_static(b"b"))],
     };
     vec![
-        (
-            CopyMessage::Offer {
-                number,
-                client_id: client_id.clone(),
-                clock: clock(),
-                is_connected: true,
-            },
-            2,
-            b"\0\0\0\0\0\0\0\x07\0\x02me\0\0\0\x1f\x01\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x01",
-        ),
         (
             CopyMessage::Changes(
                 Positions::from([(NodeId(1), position)]),

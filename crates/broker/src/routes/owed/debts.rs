@@ -21,6 +21,8 @@ pub(in crate::routes) struct Owed {
     pub(super) nodes: Slots,
     /// Those that were among them since the first one was.
     pub(super) apart: Slots,
+    /// This node may not have a copy of all that it is to have one of.
+    pub(super) lacks_copies: bool,
     pub(super) items: VecDeque<Debt>,
     bytes: u64,
     /// The number of the latest, and of the latest before the first of these nodes was lost. The upper half is the run in which it was owed.
