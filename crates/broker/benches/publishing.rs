@@ -44,6 +44,7 @@ fn node(now: Now) -> Node {
         routes: RoutesConfig::default(),
         policies: Policies::default(),
         redirect: None,
+        traces: None,
         seed: 1,
     };
     let mut started = Vec::new();

@@ -8,8 +8,10 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use protocol::Packet;
 use protocol::packet::Ack;
+use protocol::{Packet, ReasonCode};
+
+use crate::traces::MessageTrace;
 
 /// Acknowledgements that wait for their turn.
 #[derive(Debug, Default)]
@@ -29,6 +31,8 @@ struct Place {
     is_counted: bool,
     /// `None`: not decided yet.
     acknowledgement: Option<Acknowledgement>,
+    /// If it is traced.
+    trace: Option<Box<MessageTrace>>,
 }
 
 /// The first acknowledgement of a received PUBLISH.
@@ -38,6 +42,13 @@ pub(crate) enum Acknowledgement {
     PubAck(Ack),
     /// Of QoS 2.
     PubRec(Ack),
+}
+
+impl Acknowledgement {
+    fn reason(&self) -> ReasonCode {
+        let (Self::PubAck(ack) | Self::PubRec(ack)) = self;
+        ack.reason
+    }
 }
 
 impl From<Acknowledgement> for Packet {
@@ -62,22 +73,39 @@ impl AckQueue {
             received,
             is_counted,
             acknowledgement: None,
+            trace: None,
         });
         AckSequence(self.first + self.waiting.len() as u64 - 1)
+    }
+
+    /// The PUBLISH is traced.
+    pub(crate) fn trace(&mut self, sequence: AckSequence, trace: Box<MessageTrace>) {
+        if let Some(place) = self.place(sequence) {
+            place.trace = Some(trace);
+        }
+    }
+
+    /// The trace of the PUBLISH, if it is traced.
+    pub(crate) fn trace_of(&mut self, sequence: AckSequence) -> Option<&mut MessageTrace> {
+        self.place(sequence)?.trace.as_deref_mut()
     }
 
     /// Says how the PUBLISH was decided, and hands out everything whose turn has come. The earliest moment when one of that came.
     pub(crate) fn decide(
         &mut self,
+        now: Instant,
         sequence: AckSequence,
         acknowledgement: Acknowledgement,
-        mut send: impl FnMut(Acknowledgement),
+        mut send: impl FnMut(Acknowledgement, Option<Box<MessageTrace>>),
     ) -> Option<Instant> {
         let place = self.place(sequence)?;
         assert!(
             place.acknowledgement.is_none(),
             "a received PUBLISH is decided once"
         );
+        if let Some(trace) = &mut place.trace {
+            trace.decide(now, acknowledgement.reason());
+        }
         place.acknowledgement = Some(acknowledgement);
         let is_decided = |place: &Place| place.acknowledgement.is_some();
         let mut earliest = None;
@@ -88,7 +116,9 @@ impl AckQueue {
             };
             earliest = [earliest, place.received].into_iter().flatten().min();
             self.counted -= usize::from(place.is_counted);
-            place.acknowledgement.into_iter().for_each(&mut send);
+            if let Some(acknowledgement) = place.acknowledgement {
+                send(acknowledgement, place.trace);
+            }
         }
         earliest
     }
@@ -122,7 +152,7 @@ mod tests {
 
     #[test]
     fn mqtt_4_6_0_2_acknowledgements_leave_in_the_order_of_the_messages() {
-        let mut queue = AckQueue::default();
+        let (mut queue, now) = (AckQueue::default(), crate::now::epoch());
         let mut sent = vec![];
         let (first, second, third) = (
             queue.open(true, None),
@@ -130,12 +160,12 @@ mod tests {
             queue.open(true, None),
         );
 
-        queue.decide(second, puback(2), |packet| sent.push(packet));
+        queue.decide(now, second, puback(2), |packet, _| sent.push(packet));
         assert_eq!(sent, []);
         assert_eq!(queue.counted(), 2);
-        queue.decide(first, puback(1), |packet| sent.push(packet));
+        queue.decide(now, first, puback(1), |packet, _| sent.push(packet));
         assert_eq!(sent, [puback(1), puback(2)]);
-        queue.decide(third, puback(3), |packet| sent.push(packet));
+        queue.decide(now, third, puback(3), |packet, _| sent.push(packet));
         assert_eq!(sent, [puback(1), puback(2), puback(3)]);
         assert_eq!(queue.counted(), 0);
     }

@@ -130,6 +130,11 @@ impl Groups {
         self.services[0].dialect()
     }
 
+    /// Which node they are at.
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId(self.watcher(0).node)
+    }
+
     /// Who a connection is in the logs.
     pub(crate) fn watcher(&self, connection: u64) -> Watcher {
         self.services[0].watcher(connection)

@@ -25,6 +25,7 @@ use crate::slow::SlowKind;
 use crate::state_store_service::{
     Answer, Asker, Checked, Output, Refused, Remark, StateStoreService, check, check_envelope, properties,
 };
+use crate::traces::RequestTrace;
 
 impl Node {
     /// PUBLISH to the invoke topic.
@@ -55,6 +56,9 @@ impl Node {
         let Some(asking) = self.asking(now, id, key, &publish, actions) else {
             return;
         };
+        let span = self
+            .tracer
+            .begin(now.instant, &publish.properties.user_properties);
         let (Some(connection), Some(entry)) = (self.connections.get_mut(id), self.sessions.get(key)) else {
             return;
         };
@@ -68,6 +72,7 @@ impl Node {
             watcher: self.groups.watcher(id.0),
             ack: connection.acks.open(true, None),
             packet_id,
+            trace: span.map(|span| Box::new(RequestTrace::new(span))),
         };
         match check(now, asker, publish, self.groups.dialect()) {
             Checked::Call(mut call) => {
@@ -155,6 +160,7 @@ impl Node {
                 actions.push(Action::Report(Report::Leader { group, leader, term }));
             }
             Output::Answer(answer) => self.answer(now, answer, actions),
+            Output::Traced(spans) => actions.push(Action::Traced(spans)),
             Output::Frozen { question, image } => actions.push(Action::Frozen { question, image }),
             Output::PutBack { question, outcome } => self.put_back_ended(question, outcome, actions),
             Output::Effect(effect) => self.notify(now, effect, actions),
@@ -185,7 +191,7 @@ impl Node {
     }
 
     /// Sends the response, then acknowledges the request.
-    fn answer(&mut self, now: Now, answer: Answer, actions: &mut Vec<Action>) {
+    fn answer(&mut self, now: Now, mut answer: Answer, actions: &mut Vec<Action>) {
         self.counters.decided(answer.verb, answer.is_error);
         actions.push(Action::Decided {
             verb: answer.verb,
@@ -200,6 +206,9 @@ impl Node {
                 answer.key.clone(),
                 actions,
             );
+        }
+        if let Some(trace) = answer.trace.take() {
+            self.end_request_trace(now, *trace, &answer, actions);
         }
         let ack = Acknowledgement::PubAck(Ack::new(answer.packet_id, ReasonCode::Success));
         let (asking, sequence) = (answer.asking, answer.ack);

@@ -48,6 +48,7 @@ use crate::state_store_service::{Output, StateStoreService};
 use crate::subscriptions::{Shares, Subscriptions};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
+use crate::traces::{Tracer, TracesConfig};
 use crate::waiting::Waiter;
 use crate::will::{self, PendingWills};
 
@@ -66,6 +67,8 @@ pub struct NodeConfig {
     pub policies: Policies,
     /// Another server for the clients.
     pub redirect: Option<Redirect>,
+    /// What is traced; `None`: nothing.
+    pub traces: Option<TracesConfig>,
     /// Seeds whatever must not be guessable by clients: hashers, assigned client ids.
     pub seed: u64,
 }
@@ -123,6 +126,7 @@ pub struct Node {
     pub(crate) outputs: Vec<Output>,
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
+    pub(crate) tracer: Tracer,
     pub(crate) counters: Counters,
     pub(crate) memory: Memory,
     pub(crate) sys_topics: SysTopics,
@@ -414,12 +418,17 @@ impl Node {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let received = connection.acks.decide(sequence, acknowledgement, |ready| {
-            actions.push(Action::Send {
-                connection: id,
-                packet: ready.into(),
+        let mut traced = Vec::new();
+        let received = connection
+            .acks
+            .decide(now.instant, sequence, acknowledgement, |ready, trace| {
+                actions.push(Action::Send {
+                    connection: id,
+                    packet: ready.into(),
+                });
+                traced.extend(trace.map(|trace| *trace));
             });
-        });
+        self.end_message_traces(now, id, traced, actions);
         if let Some(received) = received {
             self.note_slow(now, id, (SlowKind::Publish, received), None, actions);
         }

@@ -50,6 +50,7 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         self.counters.received(publish.qos, publish.payload.len());
+        self.tracer.message = None;
         self.pace(now, id, publish.topic.len() + publish.payload.len());
         if publish.qos != QoS::AtMostOnce && self.is_receive_maximum_exceeded(id, key, &publish) {
             let why = "more messages without acknowledgement than the server's Receive Maximum";
@@ -62,6 +63,7 @@ impl Node {
         if topic.as_str() == INVOKE_TOPIC {
             return self.received_invoke(now, id, key, *publish, actions);
         }
+        self.begin_message_trace(now, &topic, &publish);
         self.hold_back(now, id, key, &publish);
         if publish.qos == QoS::ExactlyOnce && self.is_received_again(now, id, key, &publish, actions) {
             return;
@@ -221,6 +223,9 @@ impl Node {
         let receiver =
             entry.filter(|(_, entry)| qos == QoS::ExactlyOnce && entry.session.received.contains(packet_id));
         let sequence = connection.acks.open(receiver.is_none(), Some(now.instant));
+        if let Some(trace) = self.tracer.message.take() {
+            connection.acks.trace(sequence, trace);
+        }
         let waiter = Waiter::Ack {
             connection: id,
             sequence,

@@ -46,6 +46,7 @@ use crate::state_store_service::StateStoreConfig;
 use crate::subscriptions::{Shares, Subscription, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
+use crate::traces::Tracer;
 use crate::will::{self, PendingWills};
 
 /// The state store as it was recovered.
@@ -178,6 +179,7 @@ impl Recovery {
             outputs: Vec::new(),
             routes: RouteScratch::default(),
             stored: None,
+            tracer: Tracer::new(self.config.traces),
             counters: Counters::default(),
             memory: self.memory,
             sys_topics: SysTopics::new(now.instant, self.config.sys_interval),

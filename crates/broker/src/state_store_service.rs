@@ -21,6 +21,7 @@ mod reply;
 pub(crate) mod scan_token;
 mod snapshots;
 mod spread;
+mod traced;
 
 use std::time::{Duration, Instant};
 
@@ -47,10 +48,12 @@ pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
 use self::snapshots::Snapshots;
 use self::spread::Spread;
+use self::traced::TracedCommands;
 use crate::fitness::Fitness;
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
 use crate::state_store_service::reply::reply_to;
+use crate::traces::Span;
 
 /// How the state store is set up.
 #[derive(Debug, Clone)]
@@ -84,6 +87,8 @@ pub(crate) enum Output {
     Persist(replica::Ticket, Vec<Write>, bool),
     /// A request was decided.
     Answer(Answer),
+    /// What this node did for another one's request is over.
+    Traced(Vec<Span>),
     /// A watched key changed. Comes before the answer of the request that changed it.
     Effect(Effect),
     /// Give these bytes to the store plane of that node.
@@ -150,6 +155,7 @@ pub(crate) struct StateStoreService {
     snapshots: Snapshots,
     divergence: Divergence,
     backups: Backups,
+    traced: TracedCommands,
     replica_actions: Vec<replica::Action>,
     is_draining: bool,
     effects: Vec<Effect>,
@@ -214,6 +220,7 @@ impl StateStoreService {
             snapshots: Snapshots::default(),
             divergence: Divergence::default(),
             backups: Backups::default(),
+            traced: TracedCommands::default(),
             replica_actions: started,
             is_draining: false,
             effects: Vec::new(),
@@ -222,7 +229,10 @@ impl StateStoreService {
 
     /// Takes a checked request. Its answer comes as an [`Output::Answer`], perhaps at once.
     pub(crate) fn call(&mut self, now: Now, call: Call, outputs: &mut Vec<Output>) {
-        let Call { asked, pending } = call;
+        let Call { asked, mut pending } = call;
+        if let Some(trace) = &mut pending.trace {
+            trace.group = Some(self.replica.group());
+        }
         let is_full = self.pending_len() >= self.config.pending_max;
         if is_full || !self.takes_calls() {
             outputs.push(Output::Answer(pending.answer(
@@ -246,7 +256,11 @@ impl StateStoreService {
             }
             Asked::Write(action) => {
                 let needs_disk = pending.needs_disk;
+                let is_traced = pending.trace.is_some();
                 let request = self.pending.push(pending);
+                if is_traced {
+                    self.traced.begin(request);
+                }
                 self.append(now, request, action, Whose::Client { needs_disk }, outputs);
             }
         }
@@ -317,7 +331,8 @@ impl StateStoreService {
         }
         if !self.reads.is_empty() {
             let read = self.new_read();
-            let reads = std::mem::take(&mut self.reads);
+            let mut reads = std::mem::take(&mut self.reads);
+            traced::ask(now, &mut reads);
             self.reads_on_the_way.push((read, reads));
             self.replica_step(now, replica::Event::Read { read }, outputs);
         }
@@ -343,6 +358,8 @@ impl StateStoreService {
 
     /// The replica's writes are durable.
     pub(crate) fn persisted(&mut self, now: Now, ticket: replica::Ticket, outputs: &mut Vec<Output>) {
+        self.traced
+            .each(&mut self.pending, |marks| marks.sync(now.instant, ticket));
         self.replica_step(now, replica::Event::Persisted { ticket }, outputs);
     }
 
@@ -513,6 +530,8 @@ impl StateStoreService {
             return;
         };
         self.proposing = true;
+        self.traced
+            .each(&mut self.pending, |marks| marks.propose(now.instant));
         self.gathering
             .proposed(now, std::mem::take(&mut self.entry_commands));
         if std::mem::take(&mut self.entry_needs_disk) {
@@ -550,6 +569,8 @@ impl StateStoreService {
                     replica::Action::Persist { ticket, writes } => {
                         let needs_disk =
                             std::mem::take(&mut self.persist_needs_disk) || writes.iter().any(asks_for_disk);
+                        self.traced
+                            .each(&mut self.pending, |marks| marks.give_to_disk(ticket));
                         outputs.push(Output::Persist(ticket, writes, needs_disk));
                     }
                     replica::Action::Apply { index, term, data } => {
@@ -664,10 +685,12 @@ impl StateStoreService {
             incarnation,
             request,
         } = command.origin;
+        let command_origin = command.origin;
         if matches!(command.action, CommandAction::Expire { .. }) {
             self.expiring = false;
         }
         let outcome = self.store.apply(command, &mut self.effects);
+        self.end_traced(now, command_origin, outputs);
         let (own, run) = (self.config.node, self.config.incarnation);
         let is_here = |effect: &Effect| {
             let Effect::Changed { watcher, .. } = effect;

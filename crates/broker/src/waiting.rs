@@ -199,15 +199,12 @@ impl Node {
             } => self.go_on_after_records(now, (session, number), written, actions),
             Waiter::ControlKept(point) => self.control_kept(now, point, actions),
             Waiter::ControlRecorded(point) => self.control_recorded(now, point, actions),
-            Waiter::Taken { node, position } => {
-                if let Some(peers) = &mut self.peers {
-                    peers.written(node, position);
-                }
-            }
+            Waiter::Taken { node, position } => self.items_written(now, (node, position), actions),
             Waiter::Recovered => self.note_recovered_durable(),
             // It was told when its batch was on disk.
             Waiter::Copied { .. } => {}
             Waiter::After { wait, then } => {
+                self.note_message_kept(now, &then);
                 let Some(peers) = &mut self.peers else { return };
                 if let Some(then) = peers.park(wait, then) {
                     self.release(now, *then, actions);
@@ -248,6 +245,14 @@ impl Node {
                 actions.extend(is_there.then_some(action));
             }
         }
+    }
+
+    /// What another node sent up to there is where it has to be.
+    fn items_written(&mut self, now: Now, (node, position): (NodeId, Position), actions: &mut Vec<Action>) {
+        if let Some(peers) = &mut self.peers {
+            peers.written(node, position);
+        }
+        self.arrivals_written(now, (node, position), actions);
     }
 
     /// The subscriptions of a SUBSCRIBE that came at a moment are durable, and other nodes know them.

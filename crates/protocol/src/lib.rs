@@ -13,6 +13,7 @@ pub mod reason_code;
 pub mod state_store;
 pub mod text;
 pub mod topic;
+pub mod trace_context;
 
 pub use hlc::Hlc;
 pub use packet::Packet;

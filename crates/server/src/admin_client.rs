@@ -128,7 +128,7 @@ impl AdminClient {
 
     /// The text of a page that is no JSON.
     pub async fn text(&self, path: &str) -> Result<String, AdminClientError> {
-        let Response { status, body } = self.got(self.http.get_at(path, &self.headers).await)?;
+        let Response { status, body, .. } = self.got(self.http.get_at(path, &self.headers).await)?;
         match std::str::from_utf8(&body) {
             Ok(text) if status == 200 => Ok(text.to_owned()),
             _ => Err(refused(status, &body)),
@@ -140,7 +140,7 @@ impl AdminClient {
     }
 
     fn answer(&self, response: Result<Response, HttpError>) -> Result<Value, AdminClientError> {
-        let Response { status, body } = self.got(response)?;
+        let Response { status, body, .. } = self.got(response)?;
         if status == 200 {
             return serde_json::from_slice(&body).map_err(|_| AdminClientError::Foreign);
         }

@@ -9,7 +9,6 @@ mod asking;
 mod attempts;
 mod chain;
 mod custom;
-mod header_file;
 mod jwt;
 #[cfg(feature = "kubernetes")]
 mod k8s_sat;
@@ -39,17 +38,17 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::client_address::ClientAddress;
 use crate::config::{self, AuthenticationMethod, ListenAddress};
-use crate::https_client::{ClientTlsError, UrlError};
+use crate::https_client::{ClientTlsError, HeadersError, UrlError};
 use crate::side_thread::{Look, Looks, SideThread};
 
 pub(crate) use self::chain::{Methods, Outcome};
-pub use self::header_file::HeaderFileError;
 pub use self::jwt::KeysFileError;
 pub use self::password::{PasswordEntry, PasswordHash, PasswordsError, with_line};
 pub use self::secret::{ITERATIONS, Secret, SecretError};
 pub use self::secrets_file::{SecretsError, entry};
 pub(crate) use self::verdict::Cause;
 pub use self::x509::AttributesFileError;
+pub use crate::https_client::header_file::HeaderFileError;
 use crate::tls::ClientVerifier;
 
 /// What a method needs cannot be used.
@@ -61,12 +60,9 @@ pub enum AuthenticationError {
     /// The keys of an issuer of tokens.
     #[error("`authentication.jwt.keys_file`: {0}")]
     JwtKeys(KeysFileError),
-    /// A header of requests that comes from a file.
-    #[error("`authentication.custom.header_files`: {0}")]
-    CustomHeader(HeaderFileError),
     /// A header that no request can have.
-    #[error("`authentication.custom.headers`: a value has characters that no header has")]
-    CustomHeaders,
+    #[error(transparent)]
+    Headers(HeadersError),
     /// The token of the server's own service account.
     #[error("`authentication.k8s_sat.token_file`: {0}")]
     K8sToken(HeaderFileError),

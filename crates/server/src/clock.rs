@@ -79,6 +79,13 @@ pub fn wall() -> u64 {
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The wall clock, since the Unix epoch.
+#[cfg(feature = "otlp")]
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub(crate) fn since_epoch() -> std::time::Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -18,6 +18,7 @@ mod jwt;
 mod k8s_sat;
 mod limits;
 mod listeners;
+mod otlp;
 mod quantity;
 mod reference;
 mod self_test;
@@ -44,6 +45,7 @@ pub use self::jwt::{Jwt, JwtAlgorithm};
 pub use self::k8s_sat::K8sSat;
 pub use self::limits::{Limits, MemoryMax};
 pub use self::listeners::{Listener, WebSocket};
+pub use self::otlp::Otlp;
 pub use self::self_test::SelfTest;
 pub use self::tls::{Certificate, ClientCertificate, CrlDoubt, Tls, TlsVersion};
 pub use ::cluster::peers::PeerAddress;
@@ -109,6 +111,9 @@ pub struct Config {
 
     /// A client inside the server that does what clients do, and says whether it works and how long it takes (`docs/observability.md`).
     pub self_test: SelfTest,
+
+    /// Traces for a collector of OpenTelemetry: where the time of single requests and messages went (`docs/observability.md`).
+    pub otlp: Otlp,
 }
 
 /// When a write counts as done.
@@ -421,6 +426,7 @@ impl Config {
         authorization::violations(&self.authorization, &self.listeners, &mut problems);
         self.audit.violations(&mut problems);
         self.self_test.violations(&mut problems);
+        self.otlp.violations(&mut problems);
         self.redirect.violations(&mut problems);
         self.limits.violations(&mut problems);
         problems
@@ -447,6 +453,7 @@ impl Default for Config {
             log: Log::default(),
             audit: Audit::default(),
             self_test: SelfTest::default(),
+            otlp: Otlp::default(),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use broker::{
     Action, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question, Report,
-    SlowOperation,
+    SlowOperation, Span,
 };
 use bytes::Bytes;
 use bytes::BytesMut;
@@ -40,6 +40,7 @@ use crate::questions::Questions;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
 use crate::socket::{Socket, Written};
 use crate::sockets::Sockets;
+use crate::traces::Traces;
 use storage::Fault;
 
 /// The node and the sockets it talks through.
@@ -63,6 +64,8 @@ pub(crate) struct Driver {
     authentication: Option<AuthenticationThread>,
     /// The other nodes, if it is one of a cluster.
     peers: Option<Peers>,
+    /// Where spans go, if anything is traced.
+    traces: Option<Traces>,
     settings: DriverSettings,
     audit: Audit,
     /// Figures that only the edge can see.
@@ -106,6 +109,7 @@ pub(crate) struct Inputs {
 pub(crate) struct Edge {
     pub(crate) authentication: Option<AuthenticationThread>,
     pub(crate) peers: Option<Peers>,
+    pub(crate) traces: Option<Traces>,
     pub(crate) clock: Rc<Clock>,
     pub(crate) settings: DriverSettings,
 }
@@ -115,6 +119,7 @@ impl Driver {
         let Edge {
             authentication,
             peers,
+            traces,
             clock,
             settings,
         } = edge;
@@ -131,6 +136,7 @@ impl Driver {
             snapshots,
             authentication,
             peers,
+            traces,
             settings,
             audit: Audit::of_thread(),
             observed: RefCell::default(),
@@ -485,6 +491,7 @@ impl Driver {
             AdminRequest::Metrics(answer) => {
                 let mut figures = self.observed.borrow().figures(&self.node.borrow());
                 figures.peers = self.peers.as_ref().map(Peers::figures).unwrap_or_default();
+                figures.spans = self.traces.as_ref().map(Traces::counts).unwrap_or_default();
                 let _ = answer.send(Box::new(figures));
             }
             AdminRequest::Health(answer) => {
@@ -523,17 +530,11 @@ impl Driver {
                 ticket,
                 writes,
                 needs_disk,
-            } => {
-                let batch = Batch {
-                    ticket,
-                    writes,
-                    needs_disk,
-                };
-                self.writes.replace(Some(match self.writes.take() {
-                    None => batch,
-                    Some(earlier) => earlier.with(batch),
-                }));
-            }
+            } => self.collect(Batch {
+                ticket,
+                writes,
+                needs_disk,
+            }),
             Action::Speak {
                 connection,
                 version,
@@ -572,6 +573,7 @@ impl Driver {
             Action::Frozen { question, image } => self.administered(question, Said::Frozen(image)),
             Action::Restored { question, tally } => self.administered(question, Said::Restored(tally)),
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
+            Action::Traced(spans) => self.traced(spans),
             Action::Report(Report::Slow(slow)) => self.report_slow(&slow),
             Action::Report(report) => {
                 let sockets = self.sockets.borrow();
@@ -585,6 +587,20 @@ impl Driver {
                 }
             }
         }
+    }
+
+    fn traced(&self, spans: Vec<Span>) {
+        if let Some(traces) = &self.traces {
+            traces.take(spans);
+        }
+    }
+
+    /// Adds to what the turn wants written.
+    fn collect(&self, batch: Batch) {
+        self.writes.replace(Some(match self.writes.take() {
+            None => batch,
+            Some(earlier) => earlier.with(batch),
+        }));
     }
 
     fn report_slow(&self, slow: &SlowOperation) {

@@ -12,6 +12,7 @@ use crate::authentication::AuthenticationError;
 use crate::authorization::AuthorizationError;
 use crate::config::{ConfigError, ListenAddress};
 use crate::tls::TlsError;
+use crate::traces::TracesError;
 
 /// Why a server does not start, or stops.
 #[derive(Debug, Error)]
@@ -98,6 +99,9 @@ pub enum RunError {
     /// The admin pages cannot be served.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// Traces cannot be sent.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     /// The system does not give a thread or a poll.
     #[error("cannot start: {0}")]
     System(std::io::Error),

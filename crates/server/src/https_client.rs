@@ -5,6 +5,8 @@
 //! that may not be sent twice: one that a used connection has lost is sent once more over a new one.
 
 mod client_tls;
+pub(crate) mod header_file;
+mod headers;
 mod not_http;
 mod url;
 
@@ -16,7 +18,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{
+    ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -30,6 +34,8 @@ use self::client_tls::ClientTls;
 use crate::clock;
 
 pub use self::client_tls::{ClientTlsError, TlsFiles};
+pub(crate) use self::headers::Headers;
+pub use self::headers::HeadersError;
 pub use self::not_http::{ConnectTlsError, TlsFault, connect_tls};
 pub use self::url::{Url, UrlError};
 
@@ -61,6 +67,8 @@ pub struct Response {
     pub status: u16,
     /// All of it.
     pub body: Bytes,
+    /// So long it should not be asked again, if it says so (`Retry-After`, in seconds).
+    pub retry_after: Option<Duration>,
 }
 
 /// What comes back, piece by piece.
@@ -273,11 +281,16 @@ impl HttpsClient {
         sender.ready().await.map_err(HttpError::Http)?;
         let response = sender.send_request(request).await.map_err(HttpError::Http)?;
         let status = response.status().as_u16();
+        let retry_after = retry_after(response.headers());
         let bytes_max = self.limits.body_bytes_max;
         let body = Limited::new(response.into_body(), bytes_max).collect().await;
         let body = body.map_err(|_| HttpError::Body(bytes_max))?.to_bytes();
         self.keep(sender);
-        Ok(Response { status, body })
+        Ok(Response {
+            status,
+            body,
+            retry_after,
+        })
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, HttpError> {
@@ -341,6 +354,12 @@ async fn speak(
     // It ends with its sender, and what it failed of is seen there.
     tokio::spawn(connection);
     Ok(sender)
+}
+
+/// In seconds; a date is passed over, as clocks differ.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// An error of HTTP does not say by itself what is behind it.

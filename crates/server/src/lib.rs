@@ -46,6 +46,8 @@ mod stamp;
 mod startup;
 mod stream;
 mod tls;
+#[cfg_attr(not(feature = "otlp"), path = "traces/left_out.rs")]
+mod traces;
 mod watched_file;
 mod websocket;
 
@@ -54,11 +56,12 @@ pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;
 pub use crate::https_client::{
-    ClientTlsError, ConnectTlsError, HttpError, HttpsClient, RequestLimits, Response, TlsFault, TlsFiles,
-    Url, UrlError, connect_tls,
+    ClientTlsError, ConnectTlsError, HeadersError, HttpError, HttpsClient, RequestLimits, Response, TlsFault,
+    TlsFiles, Url, UrlError, connect_tls,
 };
 pub use crate::serve::{Ready, Scheme, run};
 pub use crate::tls::{TlsError, TlsProblem};
+pub use crate::traces::TracesError;
 /// Names and values of headers, as requests of [`HttpsClient`] have them.
 pub use hyper::header;
 /// Adds a key to the key file of a data directory.

@@ -48,6 +48,8 @@ pub struct Figures {
     pub node_states: Vec<(String, String)>,
     /// What took long, by operation.
     pub slow_operations: Counts,
+    /// What became of spans, by result; nothing where nothing is traced.
+    pub spans: Counts,
     /// What the self-test has found.
     pub self_test: crate::self_test::Results,
     /// Requests that the admin pages have refused, by cause.

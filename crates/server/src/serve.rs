@@ -37,6 +37,7 @@ use crate::slow::SlowLog;
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Opened, Started};
 use crate::tls::{Expiries, Tls};
+use crate::traces::Traces;
 use crate::websocket::Endpoint;
 
 /// Where a server that is ready can be reached.
@@ -451,6 +452,7 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
     let edge = Edge {
         authentication,
         peers,
+        traces: Traces::start(&config.otlp, node_id)?,
         clock,
         settings,
     };

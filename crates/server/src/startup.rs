@@ -17,6 +17,7 @@ use crate::clock;
 use crate::config::{self, Config};
 use crate::error::RunError;
 use crate::machine_memory;
+use crate::traces;
 
 /// A node, its engine, and what the node wants done first.
 #[derive(Debug)]
@@ -99,15 +100,7 @@ pub(crate) fn start(
         groups,
         control,
     };
-    let node_config = NodeConfig {
-        limits: limits(config),
-        sys_interval: config.sys_interval,
-        share_strategy: config.shared_subscriptions.strategy.for_broker(),
-        policies,
-        routes: config.routes(),
-        redirect: config.redirect.for_broker(),
-        seed: random.next(),
-    };
+    let node_config = node_config(config, policies, &mut random);
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);
     for keyspace in Recovery::KEYSPACES {
         let mut failed = None;
@@ -149,6 +142,19 @@ pub(crate) fn start(
         engine,
         snapshots,
     })
+}
+
+fn node_config(config: &Config, policies: broker::Policies, random: &mut Random) -> NodeConfig {
+    NodeConfig {
+        limits: limits(config),
+        sys_interval: config.sys_interval,
+        share_strategy: config.shared_subscriptions.strategy.for_broker(),
+        policies,
+        routes: config.routes(),
+        redirect: config.redirect.for_broker(),
+        traces: traces::config(&config.otlp, random.next()),
+        seed: random.next(),
+    }
 }
 
 fn limits(config: &Config) -> broker::limits::Limits {

@@ -10,7 +10,7 @@ use broker::backups::{Item, Tally};
 use broker::limits::Limits;
 use broker::{
     Action, Administration, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DiskTicket, Event, Node,
-    Now, Policies, PolicyId, Question, Redirect, Report, RoutesConfig, ShareStrategy,
+    Now, Policies, PolicyId, Question, Redirect, Report, RoutesConfig, ShareStrategy, Span, TracesConfig,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
@@ -52,6 +52,8 @@ pub struct MachineConfig {
     pub routes: RoutesConfig,
     /// Where clients are sent instead.
     pub redirect: Option<Redirect>,
+    /// What is traced.
+    pub traces: Option<TracesConfig>,
     /// Who of those who share a subscription gets a message.
     pub share_strategy: ShareStrategy,
     /// Bytes of log after which a snapshot is taken.
@@ -112,6 +114,7 @@ pub struct Machine {
     /// What operators asked about the cluster, and were answered.
     cluster_answers: VecDeque<ClusterAnswer>,
     restored: Vec<Tally>,
+    spans: Vec<Span>,
 }
 
 /// The wire between the server and one client.
@@ -150,6 +153,7 @@ impl MachineConfig {
             policies: Policies::default(),
             routes: RoutesConfig::default(),
             redirect: None,
+            traces: None,
             share_strategy: ShareStrategy::default(),
             snapshot_log_bytes: 64 << 20,
             log_tail_entries: 100_000,
@@ -239,6 +243,7 @@ impl Machine {
             removed: Vec::new(),
             cluster_answers: VecDeque::new(),
             restored: Vec::new(),
+            spans: Vec::new(),
         }
     }
 
@@ -482,6 +487,11 @@ impl Machine {
         std::mem::take(&mut self.restored)
     }
 
+    /// What was traced since it was asked last.
+    pub fn take_spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.spans)
+    }
+
     /// A node calls that is in no cluster.
     pub fn hear_caller(&mut self, caller: Founder) {
         self.step(Event::Called { caller });
@@ -673,6 +683,7 @@ impl Machine {
                 Action::Peers { members, removed } => (self.peers, self.removed) = (members, removed),
                 Action::ClusterAnswer { answer, .. } => self.cluster_answers.push_back(answer),
                 Action::Restored { tally, .. } => self.restored.push(tally),
+                Action::Traced(spans) => self.spans.extend(spans),
                 Action::Decided { .. } | Action::Administered { .. } | Action::Frozen { .. } => {}
             }
         }

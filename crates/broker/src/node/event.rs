@@ -23,6 +23,7 @@ use crate::ids::ConnectionId;
 use crate::policies::{Policies, PolicyId};
 use crate::report::Report;
 use crate::state_store_service::Verb;
+use crate::traces::Span;
 
 /// What happened.
 #[derive(Debug)]
@@ -262,6 +263,8 @@ pub enum Action {
         /// From receiving it to its answer.
         took: Duration,
     },
+    /// These spans are over: of one request or message, those that belong to others first.
+    Traced(Vec<Span>),
     /// Tell the operator.
     Report(Report),
 }

@@ -197,6 +197,7 @@ impl Node {
                 ..link.inbox.taken
             },
         };
+        self.note_arrival(now, from, &message);
         let message = Arc::new(message);
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.elsewhere.clear();

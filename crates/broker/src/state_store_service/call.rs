@@ -19,6 +19,7 @@ use crate::authorization::Access;
 use crate::denial::Right;
 use crate::now::Now;
 use crate::responding::Asking;
+use crate::traces::RequestTrace;
 
 /// In which form requests are answered where the published text and the shipped clients differ.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,6 +70,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) watcher: Watcher,
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
+    pub(crate) trace: Option<Box<RequestTrace>>,
 }
 
 /// The outcome of the checks: a call to decide, or an answer right away.
@@ -194,6 +196,7 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
         key: None,
         expires_at: expires_in.map(|left| now.after(left)),
         received_at: now.instant,
+        trace: asker.trace.take(),
     };
     if let Some(unsupported) = properties.unsupported_version() {
         let mut answer = pending.answer(now, &Reply::Error(ErrorText::Syntax), None);

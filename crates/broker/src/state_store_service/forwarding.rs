@@ -21,7 +21,7 @@ use store::{Command, CommandAction, EntryBuilder};
 
 use super::peers::{PeerError, PeerMessage};
 use super::pending::Pending;
-use super::{Output, StateStoreService, Whose};
+use super::{Output, StateStoreService, Whose, traced};
 use crate::now::Now;
 
 /// What is on its way to the leader, and what others have asked of this node while it leads.
@@ -217,6 +217,7 @@ impl StateStoreService {
             } => self.chunks_ended(now, from, (number, chunks, digest), outputs),
             PeerMessage::Gone { number } => self.snapshot_gone(from, number),
             PeerMessage::State { index, digest } => self.announced(now, from, index, digest, outputs),
+            PeerMessage::Traces { incarnation, traced } => self.traced_by(now, (from, incarnation), traced),
             PeerMessage::Wanted => self.wanted_by(now, from, outputs),
             PeerMessage::Unfit => self.said_unfit(now, from),
         }
@@ -303,13 +304,19 @@ impl StateStoreService {
             return;
         };
         if !self.replica.is_persisting() {
-            self.send_commands(leader, outputs);
+            self.send_commands(now, leader, outputs);
         }
         self.send_reads(now, leader, outputs);
     }
 
-    fn send_commands(&mut self, leader: NodeId, outputs: &mut Vec<Output>) {
-        for message in self.forwarding.take_unsent(self.config.entry_bytes_max) {
+    fn send_commands(&mut self, now: Now, leader: NodeId, outputs: &mut Vec<Output>) {
+        let messages = self.forwarding.take_unsent(self.config.entry_bytes_max);
+        if messages.is_empty() {
+            return;
+        }
+        // The leader has to know before the commands come.
+        let traces = self.traces_for(now, leader);
+        for message in traces.into_iter().chain(messages) {
             outputs.push(self.to_peer(leader, &message));
         }
     }
@@ -322,10 +329,12 @@ impl StateStoreService {
         let run = u64::from(self.config.incarnation) << 32;
         let number = run + self.forwarding.next_number;
         self.forwarding.next_number += 1;
+        let mut pending = std::mem::take(&mut self.reads);
+        traced::ask(now, &mut pending);
         self.forwarding.reads.push(AskedRead {
             number,
             at: None,
-            pending: std::mem::take(&mut self.reads),
+            pending,
         });
         self.forwarding.again_at.get_or_insert(now.instant + AGAIN_AFTER);
         outputs.push(self.to_peer(leader, &PeerMessage::Read { number }));
@@ -361,6 +370,7 @@ impl StateStoreService {
         self.entry = None;
         self.entry_commands = 0;
         self.forwarding.asked.clear();
+        self.traced.forget_others();
         self.refuse_frozen(outputs);
         let local = self.reads_on_the_way.drain(..).flat_map(|(_, pending)| pending);
         let asked = self.forwarding.reads.drain(..).flat_map(|read| read.pending);

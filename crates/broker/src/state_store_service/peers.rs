@@ -17,6 +17,7 @@
 //!  11 state     | index u64 | digest u64     of the sender's store behind this entry (store/src/digest.rs), which the leader names first
 //!  12 wanted    |                            the sender has no state that it can trust, and needs a snapshot
 //!  13 unfit     |                            the sender had better not lead: it has no state, or its disk is slow
+//!  14 traces    | incarnation u32 | request u64, trace 16 bytes, span 8 bytes, flags u8: for each of the sender's commands that is traced
 //! ```
 //!
 //! Everything may come twice, and what is not answered is asked again; so nothing here is confirmed.
@@ -25,8 +26,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use cluster::replica::Members;
 use cluster::replica::record::{self, LogPoint};
 use cluster::{GroupId, Index, Term};
+use protocol::trace_context::{SpanId, TraceContext, TraceId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::traced::TRACED_MAX;
 use crate::peer_header::{self, HEADER_LENGTH};
 
 /// Places above this are refused, so that others can be reckoned from them.
@@ -36,18 +39,43 @@ const NUMBER_MAX: u64 = 1 << 62;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PeerMessage {
     Raft(Bytes),
-    Commands { needs_disk: bool, entry: Bytes },
-    Read { number: u64 },
-    ReadAt { number: u64, index: Index },
+    Commands {
+        needs_disk: bool,
+        entry: Bytes,
+    },
+    Read {
+        number: u64,
+    },
+    ReadAt {
+        number: u64,
+        index: Index,
+    },
     Office,
     Offer(Offer),
-    Pull { number: u64, position: u64 },
+    Pull {
+        number: u64,
+        position: u64,
+    },
     Chunk(Chunk),
-    End { number: u64, chunks: u64, digest: u64 },
-    Gone { number: u64 },
-    State { index: Index, digest: u64 },
+    End {
+        number: u64,
+        chunks: u64,
+        digest: u64,
+    },
+    Gone {
+        number: u64,
+    },
+    State {
+        index: Index,
+        digest: u64,
+    },
     Wanted,
     Unfit,
+    /// Commands of the sender, by request.
+    Traces {
+        incarnation: u32,
+        traced: Vec<(u64, TraceContext)>,
+    },
 }
 
 /// A snapshot that can be had.
@@ -93,6 +121,7 @@ impl PeerMessage {
             Self::Chunk(chunk) => 24 + chunk.data.len(),
             Self::End { .. } => 24,
             Self::Gone { .. } => 8,
+            Self::Traces { traced, .. } => 4 + TRACED * traced.len(),
         };
         let mut bytes = peer_header::begin(group, body);
         match self {
@@ -115,6 +144,7 @@ impl PeerMessage {
                 bytes.put_u64(index.0);
             }
             Self::Office => bytes.put_u8(5),
+            Self::Traces { incarnation, traced } => encode_traces(*incarnation, traced, &mut bytes),
             _ => self.encode_snapshot(group, &mut bytes),
         }
         bytes.freeze()
@@ -146,6 +176,7 @@ impl PeerMessage {
             | Self::Commands { .. }
             | Self::Read { .. }
             | Self::ReadAt { .. }
+            | Self::Traces { .. }
             | Self::Office => {
                 return;
             }
@@ -177,6 +208,7 @@ impl PeerMessage {
                 index: Index(number(&body[8..])?),
             }),
             (5, []) => Ok(Self::Office),
+            (14, body) => decode_traces(body),
             (kind, _) => Self::decode_snapshot(kind, group, &bytes.slice(HEADER_LENGTH..)),
         }
     }
@@ -243,6 +275,44 @@ pub(super) fn digest_after(before: u64, chunk: &[u8]) -> u64 {
     xxh3_64_with_seed(chunk, before)
 }
 
+/// Bytes of each command of [`PeerMessage::Traces`].
+const TRACED: usize = 8 + 16 + 8 + 1;
+
+fn encode_traces(incarnation: u32, traced: &[(u64, TraceContext)], bytes: &mut BytesMut) {
+    bytes.put_u8(14);
+    bytes.put_u32(incarnation);
+    for (request, context) in traced {
+        bytes.put_u64(*request);
+        bytes.put_slice(&context.trace.bytes());
+        bytes.put_slice(&context.span.bytes());
+        bytes.put_u8(context.flags);
+    }
+}
+
+fn decode_traces(body: &[u8]) -> Result<PeerMessage, PeerError> {
+    let (incarnation, rest) = body.split_first_chunk().ok_or(PeerError::Damaged)?;
+    let (traced, rest) = rest.as_chunks::<TRACED>();
+    if !rest.is_empty() || !(1..=TRACED_MAX).contains(&traced.len()) {
+        return Err(PeerError::Damaged);
+    }
+    let read = |traced: &[u8; TRACED]| {
+        let (request, rest) = traced.split_first_chunk()?;
+        let (trace, rest) = rest.split_first_chunk()?;
+        let (span, flags) = rest.split_first_chunk()?;
+        let context = TraceContext {
+            trace: TraceId::new(*trace)?,
+            span: SpanId::new(*span)?,
+            flags: *flags.first()?,
+        };
+        Some((u64::from_be_bytes(*request), context))
+    };
+    let traced: Option<_> = traced.iter().map(read).collect();
+    Ok(PeerMessage::Traces {
+        incarnation: u32::from_be_bytes(*incarnation),
+        traced: traced.ok_or(PeerError::Damaged)?,
+    })
+}
+
 fn number(bytes: &[u8]) -> Result<u64, PeerError> {
     let first = bytes.first_chunk().ok_or(PeerError::Damaged)?;
     Ok(u64::from_be_bytes(*first))
@@ -279,7 +349,23 @@ mod tests {
             ),
             (PeerMessage::Office, b"\x01\0\0\0\x07\x05"),
         ];
-        others.into_iter().chain(of_snapshots()).collect()
+        let traces = (
+            traces(),
+            &b"\x01\0\0\0\x07\x0e\0\0\0\x02\0\0\0\0\0\0\0\x03aaaaaaaaaaaaaaaabbbbbbbb\x01"[..],
+        );
+        others.into_iter().chain(of_snapshots()).chain([traces]).collect()
+    }
+
+    fn traces() -> PeerMessage {
+        let context = TraceContext {
+            trace: TraceId::new([b'a'; 16]).expect("not zero"),
+            span: SpanId::new([b'b'; 8]).expect("not zero"),
+            flags: 1,
+        };
+        PeerMessage::Traces {
+            incarnation: 2,
+            traced: vec![(3, context)],
+        }
     }
 
     fn of_snapshots() -> [(PeerMessage, &'static [u8]); 8] {
@@ -362,6 +448,8 @@ mod tests {
             b"\x01\0\0\0\x07\x02\x02",
             b"\x01\0\0\0\x07\x05\0",
             b"\x01\0\0\0\x07\x0e",
+            b"\x01\0\0\0\x07\x0e\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0bbbbbbbb\x01",
+            b"\x01\0\0\0\x07\x0f",
             b"\x01\0\0\0\x07\x07\0\0\0\0\0\0\0\x03\xff\0\0\0\0\0\0\x01",
         ] {
             let decoded = PeerMessage::decode(&Bytes::copy_from_slice(bytes), GROUP);

@@ -13,6 +13,7 @@ use crate::acks::AckSequence;
 use crate::authorization::Access;
 use crate::now::Now;
 use crate::responding::Asking;
+use crate::traces::RequestTrace;
 
 /// What a request asks for, for figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub(crate) struct Pending {
     /// When the answer is of no use any more.
     pub(crate) expires_at: Option<Instant>,
     pub(crate) received_at: Instant,
+    /// If it is traced.
+    pub(crate) trace: Option<Box<RequestTrace>>,
 }
 
 /// A decided request.
@@ -91,6 +94,7 @@ pub(crate) struct Answer {
     pub(crate) watched: Option<Bytes>,
     pub(crate) key: Option<Bytes>,
     pub(crate) took: Duration,
+    pub(crate) trace: Option<Box<RequestTrace>>,
 }
 
 impl Pending {
@@ -112,6 +116,7 @@ impl Pending {
             key: self.key,
             is_error: matches!(reply, Reply::Error(_)),
             took: now.instant.saturating_duration_since(self.received_at),
+            trace: self.trace,
         }
     }
 }
@@ -146,6 +151,13 @@ impl PendingCalls {
         }
         self.count -= usize::from(pending.is_some());
         pending
+    }
+
+    /// The trace of the request with this number, if it waits and is traced.
+    pub(crate) fn trace_of(&mut self, request: u64) -> Option<&mut RequestTrace> {
+        let offset = usize::try_from(request.checked_sub(self.first)?).ok()?;
+        let pending = self.waiting.get_mut(offset)?.as_mut()?;
+        pending.trace.as_deref_mut()
     }
 
     /// Takes all.

@@ -32,7 +32,11 @@ impl StateStoreService {
                 self.answer_read(now, pending, outputs);
                 continue;
             }
+            let is_traced = pending.trace.is_some();
             let request = self.pending.push(pending);
+            if is_traced {
+                self.traced.begin(request);
+            }
             let (action, needs_disk) = (CommandAction::Expire { keys }, false);
             self.append(now, request, action, Whose::Client { needs_disk }, outputs);
         }

@@ -207,6 +207,7 @@ fn node(now: Now, limits: Limits) -> (Node, Vec<Action>) {
         routes: RoutesConfig::default(),
         policies: Policies::default(),
         redirect: None,
+        traces: None,
         seed: 1,
     };
     let mut started = Vec::new();

@@ -8,19 +8,16 @@ mod contract;
 use std::cell::RefCell;
 
 use broker::Principal;
-use hyper::header::{HeaderName, HeaderValue};
 use protocol::{ReasonCode, Text};
 
 use self::contract::{Allowed, Said};
 use super::attempts::Attempts;
-use super::header_file::{self, HeaderFileError};
 use super::known_client::KnownClient;
 use super::outage::Outage;
 use super::remembered::{Fingerprint, Fingerprints, Remembered};
 use super::verdict::{Cause, Refusal, Verdict};
 use super::{Asked, AuthenticationError, x509};
-use crate::https_client::{HttpsClient, RequestLimits, TlsFiles, Url};
-use crate::watched_file::WatchedFile;
+use crate::https_client::{Headers, HttpsClient, RequestLimits, TlsFiles, Url};
 use crate::{clock, config};
 
 /// The method `"custom"`.
@@ -30,8 +27,7 @@ pub(super) struct CustomMethod {
     client: HttpsClient,
     /// With the version of the contract.
     path: String,
-    headers: Vec<(HeaderName, HeaderValue)>,
-    secret_headers: Vec<(HeaderName, WatchedFile<HeaderValue, HeaderFileError>)>,
+    headers: Headers,
     outage: Outage,
     fingerprints: Fingerprints,
     allowed: RefCell<Remembered<KnownClient>>,
@@ -69,21 +65,10 @@ impl CustomMethod {
             setting: SETTING,
             error,
         })?;
-        let secret_headers = settings.header_files.iter().map(|(name, file)| {
-            let value = WatchedFile::load(SETTING, file, header_file::plain);
-            Ok((
-                header_name(name)?,
-                value.map_err(AuthenticationError::CustomHeader)?,
-            ))
-        });
-        let headers = settings.headers.iter().map(|(name, value)| {
-            let value = value.parse().map_err(|_| AuthenticationError::CustomHeaders)?;
-            Ok((header_name(name)?, value))
-        });
+        let headers = Headers::load(SETTING, &settings.headers, &settings.header_files);
         Ok(Self {
             path,
-            headers: headers.collect::<Result<_, AuthenticationError>>()?,
-            secret_headers: secret_headers.collect::<Result<_, AuthenticationError>>()?,
+            headers: headers.map_err(AuthenticationError::Headers)?,
             client,
             outage: Outage::new(SETTING),
             fingerprints: Fingerprints::new(),
@@ -126,16 +111,12 @@ impl CustomMethod {
     }
 
     pub(super) fn look(&self) {
-        self.secret_headers.iter().for_each(|(_, file)| {
-            file.look();
-        });
+        self.headers.look();
     }
 
     /// What was said is forgotten, too: who reloads wants to see what holds.
     pub(super) fn reload(&self) {
-        self.secret_headers.iter().for_each(|(_, file)| {
-            file.reload();
-        });
+        self.headers.reload();
         self.allowed.borrow_mut().forget_all();
         self.denied.borrow_mut().forget_all();
     }
@@ -156,11 +137,7 @@ impl CustomMethod {
     }
 
     async fn ask(&self, asked: &Asked) -> Result<Said, Verdict> {
-        let secret = self
-            .secret_headers
-            .iter()
-            .map(|(name, file)| (name.clone(), HeaderValue::clone(&file.current())));
-        let headers: Vec<_> = self.headers.iter().cloned().chain(secret).collect();
+        let headers = self.headers.current();
         let body = contract::request(asked);
         let response = self.client.post_json(&self.path, &headers, body).await;
         let said = match &response {
@@ -247,10 +224,6 @@ fn name_of(asked: &Asked) -> Option<Text> {
         .or(before)
         .filter(|name| !name.is_empty())
         .or_else(|| x509::name_of(asked.certificates.first()?))
-}
-
-fn header_name(name: &str) -> Result<HeaderName, AuthenticationError> {
-    name.parse().map_err(|_| AuthenticationError::CustomHeaders)
 }
 
 fn denied(reason: ReasonCode) -> Verdict {

@@ -13,12 +13,12 @@ use protocol::ReasonCode;
 
 use self::review::{AccountName, Claimed, NoAnswer, Reviewed};
 use super::attempts::Attempts;
-use super::header_file::{self, HeaderFileError};
 use super::known_client::KnownClient;
 use super::outage::Outage;
 use super::remembered::{Fingerprints, Remembered};
 use super::verdict::{Refusal, Verdict};
 use super::{Asked, AuthenticationError};
+use crate::https_client::header_file::{self, HeaderFileError};
 use crate::https_client::{HttpsClient, RequestLimits, TlsFiles, Url};
 use crate::watched_file::WatchedFile;
 use crate::{clock, config};

@@ -39,6 +39,12 @@ pub(super) fn write(figures: &Figures, page: &mut Page) {
         "What took as long as log.slow_operation or longer, by operation: request (of the state store), publish (QoS 1 and 2, to the acknowledgement), connect, subscribe, disk (a batch of writes), turn (what the node's thread does in one go).",
     );
     by_label(&figures.slow_operations, "operation", page);
+    page.family(
+        Counter,
+        "statehold_otlp_spans_total",
+        "Spans of traces, by result: exported, dropped (there was no room for them, otlp.spans_max, or the server stopped), refused (by the collector, or it was out of reach for two minutes); absent without the setting otlp.endpoint.",
+    );
+    by_label(&figures.spans, "result", page);
     expiries(figures, page);
     page.family(
         Counter,

@@ -39,6 +39,7 @@ fn full() -> String {
         steps: Vec::new(),
     });
     figures.slow_operations.insert("disk", 1);
+    figures.spans.insert("exported", 1);
     figures.admin_refused.insert("no_token", 1);
     figures.certificates.push(Expiry::default());
     figures.revocation_lists.push(Expiry::default());

@@ -175,6 +175,7 @@ fn recovered_node(
         policies: config.policies.clone(),
         routes: config.routes.clone(),
         redirect: config.redirect.clone(),
+        traces: config.traces,
         seed: config.seed,
     };
     let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);

@@ -31,6 +31,7 @@ mod slow_disk;
 mod split_shapes;
 mod storms;
 mod taking_over;
+mod traces;
 mod unreadable_copies;
 mod waiting_requests;
 mod wandering;

@@ -25,13 +25,13 @@ pub enum HeaderFileError {
 }
 
 /// What stands in the file.
-pub(super) fn plain(file: &Path) -> Result<HeaderValue, HeaderFileError> {
+pub(crate) fn plain(file: &Path) -> Result<HeaderValue, HeaderFileError> {
     value(file, "")
 }
 
 /// What stands in the file, as a token that its bearer may use.
 #[cfg(feature = "kubernetes")]
-pub(super) fn bearer(file: &Path) -> Result<HeaderValue, HeaderFileError> {
+pub(crate) fn bearer(file: &Path) -> Result<HeaderValue, HeaderFileError> {
     value(file, "Bearer ")
 }
 

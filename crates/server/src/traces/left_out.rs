@@ -1,0 +1,36 @@
+//! In place of traces where the server is built without them.
+
+use broker::{Span, TracesConfig};
+use cluster::NodeId;
+use thiserror::Error;
+
+use crate::config::Otlp;
+use crate::metrics::Counts;
+
+/// There are none.
+#[derive(Debug)]
+pub(crate) enum Traces {}
+
+/// Nothing is tried that could fail.
+#[derive(Debug, Error)]
+pub enum TracesError {}
+
+/// The settings were refused if they ask for any.
+pub(crate) fn config(_: &Otlp, _: u64) -> Option<TracesConfig> {
+    None
+}
+
+impl Traces {
+    #[expect(clippy::unnecessary_wraps, reason = "as where there are traces")]
+    pub(crate) fn start(_: &Otlp, _: NodeId) -> Result<Option<Self>, TracesError> {
+        Ok(None)
+    }
+
+    pub(crate) fn take(&self, _: Vec<Span>) {
+        match *self {}
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        match *self {}
+    }
+}
