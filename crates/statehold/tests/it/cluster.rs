@@ -10,6 +10,7 @@ mod retained;
 mod revoked;
 mod sessions;
 mod stranger;
+mod traces;
 
 use std::process::Command;
 

@@ -55,6 +55,7 @@ mod support;
 mod tls;
 mod tls_attacks;
 mod tokens;
+mod traces;
 mod unix;
 mod websocket;
 mod x509;
