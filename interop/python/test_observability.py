@@ -35,6 +35,7 @@ RARE = {
     "statehold_connections_turned_away_total": {"limit"},
     "statehold_peer_connections_refused_total": {"cause"},
     "statehold_peer_messages_dropped_total": {"cause"},
+    "statehold_otlp_spans_total": {"result"},
     "statehold_certificate_expiry_timestamp_seconds": {"setting", "file", "subject", "serial"},
     "statehold_crl_expiry_timestamp_seconds": {"setting", "file", "issuer", "number"},
 }

@@ -319,6 +319,10 @@ fn settings_that_cannot_be_are_named() {
             "endpoint = \"http://collector\"\nheader_files = { a = \"none\" }",
             "otlp.header_files",
         ),
+        (
+            "endpoint = \"http://collector\"\nheader_files = { authorization = \"token\" }",
+            "`http` is for loopback addresses only",
+        ),
     ] {
         let ran = Configured::refused(&format!("{LISTENER}[otlp]\n{settings}\n"));
         assert!(ran.stderr.contains(named), "{settings}: {}", ran.stderr);
