@@ -316,7 +316,7 @@ fn settings_that_cannot_be_are_named() {
             "otlp.headers",
         ),
         (
-            "endpoint = \"http://collector\"\nheader_files = { a = \"none\" }",
+            "endpoint = \"https://collector\"\nheader_files = { a = \"none\" }",
             "otlp.header_files",
         ),
         (
