@@ -21,6 +21,7 @@ mod listeners;
 mod otlp;
 mod quantity;
 mod reference;
+mod requests;
 mod self_test;
 mod settings;
 mod tls;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::Problem;
 use super::quantity;
+use super::requests::Shown;
 use crate::https_client::Url;
 
 /// The method `"custom"`: an HTTPS server of your own that decides.
@@ -69,17 +70,13 @@ impl Custom {
         if let Err(why) = Url::parse(&self.url, false) {
             problem("url", &why.to_string());
         }
-        if self.cert.as_os_str().is_empty() != self.key.as_os_str().is_empty() {
-            problem("cert", "`cert` and `key` belong together");
-        }
-        for (setting, names) in [
-            ("headers", self.headers.keys().collect::<Vec<_>>()),
-            ("header_files", self.header_files.keys().collect()),
-        ] {
-            if names.iter().any(|name| !crate::https_client::is_header(name)) {
-                problem(setting, "not the name of a header that a request may have");
-            }
-        }
+        let shown = Shown {
+            cert: &self.cert,
+            key: &self.key,
+            headers: &self.headers,
+            header_files: &self.header_files,
+        };
+        shown.violations(&mut problem);
         if self.timeout.is_zero() {
             problem("timeout", "more than 0s");
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::Problem;
 use super::quantity;
+use super::requests::Shown;
 use crate::https_client::Url;
 
 /// Traces for a collector of OpenTelemetry: where the time of single requests and messages went (`docs/observability.md`).
@@ -96,17 +97,13 @@ impl Otlp {
         if !(SPANS_LEAST..=SPANS_MOST).contains(&self.spans_max) {
             problem("spans_max", "512 to 1,000,000");
         }
-        if self.cert.as_os_str().is_empty() != self.key.as_os_str().is_empty() {
-            problem("cert", "`cert` and `key` belong together");
-        }
-        for (setting, names) in [
-            ("headers", self.headers.keys().collect::<Vec<_>>()),
-            ("header_files", self.header_files.keys().collect()),
-        ] {
-            if names.iter().any(|name| !crate::https_client::is_header(name)) {
-                problem(setting, "not the name of a header that a request may have");
-            }
-        }
+        let shown = Shown {
+            cert: &self.cert,
+            key: &self.key,
+            headers: &self.headers,
+            header_files: &self.header_files,
+        };
+        shown.violations(&mut problem);
     }
 }
 
