@@ -91,7 +91,7 @@ impl LockOptions {
         self
     }
 
-    /// Waits no longer than this; zero: one attempt.
+    /// Waits no longer than this. Zero: one attempt, which ends with [`LockError::Store`] if there is no answer.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -297,6 +297,11 @@ impl Keeper {
                 Some(Event::Answered(Answer::Stored(version)))
             }
             Finished::Set(Ok(SetOutcome::NotApplied { .. })) => Some(Event::Answered(Answer::Refused)),
+            // It may have been stored: what nobody will hold is given back.
+            Finished::Set(Err(error)) if self.is_only_attempt() && is_passing(&error) => {
+                self.fail(error);
+                Some(Event::Release)
+            }
             Finished::Set(Err(error)) if is_passing(&error) => Some(Event::Answered(Answer::Unknown)),
             Finished::Watch(Ok(watch)) => {
                 self.watch = Some(watch);
@@ -309,13 +314,18 @@ impl Keeper {
                 None
             }
             Finished::Delete(result) => {
-                let is_lost = matches!(&*self.status.borrow(), Status::Lost(_));
-                if !is_lost {
+                let is_over = matches!(&*self.status.borrow(), Status::Lost(_) | Status::Failed(_));
+                if !is_over {
                     self.status.send_replace(Status::Released(result));
                 }
                 Some(Event::Deleted)
             }
         }
+    }
+
+    /// Whether the lock is wanted now or not at all, and is not held.
+    fn is_only_attempt(&self) -> bool {
+        self.is_single_attempt && matches!(&*self.status.borrow(), Status::Waiting)
     }
 
     fn fail(&mut self, error: StoreError) {

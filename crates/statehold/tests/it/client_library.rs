@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use client::{
-    Client, ConnectError, ConnectionState, Lease, Lock, LockOptions, Lost, Message, OperationError, Options,
-    QoS, Reconnect, SetOptions, SetOutcome, StoreError, WatchEvent,
+    Client, ConnectError, ConnectionState, Lease, Lock, LockError, LockOptions, Lost, Message,
+    OperationError, Options, QoS, Reconnect, SetOptions, SetOutcome, StoreError, WatchEvent,
 };
 
 use crate::harness::{Server, block_on};
@@ -147,6 +147,25 @@ fn a_lease_is_had_renewed_and_given_back() {
             .expect("taken by force");
         assert!(!lease.renew().await.expect("asked"));
         assert!(!lease.release().await.expect("asked"));
+    });
+}
+
+#[test]
+fn one_attempt_at_a_server_that_is_gone_has_no_answer_and_holds_nothing() {
+    let mut server = Server::start();
+    block_on(async {
+        let options = Options::new(&server.mqtt).timeout(Duration::from_millis(300));
+        let client = Client::connect(options).await.expect("connected");
+        let store = client.state_store();
+        server.kill();
+        let options = LockOptions::new(Duration::from_secs(600)).wait(Duration::ZERO);
+        let error = Lock::acquire(&store, "l", options.clone()).await;
+        let timed_out = StoreError::Operation(OperationError::TimedOut);
+        assert_eq!(error.expect_err("nobody is there"), LockError::Store(timed_out));
+        let server = server.restart_after_end();
+        let other = connect(&server).await.state_store();
+        let options = options.wait(Duration::from_secs(60));
+        Lock::acquire(&other, "l", options).await.expect("nobody has it");
     });
 }
 
