@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use client::{ConnectError, LockError, OperationError, PublishError, StoreError, SubscribeError, TopicError};
-use server::AdminClientError;
+use server::{AdminClientError, ClientTlsError, ConnectTlsError};
 
 /// How the process ends; the list in `statehold --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +95,9 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         || error.is::<TopicError>()
         || error.is::<server::config::ConfigError>()
         || error.is::<server::logging::LoggingError>()
+        // All are about files that the command names.
+        || error.is::<ClientTlsError>()
+        || matches!(error.downcast_ref(), Some(ConnectTlsError::Files(_)))
     {
         return Some(Exit::Usage);
     }
@@ -104,8 +107,8 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<Exit> {
                 Exit::NoAnswer
             }
             AdminClientError::Refused { .. } => Exit::Refused,
-            AdminClientError::Url(_) | AdminClientError::Token => Exit::Usage,
-            AdminClientError::Tls(_) | AdminClientError::Foreign => Exit::Failed,
+            AdminClientError::Url(_) | AdminClientError::Token | AdminClientError::Tls(_) => Exit::Usage,
+            AdminClientError::Foreign => Exit::Failed,
         });
     }
     if let Some(error) = error.downcast_ref::<ConnectError>() {
@@ -175,6 +178,12 @@ mod tests {
 
     use super::*;
 
+    fn no_certificate() -> ClientTlsError {
+        ClientTlsError::NoCertificate {
+            file: "ca.pem".into(),
+        }
+    }
+
     #[test]
     fn each_failure_has_its_code_also_below_a_context() {
         let refused = StoreError::Refused(client::ErrorText::QuotaExceeded);
@@ -189,6 +198,9 @@ mod tests {
                 Exit::NoAnswer,
             ),
             (LockError::NotInTime.into(), Exit::NotFound),
+            (no_certificate().into(), Exit::Usage),
+            (AdminClientError::Tls(no_certificate()).into(), Exit::Usage),
+            (ConnectTlsError::Files(no_certificate()).into(), Exit::Usage),
             (anyhow::anyhow!("something else"), Exit::Failed),
         ] {
             assert_eq!(exit_of(&error), exit, "{error:#}");
