@@ -286,7 +286,8 @@ impl Copies {
     /// Takes a copy in, instead of the one that there may be; returns that.
     fn insert_copy(&mut self, mut standing_by: StandingBy) -> Option<StandingBy> {
         let client_id = standing_by.session.client_id.clone();
-        let before = self.remove_copy(&client_id);
+        let place = (standing_by.holder.node, standing_by.number_there);
+        let before = self.take_copy_out(&client_id, Some(place));
         let holder = standing_by.holder.node;
         let known = before
             .as_ref()
@@ -296,18 +297,28 @@ impl Copies {
         } else {
             (holder, self.orphans.losses())
         };
-        let place = (standing_by.holder.node, standing_by.number_there);
         self.by_holder.insert(place, client_id.clone());
         self.standing_by.insert(client_id, Box::new(standing_by));
         before
     }
 
     fn remove_copy(&mut self, client_id: &str) -> Option<StandingBy> {
+        self.take_copy_out(client_id, None)
+    }
+
+    /// Takes a copy out for one to come that its holder has under the place; what that session comes from is known then.
+    fn take_copy_out(
+        &mut self,
+        client_id: &str,
+        for_place: Option<(NodeId, SessionNumber)>,
+    ) -> Option<StandingBy> {
         let standing_by = self.standing_by.remove(client_id)?;
         self.orphans.end(client_id);
         let place = (standing_by.holder.node, standing_by.number_there);
         self.by_holder.remove(&place);
-        self.take_origins(place);
+        if for_place != Some(place) {
+            self.take_origins(place);
+        }
         Some(*standing_by)
     }
 

@@ -89,9 +89,7 @@ impl Node {
             return self.answer_copy(from.node, number, CopyAnswer::Want);
         }
         let named = copies.begun_by(from.node);
-        let place = (from.node, number);
-        let origins = copies.origins_of(place);
-        if let Some(copy) = copies.remove_copy(client_id) {
+        if let Some(copy) = copies.take_copy_out(client_id, Some((from.node, number))) {
             let copy = StandingBy {
                 holder: from,
                 number_there: number,
@@ -100,7 +98,6 @@ impl Node {
             };
             self.commits.write(copy.put());
             copies.insert_copy(copy);
-            copies.note_origins(place, &origins);
         }
         self.after_commit(now, Waiter::Copied { holder: from, number }, actions);
     }

@@ -108,14 +108,6 @@ impl Copies {
         }
     }
 
-    pub(in crate::copies) fn origins_of(&self, place: (NodeId, SessionNumber)) -> Vec<Mark> {
-        self.origins
-            .0
-            .get(&place)
-            .map(|marks| marks.to_vec())
-            .unwrap_or_default()
-    }
-
     pub(in crate::copies) fn take_origins(&mut self, place: (NodeId, SessionNumber)) -> Option<Box<[Mark]>> {
         self.origins.0.remove(&place)
     }
