@@ -39,6 +39,7 @@ fn delivery(now: Now, qos: QoS) -> Delivery {
         expires_at: None,
         received_at: now.instant,
         origin: broker::origin::Origin::Unknown,
+        id: None,
         held: Held::default(),
     };
     Delivery {

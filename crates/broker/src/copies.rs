@@ -15,6 +15,7 @@ mod figures;
 mod handover;
 mod merging;
 mod messages;
+pub(crate) mod noting;
 mod offering;
 mod orphans;
 mod positions;
@@ -42,6 +43,7 @@ pub(crate) use self::merging::MergeMessage;
 use self::merging::{Fences, Giving, Holding, Origins, Question, TakingIn};
 pub(crate) use self::messages::Change as SessionChange;
 use self::messages::Positions;
+use self::noting::Noting;
 pub(crate) use self::offering::suffix_and_value;
 use self::orphans::Orphans;
 pub(crate) use self::standing_by::StandingBy;
@@ -114,6 +116,7 @@ pub(crate) struct Copies {
     ended_giving: Vec<Text>,
     fences: Fences,
     holding: Holding,
+    noting: Noting,
     /// Sessions that are about to begin with Clean Start, and the nodes that do not hear of it.
     begun_anew: BTreeMap<SessionNumber, Vec<NodeId>>,
     /// This node has not yet heard from all others since it has started: its own sessions may have gone on without it.
@@ -224,6 +227,7 @@ impl Copies {
             ended_giving: Vec::new(),
             fences: Fences::default(),
             holding: Holding::default(),
+            noting: Noting::default(),
             begun_anew: BTreeMap::new(),
             is_back: true,
             figures: CopyFigures::default(),
@@ -267,7 +271,7 @@ impl Copies {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.go_on_at, self.holding.deadline()]
+        [self.go_on_at, self.holding.deadline(), self.noting.deadline()]
             .into_iter()
             .flatten()
             .min()

@@ -12,6 +12,7 @@ use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
+use crate::session::got::Got;
 use crate::session::{AckError, Change, DropCause, Dropped, Outgoing, PushOutcome};
 use crate::waiting::Waiter;
 
@@ -87,6 +88,9 @@ impl Node {
         let mut dropped = Vec::new();
         let kept = delivery.clone();
         let outcome = entry.session.push(now, delivery, &mut dropped);
+        if let (PushOutcome::Queued { .. }, Some(copies)) = (&outcome, &self.copies) {
+            copies.note_got(&mut entry.session, Got::id_of(&kept));
+        }
         let number = entry.session.number;
         let mut must_await_disk = false;
         match outcome {

@@ -337,6 +337,7 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
         expires_at: None,
         received_at: now.instant,
         origin: crate::origin::Origin::Unknown,
+        id: None,
         held: Held::default(),
     }
 }

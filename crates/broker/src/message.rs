@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::ids::{QueueSequence, SessionKey};
 use crate::memory::{Held, MessageBytes};
 use crate::now::Now;
-use crate::origin::Origin;
+use crate::origin::{MessageId, Origin};
 
 /// An application message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Message {
     pub received_at: Instant,
     /// Where it came from.
     pub origin: Origin,
+    /// What it is known by at all nodes. `None`: of QoS 0, a will, the server's own, or of a node that is in no cluster.
+    pub id: Option<MessageId>,
     /// Its place in the node's account of memory.
     pub held: Held,
 }
@@ -81,6 +83,7 @@ impl Message {
             expires_at,
             received_at: now.instant,
             origin: Origin::Unknown,
+            id: None,
             held: Held::default(),
         }
     }
@@ -97,6 +100,7 @@ impl Message {
             expires_at: None,
             received_at: now.instant,
             origin: Origin::Unknown,
+            id: None,
             held: Held::default(),
         }
     }
@@ -114,6 +118,7 @@ impl Message {
             expires_at,
             received_at: now.instant,
             origin: Origin::Unknown,
+            id: None,
             held: Held::default(),
         }
     }

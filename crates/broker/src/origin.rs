@@ -1,5 +1,7 @@
 //! Where a message came from, as far as it says who else has got it.
 
+use std::num::NonZeroU64;
+
 use cluster::NodeId;
 
 use crate::records::forwarded::Position;
@@ -27,4 +29,15 @@ pub enum Origin {
         /// Its number among what that node has sent.
         position: Position,
     },
+}
+
+/// Which message it is: no other one of the cluster has the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    /// Whose client has published it.
+    pub node: NodeId,
+    /// In which run of that node.
+    pub run: u32,
+    /// Counts what was published there in that run.
+    pub number: NonZeroU64,
 }

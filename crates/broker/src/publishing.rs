@@ -85,6 +85,7 @@ impl Node {
         let mut scratch = self.route(&message);
         if let Some(peers) = self.peers.as_mut().filter(|_| qos != QoS::AtMostOnce) {
             message.origin = peers.own_origin(&scratch.elsewhere);
+            message.id = peers.latest_id();
         }
         if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
             let Some(packet_id) = packet_id else {

@@ -29,6 +29,7 @@
 //! before PUBCOMP is sent: otherwise a crash makes the identifier's next message look like a repetition.
 
 mod filters;
+pub(crate) mod got;
 mod inflight;
 mod packet_ids;
 mod queue;
@@ -39,6 +40,7 @@ use protocol::packet::{PacketId, QoS, Will};
 use protocol::topic::SubscriptionFilter;
 
 pub use self::filters::Filters;
+use self::got::Got;
 use self::inflight::Inflight;
 use self::queue::Queue;
 pub use self::received::Received;
@@ -46,6 +48,7 @@ use crate::ids::{QueueSequence, SessionNumber};
 use crate::limits::SessionLimits;
 use crate::message::Delivery;
 use crate::now::Now;
+use crate::origin::MessageId;
 use crate::records::queue::QueueRecord;
 use crate::records::session::{Presence, SessionRecord};
 
@@ -72,6 +75,8 @@ pub struct Session {
     /// How many durable deliveries have been released since the session is in memory.
     releases: u64,
     persisted: Written,
+    /// What it has got since nodes come and go, of what may come to it a second time.
+    got: Option<Box<Got>>,
     /// After a restart: a connection held the session when the server ended.
     was_connected: bool,
 }
@@ -116,6 +121,19 @@ pub struct Dropped {
     pub qos: QoS,
     /// Its record, which is to be removed: written once.
     pub durable: Option<QueueSequence>,
+    /// Which message it was, if it may come by another way.
+    pub id: Option<MessageId>,
+}
+
+impl Dropped {
+    fn of(cause: DropCause, delivery: &Delivery) -> Self {
+        Self {
+            cause,
+            qos: delivery.qos,
+            durable: delivery.durable,
+            id: Got::id_of(delivery),
+        }
+    }
 }
 
 /// Why a delivery is not sent.
@@ -201,6 +219,7 @@ impl Session {
             sent_below: 0,
             releases: 0,
             persisted: Written::default(),
+            got: None,
             was_connected: false,
         }
     }
@@ -326,7 +345,7 @@ impl Session {
             return PushOutcome::Dropped(DropCause::Expired);
         }
         let bytes = delivery.size() as u64;
-        if let Err(cause) = self.queue.make_room(bytes, &self.limits, dropped) {
+        if let Err(cause) = self.make_room(bytes, dropped) {
             return PushOutcome::Dropped(cause);
         }
         delivery.durable = None;
@@ -342,6 +361,13 @@ impl Session {
         PushOutcome::Queued { durable }
     }
 
+    fn make_room(&mut self, bytes: u64, dropped: &mut Vec<Dropped>) -> Result<(), DropCause> {
+        let before = dropped.len();
+        let made = self.queue.make_room(bytes, &self.limits, dropped);
+        self.note_not_got(&dropped[before..]);
+        made
+    }
+
     /// Takes a delivery that another session of the same client has left, to a place behind all others: it stays there until the client has it.
     pub fn push_at(
         &mut self,
@@ -354,7 +380,7 @@ impl Session {
             return PushOutcome::Dropped(DropCause::Expired);
         }
         let bytes = delivery.size() as u64;
-        if let Err(cause) = self.queue.make_room(bytes, &self.limits, dropped) {
+        if let Err(cause) = self.make_room(bytes, dropped) {
             return PushOutcome::Dropped(cause);
         }
         self.next_sequence = sequence.0 + 1;
@@ -526,11 +552,8 @@ impl Session {
         let taken = self
             .queue
             .take_if(|delivery| !must_stay(delivery) && !is_allowed(delivery));
-        dropped.extend(taken.into_iter().map(|delivery| Dropped {
-            cause: DropCause::NotAuthorized,
-            qos: delivery.qos,
-            durable: delivery.durable,
-        }));
+        let cause = DropCause::NotAuthorized;
+        dropped.extend(taken.iter().map(|delivery| Dropped::of(cause, delivery)));
     }
 
     /// The record to store, of a session without an owner: it has been connected, or not, since `since` (Unix milliseconds).

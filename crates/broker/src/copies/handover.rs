@@ -34,6 +34,7 @@ impl Node {
         }
         self.forget_orphans();
         self.offer_copies(now);
+        self.end_noting(now);
         self.look_at_holding(now, actions);
         self.go_on_with_merging(now, actions);
         let (Some(copies), Some(peers), Some(states)) = (&mut self.copies, &mut self.peers, &self.states)

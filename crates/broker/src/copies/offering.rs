@@ -42,6 +42,7 @@ impl Node {
             self.part_from(node);
         }
         let Some(copies) = &mut self.copies else { return };
+        copies.noting.begin();
         copies.forget_stages(node);
         copies.wanted.retain(|(to, _)| *to != node);
         if change != LinkChange::Asked {

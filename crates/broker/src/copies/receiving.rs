@@ -207,6 +207,7 @@ impl Node {
             }
             What::GoesOn(changes) => {
                 let Some(copies) = &mut self.copies else { return };
+                let noted_ranges = copies.noted_ranges();
                 let copy = copies.copy_of(from.node, number);
                 let copy = copy.filter(|copy| {
                     let before = copy.clock.counter(from).max(floor_of(number));
@@ -220,6 +221,7 @@ impl Node {
                     now,
                     messages: &self.memory.messages,
                     latest: self.latest_copied.take(),
+                    noted_ranges,
                     writes: Vec::new(),
                 };
                 let taken = copy.take(changes, &mut surroundings);
@@ -306,6 +308,7 @@ impl Node {
                 before.remove().for_each(|write| self.commits.write(write));
             }
         }
+        let noted_ranges = copies.noted_ranges();
         let copy = copies.copy_of(from.node, part.number)?;
         if copy.holder != from || !copy.clock.is_empty() {
             return None;
@@ -314,6 +317,7 @@ impl Node {
             now,
             messages: &self.memory.messages,
             latest: self.latest_copied.take(),
+            noted_ranges,
             writes: Vec::new(),
         };
         if part.is_first {

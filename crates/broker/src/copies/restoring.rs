@@ -8,6 +8,7 @@ use super::messages::Change;
 use super::standing_by::{Misfit, StandingBy, Surroundings};
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::records;
 use crate::sessions::SessionEntry;
 
 impl Node {
@@ -41,9 +42,11 @@ impl Node {
             now,
             messages: &self.memory.messages,
             latest: None,
+            noted_ranges: None,
             writes: Vec::new(),
         };
-        copy.take(changes, &mut surroundings)?;
+        let changes = changes.into_iter().map(|change| without_ids(change, now));
+        copy.take(changes.collect::<Result<_, _>>()?, &mut surroundings)?;
         let writes = surroundings.writes;
         let StandingBy {
             mut session,
@@ -69,4 +72,13 @@ impl Node {
         self.recover_session(now, key, actions);
         Ok(true)
     }
+}
+
+/// Messages of another cluster, or of another time, may have the ids of others here.
+fn without_ids(change: Change, now: Now) -> Result<Change, Misfit> {
+    let Change::Delivery(suffix, value) = change else {
+        return Ok(change);
+    };
+    let value = records::queue::without_id(value, now)?;
+    Ok(Change::Delivery(suffix, value))
 }

@@ -22,6 +22,7 @@ use crate::records::copy::CopyRecord;
 use crate::records::queue::QueueRecord;
 use crate::records::session::{Presence, SessionRecord};
 use crate::session::Session;
+use crate::session::got::Got;
 use crate::subscriptions::Subscription;
 
 /// A copy.
@@ -60,6 +61,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) messages: &'a MessageBytes,
     /// The message that was read last, and its bytes: many sessions have the same.
     pub(super) latest: Option<(Bytes, Arc<Message>)>,
+    /// How many ranges of numbers of messages it may note, if any.
+    pub(super) noted_ranges: Option<usize>,
     pub(super) writes: Vec<Write>,
 }
 
@@ -239,6 +242,9 @@ impl StandingBy {
                         message.held = surroundings.messages.hold(message.size() as u64);
                         surroundings.latest = Some((value.clone(), Arc::clone(&delivery.message)));
                     }
+                }
+                if let (Some(ranges_max), Some(id)) = (surroundings.noted_ranges, Got::id_of(delivery)) {
+                    self.session.note_got(id, ranges_max);
                 }
                 surroundings
                     .writes

@@ -19,6 +19,15 @@ pub(super) fn put_long(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
+/// Appends a number in 7 bits of each byte, the lowest first; all bytes but the last have the highest bit.
+pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.put_u8((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.put_u8(number as u8);
+}
+
 /// Takes a record apart. The parts share its memory.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -74,6 +83,23 @@ impl Reader {
 
     pub(super) fn u64(&mut self) -> Result<u64, RecordError> {
         self.array().map(u64::from_be_bytes)
+    }
+
+    /// What [`put_varint`] wrote.
+    pub(super) fn varint(&mut self) -> Result<u64, RecordError> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(self.damaged("a number has too many bytes"))
     }
 
     /// A subscription identifier (4 bytes), 0 for none. A higher one than there are could not be sent.

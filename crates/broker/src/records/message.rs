@@ -1,24 +1,27 @@
 //! Messages inside records: of queues, retained messages and wills.
 //!
 //! ```text
-//! flags (2): bits 0-1 QoS, 2 RETAIN, 3 payload format present, 4 payload is UTF-8, 5 to 10 the optional parts below
+//! flags (2): bits 0-1 QoS, 2 RETAIN, 3 payload format present, 4 payload is UTF-8, 5 to 11 the optional parts below
 //! topic (2 + n) payload (4 + n)
 //! [5: expiry interval, seconds (4)] [6: expires at, Unix ms (8)] [7: content type (2 + n)] [8: response topic (2 + n)]
-//! [9: correlation data (2 + n)] [10: user properties as on the wire (4 + n)]
+//! [9: correlation data (2 + n)] [10: user properties as on the wire (4 + n)] [11: node, run, number of the message, each in 7 bits per byte]
 //! ```
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
+use cluster::NodeId;
 use protocol::packet::{QoS, Will};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Text, TopicName};
 
 use super::RecordError;
-use super::encoding::{Reader, put_long, put_short};
+use super::encoding::{Reader, put_long, put_short, put_varint};
 use crate::memory::Held;
 use crate::message::Message;
 use crate::now::Now;
+use crate::origin::MessageId;
 
 /// A message as it is stored.
 struct Stored {
@@ -29,17 +32,18 @@ struct Stored {
     properties: MessageProperties,
     /// Unix milliseconds.
     expires_at: Option<u64>,
+    id: Option<MessageId>,
 }
 
 /// Appends a message.
-pub(super) fn put_message(out: &mut Vec<u8>, message: &Message, now: Now) {
+pub(super) fn put_message(out: &mut Vec<u8>, message: &Message, id: Option<MessageId>, now: Now) {
     let expires_at = message.expires_at.map(|at| now.wall_of(at));
     put(
         out,
         (message.qos, message.retain),
         (&message.topic, &message.payload),
         &message.properties,
-        expires_at,
+        (expires_at, id),
     );
 }
 
@@ -62,7 +66,7 @@ pub(super) fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
         (message.qos, message.retain),
         (&message.topic, &message.payload),
         &message.properties,
-        left,
+        (left, message.id),
     );
 }
 
@@ -89,7 +93,7 @@ pub(super) fn put_will(out: &mut Vec<u8>, will: &Will) {
         (will.qos, will.retain),
         (&will.topic, &will.payload),
         &will.properties,
-        None,
+        (None, None),
     );
 }
 
@@ -123,6 +127,7 @@ fn message_of(stored: Stored, now: Now) -> Message {
         expires_at: None,
         received_at: now.instant,
         origin: crate::origin::Origin::Unknown,
+        id: stored.id,
         held: Held::default(),
     }
 }
@@ -132,7 +137,7 @@ fn put(
     (qos, retain): (QoS, bool),
     (topic, payload): (&TopicName, &Bytes),
     properties: &MessageProperties,
-    expires_at: Option<u64>,
+    (expires_at, id): (Option<u64>, Option<MessageId>),
 ) {
     let flag = |is_set: bool, bit: u16| u16::from(is_set) << bit;
     let user_properties = properties.user_properties.encoded();
@@ -146,7 +151,8 @@ fn put(
             | flag(properties.content_type.is_some(), CONTENT_TYPE)
             | flag(properties.response_topic.is_some(), RESPONSE_TOPIC)
             | flag(properties.correlation_data.is_some(), CORRELATION_DATA)
-            | flag(!user_properties.is_empty(), USER_PROPERTIES),
+            | flag(!user_properties.is_empty(), USER_PROPERTIES)
+            | flag(id.is_some(), ID),
     );
     put_short(out, topic.as_str().as_bytes());
     put_long(out, payload);
@@ -167,6 +173,11 @@ fn put(
     }
     if !user_properties.is_empty() {
         put_long(out, user_properties);
+    }
+    if let Some(id) = id {
+        put_varint(out, id.node.0);
+        put_varint(out, id.run.into());
+        put_varint(out, id.number.get());
     }
 }
 
@@ -193,6 +204,7 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
         UserProperties::from_encoded(user_properties),
         "user properties are not valid",
     )?;
+    let id = has(ID).then(|| id(reader)).transpose()?;
     let payload_is_utf8 = has(FORMAT).then_some(has(UTF8));
     let properties = MessageProperties {
         payload_is_utf8,
@@ -209,7 +221,18 @@ fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
         payload,
         properties,
         expires_at,
+        id,
     })
+}
+
+fn id(reader: &mut Reader) -> Result<MessageId, RecordError> {
+    let (node, run, number) = (reader.varint()?, reader.varint()?, reader.varint()?);
+    let damaged = reader.damaged("the number of a message is not valid");
+    let (Ok(run), Some(number)) = (u32::try_from(run), NonZeroU64::new(number)) else {
+        return Err(damaged);
+    };
+    let node = NodeId(node);
+    Ok(MessageId { node, run, number })
 }
 
 fn response_topic(reader: &mut Reader) -> Result<Text, RecordError> {
@@ -237,6 +260,7 @@ const CONTENT_TYPE: u16 = 7;
 const RESPONSE_TOPIC: u16 = 8;
 const CORRELATION_DATA: u16 = 9;
 const USER_PROPERTIES: u16 = 10;
+const ID: u16 = 11;
 
 /// How many bits of the flags have a meaning.
-const FLAGS: u16 = 11;
+const FLAGS: u16 = 12;

@@ -10,10 +10,13 @@
 //! value, waiting, in flight since another session of the client gave way to this one
 //!                     version (1) = 3, 0 (1), QoS and RETAIN << 2 (1),
 //!                     count (2) and subscription identifiers (4 each), $share/name/filter or nothing (2 + n), message
+//! value, waiting, of a message that has an id
+//!                     version (1) = 4, 0 (1), QoS and RETAIN << 2 and in flight as version 3 << 3 (1),
+//!                     count (2) and subscription identifiers (4 each), $share/name/filter or nothing (2 + n), message
 //! value, released     version (1) = 1, 1 (1), packet id (2)
 //! ```
 //!
-//! Versions 2 and 3 are written only where they say more: everything else stays as builds before shared subscriptions, and before splits, read it.
+//! Versions 2 to 4 are written only where they say more: everything else stays as builds before shared subscriptions, before splits, and before ids, read it.
 //!
 //! A waiting record stands for a delivery that was or was not sent: see [`crate::session`]. It is written once and
 //! removed once, unless it is replaced by a released one in between.
@@ -52,24 +55,42 @@ pub enum QueueRecord {
 pub fn value(delivery: &Delivery, now: Now) -> Bytes {
     assert!(delivery.qos != QoS::AtMostOnce, "QoS 0 is not stored");
     let mut out = Vec::with_capacity(delivery.message.size());
-    out.put_u8(match &delivery.share {
+    let version = match &delivery.share {
+        _ if delivery.message.id.is_some() => VERSION_ID,
         _ if delivery.is_resumed => VERSION_RESUMED,
         Some(_) => VERSION_SHARED,
         None => VERSION,
-    });
+    };
+    let is_resumed = version == VERSION_ID && delivery.is_resumed;
+    out.put_u8(version);
     out.put_u8(WAITING);
-    out.put_u8(delivery.qos as u8 | u8::from(delivery.retain) << 2);
+    out.put_u8(delivery.qos as u8 | u8::from(delivery.retain) << 2 | u8::from(is_resumed) << 3);
     out.put_u16(u16::try_from(delivery.subscription_ids.len()).unwrap_or(u16::MAX));
     for id in delivery.subscription_ids.iter().take(usize::from(u16::MAX)) {
         out.put_u32(id.get());
     }
     match &delivery.share {
         Some(share) => put_short(&mut out, share.to_string().as_bytes()),
-        None if delivery.is_resumed => put_short(&mut out, &[]),
+        None if version >= VERSION_RESUMED => put_short(&mut out, &[]),
         None => {}
     }
-    message::put_message(&mut out, &delivery.message, now);
+    message::put_message(&mut out, &delivery.message, delivery.message.id, now);
     out.into()
+}
+
+/// The value that stores a delivery, with a message that has no id.
+pub(crate) fn without_id(value: Bytes, now: Now) -> Result<Bytes, RecordError> {
+    if value.first() != Some(&VERSION_ID) {
+        return Ok(value);
+    }
+    let QueueRecord::Waiting(mut delivery) = read(value, QueueSequence(0), now)? else {
+        return Err(RecordError::Damaged {
+            record: RECORD,
+            what: "not waiting",
+        });
+    };
+    Arc::make_mut(&mut delivery.message).id = None;
+    Ok(self::value(&delivery, now))
 }
 
 /// Stores a delivery: `value` under a sequence.
@@ -129,8 +150,15 @@ pub fn decode(
     now: Now,
 ) -> Result<(SessionNumber, QueueSequence, QueueRecord), RecordError> {
     let (number, sequence) = decode_key(key)?;
-    let (mut reader, version) =
-        Reader::of_versions(value, RECORD, &[VERSION, VERSION_SHARED, VERSION_RESUMED])?;
+    Ok((number, sequence, read(value, sequence, now)?))
+}
+
+fn read(value: Bytes, sequence: QueueSequence, now: Now) -> Result<QueueRecord, RecordError> {
+    let (mut reader, version) = Reader::of_versions(
+        value,
+        RECORD,
+        &[VERSION, VERSION_SHARED, VERSION_RESUMED, VERSION_ID],
+    )?;
     let record = match reader.u8()? {
         WAITING => QueueRecord::Waiting(delivery(&mut reader, sequence, version, now)?),
         RELEASED if version == VERSION => {
@@ -142,7 +170,7 @@ pub fn decode(
         _ => return Err(reader.damaged("neither waiting nor released")),
     };
     reader.end()?;
-    Ok((number, sequence, record))
+    Ok(record)
 }
 
 /// Which delivery a record is of.
@@ -166,7 +194,9 @@ fn delivery(
 ) -> Result<Delivery, RecordError> {
     let flags = reader.u8()?;
     let qos = message::qos(reader, u16::from(flags & 0b11))?;
-    if flags >> 3 != 0 || qos == QoS::AtMostOnce {
+    let is_resumed = version == VERSION_RESUMED || (version == VERSION_ID && flags & 0b1000 != 0);
+    let known: u8 = if version == VERSION_ID { 0b1111 } else { 0b111 };
+    if flags & !known != 0 || qos == QoS::AtMostOnce {
         return Err(reader.damaged("unknown flags of a delivery"));
     }
     let mut subscription_ids = SmallVec::new();
@@ -183,6 +213,9 @@ fn delivery(
         }
     };
     let message = Arc::new(message::message(reader, now)?);
+    if (version == VERSION_ID) != message.id.is_some() {
+        return Err(reader.damaged("a message has an id where none is to be, or none"));
+    }
     let retain = flags & 0b100 != 0;
     Ok(Delivery {
         message,
@@ -193,7 +226,7 @@ fn delivery(
         durable: Some(sequence),
         is_volatile: false,
         dup: false,
-        is_resumed: version == VERSION_RESUMED,
+        is_resumed,
     })
 }
 
@@ -217,6 +250,7 @@ pub(crate) fn key(number: SessionNumber, sequence: QueueSequence) -> Bytes {
 const VERSION: u8 = 1;
 const VERSION_SHARED: u8 = 2;
 const VERSION_RESUMED: u8 = 3;
+const VERSION_ID: u8 = 4;
 const RECORD: &str = "queue";
 const WAITING: u8 = 0;
 const RELEASED: u8 = 1;

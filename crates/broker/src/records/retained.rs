@@ -38,7 +38,7 @@ pub struct RetainedRecord {
 pub fn put(message: &Message, now: Now) -> Write {
     let mut value = Vec::with_capacity(message.size());
     value.put_u8(VERSION);
-    message::put_message(&mut value, message, now);
+    message::put_message(&mut value, message, None, now);
     put_value(&message.topic, value.into())
 }
 
@@ -57,7 +57,7 @@ pub fn append_value(out: &mut Vec<u8>, edition: Edition, message: Option<&Messag
     append_edition(out, edition);
     out.put_u8(u8::from(message.is_some()));
     if let Some(message) = message {
-        message::put_message(out, message, now);
+        message::put_message(out, message, None, now);
     }
 }
 

@@ -20,6 +20,7 @@ fn message(topic: &str, payload: &'static str, expires_at: Option<Instant>) -> A
         expires_at,
         received_at: epoch(),
         origin: crate::origin::Origin::Unknown,
+        id: None,
         held: Held::default(),
     })
 }

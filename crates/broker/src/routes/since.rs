@@ -3,6 +3,8 @@
 //! Two nodes that have gone on with one session each get, when they have found each other again, what is published at all nodes; before, each got what was published on its
 //! side. The publisher's node knows where that changed, by the numbers of what it has sent.
 
+use std::num::NonZeroU64;
+
 use cluster::NodeId;
 use cluster::session_plane::announcement::Word;
 
@@ -10,7 +12,7 @@ use super::link::Link;
 use super::losses::Lost;
 use super::table::{Slot, Slots};
 use super::{Elsewhere, Routes};
-use crate::origin::Origin;
+use crate::origin::{MessageId, Origin};
 
 /// Losses of one node that are remembered, and those of which one was told. Of more the later ones count, as if what came before had not been sent.
 const REMEMBERED_MAX: usize = 16;
@@ -126,6 +128,15 @@ impl Routes {
             number: self.published,
             sent_to: slots.fold(0, |all, slot| all | 1 << slot) & !self.unready,
         }
+    }
+
+    /// Of what a client of this node has published last.
+    pub(crate) fn latest_id(&self) -> Option<MessageId> {
+        Some(MessageId {
+            node: self.node,
+            run: self.incarnation,
+            number: NonZeroU64::new(self.published)?,
+        })
     }
 
     /// Whether another node has got, or gets, what was published here, for a session that it has taken over or for any other.

@@ -19,13 +19,13 @@ pub(super) struct Inflight {
     /// PUBLISHes that await PUBACK or PUBREC.
     published: VecDeque<Published>,
     /// How many of `published`, from the front, were sent on this connection.
-    sent: usize,
+    sent: u32,
     /// Deliveries that await PUBCOMP, in the order of their PUBRECs. [MQTT-4.6.0-4]
     released: VecDeque<Released>,
     /// How many of `released` are to be sent: again, or for the first time.
-    releases_unsent: usize,
+    releases_unsent: u32,
     /// How many of `released` had their PUBLISH sent on this connection, and so count for Receive Maximum.
-    releases_counted: usize,
+    releases_counted: u32,
     /// Of this connection's client.
     receive_maximum: u16,
     ids: PacketIds,
@@ -52,7 +52,7 @@ impl Inflight {
     pub(super) fn connect(&mut self, receive_maximum: u16) {
         self.receive_maximum = receive_maximum;
         self.sent = 0;
-        self.releases_unsent = self.released.len();
+        self.releases_unsent = count(self.released.len());
         self.releases_counted = 0;
         for released in &mut self.released {
             released.is_sent = false;
@@ -98,7 +98,7 @@ impl Inflight {
 
     /// True while deliveries of earlier connections have not been sent on this one.
     pub(super) fn is_resending(&self) -> bool {
-        self.sent < self.published.len()
+        (self.sent as usize) < self.published.len()
     }
 
     /// The next delivery of an earlier connection, if Receive Maximum has room.
@@ -106,7 +106,7 @@ impl Inflight {
         if self.counted() >= usize::from(self.receive_maximum) {
             return None;
         }
-        let next = self.published.get_mut(self.sent)?;
+        let next = self.published.get_mut(self.sent as usize)?;
         // [MQTT-3.3.1-1]
         next.delivery.dup = true;
         self.sent += 1;
@@ -171,14 +171,14 @@ impl Inflight {
             .iter_mut()
             .find(|released| released.packet_id == packet_id)
         {
-            self.releases_unsent += usize::from(released.is_sent);
+            self.releases_unsent += u32::from(released.is_sent);
             released.is_sent = false;
             return Ok(None);
         }
         let sent_before = self.sent;
         let sequence = self.take(packet_id, Some(QoS::ExactlyOnce))?.durable;
         let is_counted = self.sent < sent_before;
-        self.releases_counted += usize::from(is_counted);
+        self.releases_counted += u32::from(is_counted);
         self.releases_unsent += 1;
         let awaits_release = sequence.map(|_| release);
         self.released.push_back(Released {
@@ -205,8 +205,8 @@ impl Inflight {
             return Err(AckError::WrongState);
         }
         let released = self.released.remove(position).expect("it was found there");
-        self.releases_unsent -= usize::from(!released.is_sent);
-        self.releases_counted -= usize::from(released.is_counted);
+        self.releases_unsent -= u32::from(!released.is_sent);
+        self.releases_counted -= u32::from(released.is_counted);
         Ok(released.sequence)
     }
 
@@ -215,17 +215,18 @@ impl Inflight {
         let before = self.released.len();
         self.released
             .retain(|released| released.sequence != Some(sequence));
-        self.releases_unsent -= before - self.released.len();
+        self.releases_unsent -= count(before - self.released.len());
         self.released.len() < before
     }
 
     /// Forgets a delivery that was sent by another session of the client, and not by this one; false if there is none.
     pub(super) fn forget_resumed(&mut self, sequence: QueueSequence) -> bool {
-        let mut unsent = self.published.iter().skip(self.sent);
+        let sent = self.sent as usize;
+        let mut unsent = self.published.iter().skip(sent);
         let place = unsent.position(|published| {
             published.delivery.is_resumed && published.delivery.durable == Some(sequence)
         });
-        let found = place.and_then(|place| self.published.remove(self.sent + place));
+        let found = place.and_then(|place| self.published.remove(sent + place));
         found.is_some()
     }
 
@@ -270,7 +271,7 @@ impl Inflight {
     }
 
     fn counted(&self) -> usize {
-        self.sent + self.releases_counted
+        self.sent as usize + self.releases_counted as usize
     }
 
     fn take(&mut self, packet_id: PacketId, qos: Option<QoS>) -> Result<Delivery, AckError> {
@@ -282,7 +283,7 @@ impl Inflight {
             return Err(AckError::WrongState);
         }
         let published = self.published.remove(position).expect("it was found there");
-        self.sent -= usize::from(position < self.sent);
+        self.sent -= u32::from(position < (self.sent as usize));
         if self.published.is_empty() && self.published.capacity() > CAPACITY_KEPT {
             self.published = VecDeque::new();
         }
@@ -296,6 +297,11 @@ impl Inflight {
             AckError::NotFound
         }
     }
+}
+
+/// There are never so many that they have no number of 32 bits, which keeps sessions small.
+fn count(len: usize) -> u32 {
+    u32::try_from(len).expect("memory has no room for more")
 }
 
 /// A delivery that has been released for the first time.

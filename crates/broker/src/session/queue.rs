@@ -47,11 +47,7 @@ impl Queue {
             let Some(oldest) = self.pop() else {
                 return Err(cause);
             };
-            dropped.push(Dropped {
-                cause,
-                qos: oldest.qos,
-                durable: oldest.durable,
-            });
+            dropped.push(Dropped::of(cause, &oldest));
         }
         Ok(())
     }
@@ -111,12 +107,7 @@ impl Queue {
             .is_some_and(|delivery| !delivery.dup && delivery.message.is_expired(now))
         {
             if let Some(delivery) = self.pop() {
-                let cause = DropCause::Expired;
-                dropped.push(Dropped {
-                    cause,
-                    qos: delivery.qos,
-                    durable: delivery.durable,
-                });
+                dropped.push(Dropped::of(DropCause::Expired, &delivery));
             }
         }
     }
@@ -124,11 +115,11 @@ impl Queue {
     /// Takes all QoS 0 deliveries.
     pub(super) fn forget_qos_0(&mut self, dropped: &mut Vec<Dropped>) {
         let taken = self.take_if(|delivery| delivery.qos == QoS::AtMostOnce);
-        dropped.extend(taken.into_iter().map(|_| Dropped {
-            cause: DropCause::Offline,
-            qos: QoS::AtMostOnce,
-            durable: None,
-        }));
+        dropped.extend(
+            taken
+                .iter()
+                .map(|delivery| Dropped::of(DropCause::Offline, delivery)),
+        );
     }
 
     /// Takes some deliveries, in their order.

@@ -50,6 +50,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         expires_at: expires_at.map(|now| now.instant),
         received_at: at(0).instant,
         origin: crate::origin::Origin::Unknown,
+        id: None,
         held: Held::default(),
     };
     let subscription_ids = SmallVec::new();

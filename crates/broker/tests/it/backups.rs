@@ -1,11 +1,18 @@
 //! What a node gives for a backup, another one has after it is put back.
 
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
 use broker::backups::{
     CarriedDelivery, CarriedSession, CarriedSubscription, Item, RetainedItem, SessionItem, SessionPart, Tally,
 };
 use broker::limits::Limits;
+use broker::now::Now;
+use broker::origin::MessageId;
+use broker::records::queue::{self, QueueRecord};
 use broker::{Administration, ConnectionId, Event};
 use bytes::Bytes;
+use cluster::NodeId;
 use protocol::packet::{Disconnect, PacketId, Publish, QoS, SubscriptionId, SubscriptionOptions};
 use protocol::properties::MessageProperties;
 use protocol::topic::SubscriptionFilter;
@@ -121,6 +128,42 @@ fn sessions_and_retained_messages_come_back_as_they_were_and_once() {
             ..Tally::default()
         }
     );
+}
+
+/// A delivery as a cluster stores it: the message has an id.
+fn with_an_id(part: SessionPart, now: Now) -> SessionPart {
+    let SessionPart::Delivery(suffix, value) = part else {
+        return part;
+    };
+    let key = [&[0; 8], suffix.as_ref()].concat();
+    let (_, _, record) = queue::decode(&key, value, now).expect("a record");
+    let QueueRecord::Waiting(mut delivery) = record else {
+        panic!("{record:?} does not wait");
+    };
+    Arc::make_mut(&mut delivery.message).id = Some(MessageId {
+        node: NodeId(1),
+        run: 1,
+        number: NonZeroU64::MIN,
+    });
+    SessionPart::Delivery(suffix, queue::value(&delivery, now))
+}
+
+#[test]
+fn what_another_cluster_knows_messages_by_stays_there() {
+    let from = filled();
+    let went = sessions(&from);
+    let mut into = World::new();
+    let now = into.now;
+    let with_ids = went.iter().cloned().map(|item| SessionItem {
+        parts: item.parts.into_iter().map(|part| with_an_id(part, now)).collect(),
+        ..item
+    });
+    let with_ids: Vec<_> = with_ids.collect();
+    assert_ne!(with_ids, went);
+    restore(&mut into, with_ids.into_iter().map(Item::Session).collect());
+    let came: Vec<_> = sessions(&into).into_iter().map(comparable).collect();
+    let went: Vec<_> = went.into_iter().map(comparable).collect();
+    assert_eq!(came, went);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! `UPDATE=1` writes the files of a new format version; files of a released one are never changed.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use broker::ids::{QueueSequence, SessionNumber};
 use broker::memory::Held;
 use broker::message::{Delivery, Message};
 use broker::now::Now;
+use broker::origin::MessageId;
 use broker::ownership::Owner;
 use broker::records::forwarded::Position;
 use broker::records::queue::QueueRecord;
@@ -73,7 +75,16 @@ fn full_message(now: Now) -> Message {
         expires_at: Some(now.instant + Duration::from_secs(60)),
         received_at: now.instant,
         origin: broker::origin::Origin::Unknown,
+        id: None,
         held: Held::default(),
+    }
+}
+
+fn message_id() -> MessageId {
+    MessageId {
+        node: NodeId(0x0102),
+        run: 3,
+        number: NonZeroU64::MAX,
     }
 }
 
@@ -88,6 +99,7 @@ fn bare_message(now: Now) -> Message {
         expires_at: None,
         received_at: now.instant,
         origin: broker::origin::Origin::Unknown,
+        id: None,
         held: Held::default(),
     }
 }
@@ -250,6 +262,58 @@ fn queue_records_of_what_another_session_has_sent_are_as_released() {
         let record = QueueRecord::Waiting(delivery);
         assert_eq!(read, Ok((NUMBER, QueueSequence(9), record)));
     }
+}
+
+#[test]
+fn queue_records_of_messages_with_an_id_are_as_released() {
+    let now = now();
+    let (filter, _) = shared_filter();
+    let with_id = |message: Message| Message {
+        id: Some(message_id()),
+        ..message
+    };
+    let plain = delivery(with_id(bare_message(now)), &[]);
+    let full = Delivery {
+        share: Some(Arc::new(filter)),
+        is_resumed: true,
+        ..delivery(with_id(full_message(now)), &[7])
+    };
+    for (file, delivery) in [("queue-id.bin", plain), ("queue-id-full.bin", full)] {
+        let value = records::queue::value(&delivery, now);
+        let write = records::queue::put(NUMBER, QueueSequence(9), value);
+        let (key, value) = golden_of("v4", file, write);
+        let read = records::queue::decode(&key, value.clone(), now);
+        let record = QueueRecord::Waiting(delivery);
+        assert_eq!(read, Ok((NUMBER, QueueSequence(9), record)));
+        // With the same message, and of a version that knows no ids.
+        let mut damaged = value.to_vec();
+        (damaged[0], damaged[2]) = (3, damaged[2] & 0b111);
+        let what = "a message has an id where none is to be, or none";
+        let record = "queue";
+        let read = records::queue::decode(&key, damaged.into(), now);
+        assert_eq!(read, Err(RecordError::Damaged { record, what }));
+    }
+}
+
+#[test]
+fn an_id_goes_with_a_message_to_other_nodes_and_not_into_what_is_retained() {
+    let now = now();
+    let message = Message {
+        id: Some(message_id()),
+        ..bare_message(now)
+    };
+    let sent = records::forwarded::encode(&message, now);
+    assert_eq!(
+        sent.as_ref(),
+        b"\x08\x01\0\x01t\0\0\0\0\x82\x02\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+    );
+    let read = records::forwarded::decode(sent, Duration::ZERO, now);
+    assert_eq!(read, Ok(message.clone()));
+    let bare = bare_message(now);
+    assert_eq!(
+        records::retained::put(&message, now),
+        records::retained::put(&bare, now)
+    );
 }
 
 #[test]
@@ -584,6 +648,8 @@ fn released_value() -> impl Strategy<Value = (Bytes, Bytes)> {
         "v2/queue-shared",
         "v3/queue-resumed",
         "v3/queue-resumed-shared",
+        "v4/queue-id",
+        "v4/queue-id-full",
         "v2/session-owned",
         "v2/subscription-due",
         "v2/retained-edition",
@@ -611,7 +677,7 @@ proptest! {
     #[test]
     fn no_bytes_make_a_decoder_panic(
         key in prop::collection::vec(any::<u8>(), 0..24),
-        version in 1..3_u8,
+        version in 1..5_u8,
         kind in 0..3_u8,
         value in prop::collection::vec(any::<u8>(), 0..80),
     ) {

@@ -19,6 +19,7 @@ mod merging;
 mod messages;
 mod node_states;
 mod notifications;
+mod noting;
 mod owed;
 mod pacing;
 mod parting_storms;

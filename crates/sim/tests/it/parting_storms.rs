@@ -281,7 +281,7 @@ fn nothing_acknowledged_is_lost_of_subscribers_that_go_from_side_to_side() {
 fn nothing_acknowledged_is_lost_of_five_nodes() {
     let counted = count(5, Restless::Nobody);
     assert_eq!(counted.missed, 0, "{counted:#?}");
-    assert!(counted.twice * 2_000 < counted.published, "{counted:#?}");
+    assert!(counted.twice * 10_000 < counted.published, "{counted:#?}");
 }
 
 /// A session goes from its holder, which does not know yet that it is cut off, to a second node and from that one to a third. When all meet, the third has to know where the second parted from
@@ -299,10 +299,17 @@ fn nothing_acknowledged_is_lost_by_a_copy_that_comes_whole_a_second_time() {
     assert_eq!(counted.missed, 0, "{counted:#?}");
 }
 
-/// What is left of it: in 180 storms 1 of 5,000 messages is missed, and of QoS 2 one of 81 comes twice (docs/sessions.md, "What is not promised").
+/// A node was sent what its session did not get, since that went away in between: it is left to it all the same.
 #[test]
-fn hardly_anything_acknowledged_is_lost_by_nodes_that_come_and_go_again_and_again() {
+fn nothing_acknowledged_is_lost_that_was_sent_to_the_node_and_not_to_its_session() {
+    let counted = count_flapping([76]);
+    assert_eq!(counted.missed, 0, "{counted:#?}");
+}
+
+/// Of QoS 2 one of some 2,700 messages comes twice (docs/sessions.md, "What is not promised").
+#[test]
+fn nothing_acknowledged_is_lost_by_nodes_that_come_and_go_again_and_again() {
     let counted = count_flapping(0..FLAPPING_SEEDS);
-    assert!(counted.missed * 1_000 < counted.published, "{counted:#?}");
-    assert!(counted.twice * 30 < counted.published, "{counted:#?}");
+    assert_eq!(counted.missed, 0, "{counted:#?}");
+    assert!(counted.twice * 1_000 < counted.published, "{counted:#?}");
 }

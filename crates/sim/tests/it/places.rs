@@ -409,6 +409,11 @@ impl Places {
         self.machine(node).node().gauges().copies
     }
 
+    /// How many sessions and copies have noted which messages they got.
+    pub(crate) fn noted(&self, node: usize) -> usize {
+        self.machine(node).node().noted_sessions()
+    }
+
     pub(crate) fn wills(&self, node: usize) -> WillFigures {
         self.machine(node).node().gauges().wills
     }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use cluster::NodeId;
 use protocol::packet::{PacketId, QoS};
 
 use super::messages::{Leavings, Left};
 use super::taking_in::TakingIn;
-use crate::ids::{QueueSequence, SessionKey};
+use crate::ids::{QueueSequence, SessionKey, SessionNumber};
 use crate::message::Delivery;
 use crate::node::Node;
 use crate::now::Now;
 use crate::records;
 use crate::records::queue::QueueRecord;
+use crate::session::got::Got;
 use crate::session::{Change as Acknowledged, PushOutcome};
 use crate::sessions::SessionEntry;
 
@@ -52,6 +54,29 @@ impl Node {
             }
             if let Some(write) = records::queue::change(number, change) {
                 self.commits.write(write);
+            }
+        }
+    }
+
+    /// What the client has acknowledged there is over here as well, wherever it has come from.
+    pub(super) fn take_got_there(&mut self, place: (NodeId, SessionNumber), got: &Got) {
+        let Some(copies) = &self.copies else { return };
+        let Some(number) = copies.taking_in.get(&place).copied() else {
+            return;
+        };
+        let ranges_max = copies.noted_ranges();
+        let key = self.key_of(number);
+        let Some(entry) = key.and_then(|key| self.sessions.get_mut(key)) else {
+            return;
+        };
+        if let Some(ranges_max) = ranges_max {
+            entry.session.note_all_got(got, ranges_max);
+        }
+        for (sequence, record) in entry.session.durable_deliveries() {
+            let is_there = matches!(&record, QueueRecord::Waiting(delivery) if got.has(delivery));
+            // One that this node has just sent is acknowledged to it.
+            if is_there && entry.session.forget_delivery(sequence).is_some() {
+                self.commits.write(records::queue::remove_once(number, sequence));
             }
         }
     }
@@ -110,7 +135,8 @@ impl Node {
         };
         delivery.dup = left.sequence < sent_below || delivery.is_resumed;
         delivery.is_resumed = delivery.dup && delivery.qos == QoS::ExactlyOnce;
-        if left.is_known && is_subscribed(entry, taking_in, &delivery) {
+        let is_known = left.is_known && is_subscribed(entry, taking_in, &delivery);
+        if is_known || entry.session.has_got(&delivery) {
             // It comes with another packet identifier. That which the client may know from there is free for others when it has heard PUBREL.
             let packet_id = place.packet_id();
             if delivery.is_resumed && !entry.session.is_in_use(packet_id) {
@@ -134,6 +160,7 @@ impl Node {
             return;
         };
         let number = entry.session.number;
+        let got = Got::id_of(&delivery);
         // Else it waits for its turn, as if it had not been sent.
         delivery.is_resumed &= entry.session.has_room_for_sent(place);
         let value = records::queue::value(&delivery, now);
@@ -149,6 +176,7 @@ impl Node {
                 self.commits.write(records::queue::put(number, place, value));
                 if let Some(copies) = &mut self.copies {
                     copies.figures.merged_messages += 1;
+                    copies.note_got(&mut entry.session, got);
                 }
             }
             PushOutcome::Dropped(cause) => self.counters.dropped.count(cause),

@@ -139,12 +139,16 @@ impl Node {
         };
         let next = entry.session.next_sequence();
         let parts = self.leavings(now, key, (joined, first), answers);
+        let acknowledged = entry.session.acknowledged();
         let Some(copies) = &mut self.copies else { return };
         let Some(giving) = copies.held.get_mut(&number).and_then(|held| held.giving.as_mut()) else {
             return;
         };
         giving.stage = Stage::Sent(joined, next);
         let to = giving.to;
+        if !acknowledged.is_empty() {
+            self.tell_merging(to, &MergeMessage::Acknowledged(number, acknowledged));
+        }
         for part in parts {
             self.tell_merging(to, &MergeMessage::Leavings(Box::new(part)));
         }

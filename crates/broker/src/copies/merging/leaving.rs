@@ -18,6 +18,7 @@ use crate::origin::Origin;
 use crate::records;
 use crate::records::queue::QueueRecord;
 use crate::routes::{Since, TakenAt};
+use crate::session::Session;
 
 /// What the other node has of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +149,7 @@ impl Node {
                 // The other session is no copy of this one.
                 Known::Nothing
             } else {
-                self.known_of(held, (to, taken), (sequence, &record), answers)
+                self.known_of((held, session), (to, taken), (sequence, &record), answers)
             };
             let record = match known {
                 Known::Nothing | Known::Message => record,
@@ -182,7 +183,7 @@ impl Node {
     /// What another node has of a delivery of a session that gives way to it.
     fn known_of(
         &self,
-        held: &Held,
+        (held, session): (&Held, &Session),
         (to, taken): (NodeId, Option<TakenAt>),
         (sequence, record): (QueueSequence, &QueueRecord),
         answers: &BTreeMap<NodeId, Since>,
@@ -197,8 +198,8 @@ impl Node {
         let QueueRecord::Waiting(delivery) = record else {
             return Known::Nothing;
         };
-        // It was for this session alone.
-        if delivery.share.is_some() {
+        // It was for this session alone; or what the other one has noted says more than what its node was sent.
+        if delivery.share.is_some() || session.has_got(delivery) {
             return Known::Nothing;
         }
         match delivery.message.origin {

@@ -17,6 +17,7 @@
 //!   6 merged   | is there u8 (0, 1)                  1: I have it; 0: I have no such session
 //!   7 sound                                           answer behind all that you want and have not told me; the number is this question's
 //!   8 sounded
+//!   9 acknowledged | runs (`session/got.rs`)
 //!
 //! filters    count u16, of each: (2 + n)             filter  as the key of a subscription ends, (2 + n)
 //! client id  (2 + n)
@@ -34,6 +35,7 @@ use crate::ids::SessionNumber;
 use crate::peer_body::{flag, long, put_long, put_short, short};
 use crate::records::copy::Mark;
 use crate::routes::{LossSaid, Since, TakenAt};
+use crate::session::got::Got;
 use crate::state_store_service::PeerError;
 
 const VERSION: u8 = 2;
@@ -46,6 +48,7 @@ const LEAVINGS: u8 = 5;
 const MERGED: u8 = 6;
 const SOUND: u8 = 7;
 const SOUNDED: u8 = 8;
+const ACKNOWLEDGED: u8 = 9;
 
 /// What a node says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +66,8 @@ pub(crate) enum MergeMessage {
     /// The receiver is to answer behind all that its sessions want.
     Sound(u64),
     Sounded(u64),
+    /// What the client has acknowledged of late to a session that gives way: said before what that one leaves.
+    Acknowledged(SessionNumber, Got),
 }
 
 /// The session that stays.
@@ -192,6 +197,11 @@ pub(super) fn encode(message: &MergeMessage) -> Bytes {
         }
         MergeMessage::Sound(number) => begin(SOUND, *number),
         MergeMessage::Sounded(number) => begin(SOUNDED, *number),
+        MergeMessage::Acknowledged(number, got) => {
+            let mut bytes = begin(ACKNOWLEDGED, number.0);
+            got.put(&mut bytes);
+            bytes
+        }
     };
     bytes.into()
 }
@@ -320,6 +330,7 @@ fn read(mut body: Bytes) -> Option<MergeMessage> {
         MERGED => MergeMessage::Merged(SessionNumber(number), flag(body)?),
         SOUND => MergeMessage::Sound(number),
         SOUNDED => MergeMessage::Sounded(number),
+        ACKNOWLEDGED => MergeMessage::Acknowledged(SessionNumber(number), Got::read(body)?),
         _ => return None,
     };
     body.is_empty().then_some(message)

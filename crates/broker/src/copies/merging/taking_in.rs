@@ -64,6 +64,7 @@ impl Node {
             MergeMessage::Fence(number, of) => self.note_fence(from, number, of),
             MergeMessage::Fenced(number, since) => self.note_fenced(from, number, since),
             MergeMessage::Sound(number) => self.note_sound(from, number),
+            MergeMessage::Acknowledged(number, got) => self.take_got_there((from, number), &got),
             MergeMessage::Sounded(number) => self.note_sounded(from, number),
             MergeMessage::Leavings(leavings) => self.take_leavings(now, from, *leavings, actions),
             MergeMessage::Merged(number, is_there) => {

@@ -38,6 +38,7 @@ fn message(now: Now) -> Message {
         expires_at: None,
         received_at: now.instant,
         origin: crate::origin::Origin::Unknown,
+        id: None,
         held: Held::default(),
     }
 }

@@ -1,6 +1,9 @@
+use std::num::NonZeroU64;
+
 use cluster::session_plane::Actor;
 
 use super::*;
+use crate::origin::MessageId;
 
 fn id(id: u16) -> PacketId {
     PacketId::new(id).expect("above 0")
@@ -56,6 +59,17 @@ fn leavings() -> Leavings {
             value: Bytes::from_static(b"v"),
         }],
     }
+}
+
+fn got() -> Got {
+    let mut got = Got::default();
+    let id = MessageId {
+        node: NodeId(2),
+        run: 3,
+        number: NonZeroU64::new(4).expect("above 0"),
+    };
+    got.insert(id, 1);
+    got
 }
 
 fn examples() -> Vec<(MergeMessage, &'static [u8])> {
@@ -118,6 +132,11 @@ fn examples() -> Vec<(MergeMessage, &'static [u8])> {
         ),
         (MergeMessage::Sound(3), b"\x02\x07\0\0\0\0\0\0\0\x03"),
         (MergeMessage::Sounded(3), b"\x02\x08\0\0\0\0\0\0\0\x03"),
+        (
+            MergeMessage::Acknowledged(SessionNumber(1), got()),
+            b"\x02\x09\0\0\0\0\0\0\0\x01\0\x01\
+              \0\0\0\0\0\0\0\x02\0\0\0\x03\0\x01\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x04",
+        ),
     ]
 }
 
