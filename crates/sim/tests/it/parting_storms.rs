@@ -276,7 +276,7 @@ fn nothing_acknowledged_is_lost_of_subscribers_that_go_from_side_to_side() {
     );
 }
 
-/// Of QoS 2 one of some 10,000 messages comes twice (docs/decisions/2026-11-22-owed-messages.md).
+/// Of QoS 2 one of some 200,000 messages comes twice (docs/decisions/2026-11-24-message-ids.md).
 #[test]
 fn nothing_acknowledged_is_lost_of_five_nodes() {
     let counted = count(5, Restless::Nobody);
