@@ -85,6 +85,11 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return false;
         };
+        // It has come by another way before.
+        if entry.session.has_got(&delivery) {
+            self.commits.rely_on_earlier();
+            return false;
+        }
         let mut dropped = Vec::new();
         let kept = delivery.clone();
         let outcome = entry.session.push(now, delivery, &mut dropped);

@@ -180,14 +180,7 @@ impl Node {
         let mut scratch = std::mem::take(&mut self.routes);
         scratch.elsewhere.clear();
         self.find_routes(&message, &mut scratch);
-        scratch.routes.retain(|route| {
-            let entry = self.sessions.get(route.session);
-            let has_got = message
-                .id
-                .zip(entry)
-                .is_some_and(|(id, entry)| entry.session.has_got_id(id));
-            (route.share.is_some() || !has_got) && lacks(self, route.session)
-        });
+        scratch.routes.retain(|route| lacks(self, route.session));
         if self.memory.level > MemoryLevel::Normal && self.lacks_memory_for(&message, &scratch.routes) {
             self.drop_waiting(&mut scratch);
         }

@@ -202,11 +202,6 @@ impl Session {
         self.got.as_ref().is_some_and(|got| got.has(delivery))
     }
 
-    /// Whether it is known to have got a message, otherwise than by a shared subscription.
-    pub(crate) fn has_got_id(&self, id: MessageId) -> bool {
-        self.got.as_ref().is_some_and(|got| got.contains(id))
-    }
-
     /// Whether it has taken note of any.
     pub(crate) fn has_noted(&self) -> bool {
         self.got.is_some()
