@@ -261,6 +261,11 @@ impl Places {
         self.parties[who.0].heard.clone()
     }
 
+    /// How many messages of QoS 2 a client has begun to receive, and was not sent PUBREL for: one that waits for that has not got them.
+    pub(crate) fn unreleased(&self, who: Who) -> usize {
+        self.parties[who.0].received.len()
+    }
+
     pub(crate) fn unacknowledged(&self, who: Who) -> usize {
         self.parties[who.0].open.len()
     }

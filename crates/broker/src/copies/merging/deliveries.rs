@@ -20,11 +20,7 @@ use crate::sessions::SessionEntry;
 impl Node {
     /// What both had, and the client has acknowledged there, is over here as well.
     pub(super) fn take_acknowledged(&mut self, key: SessionKey, taking_in: &TakingIn, leavings: &Leavings) {
-        let base = match taking_in.base.filter(|base| base.is_common) {
-            _ if taking_in.replaces => QueueSequence::MAX,
-            Some(base) => base.sequence,
-            None => return,
-        };
+        let base = taking_in.common_below();
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -65,6 +61,10 @@ impl Node {
             return;
         };
         let ranges_max = copies.noted_ranges();
+        let taking_in = copies.held.get(&number).and_then(|held| held.taking_in.as_ref());
+        let Some(base) = taking_in.map(|taking_in| taking_in.common_below()) else {
+            return;
+        };
         let key = self.key_of(number);
         let Some(entry) = key.and_then(|key| self.sessions.get_mut(key)) else {
             return;
@@ -74,8 +74,8 @@ impl Node {
         }
         for (sequence, record) in entry.session.durable_deliveries() {
             let is_there = matches!(&record, QueueRecord::Waiting(delivery) if got.has(delivery));
-            // One that this node has just sent is acknowledged to it.
-            if is_there && entry.session.forget_delivery(sequence).is_some() {
+            // Of what both had there follows word which of it awaits PUBREL. One that this node has just sent is acknowledged to it.
+            if is_there && sequence.0 >= base && entry.session.forget_delivery(sequence).is_some() {
                 self.commits.write(records::queue::remove_once(number, sequence));
             }
         }
@@ -186,6 +186,15 @@ impl Node {
 }
 
 impl TakingIn {
+    /// Before this sequence both had the same.
+    fn common_below(&self) -> u64 {
+        match self.base.filter(|base| base.is_common) {
+            _ if self.replaces => QueueSequence::MAX,
+            Some(base) => base.sequence,
+            None => 0,
+        }
+    }
+
     /// Where a delivery that is left stands in the queue: behind everything that is there, with the packet identifier that it had.
     fn place_of(&mut self, sequence: u64, next: u64) -> QueueSequence {
         let missing = next.saturating_sub(sequence.saturating_add(self.shift));
