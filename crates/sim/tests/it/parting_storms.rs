@@ -197,8 +197,11 @@ impl Storm {
             }
             let heard = self.places.heard(*subscriber);
             let all: BTreeSet<u64> = heard.iter().copied().collect();
-            counted.missed += self.published as usize - all.len();
-            if let Err(why) = q1::check(&name, 1..=self.published, &all) {
+            let forgotten = self.places.forgotten(*subscriber).difference(&all);
+            let had: BTreeSet<u64> = forgotten.chain(&all).copied().collect();
+            counted.forgotten += had.len() - all.len();
+            counted.missed += self.published as usize - had.len();
+            if let Err(why) = q1::check(&name, 1..=self.published, &had) {
                 counted.broken.push(why);
             }
             counted.unreleased += self.places.unreleased(*subscriber);
@@ -217,6 +220,8 @@ struct Counted {
     missed: usize,
     /// How often a client was told that it has no session, which it has (S1).
     sessions_lost: usize,
+    /// Of QoS 2, which clients had begun to receive when they were told so, and waited with taking them for PUBREL.
+    forgotten: usize,
     /// What clients have begun to receive, and were not sent PUBREL for.
     unreleased: usize,
     /// Of QoS 2.

@@ -156,9 +156,13 @@ impl Places {
         who
     }
 
-    /// Connects some time.
+    /// Connects some time. Every second client takes messages of QoS 2 when they are released.
     pub(crate) fn appear(&mut self, party: Party) -> Who {
-        self.parties.push(party);
+        let takes_at_release = self.parties.len() % 2 == 1;
+        self.parties.push(Party {
+            takes_at_release,
+            ..party
+        });
         Who(self.parties.len() - 1)
     }
 
@@ -264,6 +268,11 @@ impl Places {
     /// How many messages of QoS 2 a client has begun to receive, and was not sent PUBREL for: one that waits for that has not got them.
     pub(crate) fn unreleased(&self, who: Who) -> usize {
         self.parties[who.0].received.len()
+    }
+
+    /// What a client had begun to receive, and would have taken with PUBREL, when it was told that it has no session.
+    pub(crate) fn forgotten(&self, who: Who) -> &BTreeSet<u64> {
+        &self.parties[who.0].forgotten
     }
 
     pub(crate) fn unacknowledged(&self, who: Who) -> usize {

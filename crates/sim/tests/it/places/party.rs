@@ -1,6 +1,7 @@
 //! A client that keeps to the protocol.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use broker::{Answer, ConnectionId, Principal};
@@ -44,8 +45,12 @@ pub(crate) struct Party {
     pub(super) slowness: usize,
     /// What it is about to say, and when.
     pub(super) unsaid: VecDeque<(Instant, Packet)>,
-    /// QoS 2 messages of which the PUBREL has not come.
-    pub(super) received: BTreeSet<u16>,
+    /// QoS 2 messages of which the PUBREL has not come, by packet id.
+    pub(super) received: BTreeMap<u16, u64>,
+    /// Whether it takes a QoS 2 message when PUBREL comes, and not with PUBLISH. The standard allows both (section 4.3.3), and there are clients of both kinds.
+    pub(super) takes_at_release: bool,
+    /// What it had begun to receive, and not taken, when it was told that it has no session.
+    pub(super) forgotten: BTreeSet<u64>,
     pub(super) heard: Vec<u64>,
 }
 
@@ -74,7 +79,9 @@ impl Party {
             open: VecDeque::new(),
             slowness: 0,
             unsaid: VecDeque::new(),
-            received: BTreeSet::new(),
+            received: BTreeMap::new(),
+            takes_at_release: false,
+            forgotten: BTreeSet::new(),
             heard: Vec::new(),
         }
     }
@@ -204,7 +211,8 @@ impl Party {
                 assert_eq!(connack.reason, ReasonCode::Success, "{}", self.name);
                 self.is_accepted = true;
                 if !connack.session_present {
-                    self.received.clear();
+                    let received = std::mem::take(&mut self.received).into_values();
+                    self.forgotten.extend(received.filter(|_| self.takes_at_release));
                 }
                 self.session_present = Some(connack.session_present);
                 self.sessions_present.push(connack.session_present);
@@ -227,7 +235,8 @@ impl Party {
             }
             Packet::Publish(publish) => self.hear_message(&publish),
             Packet::PubRel(ack) => {
-                self.received.remove(&ack.packet_id.get());
+                let released = self.received.remove(&ack.packet_id.get());
+                self.heard.extend(released.filter(|_| self.takes_at_release));
                 vec![Packet::PubComp(Ack::new(ack.packet_id, ReasonCode::Success))]
             }
             Packet::PubAck(ack) | Packet::PubComp(ack) => {
@@ -257,8 +266,9 @@ impl Party {
             self.heard.push(number);
             return vec![Packet::PubAck(ack)];
         }
-        if self.received.insert(packet_id.get()) {
-            self.heard.push(number);
+        if let Entry::Vacant(entry) = self.received.entry(packet_id.get()) {
+            entry.insert(number);
+            self.heard.extend((!self.takes_at_release).then_some(number));
         }
         vec![Packet::PubRec(ack)]
     }
