@@ -139,13 +139,19 @@ impl Node {
                 QueueRecord::Released { packet_id } => Some(*packet_id),
                 QueueRecord::Waiting(_) => None,
             };
-            if sequence.0 < first {
-                if is_first && base.is_some_and(|base| base.is_common) {
+            if sequence.0 < first && base.is_some_and(|base| base.is_common) {
+                if is_first {
                     part.remaining.push((sequence.0, packet_id));
                 }
                 continue;
             }
-            let known = if base.is_none() && sequence.0 < held.recovered_below {
+            let known = if sequence.0 < first {
+                // Of what both may have from a third one is left which of it awaits PUBREL.
+                match record {
+                    QueueRecord::Released { .. } if is_first => Known::Nothing,
+                    _ => Known::Everything,
+                }
+            } else if base.is_none() && sequence.0 < held.recovered_below {
                 // The other session is no copy of this one.
                 Known::Nothing
             } else {
