@@ -50,6 +50,10 @@ pub(super) struct Link {
     announced_waits: Vec<WaitId>,
     /// It has said all that it wants, since this node has started.
     has_said_all: bool,
+    /// The same, since it was lost last.
+    has_said_again: bool,
+    /// Since when what is published here gets to the sessions there. `None`: it does not.
+    pub(super) served_since: Option<Instant>,
     /// Who waits for that, and for the node to be reached. `None`: both were so, or it was silent for too long.
     unknown: Option<Vec<WaitId>>,
     probes: Probes,
@@ -165,6 +169,8 @@ impl Link {
             cursor: Cursor::Done,
             announced_waits: Vec::new(),
             has_said_all: false,
+            has_said_again: false,
+            served_since: None,
             unknown: None,
             probes: Probes {
                 latest: 0,
@@ -238,6 +244,11 @@ impl Link {
     /// Time passes.
     pub(super) fn pass(&mut self, now: Now) {
         self.probes.look(now);
+        if self.is_reached && self.has_said_again {
+            self.served_since.get_or_insert(now.instant);
+        } else {
+            self.served_since = None;
+        }
     }
 
     /// For how long the node has not answered.
@@ -290,6 +301,7 @@ impl Link {
     /// The cluster has given the node up. What is on its way to it stays until it is given to others.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
+        self.has_said_again = false;
         self.stop_reaching();
     }
 
@@ -337,7 +349,7 @@ impl Link {
 
     /// The node has said all that it wants.
     pub(super) fn has_said_all(&mut self, over: &mut Vec<WaitId>) {
-        self.has_said_all = true;
+        (self.has_said_all, self.has_said_again) = (true, true);
         self.know(over);
     }
 
@@ -375,6 +387,7 @@ impl Link {
 
     /// Nothing more is said to the node. What is on its way to it stays.
     pub(super) fn stop_reaching(&mut self) {
+        self.served_since = None;
         if std::mem::take(&mut self.is_reached) {
             self.changes.push(LinkChange::Lost);
             self.was_given_up = true;

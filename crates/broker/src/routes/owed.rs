@@ -10,6 +10,7 @@ mod debts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use cluster::NodeId;
@@ -51,13 +52,17 @@ impl Routes {
         self.owed.lacks_copies = lacks_copies;
     }
 
-    /// Those who serve with this node, and have since others are apart from them.
-    fn own_side(&self) -> Arc<[NodeId]> {
+    /// Those who serve with this node, and have since others are apart from them; and whose sessions got what was published here at that time. (Not those of a node that has just been found again.)
+    fn own_side(&self, at: Option<Instant>) -> Arc<[NodeId]> {
         let is_here = |slot: Slot| self.owed.apart >> slot & 1 == 0;
+        let is_served = |link: &Link| {
+            link.served_since
+                .is_some_and(|since| at.is_none_or(|at| since <= at))
+        };
         let others = self
             .links
             .iter()
-            .filter(|(slot, link)| link.is_reached && is_here(*slot));
+            .filter(|(slot, link)| link.is_reached && is_here(*slot) && is_served(link));
         let others = others.map(|(_, link)| link.node);
         others.chain([self.node]).collect()
     }
@@ -65,7 +70,7 @@ impl Routes {
     /// A message is for nodes that are lost, and perhaps for sessions that nobody here has.
     pub(super) fn owe(&mut self, now: Now, body: Bytes) {
         let made = (Some(now.instant), body);
-        let side = (self.own_side(), Vec::new());
+        let side = (self.own_side(Some(now.instant)), Vec::new());
         self.owed.push(now, made, side, (&self.config, &mut self.figures));
     }
 
@@ -78,7 +83,7 @@ impl Routes {
             .iter()
             .map(|debt| (place(&debt.body), debt.number));
         let mut known: BTreeMap<(usize, usize), u64> = known.collect();
-        let side = self.own_side();
+        let mut side = self.own_side(None);
         for kept in all {
             let numbers = kept.came_by.iter().filter(|(_, number)| *number != u64::MAX);
             let numbers = numbers.copied();
@@ -87,6 +92,10 @@ impl Routes {
                 continue;
             }
             let made = (kept.since, kept.body.clone());
+            let own_side = self.own_side(kept.since);
+            if own_side != side {
+                side = own_side;
+            }
             let ways = (Arc::clone(&side), numbers.take(CAME_BY_MAX).collect());
             self.owed.push(now, made, ways, (&self.config, &mut self.figures));
             known.insert(place(&kept.body), self.owed.latest());

@@ -335,3 +335,10 @@ fn nothing_acknowledged_is_lost_by_nodes_that_come_and_go_again_and_again() {
     assert_eq!((counted.missed, counted.unreleased), (0, 0), "{counted:#?}");
     assert!(counted.twice * 1_000 < counted.published, "{counted:#?}");
 }
+
+/// What is owed says whose sessions got it at once: not those of a node that had just been found again, and did not know yet that it was reached.
+#[test]
+fn nothing_acknowledged_is_lost_that_is_owed_while_a_node_is_found_again() {
+    let counted = count_flapping([32], 5);
+    assert_eq!((counted.missed, counted.unreleased), (0, 0), "{counted:#?}");
+}
