@@ -95,6 +95,8 @@ struct Probes {
     answered_at: Option<Instant>,
     /// Once it was long after the one before: this node was away, or the other one was.
     had_gap: bool,
+    /// The latest silence of more than half of what is allowed that has ended: how long it was, and how long this node had been awake then.
+    ended_silence: Option<(Duration, Duration)>,
     /// What is not answered.
     open: VecDeque<Probe>,
 }
@@ -180,6 +182,7 @@ impl Link {
                 answered: Duration::ZERO,
                 answered_at: None,
                 had_gap: false,
+                ended_silence: None,
                 open: VecDeque::new(),
             },
             resent_at: None,
@@ -221,12 +224,16 @@ impl Link {
     /// The node has answered. Says how many items are sent again.
     pub(super) fn answered(&mut self, now: Now, silence_max: Duration, answer: &Answer) -> u64 {
         let probes = &mut self.probes;
+        let silence = probes.silence();
         let is_answered = |probe: &mut Probe| probe.number <= answer.probe;
         while let Some(probe) = probes.open.pop_front_if(is_answered) {
             self.loose.answered = probe.loose;
             probes.answered = probe.at;
             probes.had_gap |= probes.is_long_since(probe.sent_at, silence_max / 2);
             probes.answered_at = Some(probe.sent_at);
+        }
+        if silence > silence_max / 2 && probes.silence() < silence {
+            probes.ended_silence = Some((silence, probes.awake));
         }
         if !self.is_answering && answer.probe > 0 && probes.silence() < silence_max {
             self.is_answering = true;
@@ -254,6 +261,17 @@ impl Link {
     /// For how long the node has not answered.
     pub(super) fn silence(&self) -> Duration {
         self.probes.silence()
+    }
+
+    /// The same, also if it has answered since, but not for so long.
+    pub(super) fn silence_until(&self, lately: Duration) -> Duration {
+        let Probes {
+            ended_silence, awake, ..
+        } = &self.probes;
+        let ended = ended_silence.filter(|(_, ended)| *awake < *ended + lately);
+        ended
+            .map_or(Duration::ZERO, |(length, _)| length)
+            .max(self.silence())
     }
 
     /// Asks whether the node is there, if it is time. True if it has not answered for so long.

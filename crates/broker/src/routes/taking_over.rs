@@ -97,7 +97,7 @@ impl Node {
             return;
         };
         if !peers.is_known_loss(lost) {
-            peers.go_on_without_silent();
+            peers.go_on_without_silent(from);
             self.note_links(now, actions);
         }
         let Some(peers) = &self.peers else { return };
