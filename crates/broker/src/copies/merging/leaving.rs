@@ -146,11 +146,7 @@ impl Node {
                 continue;
             }
             let known = if sequence.0 < first {
-                // Of what both may have from a third one is left which of it awaits PUBREL.
-                match record {
-                    QueueRecord::Released { .. } if is_first => Known::Nothing,
-                    _ => Known::Everything,
-                }
+                of_third(&record, is_first)
             } else if base.is_none() && sequence.0 < held.recovered_below {
                 // The other session is no copy of this one.
                 Known::Nothing
@@ -233,6 +229,14 @@ impl Node {
                 }
             }
         }
+    }
+}
+
+/// What another node has of a delivery that both may have from a third one: left is which of it awaits PUBREL.
+fn of_third(record: &QueueRecord, is_first: bool) -> Known {
+    match record {
+        QueueRecord::Released { .. } if is_first => Known::Nothing,
+        _ => Known::Everything,
     }
 }
 
