@@ -78,7 +78,8 @@ impl Marks {
         }
     }
 
-    fn touch(&mut self, filter: &Bytes, is_there: bool) {
+    /// A filter is subscribed to, or unsubscribed from.
+    pub(super) fn touch(&mut self, filter: &Bytes, is_there: bool) {
         let (into, out_of) = if is_there {
             (&mut self.subscribed, &mut self.unsubscribed)
         } else {

@@ -34,7 +34,7 @@ impl Node {
             && marks.is_some_and(|marks| {
                 marks.of(from, taking_in.number).is_some() && marks.unsubscribed.contains(&suffix)
             });
-        taking_in.filters.insert(suffix);
+        taking_in.filters.insert(suffix.clone());
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -42,6 +42,10 @@ impl Node {
             return;
         }
         taking_in.joined.insert(filter.clone());
+        // At once, not when it is written: a third session that gives way in this moment, and that this one is from a copy of, has not ended what it never had.
+        if let Some(marks) = &mut held.marks {
+            marks.touch(&suffix, true);
+        }
         copies.figures.merged_subscriptions += 1;
         entry.session.filters.insert(&filter, subscription);
         let write = records::subscription::put(number, &filter, &subscription, place.as_deref());
