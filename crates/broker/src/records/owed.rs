@@ -10,7 +10,7 @@
 //! value  version (1) = 1, for each of three lists: count (1), then
 //!        the nodes that it is owed to (8 each)
 //!        the nodes of the side where it was published (8 each)
-//!        the lost nodes to which it was on its way (8), and under which number (8)
+//!        the lost nodes to which it was on its way (8), and under which number (8); ffffffffffffffff in place of it: for the sessions alone that others have taken over from the node
 //! ```
 //!
 //! What each lost node wants that something is owed to, as far as it was known when it was lost, is among the subscriptions:

@@ -365,6 +365,11 @@ impl Link {
         self.unknown = Some(Vec::new());
     }
 
+    /// Whether the node has said all that it wants since it was lost last.
+    pub(super) fn has_said_again(&self) -> bool {
+        self.has_said_again
+    }
+
     /// The node has said all that it wants.
     pub(super) fn has_said_all(&mut self, over: &mut Vec<WaitId>) {
         (self.has_said_all, self.has_said_again) = (true, true);

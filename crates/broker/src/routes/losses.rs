@@ -153,6 +153,7 @@ impl Routes {
         if self.owed.is_to(slot) {
             self.owe_kept(now, lost, &kept);
         }
+        self.pass_on_owed(now, slot, &heirs);
         self.figures.redirected += kept.len() as u64;
         self.wait_for_others_instead(slot);
         self.losses.open[at].postponed.extend(postponed);

@@ -19,7 +19,7 @@
 //!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (records/forwarded.rs)
 //!      14 about wills | ...  15 about merging | ...
 //!      16 owed | waited u32, milliseconds | number u64 | nodes of the side where it was published u8, for each: node u64 | lost nodes u8, for each: node u64 | number u64
-//!              | message (records/forwarded.rs)
+//!              | message (records/forwarded.rs); ffffffffffffffff in place of a number: for the sessions alone that were taken over from the node
 //!      17 known | number u64, of the last item of what the receiver wants
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter

@@ -17,7 +17,7 @@ use cluster::NodeId;
 
 pub(super) use self::debts::Owed;
 pub(crate) use self::debts::RecoveredOwed;
-use self::debts::{CAME_BY_MAX, Debt};
+use self::debts::{CAME_BY_MAX, Debt, OF_HEIRS};
 use super::Routes;
 use super::link::Link;
 use super::losses::Kept;
@@ -32,14 +32,15 @@ use crate::records::forwarded::Position;
 impl Routes {
     /// A node is lost. With so many others that nobody may be left who has some session, their filters stay. Who is alone and lacks copies need not have lost as many as have a session.
     ///
-    /// Those that are silent count as well: this node may go on without all of them at one moment, and loses one after the other in it.
+    /// Those that are silent count as well: this node may go on without all of them at one moment, and loses one after the other in it. And those that were found again and have not said yet what they want:
+    /// what is published in this moment does not get there.
     pub(super) fn begin_to_owe(&mut self, slot: Slot) {
         self.owed.give_up(slot);
         let of = |is_such: fn(&Link) -> bool| {
             let such = self.links.iter().filter(|(_, link)| is_such(link));
             such.fold(0, |all: Slots, (slot, _)| all | 1 << slot)
         };
-        let silent = of(|link| !link.is_reached);
+        let silent = of(|link| !link.is_reached || !link.has_said_again());
         let is_alone = self.links.iter().all(|(_, link)| !link.is_reached);
         if silent.count_ones() as usize >= OWNERS || (is_alone && self.owed.lacks_copies) {
             let lost = of(|link| link.is_lost);
@@ -81,6 +82,7 @@ impl Routes {
             .owed
             .items
             .iter()
+            .filter(|debt| !debt.is_of_heirs())
             .map(|debt| (place(&debt.body), debt.number));
         let mut known: BTreeMap<(usize, usize), u64> = known.collect();
         let mut side = self.own_side(None);
@@ -115,6 +117,31 @@ impl Routes {
             outbox.push_owed(debt.since, head, debt.body.clone());
         }
         self.owed.given.insert(slot, outbox.latest());
+    }
+
+    /// A node is lost that has not got all that is owed to it: those who go on with its sessions are to have it for these.
+    pub(super) fn pass_on_owed(&mut self, now: Now, slot: Slot, heirs: &[NodeId]) {
+        let lost = self.links[slot].node;
+        let heirs: Vec<Slot> = heirs
+            .iter()
+            .filter_map(|heir| self.slots.get(heir))
+            .copied()
+            .collect();
+        let all = heirs.iter().fold(0, |all: Slots, heir| all | 1 << heir);
+        let limits = (&self.config, &mut self.figures);
+        let before = self.owed.pass_on(now, (slot, lost), all, limits);
+        for heir in heirs {
+            let link = &mut self.links[heir];
+            // Who has not said yet what it wants gets it behind that, with all else.
+            if !link.has_said_again() {
+                continue;
+            }
+            for debt in self.owed.items.iter().filter(|debt| debt.number > before) {
+                let head = messages::owed(debt.number, &debt.side, &debt.came_by);
+                link.outbox.push_owed(debt.since, head, debt.body.clone());
+                self.owed.given.insert(heir, link.outbox.latest());
+            }
+        }
     }
 
     /// A node has confirmed something.
@@ -157,15 +184,19 @@ impl Node {
         if !is_new {
             return self.commits.rely_on_earlier();
         }
-        // Who was on that side has got it there.
-        if owed.side.contains(&own) || to_this.any(|(_, number)| link.inbox.has_taken(*number)) {
+        let of_heirs = owed.came_by.iter().filter(|(_, number)| *number == OF_HEIRS);
+        let of_heirs: Vec<NodeId> = of_heirs.map(|(lost, _)| *lost).collect();
+        // Who was on that side has got it there; but not for the sessions that it has taken over since.
+        let has_got = owed.side.contains(&own) || to_this.any(|(_, number)| link.inbox.has_taken(*number));
+        if has_got && of_heirs.is_empty() {
             return;
         }
         peers.figures.received += 1;
         let mut message = owed.message.counted(&self.memory.messages);
         // Who else has got it nobody can tell by its number.
         message.origin = Origin::Unknown;
-        let lacks = |node: &Self, key| node.lacks_owed(key, from, &owed.side);
+        let is_meant = |node: &Self, key| of_heirs.is_empty() || node.has_taken_over(key, &of_heirs);
+        let lacks = |node: &Self, key| is_meant(node, key) && node.lacks_owed(key, from, &owed.side);
         self.deliver_to_lacking(now, Arc::new(message), lacks, actions);
     }
 }

@@ -242,6 +242,13 @@ impl Node {
         taken.is_some_and(|taken| self.is_for(taken, came))
     }
 
+    /// Whether this node goes on with a session that one of these held last.
+    pub(super) fn has_taken_over(&self, key: SessionKey, lost: &[NodeId]) -> bool {
+        let entry = self.sessions.get(key);
+        let taken = entry.and_then(|entry| entry.taken.as_deref());
+        taken.is_some_and(|taken| lost.contains(&taken.from.node))
+    }
+
     fn is_for(&self, taken: &Taken, came: &Came) -> bool {
         let from = taken.from.node;
         match came {

@@ -244,11 +244,10 @@ impl Owed {
         now: Now,
         (since, body): (Option<Instant>, Bytes),
         (side, came_by): (Arc<[NodeId]>, Vec<(NodeId, u64)>),
-        (config, figures): (&RoutesConfig, &mut RouteFigures),
+        limits: (&RoutesConfig, &mut RouteFigures),
     ) {
-        self.latest += 1;
         let debt = Debt {
-            number: self.latest,
+            number: 0,
             since,
             body,
             side,
@@ -256,8 +255,46 @@ impl Owed {
             pending: self.nodes,
             recovered: Vec::new(),
         };
+        self.add_debt(now, debt, limits);
+    }
+
+    /// A node is lost that something is owed to, before it had that. The others have got it when they had not gone on with its sessions yet: it is owed to them once more, for these sessions.
+    /// Says after which number that begins.
+    pub(super) fn pass_on(
+        &mut self,
+        now: Now,
+        (slot, lost): (Slot, NodeId),
+        heirs: Slots,
+        (config, figures): (&RoutesConfig, &mut RouteFigures),
+    ) -> u64 {
+        let before = self.latest;
+        let due = self.items.iter().filter(|debt| debt.pending >> slot & 1 == 1);
+        let due = due.filter(|_| heirs != 0).map(|debt| {
+            let numbers = debt.came_by.iter().copied().take(CAME_BY_MAX - 1);
+            Debt {
+                number: 0,
+                since: debt.since,
+                body: debt.body.clone(),
+                side: Arc::clone(&debt.side),
+                came_by: [(lost, OF_HEIRS)].into_iter().chain(numbers).collect(),
+                pending: heirs,
+                recovered: Vec::new(),
+            }
+        });
+        for debt in due.collect::<Vec<_>>() {
+            self.add_debt(now, debt, (config, figures));
+        }
+        before
+    }
+
+    fn add_debt(&mut self, now: Now, debt: Debt, (config, figures): (&RoutesConfig, &mut RouteFigures)) {
+        self.latest += 1;
+        let debt = Debt {
+            number: self.latest,
+            ..debt
+        };
         self.bytes += debt.size();
-        let made_at = since.map(|since| now.wall_of(since));
+        let made_at = debt.since.map(|since| now.wall_of(since));
         self.writes
             .push(owed::put_message(debt.number, made_at, &debt.body));
         self.writes.push(debt.head(&self.names));
@@ -322,10 +359,18 @@ impl Owed {
     }
 }
 
+/// In place of a number: the message is for the sessions that were taken over from the node.
+pub(super) const OF_HEIRS: u64 = u64::MAX;
+
 /// Numbers under which one message was on its way; of more the first ones count.
 pub(super) const CAME_BY_MAX: usize = 32;
 
 impl Debt {
+    /// Whether it is for the sessions of lost nodes alone that others have taken over.
+    pub(super) fn is_of_heirs(&self) -> bool {
+        self.came_by.iter().any(|(_, number)| *number == OF_HEIRS)
+    }
+
     fn size(&self) -> u64 {
         DEBT + self.body.len() as u64
     }

@@ -167,3 +167,31 @@ fn what_is_owed_to_nodes_that_are_gone_meanwhile_is_owed_no_more() {
     assert!(again.items.is_empty());
     assert_eq!(again.take_writes().len(), 4);
 }
+
+#[test]
+fn what_a_lost_node_has_not_confirmed_is_owed_to_those_who_go_on_with_its_sessions() {
+    let mut owed = owed();
+    push(&mut owed, 10, b"one");
+    owed.settle(1);
+    push(&mut owed, 10, b"two");
+    let config = RoutesConfig {
+        messages_max: 10,
+        bytes_max: 1 << 20,
+        ..RoutesConfig::default()
+    };
+    let mut figures = RouteFigures::default();
+    // The second has confirmed one of the two.
+    let before = owed.pass_on(now(), (1, NODES[1]), 0b100, (&config, &mut figures));
+    assert_eq!((before, numbers(&owed)), ((3 << 32) + 2, vec![1, 2, 3]));
+    let passed = owed.items.back().expect("it is there");
+    assert_eq!((&passed.body[..], passed.pending), (&b"two"[..], 0b100));
+    assert_eq!(passed.came_by, [(NODES[1], OF_HEIRS), (NODES[0], 5)]);
+    assert!(passed.is_of_heirs());
+    // Nobody goes on with anything.
+    owed.pass_on(now(), (0, NODES[0]), 0, (&config, &mut figures));
+    assert_eq!(numbers(&owed), [1, 2, 3]);
+    // They have it.
+    owed.settle(2);
+    assert_eq!(numbers(&owed), [1, 2]);
+    assert_eq!(figures.dropped_unreachable, 0);
+}
