@@ -18,7 +18,8 @@ use crate::NodeId;
 ///   every state but NOT_JOINED --> DEAD
 /// ```
 ///
-/// DEAD is the end: the node comes back as another incarnation, which is NOT_JOINED. The whole table is [`next`].
+/// DEAD is what others take it for. Started again it is NOT_JOINED. One that lives, and was only away, counts as dead until it knows that and merges
+/// ([`nodes`](super::nodes)). The whole table is [`next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeState {
     /// It belongs to no ring and owns nothing.
