@@ -127,9 +127,14 @@ impl<W> Commits<W> {
 
     /// Whether everything is durable that was written, and wherever it has to be.
     pub(crate) fn is_settled(&self) -> bool {
+        self.settling.is_empty() && self.is_on_disk()
+    }
+
+    /// Whether everything that was written is on disk here.
+    pub(crate) fn is_on_disk(&self) -> bool {
         let is_records =
             |(_, committed, _): &(DiskTicket, Committed<W>, u64)| matches!(committed, Committed::Records(..));
-        self.writes.is_empty() && self.settling.is_empty() && !self.on_the_way.iter().any(is_records)
+        self.writes.is_empty() && !self.on_the_way.iter().any(is_records)
     }
 
     /// What is in the open batch.

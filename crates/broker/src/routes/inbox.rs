@@ -122,13 +122,20 @@ impl Inbox {
     /// What was taken up to here is on disk: copies are confirmed then. Those who sent them wait for that alone, and two nodes that have copies of
     /// each other's sessions never for each other.
     pub(super) fn on_disk(&mut self, position: Position) {
-        if !self.note(position, Stage::OnDisk) {
-            return;
+        if self.note(position, Stage::OnDisk) {
+            self.look_what_is_on_disk();
         }
+    }
+
+    fn look_what_is_on_disk(&mut self) {
         let is_on_disk = |(_, stage): &&(u64, Stage)| *stage >= Stage::OnDisk;
-        if let Some((number, _)) = self.under_way.iter().take_while(is_on_disk).last() {
-            self.is_answer_due |= self.on_disk < *number;
-            self.on_disk = self.on_disk.max(*number);
+        let first = self
+            .under_way
+            .partition_point(|(number, _)| *number <= self.on_disk);
+        let further = self.under_way.range(first..).take_while(is_on_disk).last();
+        if let Some((number, _)) = further {
+            self.is_answer_due = true;
+            self.on_disk = *number;
         }
     }
 
@@ -143,6 +150,8 @@ impl Inbox {
             self.on_disk = self.on_disk.max(number);
             self.is_answer_due = true;
         }
+        // What has written nothing is durable before what came before it.
+        self.look_what_is_on_disk();
     }
 
     fn note(&mut self, position: Position, stage: Stage) -> bool {
@@ -153,7 +162,8 @@ impl Inbox {
             .under_way
             .binary_search_by_key(&position.number, |(number, _)| *number);
         if let Ok(place) = place {
-            self.under_way[place].1 = stage;
+            let reached = &mut self.under_way[place].1;
+            *reached = stage.max(*reached);
         }
         place.is_ok()
     }
@@ -236,6 +246,33 @@ mod tests {
         assert_eq!(answer(0), (3, vec![1, 1, 2, 2, 3, 3]));
         assert_eq!(answer(3), (5, vec![4, 4, 5, 5]), "the sender knows of the others");
         assert_eq!(answer(5), (5, vec![]));
+    }
+
+    #[test]
+    fn what_has_written_nothing_is_on_disk_as_soon_as_what_came_before_it() {
+        let mut inbox = Inbox::default();
+        let mut on_disk = |change: &mut dyn FnMut(&mut Inbox)| {
+            change(&mut inbox);
+            assert!(inbox.has_all_before(0, 0));
+            let answer = inbox.take_answer().expect("it is due");
+            (answer.on_disk, answer.durable)
+        };
+        let position = |number| Position {
+            number,
+            ..Position::default()
+        };
+        for number in 1..=3 {
+            on_disk(&mut |inbox| {
+                assert!(inbox.take(number));
+                inbox.begin_writing();
+            });
+        }
+        assert_eq!(on_disk(&mut |inbox| inbox.on_disk(position(1))), (1, 0));
+        assert_eq!(on_disk(&mut |inbox| inbox.written(position(2))), (2, 0));
+        // Once more: it stays durable.
+        assert_eq!(on_disk(&mut |inbox| inbox.on_disk(position(2))), (2, 0));
+        assert_eq!(on_disk(&mut |inbox| inbox.written(position(1))), (2, 2));
+        assert_eq!(on_disk(&mut |inbox| inbox.on_disk(position(3))), (3, 2));
     }
 
     #[test]

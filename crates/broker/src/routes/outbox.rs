@@ -25,7 +25,7 @@ pub(super) struct Outbox {
     items: VecDeque<Outgoing>,
     /// How many of them were sent.
     sent: usize,
-    /// The bytes of these.
+    /// The bytes of these that are not on disk there.
     sent_bytes: u64,
     bytes: u64,
     /// How many of them are no messages.
@@ -50,6 +50,8 @@ pub(super) struct Outbox {
     loss_waits: VecDeque<(u64, WaitId)>,
     /// Everything up to here was taken there.
     taken: u64,
+    /// Everything up to here is on disk there, as far as it has said so since it was sent again.
+    on_disk: u64,
 }
 
 /// An item.
@@ -70,8 +72,9 @@ pub(super) struct Outgoing {
 /// Bytes of a frame, unless one item has more.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// Bytes that are sent and not confirmed, unless one item has more: what leaders say to their followers goes the same way, and must
-/// not stand behind much else.
+/// Bytes that are sent and not on disk there, unless one item has more: what leaders say to their followers goes the same way, and must
+/// not stand behind much else. What is on disk there does not count, although it may not be durable: it waits for copies at other nodes then, which may
+/// have to come here, and two nodes with this much on the way to each other would wait for each other for ever.
 const SENT_BYTES_MAX: u64 = 4 << 20;
 
 /// What an item counts for besides its bytes.
@@ -227,6 +230,7 @@ impl Outbox {
 
     /// Everything up to here is durable there. Says how many messages that is, and who has waited for it.
     pub(super) fn confirm(&mut self, durable: u64, over: &mut Vec<WaitId>) -> u64 {
+        self.note_on_disk(durable);
         let mut messages = 0;
         while self.items.front().is_some_and(|item| item.number <= durable) {
             messages += u64::from(self.pop());
@@ -242,6 +246,7 @@ impl Outbox {
 
     /// Everything up to here is on disk there.
     pub(super) fn on_disk(&mut self, on_disk: u64, over: &mut Vec<WaitId>) {
+        self.note_on_disk(on_disk);
         end_waits(&mut self.disk_waits, on_disk, over);
     }
 
@@ -260,7 +265,10 @@ impl Outbox {
             .items
             .partition_point(|item| item.number <= taken)
             .min(before);
-        self.sent_bytes = self.items.iter().take(self.sent).map(Outgoing::size).sum();
+        self.on_disk = self.on_disk.min(taken);
+        let sent = self.items.iter().take(self.sent);
+        let under_way = sent.filter(|item| item.number > self.on_disk);
+        self.sent_bytes = under_way.map(Outgoing::size).sum();
         (before - self.sent) as u64
     }
 
@@ -275,6 +283,7 @@ impl Outbox {
         self.bytes = self.items.iter().map(Outgoing::size).sum();
         self.sent = 0;
         self.sent_bytes = 0;
+        self.on_disk = 0;
         self.routes = 0;
         self.latest_route = 0;
         waiting.extend(self.route_waits.drain(..).map(|(_, wait)| wait));
@@ -324,7 +333,9 @@ impl Outbox {
             while let Some(item) = self.items.get(self.sent) {
                 item.put(now, &mut bytes);
                 self.sent += 1;
-                self.sent_bytes += item.size();
+                if item.number > self.on_disk {
+                    self.sent_bytes += item.size();
+                }
                 if bytes.len() >= FRAME_BYTES {
                     break;
                 }
@@ -339,16 +350,27 @@ impl Outbox {
         Some(messages::items(incarnation, last.number, self.settled, 0).freeze())
     }
 
+    /// What was sent up to here stands in nobody's way.
+    fn note_on_disk(&mut self, on_disk: u64) {
+        let on_disk = on_disk.min(self.latest);
+        if on_disk <= self.on_disk {
+            return;
+        }
+        let place = |number: u64| self.items.partition_point(|item| item.number <= number);
+        let (first, end) = (place(self.on_disk), place(on_disk).min(self.sent));
+        let there = self.items.range(first.min(end)..end);
+        self.sent_bytes -= there.map(Outgoing::size).sum::<u64>();
+        self.on_disk = on_disk;
+    }
+
     /// Takes out the first; whether it is a message.
     fn pop(&mut self) -> bool {
         let Some(item) = self.items.pop_front() else {
             return false;
         };
+        assert!(item.number <= self.on_disk, "what is durable is on disk");
         self.bytes -= item.size();
-        if self.sent > 0 {
-            self.sent -= 1;
-            self.sent_bytes -= item.size();
-        }
+        self.sent = self.sent.saturating_sub(1);
         self.routes -= usize::from(is_route(item.kind));
         item.is_message()
     }
@@ -436,5 +458,28 @@ mod tests {
         assert!((4 << 20..5 << 20).contains(&sent(&mut outbox)));
         outbox.confirm(8, &mut Vec::new());
         assert_eq!((sent(&mut outbox), outbox.bytes(), outbox.sent_bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_on_disk_there_is_in_nobodys_way_until_it_is_sent_again() {
+        let mut outbox = Outbox::default();
+        let mebibyte = Bytes::from(vec![0; 1 << 20]);
+        for _ in 0..16 {
+            outbox.push_route(messages::ADD, mebibyte.clone());
+        }
+        let four = 4 << 20..5 << 20;
+        assert!(four.contains(&sent(&mut outbox)));
+        outbox.on_disk(4, &mut Vec::new());
+        assert!(four.contains(&sent(&mut outbox)), "nothing is durable");
+        assert_eq!((outbox.len(), outbox.settled()), (16, 0));
+        outbox.confirm(2, &mut Vec::new());
+        assert_eq!(sent(&mut outbox), 0, "that was on disk before");
+        assert_eq!(outbox.rewind(0), 6, "the node has started anew");
+        assert!(four.contains(&sent(&mut outbox)));
+        outbox.on_disk(8, &mut Vec::new());
+        let more = sent(&mut outbox);
+        assert!((6 << 20..7 << 20).contains(&more), "two of them it has: {more}");
+        outbox.give_up(&mut Vec::new());
+        assert_eq!((outbox.bytes(), outbox.sent_bytes), (0, 0));
     }
 }

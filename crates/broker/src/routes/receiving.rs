@@ -150,6 +150,10 @@ impl Node {
                 .write(records::forwarded::put_position(node, position));
         }
         self.after_own_writes(now, Waiter::Taken { node, position }, actions);
+        // It may rely on what was written before, and is on disk: then it waits for other nodes alone.
+        if let Some(peers) = self.peers.as_mut().filter(|_| self.commits.is_on_disk()) {
+            peers.on_disk(node, position);
+        }
     }
 
     fn take_item(&mut self, now: Now, slot: Slot, (number, item): (u64, Item), actions: &mut Vec<Action>) {

@@ -217,7 +217,9 @@ impl Places {
             topic_alias: None,
             subscription_ids: smallvec::SmallVec::new(),
             properties: MessageProperties::default(),
-            payload: Bytes::copy_from_slice(&number.to_be_bytes()),
+            payload: [&number.to_be_bytes()[..], &vec![0; party.message_bytes]]
+                .concat()
+                .into(),
         };
         if let Some(packet_id) = packet_id {
             party.open.push_back((packet_id.get(), Some(publish.clone())));

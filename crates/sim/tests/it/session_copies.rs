@@ -76,6 +76,32 @@ fn nodes_that_have_copies_of_each_others_sessions_do_not_wait_for_each_other() {
 }
 
 #[test]
+fn nor_do_they_when_more_is_on_its_way_to_each_other_than_is_sent_at_a_time() {
+    const MESSAGES: u64 = 100;
+
+    let mut places = Places::running(3, 3, |_| {});
+    let subscribers = [0, 1].map(|node| {
+        let subscriber = places.connect(Party::durable(node, &format!("subscriber{node}")));
+        places.subscribe(subscriber, &format!("to{node}"), QoS::AtLeastOnce);
+        subscriber
+    });
+    let publishers = [0, 1].map(|node| {
+        let party = Party::new(node, &format!("publisher{node}")).with_message_bytes(100_000);
+        places.connect(party)
+    });
+    for number in 0..MESSAGES {
+        for (node, publisher) in publishers.into_iter().enumerate() {
+            places.publish(publisher, &format!("to{}", 1 - node), QoS::AtLeastOnce, number);
+        }
+    }
+    places.run(5 * SECOND);
+    for (publisher, subscriber) in publishers.into_iter().zip(subscribers) {
+        assert_eq!(places.unacknowledged(publisher), 0);
+        assert_eq!(places.heard(subscriber).len() as u64, MESSAGES);
+    }
+}
+
+#[test]
 fn a_node_that_comes_back_is_brought_up_to_date() {
     let mut places = Places::running(4, 3, |_| {});
     let subscriber = places.connect(Party::durable(0, "subscriber"));

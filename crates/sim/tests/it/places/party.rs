@@ -24,6 +24,8 @@ pub(crate) struct Party {
     pub(super) will_delay: Option<u32>,
     /// What its will says besides its number.
     pub(super) will_bytes: usize,
+    /// What its messages say besides their numbers.
+    pub(super) message_bytes: usize,
     pub(super) connection: Option<ConnectionId>,
     pub(super) is_accepted: bool,
     pub(super) is_denied: bool,
@@ -65,6 +67,7 @@ impl Party {
             will: None,
             will_delay: None,
             will_bytes: 0,
+            message_bytes: 0,
             connection: None,
             is_accepted: false,
             is_denied: false,
@@ -112,6 +115,13 @@ impl Party {
 
     pub(crate) fn with_will_bytes(self, will_bytes: usize) -> Self {
         Self { will_bytes, ..self }
+    }
+
+    pub(crate) fn with_message_bytes(self, message_bytes: usize) -> Self {
+        Self {
+            message_bytes,
+            ..self
+        }
     }
 
     /// It thinks for up to so many milliseconds before it says something.
