@@ -97,8 +97,9 @@ def connected(port, client_id, source=None, host=HERE, **options):
     """A connection, up to and with CONNACK."""
     connection = Connection(port, source, host)
     connection.send(connect(client_id, **options))
-    if connection.expect(CONNACK)[1]:
-        raise ConnectionError("CONNACK with an error")
+    reason = connection.expect(CONNACK)[1]
+    if reason:
+        raise ConnectionError(f"CONNACK with {reason:#04x}")
     return connection
 
 
