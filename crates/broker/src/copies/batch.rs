@@ -206,7 +206,12 @@ impl Copies {
     fn advance(&mut self, number: SessionNumber, changed: Changed) -> Advanced {
         if changed.has_ended {
             self.begun_anew.remove(&number);
-            return self.remove_held(number).map_or(Advanced::Gone, Advanced::Ended);
+            let Some(mut held) = self.remove_held(number) else {
+                return Advanced::Gone;
+            };
+            // Its end counts as well: who goes on with a copy that has all else does not know of that.
+            held.count_on(self.own, number);
+            return Advanced::Ended(held);
         }
         let begins = changed.begins.clone();
         let away = self.begun_anew.remove(&number);

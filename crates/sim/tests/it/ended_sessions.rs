@@ -99,6 +99,19 @@ fn it_does_not_come_back_with_the_node_where_it_was() {
     }
 }
 
+/// Its client has been there all the time, and nothing has changed since the other node has its copy.
+#[test]
+fn it_does_not_come_back_with_a_node_that_has_gone_on_with_all_of_it() {
+    for seed in 0..10 {
+        let (mut places, who) = places(seed);
+        places.isolate(1 + seed as usize % 2, LOST + 10 * SECOND);
+        places.run(LOST + 2 * SECOND);
+        places.end_session(who);
+        places.run(10 * SECOND + BACK);
+        check_gone(seed, &mut places, seed as usize % 3);
+    }
+}
+
 #[test]
 fn it_does_not_come_back_with_two_nodes_of_five() {
     for seed in 0..30 {
