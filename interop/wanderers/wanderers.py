@@ -6,8 +6,8 @@ Publishers (Paho) number their messages, each on a topic of its own with QoS 1, 
 Subscribers (Paho; MQTT.js, if FILE is what peer.js writes) have durable sessions, and go from node to node without a word. The first line says when all are subscribed. On SIGTERM nobody publishes any more; then
 
 - nothing that was acknowledged may be missing at any subscriber (Q1),
-- the messages of each publisher come in their order, when those that came before are left out (Q2),
-- nothing comes for a subscription that was ended, of what was published after that (S2), and a session is never lost (S1).
+- the messages of each publisher come in their order, when those that came before are left out (Q3),
+- nothing comes for a subscription that was ended, of what was published after that, and a session is never lost (S1).
 
 With --splits nodes do not hear each other at times, and the sides are brought together again: what one side has got may come behind later messages of the same publisher, and
 what was published on the other side to a subscription that was ended may still come. Both are counted then.
@@ -160,7 +160,7 @@ class Fickle(Subscriber):
 
     def late(self):
         is_late = self.last is not None and any(number > self.last for number in self.received[self.publisher.topic])
-        return [f"S2: {self.name} got what was published after it had ended its subscription"] if is_late else []
+        return [f"{self.name} got what was published after it had ended its subscription"] if is_late else []
 
 
 def of_js(file):
@@ -189,7 +189,7 @@ def overtaken(name, publisher, received):
     first = list(dict.fromkeys(received.get(publisher.topic, ())))
     if first != sorted(first):
         at = next(place for place, (one, other) in enumerate(zip(first, first[1:])) if one > other)
-        yield f"Q2: {name} got {first[at]} of {publisher.name} before {first[at + 1]}"
+        yield f"Q3: {name} got {first[at]} of {publisher.name} before {first[at + 1]}"
 
 
 def main():
