@@ -80,7 +80,7 @@ impl Node {
         }
         self.keep_from_former_holder(now, (client_id, from.node), actions);
         if let Some(other) = self.prefer(now, client_id, offered, actions) {
-            return self.answer_copy(from.node, number, CopyAnswer::Other(other));
+            return self.answer_other(from.node, number, client_id, other);
         }
         let Some(copies) = &mut self.copies else { return };
         let copy = copies.standing_by.get(client_id);
@@ -100,6 +100,15 @@ impl Node {
             copies.insert_copy(copy);
         }
         self.after_commit(now, Waiter::Copied { holder: from, number }, actions);
+    }
+
+    /// A node hears that another copy is kept. When that one is to be none any more, the node gets its turn: it would offer its own again only when nodes come or go.
+    fn answer_other(&mut self, to: NodeId, number: SessionNumber, client_id: &Text, other: Other) {
+        let copies = self.copies.as_mut();
+        if let Some(copy) = copies.and_then(|copies| copies.standing_by.get_mut(client_id)) {
+            copy.refused = Some(Box::new((to, number)));
+        }
+        self.answer_copy(to, number, CopyAnswer::Other(other));
     }
 
     /// Which copy is kept instead of one that a node offers; `None`: that one.
@@ -250,7 +259,7 @@ impl Node {
             ..part.offered(from.node)
         };
         if let Some(other) = self.prefer(now, &part.client_id, &offered, actions) {
-            return self.answer_copy(from.node, number, CopyAnswer::Other(other));
+            return self.answer_other(from.node, number, &part.client_id, other);
         }
         if self.take_changes(now, from, part) != Some(true) {
             self.refuse_copy(from.node, number, actions);
@@ -262,7 +271,7 @@ impl Node {
         let (number, is_first, is_last) = (part.number, part.is_first, part.is_last);
         if is_first && let Some(other) = self.prefer(now, &part.client_id, &part.offered(from.node), actions)
         {
-            return self.answer_copy(from.node, number, CopyAnswer::Other(other));
+            return self.answer_other(from.node, number, &part.client_id, other);
         }
         self.take_positions(from.node, part.positions.clone());
         match self.take_changes(now, from, part) {
@@ -355,7 +364,7 @@ impl Node {
             }
             CopyAnswer::Want => {
                 let stage = copies.stage_of(number, from);
-                if matches!(stage, Some(Stage::Offered | Stage::InStep)) {
+                if matches!(stage, Some(Stage::Offered | Stage::InStep | Stage::Refused)) {
                     copies.set_stage(number, from, Stage::Wanted);
                     copies.wanted.push_back((from, number));
                 }
@@ -377,6 +386,9 @@ impl Node {
         let copy = client_id.and_then(|client_id| copies.remove_copy(&client_id));
         for write in copy.iter().flat_map(StandingBy::remove) {
             self.commits.write(write);
+        }
+        if let Some((node, number)) = copy.and_then(|copy| copy.refused).as_deref() {
+            self.answer_copy(*node, *number, CopyAnswer::Want);
         }
     }
 

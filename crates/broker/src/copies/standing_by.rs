@@ -43,6 +43,8 @@ pub(crate) struct StandingBy {
     pub(super) named: u64,
     /// The node that holds it, and how many losses this one knew of when it came to know that; of one that a restart has found as many as there may be.
     pub(super) held_since: (NodeId, u64),
+    /// Who has offered another one that this was kept instead of, and its number there.
+    pub(super) refused: Option<Box<(NodeId, SessionNumber)>>,
 }
 
 /// Something that does not fit the copy: it has to come whole.
@@ -83,6 +85,7 @@ impl StandingBy {
             clock: VectorClock::new(),
             named: 0,
             held_since: (holder.node, u64::MAX),
+            refused: None,
         }
     }
 

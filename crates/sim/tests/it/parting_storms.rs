@@ -192,6 +192,10 @@ impl Storm {
             if holders.len() != 1 {
                 return Err(format!("{name} is held by {holders:?}"));
             }
+            let owners = self.places.owners(*subscriber);
+            if owners.len() < 3 {
+                return Err(format!("{name} is at {owners:?} alone"));
+            }
             if let [_, later @ ..] = self.places.sessions_present(*subscriber) {
                 counted.sessions_lost += later.iter().filter(|is_present| !**is_present).count();
             }
