@@ -21,6 +21,7 @@ mod orphans;
 mod positions;
 mod receiving;
 mod restoring;
+mod retiring;
 mod standing_by;
 mod taking_over;
 mod tombstones;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use protocol::Text;
 
 use super::Copies;
+use super::retiring::COPIES_BEFORE;
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::now::Now;
@@ -26,7 +27,7 @@ const RANGES_OF_ALL: usize = 4 << 20;
 const RANGES_MIN: usize = 8;
 
 /// Sessions that forget before others have their turn: less than a millisecond.
-const FORGET_MAX: usize = 1_024;
+pub(super) const FORGET_MAX: usize = 1_024;
 
 /// Whether sessions take note.
 #[derive(Debug, Default)]
@@ -37,6 +38,8 @@ pub(super) enum Noting {
     On(Option<Instant>),
     /// It is over since then, and these are the next ones to forget: a session of this node, and behind which copy.
     Forgetting(Instant, SessionNumber, Option<Text>),
+    /// Clocks of sessions are to be shorter (`retiring.rs`) from then on, and this is the next one.
+    Retiring(Instant, SessionNumber),
 }
 
 impl Noting {
@@ -53,7 +56,7 @@ impl Noting {
         match self {
             Self::Off => None,
             Self::On(until) => *until,
-            Self::Forgetting(since, ..) => Some(*since),
+            Self::Forgetting(at, ..) | Self::Retiring(at, _) => Some(*at),
         }
     }
 }
@@ -97,6 +100,7 @@ impl Node {
 
     /// Ends it when nodes have neither come nor gone for a while, and lets all sessions forget, some at a time.
     pub(super) fn end_noting(&mut self, now: Now) {
+        let may_retire = self.is_everybody_running();
         let Some(copies) = &mut self.copies else { return };
         if let Noting::On(until) = &mut copies.noting {
             if now.instant < *until.get_or_insert(now.instant + NOTED_FOR) {
@@ -105,7 +109,7 @@ impl Node {
             copies.noting = Noting::Forgetting(now.instant, SessionNumber(0), None);
         }
         let Noting::Forgetting(_, next, behind) = &mut copies.noting else {
-            return;
+            return self.retire_of_sessions(now);
         };
         let mut left = FORGET_MAX;
         for (number, held) in copies.held.range(*next..).take(FORGET_MAX) {
@@ -121,9 +125,12 @@ impl Node {
             left -= 1;
             *behind = Some(client_id.clone());
             copy.session.forget_got();
+            if may_retire && copy.retire() {
+                self.commits.write(copy.put());
+            }
         }
         if left > 0 {
-            copies.noting = Noting::Off;
+            copies.noting = Noting::Retiring(now.instant + COPIES_BEFORE, SessionNumber(0));
         }
     }
 }

@@ -84,7 +84,13 @@ impl Node {
         }
         let Some(copies) = &mut self.copies else { return };
         let copy = copies.standing_by.get(client_id);
-        if copy.is_none_or(|copy| !copy.is_whole() || copy.clock != offered.clock) {
+        let is_same = |copy: &StandingBy| {
+            // As its holder counts: one of both may have retired what was before (`retiring.rs`).
+            let counted = (copy.clock.counter(from), offered.clock.counter(from));
+            let is_of_holder = (copy.holder, copy.number_there) == (from, number);
+            copy.clock == offered.clock || (is_of_holder && counted.0 > 0 && counted.0 == counted.1)
+        };
+        if copy.is_none_or(|copy| !copy.is_whole() || !is_same(copy)) {
             // What there is stays until the whole session comes: it is better than nothing.
             return self.answer_copy(from.node, number, CopyAnswer::Want);
         }
@@ -94,6 +100,7 @@ impl Node {
                 holder: from,
                 number_there: number,
                 named,
+                clock: offered.clock.clone(),
                 ..copy
             };
             self.commits.write(copy.put());

@@ -121,6 +121,17 @@ impl VectorClock {
         }
     }
 
+    /// Retires all runs but the last one of this actor, if something of it was seen: for when nobody can have a clock with one of the others that has not seen what this actor did after that. Says
+    /// whether there were any.
+    pub fn retire_before(&mut self, actor: Actor) -> bool {
+        let last = self.run_from(actor, u64::MAX).copied();
+        let Some(last) = last.filter(|_| self.runs().len() > 1) else {
+            return false;
+        };
+        self.0 = Runs::One(last);
+        true
+    }
+
     /// How this clock stands to another.
     pub fn compare(&self, other: &VectorClock) -> Causality {
         match (self.covers(other), other.covers(self)) {

@@ -26,6 +26,7 @@ mod parting_storms;
 mod places;
 mod retained;
 mod retained_pages;
+mod retiring;
 mod sent_again;
 mod session_copies;
 mod slow_disk;
