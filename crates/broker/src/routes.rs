@@ -375,7 +375,7 @@ impl Routes {
 
     /// Does what is due.
     pub(crate) fn timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
-        let (own, silence_max) = (self.incarnation, self.config.silence_max);
+        let own = self.incarnation;
         for (_, link) in &mut self.links {
             link.pass(now);
         }
@@ -386,7 +386,11 @@ impl Routes {
             link.know(&mut self.over);
             // Nobody counts on one that is not reached, and nothing follows from its silence.
             let was_reached = link.is_reached;
-            let patience = if was_reached { patience } else { Some(silence_max) };
+            let patience = if was_reached {
+                patience.reached
+            } else {
+                patience.others
+            };
             let is_silent = link.look(now, own, patience, |message| {
                 actions.push(Action::ToPeer { to, message });
             });

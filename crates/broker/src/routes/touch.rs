@@ -42,6 +42,15 @@ enum Hearing {
     Most,
 }
 
+/// After how long a silence nodes are given up. `None`: not now.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Patience {
+    /// Those that were reached: all whose silence is longer are lost, now that that of one is too long.
+    pub(super) reached: Option<Duration>,
+    /// Those that nobody counts on: they may hold sessions all the same, and whom this node still reaches hears of their loss. So it goes by their silence only while it is in touch, too.
+    pub(super) others: Option<Duration>,
+}
+
 impl Touch {
     pub(super) fn new(now: Now) -> Self {
         Self {
@@ -77,17 +86,28 @@ impl Touch {
 }
 
 impl Routes {
-    /// After how long a silence a node that was reached is lost, now that one has been silent for too long. `None`: none has, or it is not known yet.
-    pub(super) fn patience(&mut self, now: Now) -> Option<Duration> {
+    /// For how long others may be silent, now.
+    pub(super) fn patience(&mut self, now: Now) -> Patience {
         let silence_max = self.config.silence_max;
-        let near_max = silence_max / 2;
-        let hearing = self.hearing(|link| link.silence() <= near_max);
+        let hearing = self.hearing(|link| link.silence() <= silence_max / 2);
         self.touch.look(now, hearing);
         // An answer counts for half of this time: so others have been heard for the other half.
         if !self.touch.has_lasted(hearing, silence_max) {
             // Whoever hears others again first waits for the answers of the rest: they come in this moment, too.
-            return None;
+            return Patience::default();
         }
+        let reached = self.patience_with_reached(hearing);
+        let others = if hearing == Hearing::Most {
+            Some(silence_max)
+        } else {
+            reached
+        };
+        Patience { reached, others }
+    }
+
+    fn patience_with_reached(&self, hearing: Hearing) -> Option<Duration> {
+        let silence_max = self.config.silence_max;
+        let near_max = silence_max / 2;
         let far = || {
             let silences = self.reached_links().map(Link::silence);
             silences.filter(|silence| *silence > near_max)
