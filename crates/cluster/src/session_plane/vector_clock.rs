@@ -397,6 +397,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_retired_leaves_the_last_run_of_who_has_seen_it() {
+        let mut long = clock(&[(1, 3), (2, 4)]);
+        long.increment(actor(1, 1), 20).unwrap();
+        long.increment(actor(1, 1), 20).unwrap();
+        let (before, mut short) = (long.clone(), long);
+        assert!(
+            !short.retire_before(actor(3, 1)),
+            "it has seen nothing of that one"
+        );
+        assert!(short.retire_before(actor(1, 1)));
+        assert_eq!(short.actors().len(), 1);
+        assert_eq!((short.counter(actor(1, 1)), short.counter(actor(2, 1))), (22, 0));
+        // One that has not retired yet has seen all of it, and knows it as the same.
+        assert_eq!(before.compare(&short), Causality::After);
+        assert!(short.has_common(&before));
+        assert!(
+            !short.retire_before(actor(1, 1)),
+            "there is nothing left to retire"
+        );
+    }
+
+    #[test]
     fn forgetting_leaves_the_last_actor() {
         let mut clock = clock(&[(1, 5), (2, 3)]);
         clock.forget(|_| true);
