@@ -77,6 +77,12 @@ impl NodeStates {
         !matches!(self.state_of(node), NodeState::NotJoined | NodeState::Dead)
     }
 
+    /// Whether all nodes of the cluster are there and responsible: nobody may come with something of old.
+    pub(crate) fn is_everybody_running(&self) -> bool {
+        let mut known = self.known.iter();
+        known.all(|node| self.state_of(*node) == NodeState::Running)
+    }
+
     /// The other nodes that are.
     fn present(&self) -> impl Iterator<Item = NodeId> + '_ {
         let own = self.nodes.own();

@@ -100,8 +100,9 @@ impl Node {
 
     /// Ends it when nodes have neither come nor gone for a while, and lets all sessions forget, some at a time.
     pub(super) fn end_noting(&mut self, now: Now) {
-        let may_retire = self.is_everybody_running();
-        let Some(copies) = &mut self.copies else { return };
+        let (Some(copies), Some(states)) = (&mut self.copies, &self.states) else {
+            return;
+        };
         if let Noting::On(until) = &mut copies.noting {
             if now.instant < *until.get_or_insert(now.instant + NOTED_FOR) {
                 return;
@@ -111,6 +112,7 @@ impl Node {
         let Noting::Forgetting(_, next, behind) = &mut copies.noting else {
             return self.retire_of_sessions(now);
         };
+        let may_retire = states.is_everybody_running();
         let mut left = FORGET_MAX;
         for (number, held) in copies.held.range(*next..).take(FORGET_MAX) {
             left -= 1;

@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use cluster::session_plane::VectorClock;
-use cluster::session_plane::lifecycle::NodeState;
 
 use super::noting::{FORGET_MAX, Noting};
 use super::standing_by::StandingBy;
@@ -45,15 +44,6 @@ impl Held {
 }
 
 impl Node {
-    /// Whether all nodes of the cluster are there and responsible: nobody may come with something of old.
-    pub(super) fn is_everybody_running(&self) -> bool {
-        let states = self.states.as_ref();
-        states.is_some_and(|states| {
-            let mut standings = states.standings().into_iter();
-            standings.all(|standing| standing.state == NodeState::Running)
-        })
-    }
-
     /// The greatest number of runs in a clock of a session that this node holds, or has a copy of. It looks at all of them.
     pub fn longest_clock(&self) -> usize {
         let Some(copies) = &self.copies else { return 0 };
@@ -67,14 +57,16 @@ impl Node {
 
     /// Retires runs of the sessions of this node, some at a time, when it is time.
     pub(super) fn retire_of_sessions(&mut self, now: Now) {
-        let may_retire = self.is_everybody_running();
-        let Some(copies) = &mut self.copies else { return };
+        let (Some(copies), Some(states)) = (&mut self.copies, &self.states) else {
+            return;
+        };
         let Noting::Retiring(at, next) = &mut copies.noting else {
             return;
         };
         if now.instant < *at {
             return;
         }
+        let may_retire = states.is_everybody_running();
         let (own, mut left, mut retired) = (copies.own, FORGET_MAX, Vec::new());
         for (number, held) in copies.held.range_mut(*next..).take(FORGET_MAX) {
             left -= 1;

@@ -111,35 +111,32 @@ impl Routes {
         if self.owed.given.contains_key(&slot) || !self.owed.items.iter().any(|debt| is_due(&debt)) {
             return;
         }
+        self.give_debts(slot, 0);
+    }
+
+    /// A node gets what is owed to it from behind a number on.
+    fn give_debts(&mut self, slot: Slot, before: u64) {
         let outbox = &mut self.links[slot].outbox;
+        let is_due = |debt: &&Debt| debt.number > before && debt.pending >> slot & 1 == 1;
         for debt in self.owed.items.iter().filter(is_due) {
             let head = messages::owed(debt.number, &debt.side, &debt.came_by);
             outbox.push_owed(debt.since, head, debt.body.clone());
+            self.owed.given.insert(slot, outbox.latest());
         }
-        self.owed.given.insert(slot, outbox.latest());
     }
 
     /// A node is lost that has not got all that is owed to it: those who go on with its sessions are to have it for these.
     pub(super) fn pass_on_owed(&mut self, now: Now, slot: Slot, heirs: &[NodeId]) {
         let lost = self.links[slot].node;
-        let heirs: Vec<Slot> = heirs
-            .iter()
-            .filter_map(|heir| self.slots.get(heir))
-            .copied()
-            .collect();
+        let heirs = heirs.iter().filter_map(|heir| self.slots.get(heir));
+        let heirs: Vec<Slot> = heirs.copied().collect();
         let all = heirs.iter().fold(0, |all: Slots, heir| all | 1 << heir);
         let limits = (&self.config, &mut self.figures);
         let before = self.owed.pass_on(now, (slot, lost), all, limits);
         for heir in heirs {
-            let link = &mut self.links[heir];
             // Who has not said yet what it wants gets it behind that, with all else.
-            if !link.has_said_again() {
-                continue;
-            }
-            for debt in self.owed.items.iter().filter(|debt| debt.number > before) {
-                let head = messages::owed(debt.number, &debt.side, &debt.came_by);
-                link.outbox.push_owed(debt.since, head, debt.body.clone());
-                self.owed.given.insert(heir, link.outbox.latest());
+            if self.links[heir].has_said_again() {
+                self.give_debts(heir, before);
             }
         }
     }

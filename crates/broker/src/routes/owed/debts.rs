@@ -247,7 +247,7 @@ impl Owed {
         limits: (&RoutesConfig, &mut RouteFigures),
     ) {
         let debt = Debt {
-            number: 0,
+            number: self.latest + 1,
             since,
             body,
             side,
@@ -269,18 +269,21 @@ impl Owed {
     ) -> u64 {
         let before = self.latest;
         let due = self.items.iter().filter(|debt| debt.pending >> slot & 1 == 1);
-        let due = due.filter(|_| heirs != 0).map(|debt| {
-            let numbers = debt.came_by.iter().copied().take(CAME_BY_MAX - 1);
-            Debt {
-                number: 0,
-                since: debt.since,
-                body: debt.body.clone(),
-                side: Arc::clone(&debt.side),
-                came_by: [(lost, OF_HEIRS)].into_iter().chain(numbers).collect(),
-                pending: heirs,
-                recovered: Vec::new(),
-            }
-        });
+        let due = due
+            .filter(|_| heirs != 0)
+            .zip(before + 1..)
+            .map(|(debt, number)| {
+                let numbers = debt.came_by.iter().copied().take(CAME_BY_MAX - 1);
+                Debt {
+                    number,
+                    since: debt.since,
+                    body: debt.body.clone(),
+                    side: Arc::clone(&debt.side),
+                    came_by: [(lost, OF_HEIRS)].into_iter().chain(numbers).collect(),
+                    pending: heirs,
+                    recovered: Vec::new(),
+                }
+            });
         for debt in due.collect::<Vec<_>>() {
             self.add_debt(now, debt, (config, figures));
         }
@@ -288,11 +291,7 @@ impl Owed {
     }
 
     fn add_debt(&mut self, now: Now, debt: Debt, (config, figures): (&RoutesConfig, &mut RouteFigures)) {
-        self.latest += 1;
-        let debt = Debt {
-            number: self.latest,
-            ..debt
-        };
+        self.latest = debt.number;
         self.bytes += debt.size();
         let made_at = debt.since.map(|since| now.wall_of(since));
         self.writes
