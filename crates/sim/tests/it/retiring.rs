@@ -86,11 +86,11 @@ fn clocks_get_shorter_and_the_session_goes_on() {
     moved.places.run(QUIET);
     assert_eq!(moved.longest(), [1, 1, 1]);
     // What has a shorter clock is the same: nothing is sent whole to a node that was away for a moment.
-    let whole: Vec<u64> = (0..3).map(|node| moved.places.copies(node).sent_whole).collect();
+    let sent_whole = |moved: &Moved| [0, 1, 2].map(|node| moved.places.copies(node).sent_whole);
+    let before = sent_whole(&moved);
     moved.places.isolate(moved.holder(), SECOND);
     moved.places.run(5 * SECOND);
-    let after: Vec<u64> = (0..3).map(|node| moved.places.copies(node).sent_whole).collect();
-    assert_eq!(whole, after);
+    assert_eq!(sent_whole(&moved), before);
     moved.move_on();
     moved.move_on();
     moved.heard_all_once();
