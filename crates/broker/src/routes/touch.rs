@@ -5,7 +5,8 @@
 //! half of those that it counts on, itself included. One that is not waits until that one whom it has heard last of the others has been silent for twice as long: all who are in touch have missed it
 //! long before that, and it hears so from them when it is back. (Or the first one for four times as long: one that answers now and then keeps nobody waiting for ever.)
 //!
-//! And a node that heard nobody, and hears somebody again, waits a moment for the others' answers, however long they have been silent: it would tell the first one that the rest is lost.
+//! And a node that heard nobody, and hears somebody again, waits a moment for the others' answers, however long they have been silent: it would tell the first one that the rest is lost. So does one
+//! that stood still itself: what others have said meanwhile it has yet to read.
 //!
 //! Who is taken for lost, is so together with all that seem to be cut off with it, at one moment. Else these would be told of the loss of a node that they reach themselves, if they hear
 //! what they cannot answer.
@@ -66,10 +67,12 @@ impl Touch {
         let passed = now.instant.saturating_duration_since(self.looked_at);
         self.looked_at = now.instant;
         self.awake += passed.min(PROBE_IDLE);
-        if hearing != Hearing::Most {
+        // Who stood still itself has not read yet what the others have said meanwhile.
+        let stood_still = passed > 2 * PROBE_IDLE;
+        if stood_still || hearing != Hearing::Most {
             self.lost_at = Some(self.awake);
         }
-        if hearing == Hearing::Nobody {
+        if stood_still || hearing == Hearing::Nobody {
             self.alone_at = Some(self.awake);
         }
     }
