@@ -259,7 +259,7 @@ impl Owed {
     }
 
     /// A node is lost that something is owed to, before it had that. The others have got it when they had not gone on with its sessions yet: it is owed to them once more, for these sessions.
-    /// Says after which number that begins.
+    /// Says after which number that begins. What there is no room for is counted as dropped.
     pub(super) fn pass_on(
         &mut self,
         now: Now,
@@ -285,7 +285,14 @@ impl Owed {
                 }
             });
         for debt in due.collect::<Vec<_>>() {
-            self.add_debt(now, debt, (config, figures));
+            // What is owed to the lost one itself does not make room for it.
+            let has_room =
+                self.items.len() < config.messages_max && self.bytes + debt.size() <= config.bytes_max;
+            if has_room {
+                self.add_debt(now, debt, (config, figures));
+            } else {
+                figures.dropped_unreachable += 1;
+            }
         }
         before
     }

@@ -195,3 +195,23 @@ fn what_a_lost_node_has_not_confirmed_is_owed_to_those_who_go_on_with_its_sessio
     assert_eq!(numbers(&owed), [1, 2]);
     assert_eq!(figures.dropped_unreachable, 0);
 }
+
+#[test]
+fn what_is_owed_to_a_lost_node_makes_no_room_for_what_is_passed_on() {
+    let mut owed = owed();
+    push(&mut owed, 10, b"one");
+    push(&mut owed, 10, b"two");
+    let config = RoutesConfig {
+        messages_max: 3,
+        bytes_max: 1 << 20,
+        ..RoutesConfig::default()
+    };
+    let mut figures = RouteFigures::default();
+    owed.pass_on(now(), (1, NODES[1]), 0b100, (&config, &mut figures));
+    let of_heirs: Vec<bool> = owed.items.iter().map(Debt::is_of_heirs).collect();
+    assert_eq!(
+        (numbers(&owed), of_heirs),
+        (vec![1, 2, 3], vec![false, false, true])
+    );
+    assert_eq!(figures.dropped_unreachable, 1, "the second one");
+}
