@@ -72,17 +72,32 @@ impl BoundSocket {
     }
 }
 
-pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = SystemSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart does not wait for the connections of the run before.
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
+/// A port of this process where nobody can connect yet. No other server gets it meanwhile, and no connection that a program makes.
+#[derive(Debug)]
+pub(crate) struct ReservedPort(SystemSocket);
+
+impl ReservedPort {
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = SystemSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        // A restart does not wait for the connections of the run before.
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        Ok(Self(socket))
     }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+
+    /// From here on clients can connect. Has to be called within a tokio runtime.
+    pub(crate) fn listen(self) -> io::Result<TcpListener> {
+        self.0.listen(BACKLOG)?;
+        TcpListener::from_std(self.0.into())
+    }
+}
+
+pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    ReservedPort::bind(address)?.listen()
 }
 
 /// Nobody can connect before the file has its mode: until then the socket does not listen.
@@ -177,6 +192,22 @@ mod tests {
         let _within = runtime.enter();
         let directory = tempfile::TempDir::new().expect("a directory");
         test(&directory.path().join("socket"));
+    }
+
+    #[test]
+    fn a_reserved_port_turns_clients_away_and_is_nobody_elses() {
+        check(|_| {
+            let reserved = ReservedPort::bind(([127, 0, 0, 1], 0).into()).expect("bound");
+            let address = reserved.0.local_addr().expect("bound");
+            let client = || SystemSocket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            let refused = client().connect(&address).expect_err("nobody listens");
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+            // As a connection has it that a program makes.
+            let taken = client().bind(&address).expect_err("it is reserved");
+            assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+            let _listener = reserved.listen().expect("listens");
+            client().connect(&address).expect("connected");
+        });
     }
 
     #[test]

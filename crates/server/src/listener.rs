@@ -1,6 +1,7 @@
 //! Accepts connections.
 
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::admission::{Admission, Place, Places};
 use crate::authentication::Policy;
-use crate::bound_socket::BoundSocket;
+use crate::bound_socket::{BoundSocket, ReservedPort};
 use crate::client_address::ClientAddress;
 use crate::clock;
 use crate::config::{self, ListenAddress};
@@ -29,6 +30,8 @@ use crate::tls::{ClientVerifier, Tls};
 pub(crate) struct Listener {
     /// `None`: clients are turned away by the system.
     socket: Option<BoundSocket>,
+    /// Its port, while it is closed.
+    reserved: Option<ReservedPort>,
     settings: config::Listener,
     layers: Layers,
     admission: Admission,
@@ -77,11 +80,13 @@ impl Listener {
         layers: Layers,
         authorization: Option<PolicyId>,
     ) -> Result<Self, RunError> {
-        let socket = bind(settings)?;
+        let socket = BoundSocket::bind(settings);
+        let socket = socket.map_err(|error| cannot_bind(&settings.address, error))?;
         let listener = socket.address().map_err(RunError::System)?;
         let policy = Policy::of(settings, &listener);
         Ok(Self {
             socket: Some(socket),
+            reserved: None,
             settings: settings.clone(),
             layers,
             admission: Admission::new(settings),
@@ -126,19 +131,23 @@ impl Listener {
         &self.origin.listener
     }
 
-    /// Turns clients away until [`Listener::open`].
-    pub(crate) fn close(&mut self) {
+    /// Turns clients away until [`Listener::open`]. Its port stays its own: a cluster may be waited for long.
+    pub(crate) fn close(&mut self) -> Result<(), RunError> {
         self.socket = None;
+        if let ListenAddress::Ip(address) = self.origin.listener {
+            let reserved = ReservedPort::bind(address);
+            self.reserved = Some(reserved.map_err(|error| cannot_bind(self.address(), error))?);
+        }
+        Ok(())
     }
 
-    /// Binds it again after [`Listener::close`].
+    /// Lets clients come again after [`Listener::close`].
     pub(crate) fn open(&mut self) -> Result<(), RunError> {
-        let address = self.origin.listener.clone();
-        let settings = config::Listener {
-            address,
-            ..self.settings.clone()
+        let socket = match self.reserved.take() {
+            Some(reserved) => reserved.listen().map(BoundSocket::Tcp),
+            None => BoundSocket::bind(&self.settings),
         };
-        self.socket = Some(bind(&settings)?);
+        self.socket = Some(socket.map_err(|error| cannot_bind(self.address(), error))?);
         Ok(())
     }
 
@@ -230,11 +239,9 @@ impl Listener {
     }
 }
 
-fn bind(settings: &config::Listener) -> Result<BoundSocket, RunError> {
-    BoundSocket::bind(settings).map_err(|error| RunError::Bind {
-        address: settings.address.clone(),
-        error,
-    })
+fn cannot_bind(address: &ListenAddress, error: io::Error) -> RunError {
+    let address = address.clone();
+    RunError::Bind { address, error }
 }
 
 /// A connection on which MQTT begins.

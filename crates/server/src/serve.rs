@@ -320,7 +320,7 @@ async fn join(
     let (peers, mut events) = Peers::start(start, socket).map_err(RunError::System)?;
     let is_formed = matches!(opened.stage, Stage::Bound(Step::Formed, _));
     if !is_formed {
-        joining.listeners.iter_mut().for_each(Listener::close);
+        joining.listeners.iter_mut().try_for_each(Listener::close)?;
         joining.admin.recovered();
     }
     let stage = opened.stage.clone();
