@@ -91,8 +91,8 @@ impl Touch {
 impl Routes {
     /// For how long others may be silent, now.
     pub(super) fn patience(&mut self, now: Now) -> Patience {
-        let silence_max = self.config.silence_max;
-        let hearing = self.hearing(|link| link.silence() <= silence_max / 2);
+        let (silence_max, near_max) = self.silence_maxima();
+        let hearing = self.hearing(|link| link.silence() <= near_max);
         self.touch.look(now, hearing);
         // An answer counts for half of this time: so others have been heard for the other half.
         if !self.touch.has_lasted(hearing, silence_max) {
@@ -109,8 +109,7 @@ impl Routes {
     }
 
     fn patience_with_reached(&self, hearing: Hearing) -> Option<Duration> {
-        let silence_max = self.config.silence_max;
-        let near_max = silence_max / 2;
+        let (silence_max, near_max) = self.silence_maxima();
         let far = || {
             let silences = self.reached_links().map(Link::silence);
             silences.filter(|silence| *silence > near_max)
@@ -128,8 +127,7 @@ impl Routes {
     /// If all hear each other again just now, some have answered this node before they answered the one that has given them up. They are lost on this side all the same, and all before any is found
     /// again: else those that are found first would hear from this node that the others are lost.
     pub(super) fn go_on_without_silent(&mut self, from: NodeId) {
-        let silence_max = self.config.silence_max;
-        let near_max = silence_max / 2;
+        let (silence_max, near_max) = self.silence_maxima();
         let was_here = |slot: &Slot| self.links[*slot].silence_until(near_max) <= near_max;
         let lately = if self.slots.get(&from).is_some_and(was_here) {
             near_max
@@ -147,6 +145,12 @@ impl Routes {
         links
             .filter(|link| link.is_reached && silence(link) > near_max)
             .for_each(Link::miss);
+    }
+
+    /// For how long one who is silent is not taken for lost, and for how long of that it is near.
+    fn silence_maxima(&self) -> (Duration, Duration) {
+        let silence_max = self.config.silence_max;
+        (silence_max, silence_max / 2)
     }
 
     /// Most: those that are near, and this node, are more than half of those that are reached; of two halves the one with the lowest id is.
