@@ -9,7 +9,19 @@ import unittest
 
 from server import binary  # of interop/python
 
-from statehold import BackoffLimits, Client, Hlc, Lock, Options, Reconnect, StateStore, StoreError, TimedOut
+from statehold import (
+    BackoffLimits,
+    Client,
+    ErrorText,
+    Hlc,
+    Lock,
+    Options,
+    Reconnect,
+    RefusedByStore,
+    StateStore,
+    StoreError,
+    TimedOut,
+)
 
 # Nothing takes this long: it only ends a test that would wait for ever.
 PATIENCE = 60
@@ -63,11 +75,16 @@ class Worker:
                 self.log.changed.set()
                 await self.lock.release()
             except StoreError as error:
-                # What a node that is gone leaves open; a refusal is not among it.
-                if not isinstance(error, TimedOut):
+                # What a node that is gone leaves open.
+                if not isinstance(error, TimedOut) and not self.has_come_late(error):
                     self.log.surprises.append(error)
             finally:
                 self.lock = None
+
+    def has_come_late(self, error: StoreError) -> bool:
+        """Its write was on its way until the lock was another one's: what tokens are for."""
+        is_lower = isinstance(error, RefusedByStore) and error.reason is ErrorText.FENCING_TOKEN_LOWER
+        return is_lower and self.lock is not None and not self.lock.is_held
 
 
 class Log:
