@@ -187,17 +187,15 @@ impl Part {
 impl Add {
     async fn run(self) -> anyhow::Result<Exit> {
         let client = self.admin.client()?;
-        let before = client.get("/cluster").await?;
-        // It is among the nodes under its id afterwards, whatever it was called.
-        let node = Cluster(&before)
-            .waiting(&self.node)
-            .unwrap_or_else(|| self.node.clone());
         say(&client.post("/cluster/add", &json!({ "node": self.node })).await?);
+        // From here on it is among the nodes, under its id.
         self.wait
-            .until(&client, |cluster| match cluster.stage(&node) {
-                Some("member") => Look::Done(format!("node {} is a member", short(&node))),
-                Some(_) => Look::Waits(cluster.joining(&node)),
-                None => Look::Waits(format!("node {} is to join", short(&node))),
+            .until(&client, |cluster| match cluster.find(&self.node) {
+                Ok(node) if cluster.stage(&node) == Some("member") => {
+                    Look::Done(format!("node {} is a member", short(&node)))
+                }
+                Ok(node) => Look::Waits(cluster.joining(&node)),
+                Err(_) => Look::Waits(format!("node {} is to join", self.node)),
             })
             .await
     }

@@ -22,13 +22,6 @@ impl<'a> Cluster<'a> {
         groups.find(|found| found["group"] == *group)?["leader"].as_str()
     }
 
-    /// The id of a node that waits, by its id or address.
-    pub(crate) fn waiting(self, who: &str) -> Option<String> {
-        let mut waiting = list(&self.0["waiting"]);
-        let found = waiting.find(|node| node["node"] == who || node["address"] == who)?;
-        Some(text(&found["node"]).to_owned())
-    }
-
     /// The id of a node in the cluster, by its id, the beginning of it, or its address.
     pub(crate) fn find(self, who: &str) -> Result<String, String> {
         let is_meant = |node: &&Value| text(&node["node"]).starts_with(who) || node["address"] == who;
@@ -292,8 +285,7 @@ node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:700
         assert_eq!(find("00000000000000b"), Ok("00000000000000b2".to_owned()));
         assert!(find("0000").is_err_and(|error| error.contains("several")));
         assert!(find("c3").is_err_and(|error| error.contains("no node `c3`")));
-        let waiting = Cluster(&cluster).waiting("10.0.0.3:7000");
-        assert_eq!(waiting.as_deref(), Some("00000000000000c3"));
+        assert!(find("10.0.0.3:7000").is_err(), "it waits");
     }
 
     #[test]
