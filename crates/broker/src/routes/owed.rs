@@ -107,11 +107,9 @@ impl Routes {
     /// A node has said what it wants: it gets what is owed to it.
     pub(super) fn give_owed(&mut self, slot: Slot) {
         self.owed.end_owing(slot);
-        let is_due = |debt: &&Debt| debt.pending >> slot & 1 == 1;
-        if self.owed.given.contains_key(&slot) || !self.owed.items.iter().any(|debt| is_due(&debt)) {
-            return;
+        if !self.owed.given.contains_key(&slot) {
+            self.give_debts(slot, 0);
         }
-        self.give_debts(slot, 0);
     }
 
     /// A node gets what is owed to it from behind a number on.

@@ -244,7 +244,7 @@ impl Owed {
         now: Now,
         (since, body): (Option<Instant>, Bytes),
         (side, came_by): (Arc<[NodeId]>, Vec<(NodeId, u64)>),
-        limits: (&RoutesConfig, &mut RouteFigures),
+        (config, figures): (&RoutesConfig, &mut RouteFigures),
     ) {
         let debt = Debt {
             number: self.latest + 1,
@@ -255,7 +255,14 @@ impl Owed {
             pending: self.nodes,
             recovered: Vec::new(),
         };
-        self.add_debt(now, debt, limits);
+        self.add_debt(now, debt);
+        while !self.has_room(config, 0, 0)
+            && let Some(first) = self.items.pop_front()
+        {
+            self.bytes -= first.size();
+            self.writes.extend(owed::remove(first.number));
+            figures.dropped_unreachable += 1;
+        }
     }
 
     /// A node is lost that something is owed to, before it had that. The others have got it when they had not gone on with its sessions yet: it is owed to them once more, for these sessions.
@@ -268,28 +275,26 @@ impl Owed {
         (config, figures): (&RoutesConfig, &mut RouteFigures),
     ) -> u64 {
         let before = self.latest;
+        if heirs == 0 {
+            return before;
+        }
         let due = self.items.iter().filter(|debt| debt.pending >> slot & 1 == 1);
-        let due = due
-            .filter(|_| heirs != 0)
-            .zip(before + 1..)
-            .map(|(debt, number)| {
-                let numbers = debt.came_by.iter().copied().take(CAME_BY_MAX - 1);
-                Debt {
-                    number,
-                    since: debt.since,
-                    body: debt.body.clone(),
-                    side: Arc::clone(&debt.side),
-                    came_by: [(lost, OF_HEIRS)].into_iter().chain(numbers).collect(),
-                    pending: heirs,
-                    recovered: Vec::new(),
-                }
-            });
+        let due = due.zip(before + 1..).map(|(debt, number)| {
+            let numbers = debt.came_by.iter().copied().take(CAME_BY_MAX - 1);
+            Debt {
+                number,
+                since: debt.since,
+                body: debt.body.clone(),
+                side: Arc::clone(&debt.side),
+                came_by: [(lost, OF_HEIRS)].into_iter().chain(numbers).collect(),
+                pending: heirs,
+                recovered: Vec::new(),
+            }
+        });
         for debt in due.collect::<Vec<_>>() {
             // What is owed to the lost one itself does not make room for it.
-            let has_room =
-                self.items.len() < config.messages_max && self.bytes + debt.size() <= config.bytes_max;
-            if has_room {
-                self.add_debt(now, debt, (config, figures));
+            if self.has_room(config, 1, debt.size()) {
+                self.add_debt(now, debt);
             } else {
                 figures.dropped_unreachable += 1;
             }
@@ -297,7 +302,12 @@ impl Owed {
         before
     }
 
-    fn add_debt(&mut self, now: Now, debt: Debt, (config, figures): (&RoutesConfig, &mut RouteFigures)) {
+    /// Whether so much more may be owed.
+    fn has_room(&self, config: &RoutesConfig, messages: usize, bytes: u64) -> bool {
+        self.items.len() + messages <= config.messages_max && self.bytes + bytes <= config.bytes_max
+    }
+
+    fn add_debt(&mut self, now: Now, debt: Debt) {
         self.latest = debt.number;
         self.bytes += debt.size();
         let made_at = debt.since.map(|since| now.wall_of(since));
@@ -305,13 +315,6 @@ impl Owed {
             .push(owed::put_message(debt.number, made_at, &debt.body));
         self.writes.push(debt.head(&self.names));
         self.items.push_back(debt);
-        while (self.items.len() > config.messages_max || self.bytes > config.bytes_max)
-            && let Some(first) = self.items.pop_front()
-        {
-            self.bytes -= first.size();
-            self.writes.extend(owed::remove(first.number));
-            figures.dropped_unreachable += 1;
-        }
     }
 
     /// One that is owed already was on its way to one more node that is lost, under these numbers, and did not get there.

@@ -26,12 +26,16 @@ fn owed() -> Owed {
     owed
 }
 
-fn push(owed: &mut Owed, messages_max: usize, bytes: &'static [u8]) -> u64 {
-    let config = RoutesConfig {
+fn config(messages_max: usize, bytes_max: u64) -> RoutesConfig {
+    RoutesConfig {
         messages_max,
-        bytes_max: 3 * DEBT,
+        bytes_max,
         ..RoutesConfig::default()
-    };
+    }
+}
+
+fn push(owed: &mut Owed, messages_max: usize, bytes: &'static [u8]) -> u64 {
+    let config = config(messages_max, 3 * DEBT);
     let mut figures = RouteFigures::default();
     let made = (Some(now().instant), Bytes::from_static(bytes));
     let ways = (Arc::from([NODES[2]]), vec![(NODES[0], 5)]);
@@ -174,11 +178,7 @@ fn what_a_lost_node_has_not_confirmed_is_owed_to_those_who_go_on_with_its_sessio
     push(&mut owed, 10, b"one");
     owed.settle(1);
     push(&mut owed, 10, b"two");
-    let config = RoutesConfig {
-        messages_max: 10,
-        bytes_max: 1 << 20,
-        ..RoutesConfig::default()
-    };
+    let config = config(10, 1 << 20);
     let mut figures = RouteFigures::default();
     // The second has confirmed one of the two.
     let before = owed.pass_on(now(), (1, NODES[1]), 0b100, (&config, &mut figures));
@@ -201,11 +201,7 @@ fn what_is_owed_to_a_lost_node_makes_no_room_for_what_is_passed_on() {
     let mut owed = owed();
     push(&mut owed, 10, b"one");
     push(&mut owed, 10, b"two");
-    let config = RoutesConfig {
-        messages_max: 3,
-        bytes_max: 1 << 20,
-        ..RoutesConfig::default()
-    };
+    let config = config(3, 1 << 20);
     let mut figures = RouteFigures::default();
     owed.pass_on(now(), (1, NODES[1]), 0b100, (&config, &mut figures));
     let of_heirs: Vec<bool> = owed.items.iter().map(Debt::is_of_heirs).collect();
