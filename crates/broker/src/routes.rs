@@ -8,6 +8,7 @@
 //! *Invariant*: an item is taken once and in order, over lost connections and over restarts of the node that takes it.
 
 mod announced;
+mod awake;
 mod forwarding;
 mod inbox;
 mod link;

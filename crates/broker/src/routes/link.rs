@@ -14,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use cluster::NodeId;
 
 use super::announced::{Announced, Cursor};
+use super::awake::Awake;
 use super::inbox::Inbox;
 use super::messages::{self, Answer};
 use super::outbox::Outbox;
@@ -86,16 +87,14 @@ struct Probes {
     /// The latest one.
     latest: u64,
     next: Instant,
-    /// For how long this node has looked, without the times when it was not awake itself.
-    awake: Duration,
-    looked_at: Instant,
-    /// How long that was when the latest probe left that was answered.
+    awake: Awake,
+    /// For how long this node had looked when the latest probe left that was answered.
     answered: Duration,
     /// When that was.
     answered_at: Option<Instant>,
     /// Once it was long after the one before: this node was away, or the other one was.
     had_gap: bool,
-    /// The latest silence of more than half of what is allowed that has ended: how long it was, and how long this node had been awake then.
+    /// The latest silence of more than half of what is allowed that has ended: how long it was, and for how long this node had looked then.
     ended_silence: Option<(Duration, Duration)>,
     /// What is not answered.
     open: VecDeque<Probe>,
@@ -177,8 +176,7 @@ impl Link {
             probes: Probes {
                 latest: 0,
                 next: now.instant,
-                awake: Duration::ZERO,
-                looked_at: now.instant,
+                awake: Awake::new(now.instant),
                 answered: Duration::ZERO,
                 answered_at: None,
                 had_gap: false,
@@ -233,7 +231,7 @@ impl Link {
             probes.answered_at = Some(probe.sent_at);
         }
         if silence > silence_max / 2 && probes.silence() < silence {
-            probes.ended_silence = Some((silence, probes.awake));
+            probes.ended_silence = Some((silence, probes.awake.time()));
         }
         if !self.is_answering && answer.probe > 0 && probes.silence() < silence_max {
             self.is_answering = true;
@@ -250,7 +248,7 @@ impl Link {
 
     /// Time passes.
     pub(super) fn pass(&mut self, now: Now) {
-        self.probes.look(now);
+        self.probes.awake.look(now.instant);
         if self.is_reached && self.has_said_again {
             self.served_since.get_or_insert(now.instant);
         } else {
@@ -265,10 +263,8 @@ impl Link {
 
     /// The same, also if it has answered since, but not for so long.
     pub(super) fn silence_until(&self, lately: Duration) -> Duration {
-        let Probes {
-            ended_silence, awake, ..
-        } = &self.probes;
-        let ended = ended_silence.filter(|(_, ended)| *awake < *ended + lately);
+        let (ended, time) = (self.probes.ended_silence, self.probes.awake.time());
+        let ended = ended.filter(|(_, ended)| time < *ended + lately);
         ended
             .map_or(Duration::ZERO, |(length, _)| length)
             .max(self.silence())
@@ -378,7 +374,7 @@ impl Link {
 
     /// Nobody waits any more if it is known what the node wants, and it is reached, so that it can get it; or after so long.
     pub(super) fn know(&mut self, over: &mut Vec<WaitId>) {
-        if self.has_said_all && self.is_reached || self.probes.awake > KNOWING_MAX {
+        if self.has_said_all && self.is_reached || self.probes.awake.time() > KNOWING_MAX {
             self.forget_unknown(over);
         }
     }
@@ -476,7 +472,7 @@ impl Link {
         let left = (silence_max + MOMENT).checked_sub(self.silence());
         let missed = left
             .filter(|_| self.is_reached)
-            .map(|left| self.probes.looked_at + left);
+            .map(|left| self.probes.awake.looked_at() + left);
         missed.map_or(self.probes.next, |missed| missed.min(self.probes.next))
     }
 
@@ -518,19 +514,12 @@ impl Link {
 }
 
 impl Probes {
-    /// Time passes. Who was not awake itself does not know for how long nobody has answered.
-    fn look(&mut self, now: Now) {
-        let passed = now.instant.saturating_duration_since(self.looked_at);
-        self.looked_at = now.instant;
-        self.awake += passed.min(PROBE_IDLE);
-    }
-
     fn begin(&mut self, sent_at: Instant, loose: u64) -> u64 {
         self.latest += 1;
         if self.open.len() < PROBES_MAX {
             self.open.push_back(Probe {
                 number: self.latest,
-                at: self.awake,
+                at: self.awake.time(),
                 sent_at,
                 loose,
             });
@@ -546,7 +535,7 @@ impl Probes {
 
     /// For how long the node has not answered.
     fn silence(&self) -> Duration {
-        self.awake.saturating_sub(self.answered)
+        self.awake.time().saturating_sub(self.answered)
     }
 }
 

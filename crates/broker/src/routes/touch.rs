@@ -11,12 +11,13 @@
 //! Who is taken for lost, is so together with all that seem to be cut off with it, at one moment. Else these would be told of the loss of a node that they reach themselves, if they hear
 //! what they cannot answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster::NodeId;
 
 use super::Routes;
-use super::link::{Link, PROBE_IDLE};
+use super::awake::Awake;
+use super::link::Link;
 use super::table::Slot;
 use crate::now::Now;
 
@@ -26,10 +27,8 @@ const ONE_CUT: Duration = Duration::from_secs(1);
 /// Whether this node is in touch.
 #[derive(Debug)]
 pub(super) struct Touch {
-    looked_at: Instant,
-    /// For how long it has looked, without the times when it was not awake itself.
-    awake: Duration,
-    /// How long that was when it was not in touch last.
+    awake: Awake,
+    /// For how long it had looked when it was not in touch last.
     lost_at: Option<Duration>,
     /// And when it heard nobody last.
     alone_at: Option<Duration>,
@@ -55,8 +54,7 @@ pub(super) struct Patience {
 impl Touch {
     pub(super) fn new(now: Now) -> Self {
         Self {
-            looked_at: now.instant,
-            awake: Duration::ZERO,
+            awake: Awake::new(now.instant),
             lost_at: None,
             alone_at: None,
         }
@@ -64,16 +62,14 @@ impl Touch {
 
     /// Time passes.
     fn look(&mut self, now: Now, hearing: Hearing) {
-        let passed = now.instant.saturating_duration_since(self.looked_at);
-        self.looked_at = now.instant;
-        self.awake += passed.min(PROBE_IDLE);
         // Who stood still itself has not read yet what the others have said meanwhile.
-        let stood_still = passed > 2 * PROBE_IDLE;
+        let stood_still = self.awake.look(now.instant);
+        let time = self.awake.time();
         if stood_still || hearing != Hearing::Most {
-            self.lost_at = Some(self.awake);
+            self.lost_at = Some(time);
         }
         if stood_still || hearing == Hearing::Nobody {
-            self.alone_at = Some(self.awake);
+            self.alone_at = Some(time);
         }
     }
 
@@ -84,7 +80,7 @@ impl Touch {
             Hearing::Few => self.alone_at,
             Hearing::Most => self.lost_at,
         };
-        less_at.is_none_or(|less_at| self.awake - less_at >= time)
+        less_at.is_none_or(|less_at| self.awake.time() - less_at >= time)
     }
 }
 
