@@ -6,6 +6,7 @@
 mod clock;
 mod connections;
 mod history;
+mod hostile;
 mod kv;
 mod load;
 mod pubsub;
@@ -39,6 +40,8 @@ enum Load {
     Connections(connections::Connections),
     /// Requests to the state store, all of them written down
     History(history::History),
+    /// Clients that mean harm, and what others notice of them
+    Hostile(hostile::Hostile),
 }
 
 impl Bench {
@@ -48,6 +51,7 @@ impl Bench {
             Load::Pubsub(pubsub) => pubsub.run(),
             Load::Connections(connections) => connections.run(),
             Load::History(history) => history.run(),
+            Load::Hostile(hostile) => hostile.run(),
         }
     }
 }
@@ -61,4 +65,5 @@ Examples:
   statehold bench pubsub --host 10.0.0.1 --subscriber-url 10.0.0.2:1883 --qos 1
   statehold bench connections --count 10000 --rate 1000 --pid $(pgrep -x statehold)
   statehold bench kv --node 10.0.0.1:1883 --node 10.0.0.2:1883 --node 10.0.0.3:1883
-  statehold bench history --node 10.0.0.1:1883 --node 10.0.0.2:1883 --output history.jsonl";
+  statehold bench history --node 10.0.0.1:1883 --node 10.0.0.2:1883 --output history.jsonl
+  statehold bench hostile --only subscribe --gap-max 5ms";

@@ -1,0 +1,5 @@
+//! Adversaries that cost memory.
+
+use super::Adversary;
+
+pub(super) const ADVERSARIES: &[Adversary] = &[];
