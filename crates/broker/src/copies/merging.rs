@@ -15,6 +15,9 @@
 //! by *marks* (`marks.rs`): whoever goes on with a copy, and whoever loses a node with a copy, notes the next sequence. Who asks whom is in `giving.rs` and `fences.rs`, what is made of it in
 //! `taking_in.rs`.
 //!
+//! Two sessions may begin to give way to each other. Then the node with the higher id answers `crossed` instead of `joined`, and its own session is the
+//! one that gives way.
+//!
 //! *Invariant*: a session ends at the node that gives way when the other one has everything of it durably.
 
 mod deliveries;

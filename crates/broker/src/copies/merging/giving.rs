@@ -196,6 +196,16 @@ impl Node {
         self.supersede(now, number, actions);
     }
 
+    /// The session that this one was to give way to gives way itself. The node is not told of this one anew before that has ended: it would
+    /// answer that it keeps its own, and both would begin again without end.
+    pub(super) fn note_crossed(&mut self, from: NodeId, number: SessionNumber) {
+        let held = self.copies.as_ref().and_then(|copies| copies.held.get(&number));
+        let giving = held.and_then(|held| held.giving.as_ref());
+        if giving.is_some_and(|giving| giving.to == from) {
+            self.stop_giving(number);
+        }
+    }
+
     /// As if all nodes had said that the other one gets everything.
     fn all_known(&self) -> BTreeMap<NodeId, Since> {
         let positions = self.peers.iter().flat_map(|peers| peers.positions());

@@ -49,6 +49,7 @@ const MERGED: u8 = 6;
 const SOUND: u8 = 7;
 const SOUNDED: u8 = 8;
 const ACKNOWLEDGED: u8 = 9;
+const CROSSED: u8 = 10;
 
 /// What a node says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(crate) enum MergeMessage {
     Sounded(u64),
     /// What the client has acknowledged of late to a session that gives way: said before what that one leaves.
     Acknowledged(SessionNumber, Got),
+    /// The receiver's session stays: the one that it was left to gives way itself, and its `Leave` has gone before.
+    Crossed(SessionNumber),
 }
 
 /// The session that stays.
@@ -202,6 +205,7 @@ pub(super) fn encode(message: &MergeMessage) -> Bytes {
             got.put(&mut bytes);
             bytes
         }
+        MergeMessage::Crossed(number) => begin(CROSSED, number.0),
     };
     bytes.into()
 }
@@ -331,6 +335,7 @@ fn read(mut body: Bytes) -> Option<MergeMessage> {
         SOUND => MergeMessage::Sound(number),
         SOUNDED => MergeMessage::Sounded(number),
         ACKNOWLEDGED => MergeMessage::Acknowledged(SessionNumber(number), Got::read(body)?),
+        CROSSED => MergeMessage::Crossed(SessionNumber(number)),
         _ => return None,
     };
     body.is_empty().then_some(message)

@@ -70,16 +70,21 @@ impl Node {
             MergeMessage::Merged(number, is_there) => {
                 self.note_merged(now, (from, number, is_there), actions);
             }
+            MergeMessage::Crossed(number) => self.note_crossed(from, number),
         }
     }
 
     /// A session gives way to that of this node.
     fn take_leave(&mut self, now: Now, from: NodeId, leave: Leave, actions: &mut Vec<Action>) {
         let there = leave.number;
-        let Some((key, number)) = self.keeper_of(from, &leave) else {
+        let Some((key, number)) = self.keeper_of(&leave) else {
             self.tell_merging(from, &MergeMessage::Merged(there, false));
             return;
         };
+        if self.gives_way_first(from, number) {
+            self.tell_merging(from, &MergeMessage::Crossed(there));
+            return;
+        }
         if leave.is_first && !self.begin_taking_in(from, number, &leave) {
             return;
         }
@@ -112,21 +117,24 @@ impl Node {
     }
 
     /// The session of this node to which another one of the same client gives way.
-    fn keeper_of(&self, from: NodeId, leave: &Leave) -> Option<(SessionKey, SessionNumber)> {
+    fn keeper_of(&self, leave: &Leave) -> Option<(SessionKey, SessionNumber)> {
         let key = self.sessions.find(&leave.client_id)?;
         let entry = self
             .sessions
             .get(key)
             .filter(|entry| entry.session.is_durable())?;
         let number = entry.session.number;
-        let held = self.copies.as_ref()?.held.get(&number)?;
-        // Of two that give way to each other that of the lower node stays.
-        let own = self.peers.as_ref()?.node();
-        let is_given = held
-            .giving
-            .as_ref()
-            .is_some_and(|giving| giving.to == from && from < own);
-        (!is_given).then_some((key, number))
+        let is_held = self.copies.as_ref()?.held.contains_key(&number);
+        is_held.then_some((key, number))
+    }
+
+    /// True if the session gives way to the one of `from` that gives way to it. Of two that give way to each other that of the lower node
+    /// stays: nodes that have both started again each count less of their own session than the other node does.
+    fn gives_way_first(&self, from: NodeId, number: SessionNumber) -> bool {
+        let Some(copies) = &self.copies else { return false };
+        let held = copies.held.get(&number);
+        let giving = held.and_then(|held| held.giving.as_ref());
+        giving.is_some_and(|giving| giving.to == from && from < copies.own.node)
     }
 
     /// False if it is another client's.

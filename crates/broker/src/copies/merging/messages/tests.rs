@@ -130,6 +130,10 @@ fn examples() -> Vec<(MergeMessage, &'static [u8])> {
             MergeMessage::Merged(SessionNumber(1), true),
             b"\x02\x06\0\0\0\0\0\0\0\x01\x01",
         ),
+        (
+            MergeMessage::Crossed(SessionNumber(1)),
+            b"\x02\x0a\0\0\0\0\0\0\0\x01",
+        ),
         (MergeMessage::Sound(3), b"\x02\x07\0\0\0\0\0\0\0\x03"),
         (MergeMessage::Sounded(3), b"\x02\x08\0\0\0\0\0\0\0\x03"),
         (
