@@ -24,6 +24,7 @@ use store::{Command, CommandAction, Image, Origin, Quota, ScanLimits, Store};
 
 use self::unpowered::{Snapshots, now_at};
 pub use self::unpowered::{StartError, Torn, Unpowered, founder};
+use crate::rest::Bound;
 
 /// Settings of a simulated server.
 #[derive(Debug, Clone)]
@@ -400,9 +401,14 @@ impl Machine {
     }
 
     /// Flushes and writes until nothing is left to do.
+    ///
+    /// # Panics
+    /// When each write brings about the next one.
     pub fn write_all(&mut self) {
+        let mut bound = Bound::new("a node writes");
         self.flush();
         while self.write_one() {
+            bound.message().unwrap_or_else(|why| panic!("{why}"));
             self.flush();
         }
     }

@@ -29,6 +29,7 @@ use self::oracle::Oracle;
 use self::wanderer::Wanderer;
 use crate::history::MILLISECOND;
 use crate::machine::{Machine, MachineConfig};
+use crate::rest::Bound;
 
 /// One run.
 #[derive(Debug, Clone, Copy)]
@@ -398,7 +399,9 @@ impl World {
         let mut reader = Client::reader();
         let mut seen = BTreeSet::new();
         reader.connect(self.machine());
+        let mut bound = Bound::new("a reader of retained messages hears more");
         loop {
+            bound.round()?;
             self.machine().write_all();
             let heard = reader.listen(self.machine())?;
             if !heard.is_anything {

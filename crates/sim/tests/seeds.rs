@@ -3,6 +3,7 @@
 #[path = "it/clock.rs"]
 mod clock;
 
+use sim::progress::Seeds;
 use sim::workload::several_nodes::faults::Faults;
 use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Defect, Run, Summary};
@@ -46,7 +47,7 @@ fn fresh_seeds_pass_and_do_something() {
     // Fresh in every run: what fails here is replayed with the command that it prints.
     let first = u64::from(std::process::id()) * 1_000_003;
     let mut sum = Summary::default();
-    for seed in first..first + FRESH {
+    for seed in Seeds::new("fresh seeds of one server", first..first + FRESH) {
         match (Run {
             seed,
             steps: STEPS,
@@ -67,7 +68,7 @@ fn fresh_seeds_pass_and_do_something() {
 
 #[test]
 fn acknowledging_before_the_sync_is_found() {
-    let found = (1..200).find(|seed| {
+    let found = Seeds::new("acknowledging before the sync", 1..200).find(|seed| {
         let run = Run {
             seed: *seed,
             steps: STEPS,
@@ -102,7 +103,7 @@ fn cluster(seed: u64, nodes: u64) -> ClusterRun {
 fn fresh_seeds_of_clusters_pass_and_do_something() {
     let first = u64::from(std::process::id()) * 1_000_003;
     let mut sum = ClusterSummary::default();
-    for seed in first..first + FRESH_CLUSTERS {
+    for seed in Seeds::new("fresh seeds of clusters", first..first + FRESH_CLUSTERS) {
         let nodes = if seed.is_multiple_of(8) { 5 } else { 3 };
         match cluster(seed, nodes).play(now()) {
             Ok(summary) => sum = sum.plus(summary),
@@ -142,7 +143,7 @@ fn clusters_with_defects_are_found() {
         Defect::ChangedEntries,
         Defect::LostNotifications,
     ] {
-        let found = (1..1_000).find(|seed| {
+        let found = Seeds::new("clusters with defects", 1..1_000).find(|seed| {
             let defect = Some(defect);
             let run = ClusterRun {
                 defect,
@@ -163,7 +164,7 @@ fn what_is_wrong_with_retained_messages_is_found_by_the_promise_that_it_breaks()
         (Defect::LocalTies, "C1"),
         (Defect::NoConfirmations, "C2"),
     ] {
-        let found = (1..1_000).find(|seed| {
+        let found = Seeds::new("retained messages with defects", 1..1_000).find(|seed| {
             let defect = Some(defect);
             let run = ClusterRun {
                 defect,

@@ -21,6 +21,7 @@ use storage::{Identity, RecoveryError, SimulatedDisk, Storage, recover_control, 
 use store::Store;
 
 use super::{Machine, MachineConfig, WALL_AT_ORIGIN};
+use crate::rest::Bound;
 
 /// What is left of a server whose power is off.
 #[derive(Debug)]
@@ -93,7 +94,9 @@ impl Unpowered {
         let mut machine = Machine::starting(self, node, now, identity.incarnation.0 << 16);
         machine.carry_out(actions);
         let is_alone = machine.config.voters.len() == 1;
+        let mut bound = Bound::new("a node alone does not lead");
         while is_alone && !machine.node.is_available() {
+            bound.round().unwrap_or_else(|why| panic!("{why}"));
             machine.flush();
             machine.write_all();
         }

@@ -8,6 +8,7 @@ use cluster::random::Random;
 use super::authorized::{Authorized, Rights, policies};
 use super::guest::Guest;
 use crate::machine::Machine;
+use crate::rest::Bound;
 
 /// Those who may not do everything, and one who may and sees what they do.
 #[derive(Debug)]
@@ -97,7 +98,9 @@ impl Guests {
     /// From now on they have these rights. Before that they hear what was sent.
     fn reload(&mut self, machine: &mut Machine, rights: Vec<Rights>) -> Result<(), String> {
         let mut is_quiet = false;
+        let mut bound = Bound::new("guests hear more");
         while !is_quiet {
+            bound.round()?;
             machine.write_all();
             is_quiet = true;
             for guest in &mut self.all {

@@ -41,6 +41,7 @@ use crate::machine::{Machine, MachineConfig, WALL_AT_ORIGIN};
 use crate::promises::bounded_memory::Maxima;
 use crate::promises::l1::Histories;
 use crate::promises::l3::Notifications;
+use crate::rest::Taken;
 
 /// One run.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +111,8 @@ pub struct ClusterSummary {
     pub millis: u64,
     /// The longest time without a leader after one was lost and nothing else happened, in milliseconds.
     pub leaderless_max: u64,
+    /// The most that nodes had to say to each other in one moment until there was nothing left to say.
+    pub longest: Taken,
     maxima: Maxima,
 }
 
@@ -142,6 +145,7 @@ impl ClusterSummary {
             not_known: self.not_known + other.not_known,
             millis: self.millis + other.millis,
             leaderless_max: self.leaderless_max.max(other.leaderless_max),
+            longest: self.longest.or(other.longest),
             maxima: self.maxima.or(other.maxima),
         }
     }

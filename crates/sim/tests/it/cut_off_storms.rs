@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cluster::random::Random;
 use protocol::packet::QoS;
+use sim::progress::Seeds;
 use sim::promises::{q1, s1};
 
 use crate::places::{Party, Places, Weather, Who, all_of, number, qos_of};
@@ -152,7 +153,7 @@ impl Storm {
 /// How many of QoS 2 came twice, of all storms.
 fn nothing_is_lost(nodes: usize, away: Away, times: &Range<usize>) -> usize {
     let mut twice = 0;
-    let broken: Vec<_> = (0..SEEDS)
+    let broken: Vec<_> = Seeds::new("storms of nodes that are cut off", 0..SEEDS)
         .filter_map(|seed| {
             let mut storm = Storm::new(nodes, away, seed);
             storm.rage(times);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use cluster::random::Random;
 use protocol::packet::QoS;
+use sim::progress::Seeds;
 
 use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, qos_of};
 
@@ -171,7 +172,7 @@ impl Storm {
 }
 
 fn nothing_is_lost_or_doubled_or_overtaken(trouble: Trouble) {
-    let broken: Vec<_> = (0..SEEDS)
+    let broken: Vec<_> = Seeds::new("storms of lost nodes", 0..SEEDS)
         .filter_map(|seed| {
             let mut storm = Storm::new(trouble, seed);
             storm.rage();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cluster::random::Random;
 use protocol::packet::QoS;
+use sim::progress::Seeds;
 use sim::promises::q1;
 
 use crate::places::{Party, Places, Weather, Who};
@@ -235,7 +236,7 @@ struct Counted {
 }
 
 fn count(nodes: usize, restless: Restless) -> Counted {
-    count_of(0..SEEDS, nodes, restless)
+    count_of(Seeds::new("storms of splits", 0..SEEDS), nodes, restless)
 }
 
 fn count_of(seeds: impl IntoIterator<Item = u64>, nodes: usize, restless: Restless) -> Counted {
@@ -318,7 +319,11 @@ fn nothing_acknowledged_is_lost_of_five_nodes() {
 /// As with three; one of 60 such storms has a message of QoS 2 twice.
 #[test]
 fn nothing_acknowledged_is_lost_of_subscribers_that_go_from_side_to_side_of_five_nodes() {
-    let counted = count_of(0..15, 5, Restless::Subscribers);
+    let counted = count_of(
+        Seeds::new("storms of five nodes", 0..15),
+        5,
+        Restless::Subscribers,
+    );
     nothing_is_missed_or_unreleased(&counted);
     assert!(counted.twice * 10_000 < counted.published, "{counted:#?}");
 }
@@ -348,7 +353,7 @@ fn nothing_acknowledged_is_lost_that_was_sent_to_the_node_and_not_to_its_session
 /// Of QoS 2 one of some 2,700 messages comes twice (docs/sessions.md, "What is not promised").
 #[test]
 fn nothing_acknowledged_is_lost_by_nodes_that_come_and_go_again_and_again() {
-    let counted = count_flapping(0..FLAPPING_SEEDS, 3);
+    let counted = count_flapping(Seeds::new("storms of links that flap", 0..FLAPPING_SEEDS), 3);
     nothing_is_missed_or_unreleased(&counted);
     assert!(counted.twice * 1_000 < counted.published, "{counted:#?}");
 }

@@ -518,7 +518,7 @@ impl Places {
         self.nodes[node].as_mut().filter(|_| !is_paused)
     }
 
-    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         for _ in 0..10_000 {
             if is_so(self) {
                 return;

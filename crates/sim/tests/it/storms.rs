@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use protocol::packet::QoS;
 use sim::machine::MachineConfig;
+use sim::progress::Seeds;
 
 use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, publisher_of, qos_of};
 
@@ -95,14 +96,14 @@ fn run(seed: u64, publishers: [usize; 2], change: fn(&mut MachineConfig)) -> Res
 }
 
 fn all_keep_their_promises(publishers: [usize; 2]) {
-    let broken: Vec<_> = (0..SEEDS)
+    let broken: Vec<_> = Seeds::new("storms of three nodes", 0..SEEDS)
         .filter_map(|seed| run(seed, publishers, |_| {}).err())
         .collect();
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
 fn is_found_out(defect: fn(&mut MachineConfig)) -> bool {
-    (0..SEEDS).any(|seed| run(seed, [0, 1], defect).is_err())
+    Seeds::new("storms with a defect", 0..SEEDS).any(|seed| run(seed, [0, 1], defect).is_err())
 }
 
 #[test]

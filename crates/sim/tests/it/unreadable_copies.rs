@@ -88,9 +88,7 @@ fn a_session_that_could_not_be_read_is_sent_again() {
     let (mut places, subscriber, publisher) = scene(3);
     places.tampers = Some(|frame| damage(frame, WHOLE));
     come_back_without(&mut places, publisher);
-    while places.tampered == 0 {
-        places.step();
-    }
+    places.until("a message was changed", |places| places.tampered > 0);
     places.tampers = None;
     check_serving(&mut places, publisher);
     assert!(places.owners(subscriber).contains(&2));
@@ -101,9 +99,7 @@ fn a_copy_that_has_missed_changes_is_brought_up_to_date() {
     let (mut places, subscriber, publisher) = scene(4);
     places.tampers = Some(|frame| damage(frame, CHANGES));
     places.publish(publisher, "a", QoS::AtLeastOnce, 1);
-    while places.tampered == 0 {
-        places.step();
-    }
+    places.until("a message was changed", |places| places.tampered > 0);
     places.tampers = None;
     places.run(SECOND);
     assert_eq!(places.unacknowledged(publisher), 0);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cluster::random::Random;
 use protocol::packet::QoS;
+use sim::progress::Seeds;
 use sim::promises::s1;
 
 use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, qos_of};
@@ -128,7 +129,7 @@ fn run(seed: u64, change: fn(Weather) -> Weather) -> Result<(), String> {
 }
 
 fn all_keep_their_promises(change: fn(Weather) -> Weather) {
-    let broken: Vec<_> = (0..SEEDS)
+    let broken: Vec<_> = Seeds::new("storms of wandering clients", 0..SEEDS)
         .filter_map(|seed| run(seed, change).err().map(|why| format!("seed {seed}: {why}")))
         .collect();
     assert!(broken.is_empty(), "{broken:#?}");

@@ -7,6 +7,7 @@ use broker::{ConnectionId, group_of_key};
 use bytes::Bytes;
 use cluster::{GroupId, NodeId};
 use sim::machine::{Machine, MachineConfig};
+use sim::rest::Bound;
 use sim::transcript::request;
 
 use crate::client::{self, Client, Response};
@@ -185,7 +186,9 @@ impl World {
     /// All messages arrive and everything is written, until there is nothing left to do. No time passes.
     pub(crate) fn settle(&mut self) {
         let mut is_quiet = false;
+        let mut bound = Bound::new("nodes answer each other without end");
         while !is_quiet {
+            bound.round().unwrap_or_else(|why| panic!("{why}"));
             is_quiet = true;
             for from in 0..NODES {
                 let Some(machine) = &mut self.nodes[from] else {

@@ -12,6 +12,7 @@ use crate::history::{MILLISECOND, Version};
 use crate::machine::Machine;
 use crate::promises::bounded_memory::Maxima;
 use crate::promises::{f1, l2};
+use crate::rest::Bound;
 
 /// How long rounds without faults are.
 const ROUND: Duration = Duration::from_millis(5);
@@ -54,10 +55,7 @@ impl World {
                 return Ok(());
             }
         }
-        Err(format!(
-            "liveness: the cluster does not come to rest: {}",
-            self.unrest()
-        ))
+        Err(self.restless("liveness: the cluster does not come to rest"))
     }
 
     /// Time passes, and everything that can be done in no time is done. True if a client heard something.
@@ -68,13 +66,17 @@ impl World {
     pub(super) fn round_of(&mut self, time: Duration) -> Result<bool, String> {
         self.pass(time);
         self.write_all()?;
+        let mut bound = Bound::new("nodes answer each other without end");
         while !self.network.is_idle() {
+            bound.round().map_err(|why| self.restless(&why))?;
             let links: Vec<_> = self.network.busy(self.now + Duration::from_secs(1)).collect();
             for link in links {
+                bound.message().map_err(|why| self.restless(&why))?;
                 self.deliver_on(link);
             }
             self.write_all()?;
         }
+        self.summary.longest = self.summary.longest.or(bound.taken());
         let mut is_anything = false;
         for index in 0..self.keepers.len() {
             is_anything |= self.listen_one(index)?;
@@ -139,6 +141,10 @@ impl World {
         };
         let first = self.machines().next();
         first.is_some_and(|(machine, _)| machine.node().groups().all(leads))
+    }
+
+    fn restless(&self, why: &str) -> String {
+        format!("{why}: {}", self.unrest())
     }
 
     fn unrest(&self) -> String {
