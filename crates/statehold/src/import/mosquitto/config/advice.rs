@@ -27,7 +27,7 @@ const NEEDLESS: [&str; 23] = [
     "enable_control_api",
 ];
 
-const ADVICE: [(&str, &str); 26] = [
+const ADVICE: [(&str, &str); 25] = [
     ("auth_plugin", PLUGIN),
     ("plugin", PLUGIN),
     ("plugin_load", PLUGIN),
@@ -35,10 +35,6 @@ const ADVICE: [(&str, &str); 26] = [
     (
         "auto_id_prefix",
         "ids that the server gives are drawn at random; a policy can still name them: clients that need rights should choose an id",
-    ),
-    (
-        "bind_interface",
-        "name the address of the interface in `listeners.address`",
     ),
     (
         "capath",
@@ -130,6 +126,19 @@ const OF_BRIDGES: [&str; 17] = [
 pub(super) fn is_of_bridge(name: &str) -> bool {
     let prefixes = ["bridge_", "remote_", "local_"];
     OF_BRIDGES.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a directive restricts what clients of its listener may do, in a way that has no counterpart.
+pub(super) fn restricts_listener(name: &str) -> bool {
+    matches!(
+        name,
+        "clientid_prefixes" | "mount_point" | "psk_file" | "psk_hint"
+    )
+}
+
+/// Whether a directive loads what may decide who may do what.
+pub(super) fn is_plugin(name: &str) -> bool {
+    !name.starts_with("plugin_opt_") && (name == "auth_plugin" || name.contains("plugin"))
 }
 
 /// What to do about a directive that is not translated; `None`: nothing.

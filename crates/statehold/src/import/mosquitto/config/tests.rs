@@ -187,3 +187,77 @@ fn a_closed_listener_stays_closed() {
     assert!(!listener.allow_anonymous && listener.methods == ["password"]);
     assert!(settings.findings.is_empty(), "{:?}", settings.findings);
 }
+
+/// The policy of the only listener.
+fn policy_of(settings: &Settings) -> Option<&str> {
+    let [listener] = &settings.listeners[..] else {
+        panic!("{:?}", settings.listeners);
+    };
+    listener.policy.as_deref()
+}
+
+#[test]
+fn what_restricts_clients_and_cannot_be_carried_over_lets_nobody_in() {
+    for (directive, finding) in [
+        ("acl_file DIR/missing", "mosquitto.conf:3"),
+        ("mount_point x/", "mosquitto.conf:3"),
+        ("clientid_prefixes pump-", "mosquitto.conf:3"),
+        (
+            "plugin /usr/lib/mosquitto_dynamic_security.so",
+            "mosquitto.conf:3",
+        ),
+        ("auth_plugin /usr/lib/a.so", "mosquitto.conf:3"),
+        ("psk_hint a", "mosquitto.conf:3"),
+    ] {
+        let text = format!("listener 1883\nallow_anonymous true\n{directive}\n");
+        let settings = settings(&[("mosquitto.conf", &text)]);
+        assert_eq!(policy_of(&settings), Some("nobody"), "{directive}");
+        assert_eq!(places(&settings), [finding], "{directive}");
+        assert!(settings.findings[0].what.contains("nobody may connect"));
+        let (name, policy) = &settings.policies[0];
+        assert_eq!(name, "nobody");
+        assert!(policy.ends_with("rules: []\n"), "{policy}");
+    }
+}
+
+#[test]
+fn an_access_file_beside_a_plugin_is_carried_over() {
+    let settings = settings(&[
+        (
+            "mosquitto.conf",
+            "listener 1883\npassword_file DIR/pw\nacl_file DIR/acl\nplugin /usr/lib/persist.so\n",
+        ),
+        ("pw", ""),
+        ("acl", "user ann\ntopic a/#\n"),
+    ]);
+    assert_eq!(policy_of(&settings), Some("policy"));
+}
+
+#[test]
+fn certificates_of_authorities_in_a_directory_let_nobody_in() {
+    let settings = of("listener 8883\ncertfile c\nkeyfile k\ncapath /etc/ssl\nrequire_certificate true\n");
+    assert_eq!(policy_of(&settings), Some("nobody"));
+}
+
+#[test]
+fn a_listener_that_cannot_be_bound_as_there_is_for_this_machine() {
+    for text in [
+        "listener 1883\nbind_interface eth0\nallow_anonymous true\n",
+        "port 1883\nbind_address broker.example\nallow_anonymous true\n",
+    ] {
+        let settings = of(text);
+        assert_eq!(settings.listeners[0].address, "127.0.0.1:1883", "{text}");
+        assert_eq!(settings.findings.len(), 1, "{:?}", settings.findings);
+    }
+}
+
+#[test]
+fn anonymous_clients_of_one_listener_are_let_in_there_alone() {
+    let settings = of("listener 1\nlistener 2\nlistener_allow_anonymous true\n");
+    let open: Vec<_> = settings
+        .listeners
+        .iter()
+        .map(|listener| listener.allow_anonymous)
+        .collect();
+    assert_eq!(open, [false, true]);
+}

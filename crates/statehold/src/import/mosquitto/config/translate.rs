@@ -14,6 +14,8 @@ struct Security {
     allow_anonymous: Option<bool>,
     password_file: Option<Directive>,
     acl_file: Option<Directive>,
+    /// A plugin decides who may do what.
+    has_plugin: bool,
 }
 
 /// A listener while its directives are read.
@@ -25,6 +27,11 @@ struct Draft {
     cafile: Option<String>,
     require_certificate: bool,
     use_identity: bool,
+    use_own_ids: bool,
+    /// Said of this listener alone.
+    allow_anonymous: Option<bool>,
+    /// It is restricted by something that has no counterpart: nobody may connect until somebody has written rules.
+    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -88,8 +95,30 @@ impl Translation {
             return;
         }
         if let Some(advice) = advice::about(&directive.name, value) {
-            self.tell(directive, format!("`{}`: {advice}", directive.name));
+            let closes = self.close(&directive.name);
+            let what = if closes { CLOSED } else { "" };
+            self.tell(directive, format!("`{}`: {advice}{what}", directive.name));
         }
+    }
+
+    /// Lets nobody in where Mosquitto restricts clients by something that has no counterpart here; false if it does not.
+    fn close(&mut self, name: &str) -> bool {
+        let Some(draft) = self.drafts.last_mut() else {
+            return false;
+        };
+        if advice::restricts_listener(name) {
+            draft.is_closed = true;
+        } else if advice::is_plugin(name) {
+            let place = if self.is_per_listener {
+                self.drafts.len() - 1
+            } else {
+                0
+            };
+            self.drafts[place].security.has_plugin = true;
+        } else {
+            return false;
+        }
+        true
     }
 
     fn begin_listener(&mut self, directive: &Directive) {
@@ -131,10 +160,11 @@ impl Translation {
             "port" => listener.address = address("", value).unwrap_or_default(),
             "bind_address" => match address(value, port_of(&listener.address)) {
                 Some(address) => listener.address = address,
-                None => self.tell(
-                    directive,
-                    format!("`bind_address {value}`: write the IP address in `listeners.address`"),
-                ),
+                None => {
+                    listener.address = format!("127.0.0.1:{}", port_of(&listener.address));
+                    let what = "write the IP address in `listeners.address`; it is 127.0.0.1 until then";
+                    self.tell(directive, format!("`bind_address {value}`: {what}"));
+                }
             },
             "max_connections" => listener.connections_max = value.parse().ok().filter(|count| *count > 0),
             "protocol" if value == "websockets" => {
@@ -149,6 +179,21 @@ impl Translation {
             "cafile" => draft.cafile = Some(value.to_owned()),
             "require_certificate" => draft.require_certificate = is_true,
             "use_identity_as_username" => draft.use_identity = is_true,
+            "use_subject_as_username" if is_true => {
+                draft.use_identity = true;
+                return false;
+            }
+            "use_username_as_clientid" if is_true => {
+                draft.use_own_ids = true;
+                return false;
+            }
+            "listener_allow_anonymous" => draft.allow_anonymous = Some(is_true),
+            "bind_interface" => {
+                listener.address = format!("127.0.0.1:{}", port_of(&listener.address));
+                let what =
+                    "name the address of the interface in `listeners.address`; it is 127.0.0.1 until then";
+                self.tell(directive, format!("`bind_interface {value}`: {what}"));
+            }
             "tls_version" => {
                 let version = if value == "tlsv1.3" { "1.3" } else { "1.2" };
                 listener.tls.insert("min_version", quoted(version));
@@ -173,7 +218,7 @@ impl Translation {
         };
         let security = &mut self.drafts[place].security;
         match directive.name.as_str() {
-            "allow_anonymous" | "listener_allow_anonymous" => {
+            "allow_anonymous" => {
                 security.allow_anonymous = Some(directive.value == "true");
             }
             "password_file" => security.password_file = Some(directive.clone()),
@@ -237,6 +282,7 @@ impl Translation {
                 draft.security = common.clone();
                 draft.security.allow_anonymous = draft.security.allow_anonymous.or(is_default);
             }
+            draft.security.allow_anonymous = draft.allow_anonymous.or(draft.security.allow_anonymous);
             self.complete(draft);
         }
         self.settings.findings.dedup();
@@ -266,9 +312,21 @@ impl Translation {
         if let Some(directive) = draft.security.password_file.filter(|_| needs_password) {
             self.take_passwords(&directive);
         }
-        if let Some(directive) = &draft.security.acl_file {
-            listener.policy = self.take_policy(directive, listener.methods.is_empty());
-        }
+        // Certificates are asked for, and the authorities are in a directory.
+        let lacks_authority = draft.require_certificate && draft.cafile.is_none();
+        let restricts = draft.is_closed || lacks_authority;
+        listener.policy = match &draft.security.acl_file {
+            _ if restricts => Some(self.closed_policy()),
+            Some(directive) => {
+                let clients = acl::Clients {
+                    are_all_nameless: listener.methods.is_empty(),
+                    have_own_ids: draft.use_own_ids,
+                };
+                Some(self.take_policy(directive, clients))
+            }
+            None if draft.security.has_plugin => Some(self.closed_policy()),
+            None => None,
+        };
         self.settings.listeners.push(listener);
     }
 
@@ -293,25 +351,35 @@ impl Translation {
     }
 
     /// The name of the policy that a file becomes; one file becomes one policy.
-    fn take_policy(&mut self, directive: &Directive, are_all_nameless: bool) -> Option<String> {
+    fn take_policy(&mut self, directive: &Directive, clients: acl::Clients) -> String {
         let text = match text_of(Path::new(&directive.value)) {
             Ok(text) => text,
             Err(error) => {
-                self.tell(directive, format!("`acl_file`: {error:#}"));
-                return None;
+                self.tell(directive, format!("`acl_file`: {error:#}{CLOSED}"));
+                return self.closed_policy();
             }
         };
-        let (policy, findings) = acl::policy(&directive.value, &text, are_all_nameless);
+        let (policy, findings) = acl::policy(&directive.value, &text, clients);
         if let Some((name, _)) = self.settings.policies.iter().find(|(_, other)| *other == policy) {
-            return Some(name.clone());
+            return name.clone();
         }
         self.settings.findings.extend(findings);
-        let name = match self.settings.policies.len() {
+        let written = self.settings.policies.iter().filter(|(name, _)| name != NOBODY);
+        let name = match written.count() {
             0 => "policy".to_owned(),
             count => format!("policy-{}", count + 1),
         };
         self.settings.policies.push((name.clone(), policy));
-        Some(name)
+        name
+    }
+
+    /// The name of the policy by which nobody may connect.
+    fn closed_policy(&mut self) -> String {
+        let policies = &mut self.settings.policies;
+        if policies.iter().all(|(name, _)| name != NOBODY) {
+            policies.push((NOBODY.to_owned(), acl::closed()));
+        }
+        NOBODY.to_owned()
     }
 
     fn tell(&mut self, directive: &Directive, what: String) {
@@ -319,6 +387,12 @@ impl Translation {
         self.settings.findings.push(Finding { place, what });
     }
 }
+
+/// The policy by which nobody may connect.
+const NOBODY: &str = "nobody";
+
+/// What is told of a restriction that has no counterpart.
+const CLOSED: &str = "; until you have written rules, nobody may connect (the policy `nobody`)";
 
 /// The limit that a directive is about, and its value.
 fn limit(name: &str, value: &str) -> Option<(&'static str, String)> {
