@@ -86,6 +86,7 @@ fn connect(node: &mut Node, now: Now, slot: u32) -> ConnectionId {
     };
     let connect = Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: Text::new(format!("client{slot}")).expect("short"),
         clean_start: true,
         keep_alive: 0,

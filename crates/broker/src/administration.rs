@@ -11,7 +11,7 @@ use crate::backups::Item;
 use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::policies::is_below_sys;
+use crate::policies::is_servers_own;
 use crate::waiting::Waiter;
 
 /// What an operator wants done.
@@ -77,7 +77,7 @@ impl Node {
 
     fn remove_retained(&mut self, now: Now, question: u64, topic: TopicName, actions: &mut Vec<Action>) {
         // What the server says of itself comes back by itself.
-        let is_there = self.retained.get(topic.as_str(), now).is_some() && !is_below_sys(topic.as_str());
+        let is_there = self.retained.get(topic.as_str(), now).is_some() && !is_servers_own(topic.as_str());
         if !is_there {
             let is_done = false;
             return actions.push(Action::Administered { question, is_done });

@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) stage: Stage,
     pub(crate) version: ProtocolVersion,
+    /// Its subscriptions have No Local and Retain As Published.
+    pub(crate) is_bridge: bool,
     /// Reason Strings and user properties are welcome: Request Problem Information.
     pub(crate) wants_problem_information: bool,
     /// The client has to say who it is.
@@ -117,6 +119,7 @@ impl Connection {
             id,
             stage: Stage::AwaitingConnect,
             version: ProtocolVersion::V5,
+            is_bridge: false,
             wants_problem_information: true,
             is_asked,
             policy: None,

@@ -279,6 +279,7 @@ impl Node {
         };
         let properties = &connect.properties;
         connection.version = connect.version;
+        connection.is_bridge = connect.is_bridge;
         connection.wants_problem_information = properties.request_problem_information.unwrap_or(true);
         connection.packet_size_max = properties.packet_size_max.unwrap_or(u32::MAX);
         connection.pace = Pace::new(now.instant, &self.config.limits);

@@ -85,7 +85,7 @@ pub use crate::ids::ConnectionId;
 pub use crate::memory::{MemoryLevel, MemoryUse};
 pub use crate::node::{Action, Event, Node, NodeConfig};
 pub use crate::now::Now;
-pub use crate::policies::{NamedPolicy, Policies, PolicyId};
+pub use crate::policies::{NamedPolicy, Policies, PolicyId, is_servers_own};
 pub use crate::principal::{Attributes, Principal};
 pub use crate::recovery::{RecoveredGroup, RecoveredStore, Recovery};
 pub use crate::redirect::Redirect;

@@ -288,7 +288,20 @@ pub(crate) fn may_get(access: &Access, topic: &TopicName) -> bool {
 
 /// Topics that only the server publishes to, or only the state store receives from.
 pub(crate) fn is_of_server(topic: &str) -> bool {
-    topic == INVOKE_TOPIC || is_reserved(topic) || is_below_sys(topic)
+    topic == INVOKE_TOPIC || is_reserved(topic) || is_servers_own(topic)
+}
+
+/// What only the server publishes below `$SYS`: everything but the states of bridges.
+pub fn is_servers_own(topic: &str) -> bool {
+    is_below_sys(topic) && !is_state_of_bridge(topic)
+}
+
+/// Where another server's bridge says whether it is connected: Mosquitto has a retained will there and publishes when it has connected.
+fn is_state_of_bridge(topic: &str) -> bool {
+    let name = topic
+        .strip_prefix("$SYS/broker/connection/")
+        .and_then(|rest| rest.strip_suffix("/state"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
 /// `$SYS` and all topics below it.

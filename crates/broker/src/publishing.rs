@@ -14,7 +14,7 @@ use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::overload::MEMORY_SCARCE;
-use crate::policies::is_below_sys;
+use crate::policies::is_servers_own;
 use crate::records;
 use crate::report::Report;
 use crate::routes::{Came, Elsewhere, WaitId};
@@ -391,7 +391,7 @@ impl Node {
                 "the topic is reserved for notifications of the state store",
             ));
         }
-        if is_below_sys(topic.as_str()) {
+        if is_servers_own(topic.as_str()) {
             return Some((
                 ReasonCode::NotAuthorized,
                 "topics below $SYS are the server's own",

@@ -1,7 +1,8 @@
 //! SUBSCRIBE and UNSUBSCRIBE.
 
 use protocol::packet::{
-    QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, UnsubAck, Unsubscribe,
+    QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions, UnsubAck,
+    Unsubscribe,
 };
 use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
@@ -98,6 +99,15 @@ impl Node {
             self.deny(Some(connection), key, Right::Subscribe, &line.filter, actions);
             return ReasonCode::NotAuthorized;
         }
+        let is_bridge = self
+            .connections
+            .get(connection)
+            .is_some_and(|connection| connection.is_bridge);
+        let options = if is_bridge {
+            of_bridge(line.options, &filter)
+        } else {
+            line.options
+        };
         let is_memory_full = self.is_memory_full();
         let Some(entry) = self.sessions.get_mut(key) else {
             return ReasonCode::UnspecifiedError;
@@ -107,10 +117,7 @@ impl Node {
         if (is_full || is_memory_full) && entry.session.filters.get(&filter).is_none() {
             return ReasonCode::QuotaExceeded;
         }
-        let subscription = Subscription {
-            options: line.options,
-            id,
-        };
+        let subscription = Subscription { options, id };
         // [MQTT-3.8.4-3]: a subscription to the same filter is replaced.
         let is_new = entry.session.filters.insert(&filter, subscription).is_none();
         if entry.session.is_durable() {
@@ -123,7 +130,7 @@ impl Node {
         }
         self.join(key, &filter, subscription);
         // [MQTT-3.3.1-10]
-        let wants_retained = match line.options.retain_handling {
+        let wants_retained = match options.retain_handling {
             // What is retained would reach everybody who shares it. (section 4.8.2)
             _ if filter.share.is_some() => false,
             RetainHandling::Send => true,
@@ -135,7 +142,7 @@ impl Node {
         } else {
             self.owe_retained_as(key, &filter, subscription);
         }
-        match line.options.qos {
+        match options.qos {
             QoS::AtMostOnce => ReasonCode::Success,
             QoS::AtLeastOnce => ReasonCode::GrantedQos1,
             QoS::ExactlyOnce => ReasonCode::GrantedQos2,
@@ -219,5 +226,15 @@ impl Node {
             self.give_back(now, key, filter, actions);
         }
         true
+    }
+}
+
+/// What a bridge of 3.1.1 means and cannot say: its own messages do not come back, and retained ones stay retained. A shared
+/// subscription has no No Local. [MQTT-3.8.3-4]
+fn of_bridge(options: SubscriptionOptions, filter: &SubscriptionFilter) -> SubscriptionOptions {
+    SubscriptionOptions {
+        no_local: filter.share.is_none(),
+        retain_as_published: true,
+        ..options
     }
 }

@@ -327,6 +327,7 @@ impl Session {
         let options = &self.options;
         Connect {
             version: ProtocolVersion::V5,
+            is_bridge: false,
             client_id: options.client_id.clone(),
             clean_start: self.is_clean(),
             keep_alive: options.keep_alive,

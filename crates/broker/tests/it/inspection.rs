@@ -133,6 +133,7 @@ impl World {
         };
         let connect = Connect {
             version: ProtocolVersion::V5,
+            is_bridge: false,
             client_id: text(client_id),
             clean_start: true,
             keep_alive: 25,

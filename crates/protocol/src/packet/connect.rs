@@ -13,6 +13,9 @@ use crate::topic::TopicName;
 pub struct Connect {
     /// The protocol the connection will speak.
     pub version: ProtocolVersion,
+    /// The client is another server's bridge: its subscriptions are meant with No Local and Retain As Published, which 3.1.1 cannot say.
+    /// Mosquitto adds 128 to the protocol level for that. Only in 3.1.1.
+    pub is_bridge: bool,
     /// What the client calls itself; empty: the server shall choose.
     pub client_id: Text,
     /// Start without the state of an earlier session. Version 3.1.1: Clean Session.
@@ -106,6 +109,7 @@ impl std::fmt::Debug for Connect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connect")
             .field("version", &self.version)
+            .field("is_bridge", &self.is_bridge)
             .field("client_id", &self.client_id)
             .field("clean_start", &self.clean_start)
             .field("keep_alive", &self.keep_alive)

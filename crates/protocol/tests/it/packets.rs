@@ -262,6 +262,7 @@ fn connect(version: ProtocolVersion) -> impl Strategy<Value = Connect> {
                 let is_v5 = version == ProtocolVersion::V5;
                 Connect {
                     version,
+                    is_bridge: !is_v5 && keep_alive % 2 == 1,
                     clean_start: clean_start || (!is_v5 && client_id.is_empty()),
                     client_id,
                     keep_alive,

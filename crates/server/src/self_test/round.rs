@@ -173,6 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OneRound<S> {
     async fn connect(&mut self) -> Result<(), Trouble> {
         let connect = Packet::Connect(Box::new(Connect {
             version: ProtocolVersion::V5,
+            is_bridge: false,
             client_id: client_id(self.node),
             clean_start: true,
             keep_alive: 0,

@@ -117,6 +117,7 @@ pub(super) fn serve(machine: &mut Machine, client_id: &Text) {
 fn connect(client_id: &Text) -> Packet {
     Packet::Connect(Box::new(Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: client_id.clone(),
         clean_start: false,
         keep_alive: 0,

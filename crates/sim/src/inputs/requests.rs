@@ -336,6 +336,7 @@ fn text(bytes: &[u8]) -> String {
 fn connect(client_id: &'static str) -> Packet {
     Packet::Connect(Box::new(Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: Text::from_static(client_id),
         clean_start: true,
         keep_alive: 0,

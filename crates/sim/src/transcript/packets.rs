@@ -161,6 +161,7 @@ fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
     };
     Ok(Packet::Connect(Box::new(Connect {
         version,
+        is_bridge: false,
         client_id: text(client_id)?,
         clean_start: words.is("clean"),
         keep_alive: words.number("keep_alive")?.unwrap_or(0),

@@ -506,6 +506,7 @@ impl Client {
     fn connect_packet(&self) -> Packet {
         Packet::Connect(Box::new(Connect {
             version: ProtocolVersion::V5,
+            is_bridge: false,
             client_id: Text::new(self.name.as_str()).expect("a short name"),
             clean_start: self.is_guest || self.begins_anew,
             keep_alive: 0,

@@ -354,6 +354,7 @@ impl Guest {
         });
         Packet::Connect(Box::new(Connect {
             version: ProtocolVersion::V5,
+            is_bridge: false,
             client_id: Text::new(self.name.as_str()).expect("a short name"),
             clean_start: false,
             keep_alive: 0,

@@ -272,6 +272,7 @@ impl Wanderer {
         let session_expiry = (self.manner != Manner::LastTime).then_some(86_400);
         Packet::Connect(Box::new(Connect {
             version: ProtocolVersion::V5,
+            is_bridge: false,
             client_id: Text::new(self.name.as_str()).expect("a short name"),
             clean_start: self.manner == Manner::Anew,
             keep_alive: 0,

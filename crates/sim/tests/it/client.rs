@@ -123,6 +123,7 @@ pub(crate) fn notifications(packets: &[Packet], name: &str) -> Vec<Notified> {
 pub(crate) fn connect(name: &str) -> Connect {
     Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: text(name),
         clean_start: true,
         keep_alive: 0,

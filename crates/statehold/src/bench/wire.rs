@@ -147,6 +147,7 @@ impl Wire {
         };
         wire.send(&Packet::Connect(Box::new(Connect {
             version: ProtocolVersion::V5,
+            is_bridge: false,
             client_id: Text::new(client_id)?,
             clean_start: true,
             keep_alive: KEEP_ALIVE_SECONDS,

@@ -114,6 +114,7 @@ fn is_timeout(error: &std::io::Error) -> bool {
 pub(crate) fn connect(client_id: &str) -> Connect {
     Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: Text::new(client_id).expect("short"),
         clean_start: false,
         keep_alive: 60,

@@ -134,6 +134,7 @@ impl Wire {
 pub(crate) fn connect(client_id: &str, clean: bool) -> Connect {
     Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: text(client_id),
         clean_start: clean,
         keep_alive: 0,

@@ -14,6 +14,7 @@ fn owner() -> Owner {
 fn connect() -> Box<Connect> {
     Box::new(Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: Text::from_static("me"),
         clean_start: false,
         keep_alive: 60,

@@ -18,14 +18,18 @@ pub(super) fn connect(body: &Bytes, is_minimal: bool) -> Result<Connect, DecodeE
         connack_version: version,
     };
     let mut packet = Reader::new(body);
-    let version = protocol_version(&mut packet).map_err(|(violation, answer)| fail(violation, answer))?;
+    let (version, is_bridge) =
+        protocol_version(&mut packet).map_err(|(violation, answer)| fail(violation, answer))?;
     if version == ProtocolVersion::V5 && !is_minimal {
         let violation = Violation::VariableByteIntegerNotMinimal {
             field: super::REMAINING_LENGTH,
         };
         return Err(fail(violation, Some(version)));
     }
-    after_version(packet, version).map_err(|violation| fail(violation, answer_version(version, violation)))
+    match after_version(packet, version) {
+        Ok(connect) => Ok(Connect { is_bridge, ..connect }),
+        Err(violation) => Err(fail(violation, answer_version(version, violation))),
+    }
 }
 
 /// The version that the CONNECT starting with `body` asks for, if it is one in which too large a packet is answered.
@@ -39,10 +43,11 @@ fn answer_version(version: ProtocolVersion, violation: Violation) -> Option<Prot
     (version == ProtocolVersion::V5 || violation == Violation::ClientIdEmpty).then_some(version)
 }
 
-/// [MQTT-3.1.2-1] [MQTT-3.1.2-2]: a failure comes with the version in which to answer it.
+/// The version, and whether it is that of a bridge. [MQTT-3.1.2-1] [MQTT-3.1.2-2]: a failure comes with the version in which to
+/// answer it.
 fn protocol_version(
     packet: &mut Reader<'_>,
-) -> Result<ProtocolVersion, (Violation, Option<ProtocolVersion>)> {
+) -> Result<(ProtocolVersion, bool), (Violation, Option<ProtocolVersion>)> {
     let name = packet
         .text("protocol name")
         .map_err(|violation| (violation, None))?;
@@ -55,8 +60,9 @@ fn protocol_version(
         _ => ProtocolName::Other,
     };
     let answer = match (name, level) {
-        (ProtocolName::Mqtt, LEVEL_V5) => return Ok(ProtocolVersion::V5),
-        (ProtocolName::Mqtt, LEVEL_V311) => return Ok(ProtocolVersion::V311),
+        (ProtocolName::Mqtt, LEVEL_V5) => return Ok((ProtocolVersion::V5, false)),
+        (ProtocolName::Mqtt, LEVEL_V311) => return Ok((ProtocolVersion::V311, false)),
+        (ProtocolName::Mqtt, LEVEL_V311_BRIDGE) => return Ok((ProtocolVersion::V311, true)),
         (ProtocolName::Mqtt, level) if level & !BRIDGE >= LEVEL_V5 => Some(ProtocolVersion::V5),
         (ProtocolName::Mqtt | ProtocolName::MqIsdp, _) => Some(ProtocolVersion::V311),
         (ProtocolName::Other, _) => None,
@@ -94,6 +100,7 @@ fn after_version(mut packet: Reader<'_>, version: ProtocolVersion) -> Result<Con
     let clean_start = flags.has(CLEAN_START);
     Ok(Connect {
         version,
+        is_bridge: false,
         client_id,
         clean_start,
         keep_alive,
@@ -204,8 +211,9 @@ pub(super) const VERSION_END: usize = 7;
 
 const LEVEL_V311: u8 = 4;
 const LEVEL_V5: u8 = 5;
-/// Some servers add this to the level when they connect to another as a bridge, and try without it if refused.
+/// Mosquitto adds this to the level when it connects to another server as a bridge (`try_private`).
 const BRIDGE: u8 = 0b1000_0000;
+const LEVEL_V311_BRIDGE: u8 = LEVEL_V311 | BRIDGE;
 
 const RESERVED: u8 = 0b0000_0001;
 const CLEAN_START: u8 = 0b0000_0010;

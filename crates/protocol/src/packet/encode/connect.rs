@@ -24,6 +24,7 @@ pub(super) fn check(connect: &Connect) -> Result<(), EncodeError> {
 pub(super) fn connect(connect: &Connect, out: &mut impl Sink) {
     out.prefixed(b"MQTT");
     out.u8(match connect.version {
+        ProtocolVersion::V311 if connect.is_bridge => 0x84,
         ProtocolVersion::V311 => 4,
         ProtocolVersion::V5 => 5,
     });

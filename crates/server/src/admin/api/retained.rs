@@ -97,7 +97,7 @@ pub(super) async fn remove(
 
 async fn removed(pages: &Pages, topic: Result<Path<String>, PathRejection>) -> Result<Value, Failure> {
     let topic = topic_name(topic)?;
-    if topic.as_str().starts_with("$SYS/") {
+    if broker::is_servers_own(topic.as_str()) {
         return Err(wrong(
             "what the server says of itself below $SYS cannot be deleted",
         ));

@@ -173,6 +173,7 @@ impl Party {
             properties: MessageProperties::default(),
         });
         Packet::Connect(Box::new(Connect {
+            is_bridge: false,
             clean_start: self.is_clean,
             will,
             properties: ConnectProperties {

@@ -108,6 +108,7 @@ impl Attacker {
 pub(super) fn connect(client_id: &str) -> anyhow::Result<Connect> {
     Ok(Connect {
         version: ProtocolVersion::V5,
+        is_bridge: false,
         client_id: Text::new(client_id)?,
         clean_start: true,
         keep_alive: 600,

@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 
 use super::*;
+use crate::packet::encode;
 
 #[test]
 fn mqtt_3_1_0_1_the_first_packet_is_a_connect() {
@@ -63,13 +64,38 @@ fn mqtt_3_1_2_2_the_answer_to_an_unsupported_version_is_in_a_version_that_the_cl
         5,
         None,
     );
-    // A server of 3.1.1 that connects as a bridge tries again without the highest bit when it reads the answer.
+    // A bridge of version 3.1 tries again without the highest bit when it reads the answer.
     check(
-        b"\x10\x0c\0\x04MQTT\x84\x02\0\x3c\0\0",
-        ProtocolName::Mqtt,
-        0x84,
+        b"\x10\x0f\0\x06MQIsdp\x83\x02\0\x3c\0\x01a",
+        ProtocolName::MqIsdp,
+        0x83,
         v311,
     );
+    check(
+        b"\x10\x0d\0\x04MQTT\x85\x02\0\x3c\0\0\0",
+        ProtocolName::Mqtt,
+        0x85,
+        Some(ProtocolVersion::V5),
+    );
+}
+
+#[test]
+fn a_bridge_of_mosquitto_speaks_version_3_1_1() {
+    let bytes = b"\x10\x0d\0\x04MQTT\x84\x02\0\x3c\0\x01a";
+    let connect = connect(bytes);
+    assert_eq!(
+        (connect.version, connect.is_bridge),
+        (ProtocolVersion::V311, true)
+    );
+    let mut again = BytesMut::new();
+    encode(
+        &Packet::Connect(Box::new(connect)),
+        ProtocolVersion::V311,
+        u32::MAX,
+        &mut again,
+    )
+    .unwrap();
+    assert_eq!(again, &bytes[..]);
 }
 
 #[test]
