@@ -46,7 +46,7 @@ pub struct Limits {
     /// How many bytes a topic name or filter may have. Default, and the most that fits into a key on disk beside the
     /// session's number: 65,527. Beyond it: as for levels.
     pub topic_bytes_max: u16,
-    /// How many retained messages the node keeps. Default 1,000,000. At the limit: a message that is to be retained for a
+    /// How many retained messages of clients the node keeps. Default 1,000,000. At the limit: a message that is to be retained for a
     /// new topic is refused with PUBACK or PUBREC 0x97; with QoS 0 it is delivered and not retained.
     pub retained_messages_max: u64,
     /// How many bytes of retained messages the node keeps (topic, payload, properties and 256 bytes each). Default 1 GiB.

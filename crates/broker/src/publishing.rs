@@ -491,15 +491,17 @@ impl Node {
         if is_everywhere {
             return self.retain_everywhere(now, message, others);
         }
+        if keeping == Keeping::Memory {
+            self.retained.keep_own(message);
+            return ReasonCode::Success;
+        }
         match self.retained.set(Arc::clone(&message)) {
             Err(_) => {
                 self.counters.dropped.retained_full += 1;
                 ReasonCode::QuotaExceeded
             }
             Ok(_) => {
-                if keeping == Keeping::Durable {
-                    self.commits.write(records::retained::put(&message, now));
-                }
+                self.commits.write(records::retained::put(&message, now));
                 ReasonCode::Success
             }
         }

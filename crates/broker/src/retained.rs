@@ -29,8 +29,17 @@ pub struct Retained {
     /// Those that will expire.
     expiring: BTreeSet<(Instant, Key)>,
     bytes: u64,
+    /// Of these, what the server says of itself. No limit counts it.
+    own: Own,
     messages_max: u64,
     bytes_max: u64,
+}
+
+/// How much the server has to say of itself.
+#[derive(Debug, Default)]
+struct Own {
+    messages: u64,
+    bytes: u64,
 }
 
 /// A retained message.
@@ -41,6 +50,8 @@ struct Kept {
     number: u64,
     /// Which write it came with, where nodes of a cluster tell each other.
     edition: Option<Edition>,
+    /// The server says it of itself.
+    is_own: bool,
 }
 
 /// A search for the messages of a filter that were retained when it began.
@@ -78,6 +89,7 @@ impl Retained {
             next_number: 0,
             expiring: BTreeSet::new(),
             bytes: 0,
+            own: Own::default(),
             messages_max: limits.retained_messages_max,
             bytes_max: limits.retained_bytes_max,
         }
@@ -95,12 +107,26 @@ impl Retained {
     /// The same, whatever the limits say: of what is on the disk already, limits that were lowered since delete nothing, and what another node
     /// has acknowledged is kept here, too.
     pub fn keep(&mut self, message: Arc<Message>, edition: Option<Edition>) -> Option<Arc<Message>> {
+        self.insert(message, edition, false)
+    }
+
+    /// The same of what the server says of itself, which no limit counts: clients have as much room as the limits say.
+    pub fn keep_own(&mut self, message: Arc<Message>) -> Option<Arc<Message>> {
+        self.insert(message, None, true)
+    }
+
+    fn insert(
+        &mut self,
+        message: Arc<Message>,
+        edition: Option<Edition>,
+        is_own: bool,
+    ) -> Option<Arc<Message>> {
         let key = Key::of(message.topic.as_str());
-        let replaced = self.messages.get(&key).map(|kept| &kept.message);
-        let bytes_after = self.bytes - replaced.map_or(0, |replaced| bytes(replaced)) + bytes(&message);
-        self.bytes = bytes_after;
-        if let Some(at) = replaced.and_then(|replaced| replaced.expires_at) {
-            self.expiring.remove(&(at, key.clone()));
+        let replaced = self.take(&key);
+        self.bytes += bytes(&message);
+        if is_own {
+            self.own.messages += 1;
+            self.own.bytes += bytes(&message);
         }
         if let Some(at) = message.expires_at {
             self.expiring.insert((at, key.clone()));
@@ -111,20 +137,24 @@ impl Retained {
             message,
             number,
             edition,
+            is_own,
         };
-        self.messages.insert(key, kept).map(|kept| kept.message)
+        self.messages.insert(key, kept);
+        replaced.map(|replaced| replaced.message)
     }
 
     /// Whether [`Retained::set`] would find room for a message of this [size](Message::size).
     pub fn check_room(&self, topic: &str, size: usize) -> Result<(), RetainedFull> {
-        let replaced = self.messages.get(&Key::of(topic)).map(|kept| &kept.message);
-        if replaced.is_none() && self.messages.len() as u64 >= self.messages_max {
+        let replaced = self.messages.get(&Key::of(topic)).filter(|kept| !kept.is_own);
+        let counted = self.messages.len() as u64 - self.own.messages;
+        if replaced.is_none() && counted >= self.messages_max {
             return Err(RetainedFull::Messages {
                 limit: self.messages_max,
             });
         }
-        let bytes_after = self.bytes - replaced.map_or(0, |replaced| bytes(replaced)) + size as u64;
-        if bytes_after > self.bytes_max && bytes_after > self.bytes {
+        let counted = self.bytes - self.own.bytes;
+        let bytes_after = counted - replaced.map_or(0, |replaced| bytes(&replaced.message)) + size as u64;
+        if bytes_after > self.bytes_max && bytes_after > counted {
             return Err(RetainedFull::Bytes {
                 limit: self.bytes_max,
             });
@@ -249,6 +279,10 @@ impl Retained {
     fn take(&mut self, key: &Key) -> Option<Kept> {
         let kept = self.messages.remove(key)?;
         self.bytes -= bytes(&kept.message);
+        if kept.is_own {
+            self.own.messages -= 1;
+            self.own.bytes -= bytes(&kept.message);
+        }
         if let Some(at) = kept.message.expires_at {
             self.expiring.remove(&(at, key.clone()));
         }

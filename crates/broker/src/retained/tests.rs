@@ -104,6 +104,33 @@ fn mqtt_3_3_1_5_the_last_message_of_a_topic_is_kept() {
 }
 
 #[test]
+fn what_the_server_says_of_itself_takes_no_room_of_clients() {
+    let limits = Limits {
+        retained_messages_max: 1,
+        retained_bytes_max: 2 * message("a", "x", None).size() as u64,
+        ..Limits::default()
+    };
+    let mut retained = Retained::new(&limits);
+    for topic in ["$SYS/broker/uptime", "$SYS/broker/version", "$SYS/broker/uptime"] {
+        retained.keep_own(message(topic, "x", None));
+    }
+    assert_eq!(retained.set(message("a", "x", None)), Ok(None));
+    assert_eq!(
+        retained.set(message("b", "x", None)),
+        Err(RetainedFull::Messages { limit: 1 })
+    );
+    assert!(retained.remove(&topic_name("a")).is_some());
+    let large = "0123456789".repeat(100).leak();
+    assert!(matches!(
+        retained.set(message("b", large, None)),
+        Err(RetainedFull::Bytes { .. })
+    ));
+    assert!(retained.remove(&topic_name("$SYS/broker/uptime")).is_some());
+    assert_eq!(retained.set(message("b", "x", None)), Ok(None));
+    assert_eq!(retained.len(), 2);
+}
+
+#[test]
 fn wildcards_find_their_topics_and_no_others() {
     let retained = retained(&[
         "a", "a/b", "a!", "a/b/c", "a//c", "a/x/c", "b", "/", "$SYS/x", "$SYS",

@@ -112,7 +112,7 @@ pub struct Limits {
     #[schemars(with = "quantity::SizeText")]
     pub outbound_bytes_max: u32,
 
-    /// Retained messages. One for a further topic is refused with PUBACK or PUBREC 0x97; with QoS 0 it is delivered and not retained.
+    /// Retained messages of clients; what the server says of itself below `$SYS` is not counted. One for a further topic is refused with PUBACK or PUBREC 0x97; with QoS 0 it is delivered and not retained.
     pub retained_messages_max: u64,
 
     /// Bytes of retained messages: topic, payload, properties, and 256 bytes for each. As for their number.
