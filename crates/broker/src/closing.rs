@@ -30,6 +30,9 @@ pub(crate) enum Ending {
 /// How long a node that stops waits at most for others to lead.
 const STOPPING_MAX: Duration = Duration::from_secs(1);
 
+/// Bytes of a packet that is not complete which count as a sign of life. Even a modem of 1 kB/s sends as much within a Keep Alive.
+pub const PART_BYTES_MIN: usize = 1_024;
+
 impl Node {
     /// DISCONNECT from the client.
     pub(crate) fn received_disconnect(
@@ -242,6 +245,20 @@ impl Node {
                 "nothing came within the Keep Alive",
                 actions,
             );
+        }
+    }
+
+    /// A packet is on its way. A slow upload is no silence: its client cannot send PINGREQ before the packet ends. One whose bytes come
+    /// more slowly than [`PART_BYTES_MIN`] in each Keep Alive is silent all the same, so that no packet is on its way for ever.
+    pub(crate) fn part_received(&mut self, now: Now, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        match connection.stage {
+            Stage::Accepting(_) | Stage::Connected(_) => connection.last_received = now.instant,
+            Stage::Tunnelled => self.pass_on_part(id),
+            // Before CONNACK the time for everything together is bounded.
+            Stage::AwaitingConnect | Stage::Authenticating | Stage::Seeking => {}
         }
     }
 

@@ -70,6 +70,7 @@ mod withdrawal;
 pub use crate::administration::Administration;
 pub use crate::authentication::{Answer, Credentials, Question};
 pub use crate::authorization::{Access, Decision, Policy, Subject};
+pub use crate::closing::PART_BYTES_MIN;
 pub use crate::commits::DiskTicket;
 pub use crate::control_group::{
     ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupReport, GroupStatus, MemberReport,

@@ -164,6 +164,7 @@ impl Node {
                 self.authenticated(now, connection, answer, actions);
             }
             Event::Received { connection, packet } => self.received(now, connection, packet, actions),
+            Event::PartReceived { connection } => self.part_received(now, connection),
             Event::Violated { connection, error } => self.violated(now, connection, error, actions),
             Event::Dismissed { connection, why } => self.dismiss(now, connection, &why, actions),
             Event::Lost { connection } => self.lost(now, connection, actions),

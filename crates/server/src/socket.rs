@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use broker::{ConnectionId, Event};
+use broker::{ConnectionId, Event, PART_BYTES_MIN};
 use bytes::BytesMut;
 use protocol::Packet;
 use protocol::packet::{Decoder, ProtocolVersion};
@@ -193,6 +193,7 @@ pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>, waited: Duration
     let mut reading = Reading {
         decoder: Decoder::new(driver.packet_size_max()),
         rest: BytesMut::new(),
+        told: 0,
         is_detached: false,
         ends_with_ack: false,
         is_broken: false,
@@ -234,6 +235,8 @@ struct Reading {
     decoder: Decoder,
     /// The beginning of a packet that is not complete yet.
     rest: BytesMut,
+    /// Bytes of `rest` that the node was told of as a sign of life.
+    told: u32,
     /// `rest` is in memory of its own, not in the buffer that all sockets share.
     is_detached: bool,
     /// The last packet needs no answer.
@@ -316,6 +319,7 @@ impl Reading {
         while !self.rest.is_empty() {
             match self.decoder.decode(&mut self.rest) {
                 Ok(Some(packet)) => {
+                    self.told = 0;
                     self.work += 1;
                     self.ends_with_ack = matches!(packet, Packet::PubAck(_) | Packet::PubComp(_));
                     driver.step(Event::Received {
@@ -334,6 +338,7 @@ impl Reading {
                     }
                 }
                 Ok(None) => {
+                    self.tell_of_part(driver, socket);
                     self.detach_rest();
                     return true;
                 }
@@ -372,6 +377,17 @@ impl Reading {
 
     #[cfg(not(target_os = "linux"))]
     fn acknowledge_at_once(&self, _socket: &Socket) {}
+
+    /// The bytes of a long packet count for its sender's Keep Alive.
+    fn tell_of_part(&mut self, driver: &Driver, socket: &Socket) {
+        let arrived = u32::try_from(self.rest.len()).unwrap_or(u32::MAX);
+        if arrived.saturating_sub(self.told) as usize >= PART_BYTES_MIN {
+            self.told = arrived;
+            driver.step(Event::PartReceived {
+                connection: socket.id,
+            });
+        }
+    }
 
     /// What waits, waits in memory of its own.
     fn detach_rest(&mut self) {

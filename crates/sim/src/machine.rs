@@ -304,6 +304,11 @@ impl Machine {
         }
     }
 
+    /// So much of a packet that is not complete comes from a client that it counts as a sign of life.
+    pub fn receive_part(&mut self, connection: ConnectionId) {
+        self.step(Event::PartReceived { connection });
+    }
+
     /// The client sends what is no packet.
     pub fn violate(&mut self, connection: ConnectionId, error: DecodeError) {
         if self.is_open(connection) {

@@ -56,6 +56,11 @@ pub enum Event {
         /// Which.
         packet: Packet,
     },
+    /// Bytes of a packet that is not complete came, as many as count as a sign of life ([`PART_BYTES_MIN`](crate::PART_BYTES_MIN)).
+    PartReceived {
+        /// On which connection.
+        connection: ConnectionId,
+    },
     /// Bytes came that are no packet; nothing more is read from the connection.
     Violated {
         /// On which connection.

@@ -236,6 +236,15 @@ impl Node {
         }
     }
 
+    /// A part of a packet has come: the holder, which minds the Keep Alive, is told with no packet at all.
+    pub(crate) fn pass_on_part(&mut self, id: ConnectionId) {
+        if let Some((tunnel, front)) = self.front_of(id) {
+            let holder = front.holder;
+            self.flush_front(tunnel);
+            self.tell_tunnel(holder, tunnel, TunnelMessage::Packets(Bytes::new()));
+        }
+    }
+
     /// CONNACK has come from the holder.
     fn let_in_far(
         &mut self,

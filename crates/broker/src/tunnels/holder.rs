@@ -111,6 +111,9 @@ impl Node {
             return;
         };
         let id = far.connection;
+        if bytes.is_empty() {
+            return self.part_received(now, id);
+        }
         let mut buffer = BytesMut::from(&bytes[..]);
         let error = loop {
             match far.decoder.decode(&mut buffer) {

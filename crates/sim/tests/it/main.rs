@@ -12,6 +12,7 @@ mod ended_sessions;
 mod forwarding;
 mod groups;
 mod handing_over;
+mod keep_alive;
 mod lagging;
 mod losses;
 mod membership;
