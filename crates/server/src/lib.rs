@@ -45,6 +45,7 @@ mod sockets;
 mod stamp;
 mod startup;
 mod stream;
+mod text_file;
 mod tls;
 #[cfg_attr(not(feature = "otlp"), path = "traces/left_out.rs")]
 mod traces;

@@ -22,6 +22,10 @@ pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<String> {
             read.context("cannot read stdin")?;
         }
     }
+    // Some editors put a byte order mark in front.
+    if let Some(rest) = password.strip_prefix('\u{feff}') {
+        password = rest.to_owned();
+    }
     if password.ends_with('\n') {
         password.pop();
     }

@@ -134,6 +134,10 @@ impl ServerArgs {
             return Ok(self.password.clone().unwrap_or_default().into_bytes());
         };
         let mut password = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        // Some editors put a byte order mark in front.
+        if password.starts_with("\u{feff}".as_bytes()) {
+            password.drain(.."\u{feff}".len());
+        }
         if password.last() == Some(&b'\n') {
             password.pop();
         }

@@ -73,7 +73,7 @@ const TOKENS_MAX: usize = 1_000;
 
 impl Tokens {
     pub(crate) fn read(file: &Path) -> Result<Self, TokensError> {
-        let text = std::fs::read_to_string(file).map_err(|error| TokensError::Unreadable {
+        let text = crate::text_file::read(file).map_err(|error| TokensError::Unreadable {
             file: file.to_owned(),
             error,
         })?;

@@ -48,7 +48,7 @@ pub enum SecretsError {
 
 impl Secrets {
     pub(crate) fn read(file: &Path) -> Result<Self, SecretsError> {
-        let text = std::fs::read_to_string(file).map_err(|error| SecretsError::Unreadable {
+        let text = crate::text_file::read(file).map_err(|error| SecretsError::Unreadable {
             file: file.to_owned(),
             error,
         })?;

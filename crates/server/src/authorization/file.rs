@@ -4,8 +4,6 @@
 //! error that names it: a misspelt field would be a right that somebody does not have, or a limit that does not hold.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use base64::Engine;
@@ -19,6 +17,7 @@ use broker::authorization::{
 use super::document::{Format, MistakeAt, Node, Value};
 use super::fields::{check_fields, choice, flag, kind, list, optional_list, required, text, texts};
 use super::mistake::{Mistake, PolicyFileError};
+use crate::text_file;
 
 /// Far more than 10,000 rules need.
 pub const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -36,10 +35,11 @@ pub fn read(file: &Path) -> Result<Policy, PolicyFileError> {
             });
         }
     };
-    let text = read_text(file).map_err(|error| PolicyFileError::Unreadable {
-        file: file.to_owned(),
-        error,
-    })?;
+    let text =
+        text_file::read_at_most(file, FILE_BYTES_MAX).map_err(|error| PolicyFileError::Unreadable {
+            file: file.to_owned(),
+            error,
+        })?;
     let policy = match text {
         Some(text) => parse(format, &text),
         None => Err(MistakeAt {
@@ -52,15 +52,6 @@ pub fn read(file: &Path) -> Result<Policy, PolicyFileError> {
         line,
         mistake: Box::new(mistake),
     })
-}
-
-/// `None` if there is too much of it.
-fn read_text(file: &Path) -> io::Result<Option<String>> {
-    let mut text = String::new();
-    File::open(file)?
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)?;
-    Ok((text.len() as u64 <= FILE_BYTES_MAX).then_some(text))
 }
 
 pub(super) fn parse(format: Format, text: &str) -> Result<Policy, MistakeAt> {

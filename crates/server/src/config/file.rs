@@ -89,7 +89,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
+        match crate::text_file::read(path) {
             Ok(text) => Ok(Self {
                 path: path.to_owned(),
                 text,

@@ -36,7 +36,7 @@ pub(crate) fn bearer(file: &Path) -> Result<HeaderValue, HeaderFileError> {
 }
 
 fn value(file: &Path, before: &str) -> Result<HeaderValue, HeaderFileError> {
-    let text = std::fs::read_to_string(file).map_err(|error| HeaderFileError::Unreadable {
+    let text = crate::text_file::read(file).map_err(|error| HeaderFileError::Unreadable {
         file: file.to_owned(),
         error,
     })?;

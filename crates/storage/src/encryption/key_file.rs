@@ -122,6 +122,8 @@ fn read_text(file: &Path) -> Result<Zeroizing<String>, KeyFileError> {
 
 fn parse(file: &Path, text: &str) -> Result<BTreeMap<KeyId, Zeroizing<[u8; KEY_LEN]>>, KeyFileError> {
     let mut keys = BTreeMap::new();
+    // Some editors put a byte order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
         if line.trim().is_empty() || line.starts_with('#') {

@@ -213,11 +213,11 @@ impl FetchedKeys {
 }
 
 fn read(file: &Path) -> Result<KeySet, KeysFileError> {
-    let json = std::fs::read(file).map_err(|error| KeysFileError::Unreadable {
+    let json = crate::text_file::read(file).map_err(|error| KeysFileError::Unreadable {
         file: file.to_owned(),
         error,
     })?;
-    KeySet::parse(&json).map_err(|error| KeysFileError::Content {
+    KeySet::parse(json.as_bytes()).map_err(|error| KeysFileError::Content {
         file: file.to_owned(),
         error,
     })

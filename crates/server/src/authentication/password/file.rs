@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use broker::Attributes;
@@ -13,6 +12,7 @@ use protocol::Text;
 use thiserror::Error;
 
 use super::hash::{Cost, PasswordHash};
+use crate::text_file;
 
 /// All names, and what is known of them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -167,15 +167,10 @@ fn text_of(file: &Path) -> Result<String, PasswordsError> {
         file: file.to_owned(),
         error,
     };
-    let opened = std::fs::File::open(file).map_err(unreadable)?;
-    let mut text = String::new();
-    let read = opened.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-    if read.map_err(unreadable)? as u64 > FILE_BYTES_MAX {
-        return Err(PasswordsError::TooLong {
-            file: file.to_owned(),
-        });
-    }
-    Ok(text)
+    let text = text_file::read_at_most(file, FILE_BYTES_MAX).map_err(unreadable)?;
+    text.ok_or_else(|| PasswordsError::TooLong {
+        file: file.to_owned(),
+    })
 }
 
 fn is_comment(line: &str) -> bool {

@@ -71,7 +71,7 @@ struct Table {
 
 impl AttributesBySubject {
     pub(super) fn read(file: &Path) -> Result<Self, AttributesFileError> {
-        let text = std::fs::read_to_string(file).map_err(|error| AttributesFileError::Unreadable {
+        let text = crate::text_file::read(file).map_err(|error| AttributesFileError::Unreadable {
             file: file.to_owned(),
             error,
         })?;
