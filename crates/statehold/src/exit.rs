@@ -1,6 +1,6 @@
 //! How the process ends: codes that scripts can rely on.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use client::{ConnectError, LockError, OperationError, PublishError, StoreError, SubscribeError, TopicError};
@@ -50,16 +50,12 @@ impl From<Exit> for ExitCode {
 }
 
 /// Says what went wrong, and ends with the code that stands for it.
-#[expect(
-    clippy::print_stderr,
-    reason = "the one place where a command reports its failure"
-)]
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // `statehold get | head` is not a failure.
     if is_closed_pipe(error) {
         return Exit::Done.into();
     }
-    eprintln!("statehold: {}", told(error));
+    note(&told(error));
     exit_of(error).into()
 }
 
@@ -74,10 +70,9 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
     line
 }
 
-/// Says something that is not a failure.
-#[expect(clippy::print_stderr, reason = "stdout is for what a command was asked for")]
+/// Says something on stderr: stdout is for what a command was asked for. Where nobody can be told, the exit code says it.
 pub(crate) fn note(text: &str) {
-    eprintln!("statehold: {text}");
+    let _ = writeln!(io::stderr().lock(), "statehold: {text}");
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
