@@ -110,10 +110,10 @@ impl Admin {
     /// The receiver is for the node's thread, which answers each request as soon as it can. `limits`: to be shown.
     pub(crate) fn start(
         settings: &config::Admin,
+        files: AdminFiles,
         mut expiries: Expiries,
         limits: serde_json::Value,
     ) -> Result<(Self, mpsc::Receiver<AdminRequest>), AdminError> {
-        let files = Files::load(settings)?;
         if let Some(tls) = &files.tls {
             expiries.extend(tls.expiries());
         }
@@ -162,7 +162,7 @@ impl Admin {
     }
 }
 
-fn spawn(listener: TcpListener, files: Files, router: Router) -> io::Result<SideThread> {
+fn spawn(listener: TcpListener, files: AdminFiles, router: Router) -> io::Result<SideThread> {
     let prepared = SideThread::prepare()?;
     let listener = prepared.listen(listener)?;
     let tls = files.current_tls();
@@ -176,18 +176,20 @@ fn spawn(listener: TcpListener, files: Files, router: Router) -> io::Result<Side
 }
 
 /// The files of the pages, taken anew on SIGHUP and after they have changed.
-struct Files {
+#[derive(Debug)]
+pub(crate) struct AdminFiles {
     tls: Option<Tls>,
     tokens: Option<TokensFile>,
 }
 
+#[derive(Debug)]
 struct TokensFile {
     file: WatchedFile<Tokens, TokensError>,
     current: watch::Sender<Arc<Tokens>>,
 }
 
-impl Files {
-    fn load(settings: &config::Admin) -> Result<Self, AdminError> {
+impl AdminFiles {
+    pub(crate) fn load(settings: &config::Admin) -> Result<Self, AdminError> {
         let tls = settings.tls.for_listener();
         let tls = tls.map(|tls| Tls::load("admin.tls", &tls)).transpose()?;
         let has_tokens = !settings.tokens.as_os_str().is_empty();

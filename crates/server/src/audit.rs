@@ -121,6 +121,11 @@ thread_local! {
     static OF_THREAD: RefCell<Audit> = const { RefCell::new(Audit(None)) };
 }
 
+/// Whether the file of the settings could be opened.
+pub(crate) fn check(settings: &config::Audit) -> Result<(), AuditError> {
+    AuditFile::check(settings)
+}
+
 impl Audit {
     /// An audit log as the settings say, if they want one.
     pub(crate) fn start(settings: &config::Audit) -> Result<(Self, Option<AuditThread>), AuditError> {

@@ -5,6 +5,7 @@
 //! is not described cannot exist. A `Config` from [`Config::load`] has passed every check; nobody checks again.
 
 mod address;
+mod addresses;
 mod admin;
 mod audit;
 mod authentication;
@@ -409,6 +410,7 @@ impl Config {
             listener.violations(&format!("listeners[{index}]"), &mut problems);
         }
         self.admin.violations(&mut problems);
+        addresses::violations(self, &mut problems);
         if self.data_dir.as_os_str().is_empty() {
             problems.push(Problem::new("data_dir", "a directory is needed".to_owned()));
         }

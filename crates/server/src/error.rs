@@ -11,6 +11,7 @@ use crate::audit::AuditError;
 use crate::authentication::AuthenticationError;
 use crate::authorization::AuthorizationError;
 use crate::config::{ConfigError, ListenAddress};
+use crate::logging::LoggingError;
 use crate::tls::TlsError;
 use crate::traces::TracesError;
 
@@ -84,6 +85,12 @@ pub enum RunError {
         /// The data directory.
         directory: std::path::PathBuf,
     },
+    /// More than one thing is wrong; one line for each.
+    #[error("{}", lines(_0))]
+    Several(Vec<RunError>),
+    /// The log cannot be written as the settings say.
+    #[error(transparent)]
+    Logging(#[from] LoggingError),
     /// A file of a listener's TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -105,4 +112,9 @@ pub enum RunError {
     /// The system does not give a thread or a poll.
     #[error("cannot start: {0}")]
     System(std::io::Error),
+}
+
+fn lines(problems: &[RunError]) -> String {
+    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }

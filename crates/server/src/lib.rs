@@ -26,6 +26,7 @@ mod log_limit;
 pub mod logging;
 mod machine_memory;
 pub mod metrics;
+mod named_files;
 mod notify_socket;
 mod observed;
 mod out_buffer;
@@ -60,6 +61,7 @@ pub use crate::https_client::{
     ClientTlsError, ConnectTlsError, HeadersError, HttpError, HttpsClient, RequestLimits, Response, TlsFault,
     TlsFiles, Url, UrlError, connect_tls,
 };
+pub use crate::named_files::check;
 pub use crate::serve::{Ready, Scheme, run};
 pub use crate::tls::{TlsError, TlsProblem};
 pub use crate::traces::TracesError;

@@ -49,14 +49,7 @@ pub struct LevelError {
 /// # Errors
 /// If the level is none, or there is a log already.
 pub fn start(settings: &Log) -> Result<Logging, LoggingError> {
-    let from_environment = std::env::var(LEVEL_VARIABLE)
-        .ok()
-        .filter(|level| !level.is_empty());
-    let (level, origin) = match &from_environment {
-        Some(level) => (level, LEVEL_VARIABLE),
-        None => (&settings.level, "log.level"),
-    };
-    let filter = filter(level).map_err(|error| LoggingError::Level { origin, error })?;
+    let filter = wanted(settings)?;
     let (lines, logging) = lines::start(io::stderr())?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -76,6 +69,23 @@ pub fn start(settings: &Log) -> Result<Logging, LoggingError> {
         }
     }
     Ok(logging)
+}
+
+/// Whether the log can be started with these settings.
+pub(crate) fn check(settings: &Log) -> Result<(), LoggingError> {
+    wanted(settings).map(drop)
+}
+
+/// What the environment lets through, or else the settings.
+fn wanted(settings: &Log) -> Result<EnvFilter, LoggingError> {
+    let from_environment = std::env::var(LEVEL_VARIABLE)
+        .ok()
+        .filter(|level| !level.is_empty());
+    let (level, origin) = match &from_environment {
+        Some(level) => (level, LEVEL_VARIABLE),
+        None => (&settings.level, "log.level"),
+    };
+    filter(level).map_err(|error| LoggingError::Level { origin, error })
 }
 
 /// What `log.level` lets through.

@@ -20,7 +20,7 @@ use crate::admin::{Admin, AdminRequest, Health};
 use crate::admission::Places;
 use crate::audit::Audit;
 use crate::authentication::{AuthenticationThread, Methods};
-use crate::authorization::{self, AuthorizationThread, PolicyFiles};
+use crate::authorization::{self, AuthorizationThread};
 use crate::clock::{self, Clock};
 use crate::config::{self, Config, Durability, ListenAddress, PeerAddress};
 use crate::descriptors;
@@ -30,6 +30,7 @@ use crate::error::RunError;
 use crate::handshake::Layers;
 use crate::handshake_thread::HandshakeThread;
 use crate::listener::{Acceptor, Listener};
+use crate::named_files::NamedFiles;
 use crate::notify_socket::NotifySocket;
 use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation};
 use crate::self_test;
@@ -37,7 +38,7 @@ use crate::slow::SlowLog;
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Opened, Started};
 use crate::tls::{Expiries, Tls};
-use crate::traces::Traces;
+use crate::traces::{Traces, TracesFiles};
 use crate::websocket::Endpoint;
 
 /// Where a server that is ready can be reached.
@@ -148,21 +149,19 @@ async fn serve(
     shutdown: impl Future<Output = ()>,
     on_ready: impl FnOnce(&Ready),
 ) -> Result<Option<(Rc<Driver>, Result<(), RunError>)>, RunError> {
-    // Addresses are bound first: one in use is told before a long recovery.
-    let (mut listeners, tls) = bind(config)?;
+    let files = NamedFiles::load(config)?;
+    // Addresses are bound before the data directory is read: one in use is told before a long recovery.
+    let (mut listeners, mut tls) = bind(config, files.listeners)?;
     let peer_socket = peers::bind(config.cluster.as_ref())?;
-    let (peer_tls, tls) = load_peer_tls(config, tls)?;
-    let methods = Methods::load(config)?;
-    let policies = PolicyFiles::load(config)?;
-    let (authorization_thread, policies) = AuthorizationThread::start(policies).map_err(RunError::System)?;
-    let mut expiries = Expiries::default();
-    tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
+    let peer_tls = take_peers(files.peers, &mut tls);
+    let (watched, policies) = AuthorizationThread::start(files.policies).map_err(RunError::System)?;
+    let expiries = expiries_of(&tls);
     let handshakes = start_handshakes(&listeners, tls, peer_tls.is_some())?;
     let notify_socket = NotifySocket::of_process();
     let told = hear_hangups(notify_socket.clone())?;
     let mut shutdown = pin!(shutdown);
-    let (admin, mut requests) = Admin::start(&config.admin, expiries, shown_limits(config))?;
-    let mut opened = startup::open(config)?;
+    let (admin, mut requests) = Admin::start(&config.admin, files.admin, expiries, shown_limits(config))?;
+    let mut opened = startup::open(config, files.encryption)?;
     let (clock, seed) = (Rc::new(Clock::new()), opened.random());
     let handle = handshakes.as_ref().map(|thread| thread.handle().clone());
     let joining = Joining {
@@ -184,9 +183,10 @@ async fn serve(
         opened,
         clock,
         joined,
-        methods,
+        methods: files.methods,
         policies,
         requests,
+        traces: files.traces,
     };
     let (driver, mut inputs) = start_driver(config, parts)?;
     recover(&driver, &mut inputs, peer_address.is_some()).await?;
@@ -217,7 +217,7 @@ async fn serve(
         notify_socket.stopping();
         say_goodbye(&driver, &mut inputs).await;
     }
-    drop(authorization_thread);
+    drop(watched);
     Ok(Some((driver, result)))
 }
 
@@ -345,26 +345,10 @@ struct Joined {
     events: mpsc::Receiver<PeerEvent>,
 }
 
-/// What nodes show each other, and all of which the files are looked at.
-fn load_peer_tls(config: &Config, mut tls: Vec<Tls>) -> Result<(Option<PeerTls>, Vec<Tls>), RunError> {
-    let settings = config.cluster.as_ref().map(|settings| &settings.tls);
-    let loaded = settings.map(PeerTls::load).transpose()?.flatten();
-    let peer_tls = loaded.map(|(peer_tls, its)| {
-        tls.push(its);
-        peer_tls
-    });
-    Ok((peer_tls, tls))
-}
-
-/// Binds the listeners, and reads the files of those with TLS.
-fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
+/// Binds the listeners. Returns them and what those with TLS have read.
+fn bind(config: &Config, tls: Vec<Option<Tls>>) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
     let (mut listeners, mut all_tls) = (Vec::new(), Vec::new());
-    for (index, settings) in config.listeners.iter().enumerate() {
-        let tls = settings
-            .tls
-            .as_ref()
-            .map(|tls| Tls::load(&format!("listeners[{index}].tls"), tls))
-            .transpose()?;
+    for (settings, tls) in config.listeners.iter().zip(tls) {
         let layers = Layers {
             proxy_protocol: settings.proxy_protocol,
             tls: tls.as_ref().map(Tls::current),
@@ -382,6 +366,20 @@ fn bind(config: &Config) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
         all_tls.extend(tls);
     }
     Ok((listeners, all_tls))
+}
+
+/// What connections between nodes are made with. The other half is kept up to date with that of the listeners.
+fn take_peers(files: Option<(PeerTls, Tls)>, all: &mut Vec<Tls>) -> Option<PeerTls> {
+    let (peer_tls, tls) = files?;
+    all.push(tls);
+    Some(peer_tls)
+}
+
+/// When what is shown to clients and nodes expires.
+fn expiries_of(tls: &[Tls]) -> Expiries {
+    let mut expiries = Expiries::default();
+    tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
+    expiries
 }
 
 /// Plain listeners need no thread.
@@ -405,17 +403,12 @@ struct Parts {
     methods: Option<Methods>,
     policies: watch::Receiver<Policies>,
     requests: mpsc::Receiver<AdminRequest>,
+    /// `None`: nothing is traced.
+    traces: Option<TracesFiles>,
 }
 
-fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), RunError> {
-    let Parts {
-        opened,
-        clock,
-        joined,
-        methods,
-        mut policies,
-        requests,
-    } = parts;
+fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs), RunError> {
+    let (opened, clock, joined) = (parts.opened, parts.clock, parts.joined);
     let founding = joined.as_ref().map(|joined| &joined.founding);
     let node_id = opened.identity.node;
     let own = joined.as_ref().map(|joined| Founder {
@@ -427,7 +420,12 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
         actions,
         engine,
         snapshots,
-    } = startup::start(opened, config, policies.borrow_and_update().clone(), founding)?;
+    } = startup::start(
+        opened,
+        config,
+        parts.policies.borrow_and_update().clone(),
+        founding,
+    )?;
     let sync = match config.durability {
         Durability::Disk => Sync::Always,
         Durability::Memory => Sync::AtStop,
@@ -443,7 +441,8 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
     };
     // A connection has one question at a time; only those of connections that are gone could take the room.
     let questions_max = settings.connections_max + settings.connections_max / 2;
-    let started = methods
+    let started = parts
+        .methods
         .map(|methods| AuthenticationThread::start(methods, questions_max))
         .transpose()
         .map_err(RunError::System)?;
@@ -452,7 +451,10 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
     let edge = Edge {
         authentication,
         peers,
-        traces: Traces::start(&config.otlp, node_id)?,
+        traces: parts
+            .traces
+            .map(|files| Traces::start(files, node_id))
+            .transpose()?,
         clock,
         settings,
     };
@@ -468,9 +470,9 @@ fn start_driver(config: &Config, parts: Parts) -> Result<(Rc<Driver>, Inputs), R
         Inputs {
             disk: disk_events,
             snapshots: snapshot_events,
-            admin: requests,
+            admin: parts.requests,
             answers: answers.unwrap_or_else(nothing),
-            policies,
+            policies: parts.policies,
             peers: events.unwrap_or_else(nothing),
         },
     ))

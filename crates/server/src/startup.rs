@@ -46,8 +46,8 @@ impl Opened {
 }
 
 /// Opens the data directory. A node of a cluster and one without do not go on with each other's.
-pub(crate) fn open(config: &Config) -> Result<Opened, RunError> {
-    let mut engine = open_engine(config)?;
+pub(crate) fn open(config: &Config, encryption: storage::Encryption) -> Result<Opened, RunError> {
+    let mut engine = open_engine(config, encryption)?;
     let stage = read_membership(&engine)?;
     let is_member = config.cluster.is_some();
     if is_member && stage == Stage::Waiting && !is_blank(&engine)? {
@@ -167,8 +167,7 @@ fn limits(config: &Config) -> broker::limits::Limits {
     limits
 }
 
-fn open_engine(config: &Config) -> Result<Engine, RunError> {
-    let encryption = config.encryption.for_storage()?;
+fn open_engine(config: &Config, encryption: storage::Encryption) -> Result<Engine, RunError> {
     let engine = Engine::open_with(&config.data_dir, EngineConfig::default(), encryption)?;
     let key = engine.key().map(|key| key.0);
     match (key, engine.has_changed_encryption()) {

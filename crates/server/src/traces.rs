@@ -86,9 +86,18 @@ fn part_of_all(ratio: f64) -> u64 {
     (ratio.clamp(0.0, 1.0) * SAMPLED_ALL as f64) as u64
 }
 
-impl Traces {
-    /// Starts the thread; `None`: nothing is traced.
-    pub(crate) fn start(settings: &Otlp, node: NodeId) -> Result<Option<Self>, TracesError> {
+/// What requests to the collector are made with.
+#[derive(Debug)]
+pub(crate) struct TracesFiles {
+    client: HttpsClient,
+    path: String,
+    headers: Headers,
+    settings: Otlp,
+}
+
+impl TracesFiles {
+    /// Reads the files; `None`: nothing is traced.
+    pub(crate) fn load(settings: &Otlp) -> Result<Option<Self>, TracesError> {
         if !settings.is_on() {
             return Ok(None);
         }
@@ -104,11 +113,29 @@ impl Traces {
             requests_max: 1,
             body_bytes_max: ANSWER_BYTES_MAX,
         };
-        let counts = Arc::new(SpanCounts::default());
-        let exporter = Exporter {
+        Ok(Some(Self {
             client: HttpsClient::new(url, files, limits)?,
             path,
             headers: Headers::load(SETTING, &settings.headers, &settings.header_files)?,
+            settings: settings.clone(),
+        }))
+    }
+}
+
+impl Traces {
+    /// Starts the thread.
+    pub(crate) fn start(files: TracesFiles, node: NodeId) -> Result<Self, TracesError> {
+        let TracesFiles {
+            client,
+            path,
+            headers,
+            settings,
+        } = files;
+        let counts = Arc::new(SpanCounts::default());
+        let exporter = Exporter {
+            client,
+            path,
+            headers,
             resource: Resource::new(&settings.service_name, node),
             interval: settings.interval,
             counts: Arc::clone(&counts),
@@ -125,12 +152,12 @@ impl Traces {
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(run)?;
-        Ok(Some(Self {
+        Ok(Self {
             spans: Some(spans),
             counts,
             stop: Some(stop),
             thread: Some(thread),
-        }))
+        })
     }
 
     /// Takes spans as far as there is room.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use server::config::Config;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::serve::SettingsArgs;
 
@@ -18,8 +18,9 @@ pub(crate) struct ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Say what is wrong with a file, by line; exit code 3 if anything is
+    /// Say what is wrong with a file, by line, and with the files that it names; exit code 3 if anything is
     ///
+    /// Certificates, keys, passwords, tokens and policies are read as the server reads them. Ports and the data directory are not looked at.
     /// With the options that the server is to be started with: a file may be right with them alone.
     Check {
         /// The file
@@ -39,7 +40,8 @@ impl ConfigCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self.action {
             Action::Check { file, settings } => {
-                Config::load(Some(&file), &settings.overrides())?;
+                let config = Config::load(Some(&file), &settings.overrides())?;
+                server::check(&config).map_err(|error| UsageError(error.to_string()))?;
                 output::line(format!("{} is valid", file.display()))?;
             }
             Action::Schema => output::line(Config::schema_json().trim_end())?,

@@ -12,8 +12,7 @@ pub(super) fn start(health: Health) -> Admin {
 }
 
 pub(super) fn start_with(settings: &config::Admin, health: Health) -> Admin {
-    let (admin, mut requests) =
-        Admin::start(settings, Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
+    let (admin, mut requests) = start_pages(settings).expect("port 0 is free");
     std::thread::spawn(move || {
         while let Some(request) = requests.blocking_recv() {
             match request {
@@ -37,6 +36,11 @@ pub(super) fn start_with(settings: &config::Admin, health: Health) -> Admin {
     });
     admin.recovered();
     admin
+}
+
+fn start_pages(settings: &config::Admin) -> Result<(Admin, mpsc::Receiver<AdminRequest>), AdminError> {
+    let files = AdminFiles::load(settings)?;
+    Admin::start(settings, files, Expiries::default(), serde_json::Value::Null)
 }
 
 pub(super) fn settings() -> config::Admin {
@@ -129,8 +133,7 @@ fn a_node_that_is_not_ready_says_why() {
 
 #[test]
 fn a_node_that_recovers_is_healthy_and_not_ready() {
-    let (admin, _requests) =
-        Admin::start(&settings(), Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
+    let (admin, _requests) = start_pages(&settings()).expect("port 0 is free");
     assert_eq!(get(&admin, "/healthz"), (200, "starting\n".to_owned()));
     assert_eq!(get(&admin, "/readyz").0, 503);
     assert_eq!(get(&admin, "/metrics").0, 503);
@@ -142,8 +145,7 @@ fn a_node_that_hangs_is_not_waited_for() {
         answer_within: Duration::from_millis(1),
         ..settings()
     };
-    let (admin, _requests) =
-        Admin::start(&settings, Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
+    let (admin, _requests) = start_pages(&settings).expect("port 0 is free");
     admin.recovered();
     assert_eq!(
         get(&admin, "/healthz"),
@@ -158,8 +160,7 @@ fn more_requests_than_can_wait_are_refused() {
         answer_within: Duration::from_millis(1),
         ..settings()
     };
-    let (admin, _requests) =
-        Admin::start(&settings, Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
+    let (admin, _requests) = start_pages(&settings).expect("port 0 is free");
     admin.recovered();
     // Nobody takes the requests, so each stays in the channel when its page has given up.
     for _ in 0..REQUESTS_WAITING_MAX {
@@ -173,8 +174,7 @@ fn more_requests_than_can_wait_are_refused() {
 
 #[test]
 fn a_node_that_has_ended_is_not_waited_for() {
-    let (admin, requests) =
-        Admin::start(&settings(), Expiries::default(), serde_json::Value::Null).expect("port 0 is free");
+    let (admin, requests) = start_pages(&settings()).expect("port 0 is free");
     admin.recovered();
     drop(requests);
     assert_eq!(get(&admin, "/healthz"), (503, "stopping\n".to_owned()));
@@ -329,9 +329,7 @@ fn an_address_in_use_is_named_with_its_setting() {
         address: first.address(),
         ..settings()
     };
-    let message = Admin::start(&settings, Expiries::default(), serde_json::Value::Null)
-        .expect_err("the port is taken")
-        .to_string();
+    let message = start_pages(&settings).expect_err("the port is taken").to_string();
     assert!(
         message.starts_with(&format!("cannot listen on {} (admin.address): ", first.address())),
         "{message}"

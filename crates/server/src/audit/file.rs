@@ -65,6 +65,22 @@ impl AuditFile {
         Ok(Some(file))
     }
 
+    /// Whether the file could be opened. It is not made: who checks settings may be another user than who serves.
+    pub(super) fn check(settings: &config::Audit) -> Result<(), AuditError> {
+        let file = &settings.file;
+        if file.as_os_str().is_empty() || file == Path::new("stderr") {
+            return Ok(());
+        }
+        let checked = match File::options().append(true).open(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => directory_of(file),
+            opened => opened.map(drop),
+        };
+        checked.map_err(|error| AuditError::File {
+            file: file.clone(),
+            error,
+        })
+    }
+
     /// Opens the file under its name again: what was opened may have got another one.
     pub(super) fn reopen(&mut self) {
         let opened = self.try_open();
@@ -150,6 +166,15 @@ impl AuditFile {
             }
         }
     }
+}
+
+/// An error if there is no directory for the file.
+fn directory_of(file: &Path) -> io::Result<()> {
+    let directory = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    fs::read_dir(directory).map(drop)
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {

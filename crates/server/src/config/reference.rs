@@ -58,8 +58,8 @@ const HEAD: &str = "\
 # Settings
 
 `statehold serve --config statehold.toml` reads one TOML file; what it does not set has the default below. The command line
-goes before the file. `statehold config check FILE` checks a file without starting a server, and names the line of each
-mistake; `statehold config default` prints a file with every setting, and `statehold config schema` the JSON schema for
+goes before the file. `statehold config check FILE` checks a file, and the certificates, keys, passwords, tokens and policies that it
+names, as a server reads them at its start; it names the line of each mistake. `statehold config default` prints a file with every setting, and `statehold config schema` the JSON schema for
 editors.
 
 This page is made from the source: `UPDATE=1 cargo test -p server config` writes it anew.

@@ -139,6 +139,39 @@ fn a_listener_has_a_policy_by_name() {
 }
 
 #[test]
+fn an_address_is_taken_once() {
+    let listeners = |addresses: &[&str]| {
+        let one = |address| format!("[[listeners]]\nallow_anonymous = true\naddress = \"{address}\"\n");
+        addresses.iter().map(one).collect::<String>()
+    };
+    for fine in [
+        &["127.0.0.1:0", "127.0.0.1:0", "0.0.0.0:0"][..],
+        &["127.0.0.1:1883", "127.0.0.2:1883", "127.0.0.1:1884"],
+        &["0.0.0.0:1883", "[::]:1883", "unix:/tmp/a", "unix:/tmp/b"],
+    ] {
+        check(&listeners(fine)).expect("each has an address of its own");
+    }
+    for twice in [
+        ["127.0.0.1:1883", "127.0.0.1:1883"],
+        ["127.0.0.1:1883", "0.0.0.0:1883"],
+        ["[::]:1883", "[::1]:1883"],
+        ["unix:/tmp/a", "unix:/tmp/a"],
+    ] {
+        let error = error(&listeners(&twice));
+        let expected = format!(
+            "statehold.toml:6:1: `listeners[1].address`: {} is taken by `listeners[0].address` = {}: each needs an address of its own",
+            twice[1], twice[0]
+        );
+        assert_eq!(error, expected);
+    }
+    let admin = format!(
+        "{}[admin]\naddress = \"127.0.0.1:1883\"\n",
+        listeners(&["0.0.0.0:1883"])
+    );
+    assert!(error(&admin).contains("`admin.address`: 127.0.0.1:1883 is taken by `listeners[0].address`"));
+}
+
+#[test]
 fn all_unknown_settings_are_named_at_once() {
     assert_eq!(error("a_setting = 1\nanother = 2\n").lines().count(), 2);
 }

@@ -20,10 +20,20 @@ pub(crate) fn config(_: &Otlp, _: u64) -> Option<TracesConfig> {
     None
 }
 
-impl Traces {
+/// No files are read.
+#[derive(Debug)]
+pub(crate) enum TracesFiles {}
+
+impl TracesFiles {
     #[expect(clippy::unnecessary_wraps, reason = "as where there are traces")]
-    pub(crate) fn start(_: &Otlp, _: NodeId) -> Result<Option<Self>, TracesError> {
+    pub(crate) fn load(_: &Otlp) -> Result<Option<Self>, TracesError> {
         Ok(None)
+    }
+}
+
+impl Traces {
+    pub(crate) fn start(files: TracesFiles, _: NodeId) -> Result<Self, TracesError> {
+        match files {}
     }
 
     pub(crate) fn take(&self, _: Vec<Span>) {

@@ -17,9 +17,5 @@ fn a_ratio_is_a_part_of_all() {
 fn without_a_collector_nothing_is_traced() {
     let settings = Otlp::default();
     assert_eq!(config(&settings, 1), None);
-    assert!(
-        Traces::start(&settings, NodeId(1))
-            .expect("nothing to start")
-            .is_none()
-    );
+    assert!(TracesFiles::load(&settings).expect("nothing to read").is_none());
 }

@@ -1,5 +1,6 @@
 //! `config`
 
+use crate::authority::{Authority, Identity};
 use crate::harness::{run, statehold};
 
 #[test]
@@ -24,8 +25,13 @@ fn the_default_file_is_valid_and_a_mistake_is_named_with_its_line() {
 fn a_file_that_is_right_with_options_of_the_command_line_alone_is_checked_with_them() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let name = file.path().to_str().expect("text");
-    let settings = "[cluster]\npeer_listen = \"0.0.0.0:7000\"\njoin = [\"a.example:7000\"]\nsize = 3\n\
-                    tls = { cert = \"a\", key = \"b\", ca = \"c\" }\n";
+    let authority = Authority::new();
+    let Identity { cert, key } = authority.issue("a.example");
+    let settings = format!(
+        "[cluster]\npeer_listen = \"0.0.0.0:7000\"\njoin = [\"a.example:7000\"]\nsize = 3\n\
+         tls = {{ cert = {cert:?}, key = {key:?}, ca = {:?} }}\n",
+        authority.ca_file()
+    );
     std::fs::write(file.path(), settings).expect("written");
     let ran = run(statehold(&["config", "check", name])).expect(3);
     assert!(ran.stderr.contains("--peer-advertise"), "{ran:?}");

@@ -15,6 +15,7 @@ mod certs;
 mod client_library;
 mod cluster;
 mod config;
+mod config_check;
 mod configured;
 mod custom_authentication;
 mod damaged_backups;
