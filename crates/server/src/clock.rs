@@ -1,9 +1,10 @@
 //! The only place that knows what time it is.
 
 use std::cell::Cell;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use broker::now::Now;
+use storage::ClockMark;
 
 /// Both clocks at one moment.
 pub fn now() -> Now {
@@ -28,6 +29,22 @@ impl Clock {
     pub fn new() -> Self {
         Self {
             origin: Cell::new(now()),
+        }
+    }
+
+    /// Begins with the system's time, but not before what the mark in the data directory says. Time that may have passed after the mark
+    /// was written counts as passed: so nothing lives longer than its deadline says, and what is left may be shorter by [`MARK_INTERVAL`].
+    pub(crate) fn going_on_from(mark: Option<ClockMark>) -> Self {
+        let system = now();
+        Self {
+            origin: Cell::new(not_before(mark, system)),
+        }
+    }
+
+    /// The same clock for another thread.
+    pub(crate) fn for_thread(&self) -> Self {
+        Self {
+            origin: self.origin.clone(),
         }
     }
 
@@ -60,6 +77,26 @@ impl Clock {
     }
 }
 
+/// How often the highest time that was seen is written to the data directory while nothing else is.
+pub(crate) const MARK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The present of a node whose clock has said what `mark` says.
+pub(crate) fn not_before(mark: Option<ClockMark>, system: Now) -> Now {
+    let Some(mark) = mark.filter(|mark| mark.wall > system.wall) else {
+        return system;
+    };
+    let unmarked = if mark.is_last {
+        Duration::ZERO
+    } else {
+        MARK_INTERVAL
+    };
+    let unmarked = u64::try_from(unmarked.as_millis()).expect("it is short");
+    Now {
+        wall: mark.wall.saturating_add(unmarked),
+        ..system
+    }
+}
+
 impl Default for Clock {
     fn default() -> Self {
         Self::new()
@@ -88,8 +125,6 @@ pub(crate) fn since_epoch() -> std::time::Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -108,5 +143,24 @@ mod tests {
         // Set forward by an hour: it follows, and goes on from there when that is taken back.
         assert_eq!(clock.after(at(3, wall + 3_600_000)).wall, wall + 3_600_000);
         assert_eq!(clock.after(at(4, wall + 4_000)).wall, wall + 3_601_000);
+    }
+
+    #[test]
+    fn a_start_with_an_earlier_clock_goes_on_from_what_was_seen() {
+        let system = now();
+        let mark = |ahead: i64, is_last| {
+            Some(ClockMark {
+                wall: system.wall.saturating_add_signed(ahead),
+                is_last,
+            })
+        };
+        let hour = 3_600_000;
+        let begun = |mark| not_before(mark, system).wall.abs_diff(system.wall);
+        assert_eq!(begun(None), 0);
+        assert_eq!(begun(mark(-hour, false)), 0, "time has passed while nobody ran");
+        assert_eq!(begun(mark(hour, true)), 3_600_000);
+        // It may have run for as long after that.
+        assert_eq!(begun(mark(hour, false)), 3_610_000);
+        assert!(Clock::going_on_from(mark(hour, true)).now().wall >= system.wall + 3_600_000);
     }
 }

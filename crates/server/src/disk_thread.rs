@@ -7,17 +7,17 @@
 //! ([`DiskThread::write`]): waking one thread and being woken by it takes as long as such a disk does.
 
 use std::cell::Cell;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use broker::DiskTicket;
 use cluster::{Keyspace, Write};
-use storage::{Fault, Storage};
+use storage::{ClockMark, Fault, Storage};
 use tokio::sync::mpsc;
 
-use crate::clock;
+use crate::clock::{self, Clock, MARK_INTERVAL};
 
 /// What the disk has done.
 #[derive(Debug)]
@@ -59,6 +59,16 @@ pub(crate) struct DiskThread {
     disk: Disk,
     pace: Cell<Pace>,
 }
+
+/// Writes down the highest time that the node's clock has said.
+#[derive(Debug)]
+pub(crate) struct ClockMarks {
+    clock: Clock,
+    highest: u64,
+}
+
+/// A batch has a mark with it if the last one is older than that.
+const MARK_AGE: Duration = Duration::from_secs(1);
 
 /// The disk, for one thread at a time.
 #[derive(Clone)]
@@ -142,6 +152,7 @@ impl DiskThread {
         storage: Box<dyn Storage>,
         sync: Sync,
         shares: bool,
+        marks: ClockMarks,
     ) -> std::io::Result<(Self, mpsc::Receiver<DiskEvent>)> {
         let (batches, received) = sync_channel(BATCHES_MAX);
         // At most one event for each batch on its way, so it is as bounded as the batches are.
@@ -153,7 +164,7 @@ impl DiskThread {
         let of_thread = disk.clone();
         let thread = std::thread::Builder::new()
             .name("statehold-disk".to_owned())
-            .spawn(move || run(&of_thread, &received, &events))?;
+            .spawn(move || run(&of_thread, marks, &received, &events))?;
         Ok((
             Self {
                 batches: Some(batches),
@@ -246,10 +257,49 @@ impl Pace {
     }
 }
 
+impl ClockMarks {
+    /// `mark`: the latest in the data directory.
+    pub(crate) fn new(clock: Clock, mark: Option<ClockMark>) -> Self {
+        Self {
+            clock,
+            highest: mark.map_or(0, |mark| mark.wall),
+        }
+    }
+
+    /// A mark, if so much time has passed since the last one.
+    fn due(&mut self, age: Duration) -> Option<ClockMark> {
+        let age = u64::try_from(age.as_millis()).expect("it is short");
+        let wall = self.clock.now().wall;
+        if wall < self.highest.saturating_add(age) {
+            return None;
+        }
+        self.highest = wall;
+        Some(ClockMark { wall, is_last: false })
+    }
+
+    /// The mark of a node that stops in order.
+    fn last(&mut self) -> ClockMark {
+        self.highest = self.highest.max(self.clock.now().wall);
+        ClockMark {
+            wall: self.highest,
+            is_last: true,
+        }
+    }
+}
+
 impl Disk {
     /// A thread that panicked while it wrote has left what nobody can trust; its panic ends the process.
     fn storage(&self) -> MutexGuard<'_, Box<dyn Storage>> {
         self.storage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mark(&self, mark: ClockMark) -> Result<(), Fault> {
+        let mut storage = self.storage();
+        storage.write(&[mark.put()])?;
+        match self.sync {
+            Sync::Always => storage.sync(),
+            Sync::AtStop => storage.flush(),
+        }
     }
 
     fn commit(&self, waiting: &mut Vec<Batch>) -> Result<DiskEvent, Fault> {
@@ -257,13 +307,20 @@ impl Disk {
     }
 }
 
-fn run(disk: &Disk, batches: &Receiver<Batch>, events: &mpsc::Sender<DiskEvent>) {
+fn run(disk: &Disk, mut marks: ClockMarks, batches: &Receiver<Batch>, events: &mpsc::Sender<DiskEvent>) {
     let mut waiting = Vec::new();
-    while let Ok(first) = batches.recv() {
-        waiting.push(first);
-        waiting.extend(batches.try_iter());
-        let event = match disk.commit(&mut waiting) {
-            Ok(event) => event,
+    loop {
+        match batches.recv_timeout(MARK_INTERVAL) {
+            Ok(first) => {
+                waiting.push(first);
+                waiting.extend(batches.try_iter());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        let event = match commit_with_mark(disk, &mut marks, &mut waiting) {
+            Ok(None) => continue,
+            Ok(Some(event)) => event,
             Err(fault) => {
                 // Whoever waits is never confirmed: the driver stops the node.
                 let _ = events.blocking_send(DiskEvent::Failed(fault));
@@ -274,9 +331,34 @@ fn run(disk: &Disk, batches: &Receiver<Batch>, events: &mpsc::Sender<DiskEvent>)
             break;
         }
     }
-    if let Err(fault) = disk.storage().sync() {
+    let mut storage = disk.storage();
+    let stopped = storage.write(&[marks.last().put()]).and_then(|()| storage.sync());
+    if let Err(fault) = stopped {
         tracing::error!(%fault, "the last sync failed");
     }
+}
+
+/// Commits what waits, with a mark if one is due; `None`: nothing waited.
+fn commit_with_mark(
+    disk: &Disk,
+    marks: &mut ClockMarks,
+    waiting: &mut Vec<Batch>,
+) -> Result<Option<DiskEvent>, Fault> {
+    let age = if waiting.is_empty() {
+        MARK_INTERVAL
+    } else {
+        MARK_AGE
+    };
+    if let Some(mark) = marks.due(age) {
+        match waiting.last_mut() {
+            Some(batch) => batch.writes.push(mark.put()),
+            None => disk.mark(mark)?,
+        }
+    }
+    if waiting.is_empty() {
+        return Ok(None);
+    }
+    disk.commit(waiting).map(Some)
 }
 
 fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Result<DiskEvent, Fault> {
@@ -319,6 +401,32 @@ mod tests {
         let mut waiting: Vec<_> = needs_disk.iter().map(batch).collect();
         commit(&mut disk, sync, &mut waiting).unwrap();
         disk.syncs()
+    }
+
+    fn marks(mark: Option<ClockMark>) -> ClockMarks {
+        ClockMarks::new(Clock::new(), mark)
+    }
+
+    #[test]
+    fn the_clock_is_written_with_batches_once_a_second_and_at_the_stop() {
+        let mut marks = marks(None);
+        let first = marks.due(MARK_AGE).expect("there was none");
+        assert!(!first.is_last);
+        assert_eq!(marks.due(MARK_AGE), None, "a second has not passed");
+        assert!(marks.due(Duration::ZERO).expect("it is due at once").wall >= first.wall);
+        assert!(marks.last().is_last);
+    }
+
+    #[test]
+    fn a_mark_never_goes_back() {
+        let ahead = clock::now().wall + 3_600_000;
+        let mark = ClockMark {
+            wall: ahead,
+            is_last: true,
+        };
+        let mut marks = marks(Some(mark));
+        assert_eq!(marks.due(Duration::ZERO), None);
+        assert_eq!(marks.last(), mark);
     }
 
     fn log_of(bytes: usize) -> Batch {
@@ -366,7 +474,7 @@ mod tests {
     #[test]
     fn what_the_caller_writes_is_as_durable_as_what_the_thread_writes() {
         let (disk, mut events) =
-            DiskThread::start(Box::new(SimulatedDisk::new(1)), Sync::Always, true).unwrap();
+            DiskThread::start(Box::new(SimulatedDisk::new(1)), Sync::Always, true, marks(None)).unwrap();
         disk.hand_over(log_of(1));
         let DiskEvent::Durable { batches, .. } = events.blocking_recv().unwrap() else {
             panic!("a simulated disk does not fail");

@@ -24,7 +24,7 @@ use crate::authorization::{self, AuthorizationThread};
 use crate::clock::{self, Clock};
 use crate::config::{self, Config, Durability, ListenAddress, PeerAddress};
 use crate::descriptors;
-use crate::disk_thread::{DiskThread, Sync};
+use crate::disk_thread::{ClockMarks, DiskThread, Sync};
 use crate::driver::{self, Driver, DriverSettings, Edge, Inputs};
 use crate::error::RunError;
 use crate::handshake::Layers;
@@ -162,7 +162,7 @@ async fn serve(
     let mut shutdown = pin!(shutdown);
     let (admin, mut requests) = Admin::start(&config.admin, files.admin, expiries, shown_limits(config))?;
     let mut opened = startup::open(config, files.encryption)?;
-    let (clock, seed) = (Rc::new(Clock::new()), opened.random());
+    let (clock, seed) = (Rc::new(clock_of(config, &opened)), opened.random());
     let handle = handshakes.as_ref().map(|thread| thread.handle().clone());
     let joining = Joining {
         socket: peer_socket,
@@ -219,6 +219,14 @@ async fn serve(
     }
     drop(watched);
     Ok(Some((driver, result)))
+}
+
+/// A member of a cluster goes by the clock that the others agree with; they refuse it while its own is wrong.
+fn clock_of(config: &Config, opened: &Opened) -> Clock {
+    match config.cluster {
+        Some(_) => Clock::new(),
+        None => Clock::going_on_from(opened.mark),
+    }
 }
 
 /// Waits until the state store can serve.
@@ -411,6 +419,7 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
     let (opened, clock, joined) = (parts.opened, parts.clock, parts.joined);
     let founding = joined.as_ref().map(|joined| &joined.founding);
     let node_id = opened.identity.node;
+    let marks = ClockMarks::new(clock.for_thread(), opened.mark);
     let own = joined.as_ref().map(|joined| Founder {
         node: node_id,
         address: joined.peers.address().clone(),
@@ -422,6 +431,7 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
         snapshots,
     } = startup::start(
         opened,
+        &clock,
         config,
         parts.policies.borrow_and_update().clone(),
         founding,
@@ -431,7 +441,7 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
         Durability::Memory => Sync::AtStop,
     };
     let (disk, disk_events) =
-        DiskThread::start(Box::new(engine), sync, joined.is_some()).map_err(RunError::System)?;
+        DiskThread::start(Box::new(engine), sync, joined.is_some(), marks).map_err(RunError::System)?;
     let (snapshots, snapshot_events) = SnapshotThread::start(snapshots).map_err(RunError::System)?;
     let settings = DriverSettings {
         node: node_id,

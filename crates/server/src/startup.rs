@@ -1,6 +1,6 @@
 //! From a data directory to a node that is ready to serve.
 
-use broker::{NodeConfig, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, StateStoreConfig};
+use broker::{NodeConfig, Now, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, StateStoreConfig};
 use cluster::control::{CONTROL, Control};
 use cluster::forming::{Founding, Stage};
 use cluster::replica::{Replica, ReplicaConfig};
@@ -8,12 +8,12 @@ use cluster::{GroupId, NodeId};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use storage::{
-    Engine, EngineConfig, Identity, SnapshotFiles, Storage, is_blank, open_group, read_membership,
+    ClockMark, Engine, EngineConfig, Identity, SnapshotFiles, Storage, is_blank, open_group, read_membership,
     recover_control,
 };
 use store::{Quota, ScanLimits, Store};
 
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::config::{self, Config};
 use crate::error::RunError;
 use crate::machine_memory;
@@ -35,6 +35,8 @@ pub(crate) struct Opened {
     pub(crate) identity: Identity,
     /// How far the node is on its way into a cluster.
     pub(crate) stage: Stage,
+    /// What the node's clock has said before.
+    pub(crate) mark: Option<ClockMark>,
     random: Random,
 }
 
@@ -56,6 +58,7 @@ pub(crate) fn open(config: &Config, encryption: storage::Encryption) -> Result<O
         });
     }
     let mut random = Random::new();
+    let mark = ClockMark::read(&engine)?;
     let identity = Identity::take(&mut engine, NodeId(random.next().max(1)))?;
     match &stage {
         Stage::Bound(_, founding) if !is_member => Err(RunError::NeedsCluster {
@@ -67,6 +70,7 @@ pub(crate) fn open(config: &Config, encryption: storage::Encryption) -> Result<O
             engine,
             identity,
             stage,
+            mark,
             random,
         }),
     }
@@ -75,6 +79,7 @@ pub(crate) fn open(config: &Config, encryption: storage::Encryption) -> Result<O
 /// Reads everything in the data directory and makes the node. With the founding of its cluster, if it belongs to one.
 pub(crate) fn start(
     opened: Opened,
+    clock: &Clock,
     config: &Config,
     policies: broker::Policies,
     founding: Option<&Founding>,
@@ -82,11 +87,14 @@ pub(crate) fn start(
     let Opened {
         engine,
         identity,
+        mark,
         mut random,
         ..
     } = opened;
     let snapshots = engine.snapshot_files()?;
-    let now = clock::now();
+    // What is on disk has lived until then at least.
+    let now = clock::not_before(mark, clock.now());
+    tell_of_clock(now, clock::now());
 
     let mut groups = Vec::new();
     for group in (0..founding.map_or(GROUPS, Founding::groups)).map(GroupId) {
@@ -143,6 +151,20 @@ pub(crate) fn start(
         snapshots,
     })
 }
+
+/// Says that the system's clock is behind what the node has seen before.
+fn tell_of_clock(now: Now, system: Now) {
+    let behind = Duration::from_millis(now.wall.saturating_sub(system.wall));
+    if behind > CLOCK_BEHIND_MAX {
+        tracing::warn!(
+            ?behind,
+            "the system's clock is behind what this node has seen: deadlines of messages and sessions go on from there; check the clock"
+        );
+    }
+}
+
+/// Clocks are corrected by so much without a word.
+const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(1);
 
 fn node_config(config: &Config, policies: broker::Policies, random: &mut Random) -> NodeConfig {
     NodeConfig {
@@ -312,5 +334,104 @@ impl Random {
         let number = self.0.hash_one("statehold");
         self.0 = std::hash::RandomState::new();
         number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use broker::ids::SessionNumber;
+    use broker::memory::Held;
+    use broker::message::Message;
+    use broker::origin::Origin;
+    use broker::records::retained;
+    use broker::records::session::{self, Presence, SessionRecord};
+    use broker::session::Positions;
+    use broker::{Event, Policies};
+    use protocol::packet::QoS;
+    use protocol::properties::MessageProperties;
+    use protocol::{Text, TopicName};
+
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+    const EXPIRY: Duration = Duration::from_secs(600);
+    const LEFT: Duration = Duration::from_secs(100);
+
+    /// What a run leaves behind at whose end `EXPIRY` is over but for `LEFT`, by a clock that says `wall` when it begins.
+    fn earlier_run(config: &Config, now: Now) {
+        let mut engine = Engine::open(&config.data_dir).unwrap();
+        Identity::take(&mut engine, NodeId(7)).unwrap();
+        let record = SessionRecord {
+            number: SessionNumber(1 << 32),
+            expiry: u32::try_from(EXPIRY.as_secs()).unwrap(),
+            presence: Presence::Disconnected { since: now.wall },
+            positions: Positions {
+                next_sequence: 0,
+                sent_below: 0,
+            },
+            will: None,
+            owner: None,
+        };
+        let message = Message {
+            topic: TopicName::parse(Text::new("plant/1").unwrap()).unwrap(),
+            payload: "21.5".into(),
+            properties: MessageProperties::default(),
+            qos: QoS::AtLeastOnce,
+            retain: true,
+            publisher: None,
+            expires_at: Some(now.instant + EXPIRY),
+            received_at: now.instant,
+            origin: Origin::Unknown,
+            id: None,
+            held: Held::default(),
+        };
+        let passed = u64::try_from((EXPIRY - LEFT).as_millis()).unwrap();
+        let mark = ClockMark {
+            wall: now.wall + passed,
+            is_last: true,
+        };
+        let client_id = Text::new("pump").unwrap();
+        engine
+            .write(&[
+                session::put(&client_id, &record),
+                retained::put(&message, now),
+                mark.put(),
+            ])
+            .unwrap();
+        engine.sync().unwrap();
+    }
+
+    #[test]
+    fn mqtt_3_3_2_6_a_start_with_an_earlier_clock_extends_nothing() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let config = Config {
+            data_dir: directory.path().join("data"),
+            sys_interval: None,
+            ..Config::default()
+        };
+        let system = clock::now();
+        // The system's clock was set back by an hour before this start.
+        let before = Now {
+            wall: system.wall + HOUR,
+            ..system
+        };
+        earlier_run(&config, before);
+        let opened = open(&config, storage::Encryption::none()).unwrap();
+        let clock = Clock::going_on_from(opened.mark);
+        let mut node = start(opened, &clock, &config, Policies::default(), None)
+            .unwrap()
+            .node;
+        let kept = |node: &broker::Node| (node.gauges().retained_messages, node.gauges().sessions);
+        assert_eq!(kept(&node), (1, 1));
+        for (later, expected) in [(Duration::ZERO, (1, 1)), (LEFT, (0, 0))] {
+            let now = clock.now();
+            let passed = u64::try_from(later.as_millis()).unwrap();
+            let now = Now {
+                instant: now.instant + later,
+                wall: now.wall + passed,
+            };
+            node.step(now, Event::Timeout, &mut Vec::new());
+            assert_eq!(kept(&node), expected, "{later:?}");
+        }
     }
 }

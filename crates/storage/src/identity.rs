@@ -99,7 +99,7 @@ fn checksum(body: &[u8]) -> u32 {
 }
 
 /// Of a record and its key.
-fn checksum_of(key: &[u8], body: &[u8]) -> u32 {
+pub(crate) fn checksum_of(key: &[u8], body: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key), body)
 }
 

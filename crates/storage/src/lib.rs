@@ -4,6 +4,7 @@
 //! durable. [`Engine`] keeps them on disk, in a log and in tables; [`SimulatedDisk`] keeps them in memory and fails as it
 //! is told. [`recovery`] turns what is found at the start into what a replica starts from.
 
+pub mod clock_mark;
 pub mod data_dir;
 pub mod encryption;
 pub mod engine;
@@ -15,6 +16,7 @@ pub mod snapshot_files;
 mod storage;
 mod wal;
 
+pub use clock_mark::ClockMark;
 pub use data_dir::OpenError;
 pub use encryption::{Encryption, EncryptionError, KeyFileError, KeyId};
 pub use engine::{Engine, EngineConfig};

@@ -55,6 +55,9 @@ pub enum RecoveryError {
     /// The record of which cluster the node belongs to cannot be read.
     #[error("the record of the node's cluster is damaged, or of a newer version")]
     MembershipDamaged,
+    /// The highest time that the node has seen cannot be read.
+    #[error("the record of the node's clock is damaged, or of a newer version")]
+    ClockMarkDamaged,
 }
 
 /// Where a record lies.

@@ -10,6 +10,7 @@ use cluster::forming::{Founding, Stage, Step};
 use cluster::{Keyspace, Write};
 
 use super::{KEY as IDENTITY_KEY, checksum_of};
+use crate::clock_mark::KEY as CLOCK_KEY;
 use crate::{RecoveryError, Storage};
 
 const KEY: &[u8] = b"cluster";
@@ -37,12 +38,12 @@ pub fn write_membership(storage: &mut impl Storage, stage: &Stage) -> Result<(),
     Ok(())
 }
 
-/// Whether the node has nothing but its name: only such a one can become a member of a cluster.
+/// Whether the node has nothing but its name and its clock: only such a one can become a member of a cluster.
 pub fn is_blank(storage: &impl Storage) -> Result<bool, RecoveryError> {
     let mut is_blank = true;
     for keyspace in Keyspace::ALL {
         storage.scan(keyspace, &[], &mut |key, _| {
-            if keyspace == Keyspace::Meta && (key == IDENTITY_KEY || key == KEY) {
+            if keyspace == Keyspace::Meta && (key == IDENTITY_KEY || key == KEY || key == CLOCK_KEY) {
                 return ControlFlow::Continue(());
             }
             is_blank = false;
