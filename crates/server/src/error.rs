@@ -22,22 +22,22 @@ pub enum RunError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The data directory cannot be used. Nothing in it was changed.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(.0.is_damage()))]
     Open(#[from] OpenError),
     /// The keys of the data directory cannot be had. Nothing in it was changed.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
     /// What is in the data directory cannot be read. Nothing in it was removed.
-    #[error(transparent)]
+    #[error("{0}{advice}", advice = advice(!matches!(.0, RecoveryError::Fault(_))))]
     Recovery(#[from] RecoveryError),
     /// The snapshot of the state store cannot be read. Nothing was removed.
-    #[error("the snapshot of the state store cannot be read")]
+    #[error("the snapshot of the state store cannot be read: {0}{RESTORE}")]
     Restore(#[from] RestoreError),
     /// The log does not belong to this node.
     #[error(transparent)]
     Replica(#[from] ReplicaError),
     /// A record of a session, a queue or a retained message cannot be read. Nothing was removed.
-    #[error("keyspace {keyspace}: {error}")]
+    #[error("keyspace {keyspace}: {error}{RESTORE}")]
     Record {
         /// Where it is.
         keyspace: &'static str,
@@ -112,6 +112,14 @@ pub enum RunError {
     /// The system does not give a thread or a poll.
     #[error("cannot start: {0}")]
     System(std::io::Error),
+}
+
+/// What an operator does about damage.
+const RESTORE: &str = "; nothing was changed: restore the data directory from a copy or a backup, or replace the node of a cluster \
+                       (docs/storage.md, When something fails)";
+
+fn advice(is_damage: bool) -> &'static str {
+    if is_damage { RESTORE } else { "" }
 }
 
 fn lines(problems: &[RunError]) -> String {

@@ -29,8 +29,8 @@ pub enum OpenError {
     Locked { dir: PathBuf },
     /// Written by another version of the program.
     #[error(
-        "the data directory {} has format {found:?}; this program knows up to {ENCRYPTED:?}",
-        dir.display()
+        "{} says format {found:?}; this program knows up to {ENCRYPTED:?}",
+        dir.join(FORMAT_FILE).display()
     )]
     UnknownFormat { dir: PathBuf, found: String },
     /// It holds data, but does not say in which format.
@@ -51,12 +51,32 @@ pub enum OpenError {
     /// A snapshot cannot be read, and would have to be encrypted, or encrypted with another key.
     #[error("encryption cannot be changed: {0}")]
     Snapshot(#[from] SnapshotError),
+    /// A file of the engine is not what was written, or not there.
+    #[error("the data directory is damaged: {}: {what}", file.display())]
+    Damaged { file: PathBuf, what: &'static str },
     /// There is a log, and no engine for it.
     #[error("the engine is missing: {} holds a write-ahead log and no directory engine", dir.display())]
     EngineMissing { dir: PathBuf },
     /// The engine in it could not be opened.
     #[error(transparent)]
     Fault(#[from] Fault),
+}
+
+impl OpenError {
+    /// Whether a file is damaged or lost, so that the directory can be used by nobody.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Locked { .. } | Self::Io { .. } => false,
+            Self::Encryption(error) | Self::Wal(WalError::Encryption(error)) => error.is_damage(),
+            Self::Fault(fault) | Self::Wal(WalError::Fault(fault)) => matches!(fault, Fault::Engine { .. }),
+            Self::UnknownFormat { .. }
+            | Self::FormatMissing { .. }
+            | Self::Wal(_)
+            | Self::Snapshot(_)
+            | Self::Damaged { .. }
+            | Self::EngineMissing { .. } => true,
+        }
+    }
 }
 
 const FORMAT_FILE: &str = "FORMAT";

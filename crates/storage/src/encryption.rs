@@ -90,6 +90,16 @@ pub enum EncryptionError {
     NotAuthentic { file: PathBuf, offset: u64, key: KeyId },
 }
 
+impl EncryptionError {
+    /// Whether a file was changed, and is not only without its key.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::NoKeyFile { .. } | Self::KeyMissing { .. } | Self::KeyWrong { .. } => false,
+            Self::NotEncrypted { .. } | Self::NotAuthentic { .. } => true,
+        }
+    }
+}
+
 /// What an encrypted file says in clear: its key, how to know that a key is the right one, and what makes the keys of this
 /// file unlike those of any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

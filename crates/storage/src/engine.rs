@@ -10,6 +10,7 @@
 mod changes;
 mod checkpoint;
 mod in_use;
+mod integrity;
 mod log_view;
 mod sealing;
 mod tables;

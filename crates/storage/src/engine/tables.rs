@@ -17,6 +17,7 @@ use cluster::Keyspace;
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
 use super::changes::{Changes, Pending};
+use super::integrity;
 use super::sealing::{self, Sealing};
 use crate::data_dir::{self, DataDir, OpenError};
 use crate::encryption::{Encryption, KeyId};
@@ -128,6 +129,7 @@ impl Tables {
 
     /// Opens the database. It panics on some damage; here that is an error like any other.
     pub(super) fn open(dir: &DataDir, encryption: &Encryption) -> Result<Tables, OpenError> {
+        integrity::check(&dir.engine(), with_tables().count())?;
         Tables::open_at(dir, &dir.engine(), encryption)
     }
 
@@ -316,11 +318,14 @@ fn open_database(path: &Path) -> fjall::Result<Database> {
         .open()
 }
 
+/// Entries of logs lie in the write-ahead log alone.
+fn with_tables() -> impl Iterator<Item = Keyspace> {
+    let all = Keyspace::ALL.into_iter();
+    all.filter(|keyspace| *keyspace != Keyspace::Log)
+}
+
 fn open_keyspaces(database: &Database) -> fjall::Result<Vec<(Keyspace, fjall::Keyspace)>> {
-    let with_tables = Keyspace::ALL
-        .into_iter()
-        .filter(|keyspace| *keyspace != Keyspace::Log);
-    with_tables
+    with_tables()
         .map(|keyspace| {
             let options = || KeyspaceCreateOptions::default().manual_journal_persist(true);
             Ok((keyspace, database.keyspace(keyspace.name(), options)?))
