@@ -18,6 +18,7 @@ use crate::memory::Held;
 use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::overload::RESPONSE_WOULD_WAIT;
 use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::report::{CopyNews, Report};
 use crate::responding::Asking;
@@ -107,7 +108,8 @@ impl Node {
         }
     }
 
-    /// Whether the response may be sent where the request wants it. If not, the request is refused and not executed.
+    /// Whether the response may be sent where the request wants it, and is not sure to wait for memory. If not, the request is
+    /// refused and not executed.
     fn asking(
         &mut self,
         now: Now,
@@ -116,6 +118,12 @@ impl Node {
         publish: &Publish,
         actions: &mut Vec<Action>,
     ) -> Option<Asking> {
+        if self.lacks_memory_for_response(key) {
+            self.counters.memory_refused += 1;
+            let (reason, why) = (ReasonCode::QuotaExceeded, Some(RESPONSE_WOULD_WAIT));
+            self.acknowledge_request(now, id, publish, reason, why, actions);
+            return None;
+        }
         let topic = publish.properties.response_topic.clone()?;
         let topic = TopicName::parse(topic).ok()?;
         if is_below_sys(topic.as_str()) {

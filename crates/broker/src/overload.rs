@@ -29,6 +29,10 @@ const HELD_BACK_AS_RECEIVER: Duration = Duration::from_millis(50);
 /// What a client is told whose message is refused.
 pub(crate) const MEMORY_SCARCE: &str = "memory is scarce, and the message would have to be kept";
 
+/// What a client is told whose state store request is refused.
+pub(crate) const RESPONSE_WOULD_WAIT: &str =
+    "memory is full, and the response would wait behind what the client has not taken";
+
 impl Node {
     /// What the node accounts for at this moment.
     pub(crate) fn memory_use(&self) -> MemoryUse {
@@ -96,6 +100,18 @@ impl Node {
         self.retained.would_grow(message) || routes.iter().any(is_kept)
     }
 
+    /// Whether a state store request is refused because its response would have to wait: memory is full, and its client does not
+    /// keep up. A response to a request that was taken is never dropped while its client is connected, so that no request is
+    /// acknowledged and then answered with silence.
+    pub(crate) fn lacks_memory_for_response(&self, asker: SessionKey) -> bool {
+        let is_behind = |asker| {
+            self.sessions
+                .get(asker)
+                .is_some_and(|entry| entry.session.is_behind(true))
+        };
+        self.is_memory_full() && is_behind(asker)
+    }
+
     /// Whether a message is not retained although nobody can be told: at QoS 0, or one of the server's own.
     pub(crate) fn lacks_memory_to_retain(&self, message: &Message) -> bool {
         let is_own = message.publisher.is_none();
@@ -113,8 +129,15 @@ impl Node {
 
     /// Takes out the routes on which a message would wait: for those that nobody can be told of.
     pub(crate) fn drop_waiting(&mut self, scratch: &mut RouteScratch) {
+        self.drop_waiting_but(scratch, None);
+    }
+
+    /// The same, without the route to `kept`.
+    pub(crate) fn drop_waiting_but(&mut self, scratch: &mut RouteScratch, kept: Option<SessionKey>) {
         let found = scratch.routes.len();
-        scratch.routes.retain(|route| !self.would_wait(route));
+        scratch
+            .routes
+            .retain(|route| Some(route.session) == kept || !self.would_wait(route));
         self.counters.dropped.memory += (found - scratch.routes.len()) as u64;
     }
 
@@ -182,9 +205,9 @@ impl Node {
     }
 }
 
-/// Whether the publisher says that its message matters more than others.
+/// Whether the publisher says that its message matters more than others: by the property's presence, whatever its value.
 fn is_high_priority(properties: &UserProperties) -> bool {
-    properties.find(HIGH_PRIORITY) == Some("true")
+    properties.find(HIGH_PRIORITY).is_some()
 }
 
 /// What a client is told that is not taken in while memory is full.

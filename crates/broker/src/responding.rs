@@ -40,7 +40,11 @@ impl Node {
         let message = message.counted(&self.memory.messages);
         let mut scratch = self.route_response(&message, asking);
         if self.is_memory_full() {
-            self.drop_waiting(&mut scratch);
+            let asker = self
+                .connections
+                .get(asking.connection)
+                .and_then(Connection::session);
+            self.drop_waiting_but(&mut scratch, asker);
         }
         self.publish_to(now, Arc::new(message), scratch, Keeping::Memory, actions);
     }

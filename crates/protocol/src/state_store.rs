@@ -24,7 +24,10 @@ pub use notification::Notification;
 pub use reply::{Reply, ReplyError};
 pub use request::{Condition, Request, RequestError, RequestKind};
 pub use resp::Malformed;
-pub use topics::{INVOKE_TOPIC, NOTIFY_PREFIX, is_own_response_topic, is_reserved, notification_topic};
+pub use topics::{
+    INVOKE_TOPIC, NOTIFY_PREFIX, is_own_response_topic, is_refused_response_topic, is_reserved,
+    notification_topic,
+};
 
 /// Whose form an answer has, where the published text and the official clients differ.
 ///

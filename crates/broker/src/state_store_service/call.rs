@@ -8,7 +8,8 @@ use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
 use protocol::properties::UserProperties;
 use protocol::state_store::properties::{self as wire, CLOCK_SKEW_MAX_MS};
 use protocol::state_store::{
-    Dialect, ErrorText, INVOKE_TOPIC, Reply, Request, RequestError, is_reserved, notification_topic,
+    Dialect, ErrorText, INVOKE_TOPIC, Reply, Request, RequestError, is_refused_response_topic,
+    notification_topic,
 };
 use protocol::topic::TopicName;
 use store::{CommandAction, RequestIdentity, RetryKey, Watcher};
@@ -154,9 +155,9 @@ pub(crate) fn check_envelope(publish: &Publish, version: ProtocolVersion) -> Res
             "the Response Topic of a state store request must not be the invoke topic",
         ));
     }
-    if is_reserved(topic) {
+    if is_refused_response_topic(topic) {
         return Err(Refused::ResponseTopic(
-            "the Response Topic of a state store request must not be a reserved topic",
+            "the Response Topic of a state store request must not begin with the reserved prefix",
         ));
     }
     if TopicName::parse(topic.clone()).is_err() {

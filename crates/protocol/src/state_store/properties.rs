@@ -26,7 +26,7 @@ pub const NEVER: &str = "never";
 pub const NONE: &str = "none";
 /// Accepted and ignored: where a client wants its request handled.
 pub const PARTITION: &str = "$partition";
-/// Accepted and ignored: a request that wants to overtake others.
+/// A message that goes on longer than others while memory is scarce; its presence counts, whatever its value.
 pub const HIGH_PRIORITY: &str = "$high_priority";
 /// Accepted and ignored: who sent the request.
 pub const SOURCE_ID: &str = "__srcId";

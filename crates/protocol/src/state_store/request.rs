@@ -37,7 +37,8 @@ pub enum Request {
         /// The value that it must have.
         value: Bytes,
     },
-    /// `KEYNOTIFY key [STOP]`
+    /// `KEYNOTIFY key [GET | STOP]`; GET, which the published text names, changes nothing: notifications of a SET
+    /// always have the value.
     KeyNotify {
         /// The key; not empty.
         key: Bytes,
@@ -138,6 +139,7 @@ impl Request {
                 value: arguments.slice(2),
             }),
             RequestKind::KeyNotify if arguments.count == 2 => Ok(Self::KeyNotify { key, stop: false }),
+            RequestKind::KeyNotify if arguments.is(2, b"GET") => Ok(Self::KeyNotify { key, stop: false }),
             RequestKind::KeyNotify if arguments.is(2, b"STOP") => Ok(Self::KeyNotify { key, stop: true }),
             RequestKind::KeyNotify => Err(RequestError::Syntax),
             RequestKind::Scan => {

@@ -135,7 +135,7 @@ pub(super) fn packet(verb: &str, client: &str, now: Now, words: Words<'_>) -> Re
 }
 
 /// `connect [+clean] [+v311] [expiry=60] [keep_alive=10] [receive_maximum=2] [packet_size_max=100] [aliases=3]
-/// [client_id=x] [auth_method=x] [auth_data=x] [username=x] [password=x] [will=topic:payload] [will_qos=1] [will_delay=5] [will_user=k:v,k:v] [+will_retain]
+/// [client_id=x] [user=k:v,k:v] [auth_method=x] [auth_data=x] [username=x] [password=x] [will=topic:payload] [will_qos=1] [will_delay=5] [will_user=k:v,k:v] [+will_retain]
 /// [+quiet] [+asks_response]`; `second_connect` is the same on a connection that has one.
 fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
     let version = if words.is("v311") {
@@ -152,7 +152,7 @@ fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
         authentication_method: words.named("auth_method").map(text).transpose()?,
         authentication_data: words.named("auth_data").map(bytes),
         request_response_information: words.is("asks_response").then_some(true),
-        ..ConnectProperties::default()
+        user_properties: user_properties(words.named("user"))?,
     };
     let client_id = if words.is("nameless") {
         ""

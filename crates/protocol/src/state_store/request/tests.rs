@@ -78,6 +78,20 @@ fn verbs_and_options_are_taken_in_any_case() {
 }
 
 #[test]
+fn keynotify_takes_the_option_get_of_the_text() {
+    let watch = Request::KeyNotify {
+        key: Bytes::from_static(b"k"),
+        stop: false,
+    };
+    assert_eq!(parse(&["KEYNOTIFY", "k", "GET"]), Ok(watch));
+    assert_eq!(parse(&["KEYNOTIFY", "k", "VALUE"]), Err(RequestError::Syntax));
+    assert_eq!(
+        parse(&["KEYNOTIFY", "k", "GET", "STOP"]),
+        Err(RequestError::WrongArguments)
+    );
+}
+
+#[test]
 fn options_come_in_any_order() {
     assert_eq!(options(&["NX", "PX", "5"]), set(Condition::NotExists, Some(5)));
     assert_eq!(options(&["PX", "5", "NX"]), set(Condition::NotExists, Some(5)));
