@@ -25,6 +25,7 @@ mod reference;
 mod requests;
 mod self_test;
 mod settings;
+mod state_store;
 mod tls;
 
 use std::net::SocketAddr;
@@ -45,10 +46,11 @@ pub use self::encryption::Encryption;
 pub use self::file::{ConfigError, Problem};
 pub use self::jwt::{Jwt, JwtAlgorithm};
 pub use self::k8s_sat::K8sSat;
-pub use self::limits::{Limits, MemoryMax};
+pub use self::limits::{Limits, MemoryMax, MemoryProfile};
 pub use self::listeners::{Listener, WebSocket};
 pub use self::otlp::Otlp;
 pub use self::self_test::SelfTest;
+pub use self::state_store::{DialectChoice, QuotaMax, StateStore};
 pub use self::tls::{Certificate, ClientCertificate, CrlDoubt, Tls, TlsVersion};
 pub use ::cluster::peers::PeerAddress;
 
@@ -128,36 +130,6 @@ pub enum Durability {
     /// Given to the operating system and not synced: what was acknowledged survives the end of the process, but not of the
     /// machine. A SET with the user property `aio-persistence` = `true` is synced all the same.
     Memory,
-}
-
-/// The state store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct StateStore {
-    /// In which form requests are answered where the published protocol and the shipped clients differ.
-    pub dialect: DialectChoice,
-
-    /// Keys at most. A SET that would make one more is answered `-ERR the quota has been exceeded`.
-    pub keys_max: u64,
-
-    /// Keys and values together at most. A SET that would pass it is answered `-ERR the quota has been exceeded`.
-    #[serde(with = "quantity::size")]
-    #[schemars(with = "quantity::SizeText")]
-    pub bytes_max: u64,
-}
-
-/// In which form requests are answered where the published protocol and the shipped clients differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DialectChoice {
-    /// Each request in its own form: a request with the user property `__protVer` as the shipped clients expect it, one
-    /// without it as the published text says.
-    #[default]
-    Auto,
-    /// Every request as the shipped clients expect it.
-    Sdk,
-    /// Every request as the published text says.
-    Published,
 }
 
 /// Shared subscriptions.
@@ -457,16 +429,6 @@ impl Default for Config {
             audit: Audit::default(),
             self_test: SelfTest::default(),
             otlp: Otlp::default(),
-        }
-    }
-}
-
-impl Default for StateStore {
-    fn default() -> Self {
-        Self {
-            dialect: DialectChoice::default(),
-            keys_max: 10_000_000,
-            bytes_max: 4 << 30,
         }
     }
 }

@@ -11,7 +11,7 @@ use storage::{
     ClockMark, Engine, EngineConfig, Identity, SnapshotFiles, Storage, is_blank, open_group, read_membership,
     recover_control,
 };
-use store::{Quota, ScanLimits, Store};
+use store::{ScanLimits, Store};
 
 use crate::clock::{self, Clock};
 use crate::config::{self, Config};
@@ -261,6 +261,7 @@ fn recover_group(
 }
 
 fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
+    let memory = config.limits.memory_max.for_quotas(machine_memory::bytes());
     StateStoreConfig {
         node: identity.node.0,
         incarnation: identity.incarnation.0,
@@ -269,10 +270,7 @@ fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
             config::DialectChoice::Sdk => broker::DialectChoice::Sdk,
             config::DialectChoice::Published => broker::DialectChoice::Published,
         },
-        quota: Quota {
-            keys_max: config.state_store.keys_max,
-            bytes_max: config.state_store.bytes_max,
-        },
+        quota: config.state_store.quota(memory),
         entry_bytes_max: ENTRY_BYTES_MAX,
         pending_max: PENDING_MAX,
         snapshot_log_bytes: config.snapshot.log_bytes_min,

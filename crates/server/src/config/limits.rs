@@ -15,7 +15,8 @@ use super::quantity;
 pub struct Limits {
     /// Bytes that the server may hold for its clients, in its own account: messages, retained messages, the state store, what
     /// waits to be written, connections, sessions and subscriptions. `"auto"` is half of the machine's memory, or of the control
-    /// group's limit if that is less; `"none"` is any number. From 80 % on messages that would have to wait are refused
+    /// group's limit if that is less; `"none"` is any number. A profile is `"tiny"` (200 MiB), `"low"` (800 MiB), `"medium"` (3.5 GiB)
+    /// or `"high"` (11 GiB). The quotas of the state store follow it. From 80 % on messages that would have to wait are refused
     /// (PUBACK or PUBREC 0x97), from 90 % on publishers are read from slowly, and at 100 % nothing is taken that would have
     /// to be kept. At least 8 MiB. docs/mqtt.md says more under "Overload".
     #[serde(with = "quantity::memory")]
@@ -55,7 +56,7 @@ pub struct Limits {
 
     /// The largest packet that a client may send, with its fixed header; so it also limits values of the state store. Told
     /// in CONNACK (Maximum Packet Size). A larger one is answered with DISCONNECT 0x95 before any of it is kept. At
-    /// most 268,435,460 bytes.
+    /// most 268,435,460 bytes. The broker of Azure IoT Operations takes 4, 16, 64 or 256 MiB, by its memory profile.
     #[serde(with = "quantity::size32")]
     #[schemars(with = "quantity::SizeText")]
     pub packet_size_max: u32,
@@ -129,19 +130,79 @@ pub enum MemoryMax {
     Auto,
     /// Any number.
     Unlimited,
+    /// As many as a memory profile says.
+    Profile(MemoryProfile),
     /// So many.
     Bytes(u64),
+}
+
+/// Memory profiles, by the names of the broker of Azure IoT Operations: about what one frontend and one backend worker of it
+/// use together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryProfile {
+    /// 200 MiB.
+    Tiny,
+    /// 800 MiB.
+    Low,
+    /// 3.5 GiB.
+    Medium,
+    /// 11 GiB.
+    High,
+}
+
+impl MemoryProfile {
+    const ALL: [Self; 4] = [Self::Tiny, Self::Low, Self::Medium, Self::High];
+
+    /// As it is written in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// The profile of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name)
+    }
+
+    /// What the server may hold for its clients.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Tiny => 200 << 20,
+            Self::Low => 800 << 20,
+            Self::Medium => 3_584 << 20,
+            Self::High => 11 << 30,
+        }
+    }
 }
 
 impl MemoryMax {
     /// The number, for a process that may use so many, if that is known.
     pub fn bytes(self, available: Option<u64>) -> u64 {
         match self {
-            Self::Auto => available.map_or(u64::MAX, |available| (available / 2).max(MEMORY_LEAST)),
+            Self::Auto => available.map_or(u64::MAX, half),
             Self::Unlimited => u64::MAX,
+            Self::Profile(profile) => profile.bytes(),
             Self::Bytes(bytes) => bytes,
         }
     }
+
+    /// The number that quotas are in proportion to: also without a limit, or where nobody knows what the machine has, one that it
+    /// is likely to have.
+    pub fn for_quotas(self, available: Option<u64>) -> u64 {
+        match self {
+            Self::Auto | Self::Unlimited => available.map_or(MemoryProfile::Medium.bytes(), half),
+            _ => self.bytes(available),
+        }
+    }
+}
+
+/// Half of what the process may use.
+fn half(available: u64) -> u64 {
+    (available / 2).max(MEMORY_LEAST)
 }
 
 /// What gives way when a session's queue is full.

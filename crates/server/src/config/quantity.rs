@@ -123,38 +123,102 @@ pub(super) mod optional_duration {
     }
 }
 
-/// A number of bytes, `"auto"` or `"none"`; for `#[serde(with = ...)]`.
+/// A size, or a word that is none.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum SizeOrWord {
+    Bytes(i64),
+    Text(String),
+}
+
+impl SizeOrWord {
+    /// The size, or what `word` makes of the text.
+    fn size_or<T, E: serde::de::Error>(
+        self,
+        word: impl FnOnce(&str) -> Option<T>,
+        of_size: impl FnOnce(u64) -> T,
+    ) -> Result<T, E> {
+        use serde::de::IntoDeserializer;
+        let size = match &self {
+            Self::Text(text) => match word(text) {
+                Some(value) => return Ok(value),
+                None => size::deserialize(text.as_str().into_deserializer()),
+            },
+            Self::Bytes(bytes) => size::deserialize((*bytes).into_deserializer()),
+        };
+        size.map(of_size)
+            .map_err(|error: serde::de::value::Error| E::custom(error))
+    }
+}
+
+/// A number of bytes, a memory profile, `"auto"` or `"none"`; for `#[serde(with = ...)]`.
 pub(super) mod memory {
-    use serde::de::{Error, IntoDeserializer};
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::config::limits::MemoryMax;
-
-    /// A size, or a word that is none.
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum SizeOrWord {
-        Bytes(i64),
-        Text(String),
-    }
+    use crate::config::limits::{MemoryMax, MemoryProfile};
 
     pub(in crate::config) fn serialize<S: Serializer>(value: &MemoryMax, to: S) -> Result<S::Ok, S::Error> {
         match value {
             MemoryMax::Auto => to.serialize_str("auto"),
             MemoryMax::Unlimited => to.serialize_str("none"),
+            MemoryMax::Profile(profile) => to.serialize_str(profile.name()),
             MemoryMax::Bytes(bytes) => super::size::serialize(bytes, to),
         }
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<MemoryMax, D::Error> {
-        let size = match SizeOrWord::deserialize(from)? {
-            SizeOrWord::Text(text) if text == "auto" => return Ok(MemoryMax::Auto),
-            SizeOrWord::Text(text) if text == "none" => return Ok(MemoryMax::Unlimited),
-            SizeOrWord::Text(text) => super::size::deserialize(text.as_str().into_deserializer()),
-            SizeOrWord::Bytes(bytes) => super::size::deserialize(bytes.into_deserializer()),
+        let word = |text: &str| match text {
+            "auto" => Some(MemoryMax::Auto),
+            "none" => Some(MemoryMax::Unlimited),
+            name => MemoryProfile::of_name(name).map(MemoryMax::Profile),
         };
-        size.map(MemoryMax::Bytes)
-            .map_err(|error: serde::de::value::Error| D::Error::custom(error))
+        super::SizeOrWord::deserialize(from)?.size_or(word, MemoryMax::Bytes)
+    }
+}
+
+/// A number of bytes or `"auto"`; for `#[serde(with = ...)]`.
+pub(super) mod size_or_auto {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::config::state_store::QuotaMax;
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &QuotaMax, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            QuotaMax::Auto => to.serialize_str("auto"),
+            QuotaMax::At(bytes) => super::size::serialize(bytes, to),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<QuotaMax, D::Error> {
+        let word = |text: &str| (text == "auto").then_some(QuotaMax::Auto);
+        super::SizeOrWord::deserialize(from)?.size_or(word, QuotaMax::At)
+    }
+}
+
+/// A number or `"auto"`; for `#[serde(with = ...)]`.
+pub(super) mod count_or_auto {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::config::state_store::QuotaMax;
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &QuotaMax, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            QuotaMax::Auto => to.serialize_str("auto"),
+            QuotaMax::At(count) => to.serialize_u64(*count),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<QuotaMax, D::Error> {
+        match super::SizeOrWord::deserialize(from)? {
+            super::SizeOrWord::Text(text) if text == "auto" => Ok(QuotaMax::Auto),
+            super::SizeOrWord::Text(text) => Err(D::Error::custom(format!(
+                "`{text}` is not a number; write for example 100000, or \"auto\""
+            ))),
+            super::SizeOrWord::Bytes(count) => u64::try_from(count)
+                .map(QuotaMax::At)
+                .map_err(|_| D::Error::custom(format!("`{count}` is negative"))),
+        }
     }
 }
 
@@ -254,7 +318,53 @@ impl JsonSchema for MemoryText {
         json_schema!({
             "type": ["string", "integer"],
             "format": "memory",
-            "pattern": r"^(auto|none|[0-9]+(\.[0-9]+)? ?(B|kB|MB|GB|KiB|MiB|GiB|TiB))$",
+            "pattern": r"^(auto|none|tiny|low|medium|high|[0-9]+(\.[0-9]+)? ?(B|kB|MB|GB|KiB|MiB|GiB|TiB))$",
+            "minimum": 0,
+        })
+    }
+}
+
+/// What the schema says of a size that may follow another setting.
+#[derive(Debug)]
+pub(super) struct SizeOrAutoText;
+
+impl JsonSchema for SizeOrAutoText {
+    fn schema_name() -> Cow<'static, str> {
+        "SizeOrAuto".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "integer"],
+            "format": "size-or-auto",
+            "pattern": r"^(auto|[0-9]+(\.[0-9]+)? ?(B|kB|MB|GB|KiB|MiB|GiB|TiB))$",
+            "minimum": 0,
+        })
+    }
+}
+
+/// What the schema says of a number that may follow another setting.
+#[derive(Debug)]
+pub(super) struct CountOrAutoText;
+
+impl JsonSchema for CountOrAutoText {
+    fn schema_name() -> Cow<'static, str> {
+        "CountOrAuto".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "integer"],
+            "format": "count-or-auto",
+            "pattern": "^auto$",
             "minimum": 0,
         })
     }

@@ -56,11 +56,55 @@ fn every_kind_of_value_is_read() {
     assert_eq!(config.listeners.len(), 2);
     assert_eq!(config.state_store.dialect, DialectChoice::Sdk);
     assert_eq!(config.shared_subscriptions.strategy, ShareStrategy::HashTopic);
-    assert_eq!(config.state_store.bytes_max, 3 << 29);
+    assert_eq!(config.state_store.bytes_max, QuotaMax::At(3 << 29));
+    assert_eq!(config.state_store.keys_max, QuotaMax::Auto);
     assert_eq!(config.limits.session_expiry_max, None);
     assert_eq!(config.limits.keep_alive_max, Some(Duration::from_secs(300)));
     assert_eq!(config.limits.packet_size_max, 2048);
     assert_eq!(config.admin.answer_within, Duration::from_millis(250));
+}
+
+#[test]
+fn memory_is_a_size_a_profile_or_a_word_and_quotas_follow_it() {
+    let quota_of = |text: &str| {
+        let config = check(text).expect("the file is right");
+        let memory = config.limits.memory_max.for_quotas(Some(8 << 30));
+        let quota = config.state_store.quota(memory);
+        (quota.keys_max, quota.bytes_max)
+    };
+    for (memory, keys_max, bytes_max) in [
+        ("\"tiny\"", 204_800, 100 << 20),
+        ("\"low\"", 819_200, 400 << 20),
+        ("\"medium\"", 3_670_016, 1_792 << 20),
+        ("\"high\"", 11_534_336, 5_632 << 20),
+        ("\"64 MiB\"", 65_536, 32 << 20),
+        ("\"auto\"", 4_194_304, 2 << 30),
+        ("\"none\"", 4_194_304, 2 << 30),
+    ] {
+        let text = format!("[limits]\nmemory_max = {memory}\n");
+        assert_eq!(quota_of(&text), (keys_max, bytes_max), "{memory}");
+    }
+    let named = "[limits]\nmemory_max = \"tiny\"\n[state_store]\nkeys_max = 7\nbytes_max = \"1 GiB\"\n";
+    assert_eq!(quota_of(named), (7, 1 << 30));
+    let half = "[state_store]\nkeys_max = \"auto\"\nbytes_max = 9\n";
+    assert_eq!(quota_of(half), (4_194_304, 9));
+    assert!(error("[limits]\nmemory_max = \"huge\"\n").contains("`huge` is not a size"));
+    assert!(error("[state_store]\nkeys_max = \"many\"\n").contains("`many` is not a number"));
+    assert!(error("[state_store]\nkeys_max = -1\n").contains("`-1` is negative"));
+}
+
+#[test]
+fn packets_may_have_all_sizes_of_the_products_memory_profiles() {
+    for (text, bytes) in [
+        ("4 MiB", 4 << 20),
+        ("16 MiB", 16 << 20),
+        ("64 MiB", 64 << 20),
+        ("256 MiB", 256 << 20),
+    ] {
+        let config = check(&format!("[limits]\npacket_size_max = \"{text}\"\n")).expect("the file is right");
+        assert_eq!(config.limits.packet_size_max, bytes);
+        assert_eq!(config.limits.for_broker(None).packet_size_max, bytes);
+    }
 }
 
 #[test]
