@@ -3,7 +3,7 @@
 //! ```text
 //! data/            mode 0700
 //!   LOCK           locked while a process uses the directory; its content does not matter
-//!   FORMAT         "statehold data format 1\n"; of one that is encrypted "statehold data format 2, encrypted\n"
+//!   FORMAT         "statehold data format 3\n"; of one that is encrypted "statehold data format 4, encrypted\n"
 //!   wal/           the write-ahead log: what was written last, and all log entries
 //!   engine/        the embedded database: tables of all other keyspaces
 //!   snapshots/     one file per group and snapshot
@@ -80,9 +80,14 @@ impl OpenError {
 }
 
 const FORMAT_FILE: &str = "FORMAT";
-const PLAIN: &str = "statehold data format 1";
-const CHANGING: &str = "statehold data format 2, encryption changes";
-const ENCRYPTED: &str = "statehold data format 2, encrypted";
+const PLAIN: &str = "statehold data format 3";
+const CHANGING: &str = "statehold data format 4, encryption changes";
+const ENCRYPTED: &str = "statehold data format 4, encrypted";
+
+/// The same before the log said which segment was begun last.
+const PLAIN_BEFORE: &str = "statehold data format 1";
+const CHANGING_BEFORE: &str = "statehold data format 2, encryption changes";
+const ENCRYPTED_BEFORE: &str = "statehold data format 2, encrypted";
 const LOCK_FILE: &str = "LOCK";
 
 /// What of a data directory is encrypted.
@@ -101,6 +106,8 @@ pub(crate) enum Protection {
 pub struct DataDir {
     path: PathBuf,
     protection: Protection,
+    /// What FORMAT says is what this version writes.
+    is_current: bool,
     /// Unlocked when it is closed.
     _lock: File,
 }
@@ -128,10 +135,11 @@ impl DataDir {
         let mut dir = DataDir {
             path: path.to_owned(),
             protection: Protection::of(encryption),
+            is_current: true,
             _lock: lock,
         };
         match fs::read(path.join(FORMAT_FILE)) {
-            Ok(found) => dir.protection = dir.check_format(&found)?,
+            Ok(found) => (dir.protection, dir.is_current) = dir.check_format(&found)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => dir.make_format(made)?,
             Err(error) => return Err(io(error)),
         }
@@ -142,6 +150,21 @@ impl DataDir {
     pub(crate) fn set_protection(&mut self, protection: Protection) -> Result<(), Fault> {
         if self.protection != protection {
             self.protection = protection;
+            self.write_format()
+                .map_err(|error| Fault::from_io(Doing::Opening, error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the log in it says which segment was begun last.
+    pub(crate) fn says_last(&self) -> bool {
+        self.is_current
+    }
+
+    /// Notes that everything in it is as this version writes it.
+    pub(crate) fn note_format(&mut self) -> Result<(), Fault> {
+        if !self.is_current {
+            self.is_current = true;
             self.write_format()
                 .map_err(|error| Fault::from_io(Doing::Opening, error))?;
         }
@@ -187,12 +210,16 @@ impl DataDir {
         &self.path
     }
 
-    fn check_format(&self, found: &[u8]) -> Result<Protection, OpenError> {
+    /// What is encrypted, and whether it is of the present format.
+    fn check_format(&self, found: &[u8]) -> Result<(Protection, bool), OpenError> {
         let found = String::from_utf8_lossy(found);
         match found.trim_end() {
-            PLAIN => Ok(Protection::Plain),
-            CHANGING => Ok(Protection::Changing),
-            ENCRYPTED => Ok(Protection::Encrypted),
+            PLAIN => Ok((Protection::Plain, true)),
+            CHANGING => Ok((Protection::Changing, true)),
+            ENCRYPTED => Ok((Protection::Encrypted, true)),
+            PLAIN_BEFORE => Ok((Protection::Plain, false)),
+            CHANGING_BEFORE => Ok((Protection::Changing, false)),
+            ENCRYPTED_BEFORE => Ok((Protection::Encrypted, false)),
             found => Err(OpenError::UnknownFormat {
                 dir: self.path.clone(),
                 found: found.chars().take(64).collect(),
@@ -214,10 +241,13 @@ impl DataDir {
     }
 
     fn write_format(&self) -> io::Result<()> {
-        let format = match self.protection {
-            Protection::Plain => PLAIN,
-            Protection::Changing => CHANGING,
-            Protection::Encrypted => ENCRYPTED,
+        let format = match (self.protection, self.is_current) {
+            (Protection::Plain, true) => PLAIN,
+            (Protection::Changing, true) => CHANGING,
+            (Protection::Encrypted, true) => ENCRYPTED,
+            (Protection::Plain, false) => PLAIN_BEFORE,
+            (Protection::Changing, false) => CHANGING_BEFORE,
+            (Protection::Encrypted, false) => ENCRYPTED_BEFORE,
         };
         let unfinished = self.path.join("FORMAT.unfinished");
         let mut file = File::create(&unfinished)?;

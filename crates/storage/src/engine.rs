@@ -106,18 +106,24 @@ impl Engine {
         let mut tables = Tables::open(&dir, &encryption)?;
         let mut pending = Pending::default();
         let mut log = LogView::default();
-        let wal = Wal::open(&dir.wal(), sizes, &encryption, &mut |sequence, content| {
-            match content {
-                Content::Batch(writes) => {
-                    for write in &writes {
-                        log.note(write);
-                        replay(&mut pending, &tables, sequence, write)?;
+        let wal = Wal::open(
+            (&dir.wal(), dir.says_last()),
+            sizes,
+            &encryption,
+            &mut |sequence, content| {
+                match content {
+                    Content::Batch(writes) => {
+                        for write in &writes {
+                            log.note(write);
+                            replay(&mut pending, &tables, sequence, write)?;
+                        }
                     }
+                    Content::Checkpoint { through } => pending.forget_through(through),
                 }
-                Content::Checkpoint { through } => pending.forget_through(through),
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
+        dir.note_format()?;
         if tables.key() != encryption.key() {
             tables = tables.rewrite(&dir, &encryption)?;
         }
@@ -180,14 +186,15 @@ impl Engine {
             engine.end_checkpoint(true)?;
             engine.wal.sync()?;
             if engine.wal.ends_with_checkpoint() {
-                return Ok(());
+                return engine.wal.note_last();
             }
             if engine.begin_checkpoint() {
                 engine.end_checkpoint(true)?;
             } else {
                 engine.wal.note_checkpoint(engine.wal.last())?;
             }
-            engine.wal.sync()
+            engine.wal.sync()?;
+            engine.wal.note_last()
         })
     }
 

@@ -9,6 +9,7 @@
 //! and after them some of the others without a gap.
 
 mod keeper;
+mod last;
 mod live;
 mod moving;
 mod record;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use cluster::Write;
 
 use self::keeper::{Keeper, Prepared};
+use self::last::Last;
 use self::live::LiveLog;
 pub(crate) use self::record::Content;
 use self::record::Place;
@@ -74,6 +76,8 @@ pub(crate) struct Wal {
     durable: u64,
     checkpoint: Checkpoint,
     keeper: Keeper,
+    /// What the file beside the segments says.
+    last: Last,
 }
 
 /// The segment that is being written.
@@ -127,20 +131,21 @@ impl Wal {
         if segments.is_empty() {
             segment::make(sizes.first, &segment::path(dir, 1))?;
         }
-        data_dir::sync_dir(dir)?;
+        Last::default().write(dir)?;
         Ok(true)
     }
 
-    /// Reads the log, shows each record to `visit` in order, and gets ready to go on after the last one.
+    /// Reads the log, shows each record to `visit` in order, and gets ready to go on after the last one. `says_last`: a log of this format says
+    /// which segment was begun last.
     pub(crate) fn open(
-        dir: &Path,
+        (dir, says_last): (&Path, bool),
         sizes: SegmentSizes,
         encryption: &Encryption,
         visit: &mut Visit<'_>,
     ) -> Result<Wal, WalError> {
         let opening = |error| Fault::from_io(Doing::Opening, error);
         let mut last_note = 0;
-        let recovered = recovery::recover(dir, encryption, &mut |sequence, content| {
+        let recovered = recovery::recover((dir, says_last), encryption, &mut |sequence, content| {
             if let Content::Checkpoint { .. } = &content {
                 last_note = sequence;
             }
@@ -174,6 +179,7 @@ impl Wal {
                 last_note,
             },
             keeper,
+            last: recovered.last,
         })
     }
 
@@ -228,10 +234,34 @@ impl Wal {
             self.current.file.sync_data().map_err(syncing)?;
         }
         self.durable = self.last();
+        if self.current.handed_over > 0 && self.last.segment != self.current.number {
+            self.note_last()?;
+        }
         if let Some((_, through)) = self.checkpoint.noted.take_if(|(note, _)| *note <= self.durable) {
             self.checkpoint.through = through;
         }
         self.release();
+        Ok(())
+    }
+
+    /// Writes down how far the log goes at least: whatever is missing then is noticed at the next start.
+    pub(crate) fn note_last(&mut self) -> Result<(), Fault> {
+        let newest = if self.current.handed_over > 0 {
+            Some((self.current.number, self.current.size))
+        } else {
+            self.full.back().map(|segment| (segment.number, segment.bytes))
+        };
+        let (segment, bytes) = newest.unwrap_or_default();
+        let last = Last {
+            segment,
+            bytes,
+            sequence: self.durable,
+        };
+        if last != self.last {
+            last.write(&self.dir)
+                .map_err(|error| Fault::from_io(Doing::Syncing, error))?;
+            self.last = last;
+        }
         Ok(())
     }
 

@@ -26,7 +26,10 @@ fn stamps(dir: &DataDir) -> Result<Vec<(PathBuf, Option<Stamp>)>, Fault> {
     let mut stamps = wal::stamps(&dir.wal()).map_err(opening)?;
     stamps.extend(snapshot_files::stamps(&dir.snapshots()).map_err(opening)?);
     if dir.engine().exists() {
-        stamps.push((dir.engine(), sealing::read_stamp(&dir.engine())?));
+        stamps.push((
+            sealing::stamp_file(&dir.engine()),
+            sealing::read_stamp(&dir.engine())?,
+        ));
     }
     Ok(stamps)
 }

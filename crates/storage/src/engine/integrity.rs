@@ -40,6 +40,8 @@ pub(super) fn check(engine: &Path, keyspaces: usize) -> Result<(), OpenError> {
     if read(&version)?.as_slice() != VERSION {
         return Err(damaged(version, "it is not what was written"));
     }
+    // It holds nothing, and the database does not open without it.
+    open(&engine.join("lock"))?;
     // The list itself has number 0, the others follow.
     for number in 0..=keyspaces {
         check_keyspace(&engine.join("keyspaces").join(number.to_string()))?;
@@ -54,7 +56,13 @@ fn check_keyspace(keyspace: &Path) -> Result<(), OpenError> {
         return Err(damaged(current, "it is not what was written"));
     };
     let version = keyspace.join(format!("v{number}"));
-    check_file(&version, checksum)?;
+    // Either of both may be the one that is damaged.
+    check_file(&version, checksum).map_err(|error| match error {
+        OpenError::Damaged { file, .. } => {
+            damaged(file, "it is missing, or does not fit to `current` beside it")
+        }
+        error => error,
+    })?;
     let tables = tables(&version).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
             damaged(version.clone(), "its tables cannot be read")

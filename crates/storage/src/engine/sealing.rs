@@ -19,7 +19,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::iter::Peekable;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::hmac;
@@ -193,9 +193,14 @@ impl fmt::Debug for Sealing {
 /// Bytes of a value before what is encrypted.
 const HEAD_LEN: usize = 1 + SERIES_LEN + 8;
 
+/// The file that says how an engine is encrypted.
+pub(super) fn stamp_file(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
 /// What an engine's directory says about how it is encrypted; none: it is plain.
 pub(super) fn read_stamp(dir: &Path) -> Result<Option<Stamp>, Fault> {
-    let path = dir.join(FILE);
+    let path = stamp_file(dir);
     let bytes = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes.map_err(|error| Fault::from_io(Doing::Opening, error))?,
@@ -315,7 +320,7 @@ pub(super) fn damaged(keyspace: Keyspace) -> Fault {
     Fault::Engine {
         doing: Doing::Reading,
         detail: format!(
-            "a record of the tables of {} was not written with the key of these tables",
+            "a record of the tables of {} was not written with the key of these tables, which ENCRYPTION beside them names",
             keyspace.name()
         ),
     }

@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::last::{self, Found, Last};
 use super::live::LiveLog;
 use super::record::{self, Content, Unreadable};
 use super::segment::{self, Header, Listing};
@@ -25,12 +26,15 @@ use crate::fault::{Doing, Fault};
 pub enum WalError {
     /// What was synced cannot be read.
     #[error(
-        "the write-ahead log is damaged: {} at byte {offset}: record {sequence} cannot be read, and records that \
+        "the write-ahead log is damaged: {} at byte {offset}: record {sequence} cannot be read, nor is it in {}, and records that \
          were written after it was synced are there",
-        file.display()
+        file.display(),
+        next.display()
     )]
     Damaged {
         file: PathBuf,
+        /// The segment after it.
+        next: PathBuf,
         offset: u64,
         sequence: u64,
     },
@@ -43,6 +47,12 @@ pub enum WalError {
     /// There is an engine but no segment at all.
     #[error("the write-ahead log is missing: no segment is in {}", dir.display())]
     Missing { dir: PathBuf },
+    /// A segment that was begun is not there any more, or not as a whole.
+    #[error("the write-ahead log is damaged: {} {what}, and LAST beside it says that records in it were synced", file.display())]
+    SegmentLost { file: PathBuf, what: &'static str },
+    /// It is not known how far the log has to go.
+    #[error("the write-ahead log is damaged: {} {what}", file.display())]
+    LastLost { file: PathBuf, what: &'static str },
     /// A record is whole, but says what this program does not know.
     #[error(
         "the write-ahead log cannot be used: {} at byte {offset}: this program does not know the content of record \
@@ -87,6 +97,8 @@ pub(super) struct Recovered {
     pub(super) next_sequence: u64,
     /// Everything through this record lies in tables.
     pub(super) checkpoint: u64,
+    /// What is said of the newest segment now.
+    pub(super) last: Last,
 }
 
 /// Is shown each record, in order.
@@ -104,7 +116,7 @@ struct End {
 
 /// Reads all segments, cuts the tail, and makes what was not begun into spare files.
 pub(super) fn recover(
-    dir: &Path,
+    (dir, says_last): (&Path, bool),
     encryption: &Encryption,
     visit: &mut Visit<'_>,
 ) -> Result<Recovered, WalError> {
@@ -128,6 +140,7 @@ pub(super) fn recover(
         number_max,
         next_sequence: 1,
         checkpoint: 0,
+        last: Last::default(),
     };
     let mut reader = Reader {
         dir,
@@ -139,6 +152,8 @@ pub(super) fn recover(
     let end = reader.read_chain(&segments)?;
     reader.check_begin()?;
     let used = check_end(dir, &segments, &end)?;
+    check_last((dir, says_last), &segments, &end)?;
+    note_last(dir, &mut recovered, &segments, &end).map_err(opening)?;
     seal(dir, &segments, &end, &used, &mut recovered.spares).map_err(opening)?;
     for file in unfinished {
         fs::remove_file(file).map_err(opening)?;
@@ -276,6 +291,7 @@ fn check_end(dir: &Path, segments: &[u64], end: &End) -> Result<Vec<bool>, WalEr
             if durable >= end.sequence {
                 return Err(WalError::Damaged {
                     file: segment::path(dir, segments[end.segment]),
+                    next: segment::path(dir, segments[end.segment] + 1),
                     offset: end.offset as u64,
                     sequence: end.sequence,
                 });
@@ -283,6 +299,69 @@ fn check_end(dir: &Path, segments: &[u64], end: &End) -> Result<Vec<bool>, WalEr
         }
     }
     Ok(used)
+}
+
+/// Refuses a log that does not go as far as it is known to have gone.
+fn check_last((dir, says_last): (&Path, bool), segments: &[u64], end: &End) -> Result<(), WalError> {
+    let lost = |what| {
+        let file = last::path(dir);
+        Err(WalError::LastLost { file, what })
+    };
+    let last = match Last::read(dir).map_err(opening)? {
+        Found::Last(last) => last,
+        Found::Damaged => return lost("is damaged"),
+        Found::Nothing if says_last => return lost("is missing"),
+        Found::Nothing => return Ok(()),
+    };
+    let segment_lost = |what| {
+        let file = segment::path(dir, last.segment);
+        Err(WalError::SegmentLost { file, what })
+    };
+    if last.segment > 0 {
+        if !segments.contains(&last.segment) {
+            return segment_lost("is missing");
+        }
+        if segment::read_header(dir, last.segment)
+            .map_err(opening)?
+            .is_none()
+        {
+            return segment_lost("has no header any more");
+        }
+        let file = segment::path(dir, last.segment);
+        if fs::metadata(file).map_err(opening)?.len() < last.bytes {
+            return segment_lost("is shorter than it was");
+        }
+    }
+    if end.sequence <= last.sequence {
+        return Err(WalError::Damaged {
+            file: segment::path(dir, segments[end.segment]),
+            next: segment::path(dir, segments[end.segment] + 1),
+            offset: end.offset as u64,
+            sequence: end.sequence,
+        });
+    }
+    Ok(())
+}
+
+/// Says how far the log goes, before what is behind its end is cut.
+fn note_last(dir: &Path, recovered: &mut Recovered, segments: &[u64], end: &End) -> io::Result<()> {
+    if let Some(newest) = recovered.segments.last_mut()
+        && segments.get(end.segment) == Some(&newest.number)
+    {
+        // So much is left of it.
+        newest.bytes = newest.bytes.min(end.offset as u64);
+    }
+    // What a process has left with the operating system may not be on the disk yet.
+    for segment in &recovered.segments {
+        File::open(segment::path(dir, segment.number))?.sync_all()?;
+    }
+    let newest = recovered.segments.last();
+    recovered.last = Last {
+        segment: newest.map_or(0, |newest| newest.number),
+        bytes: newest.map_or(0, |newest| newest.bytes),
+        sequence: end.sequence - 1,
+    };
+    recovered.last.write(dir)
 }
 
 /// The highest record that the segment's header or its records from `offset` on say was durable.

@@ -1,6 +1,6 @@
 //! The bytes of the log, and what is made of them when they are damaged, torn or old.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use cluster::replica::record::entry_key;
 use cluster::{GroupId, Index, Keyspace, Write};
 use tempfile::TempDir;
 
+use super::last;
 use super::record::{self, Place};
 use super::segment::{self, Header};
 use super::{Content, SegmentSizes, Wal, WalError};
@@ -67,7 +68,7 @@ fn open(dir: &Path) -> Result<(Wal, Vec<(u64, Content)>), WalError> {
 
 fn open_with(dir: &Path, encryption: &Encryption) -> Result<(Wal, Vec<(u64, Content)>), WalError> {
     let mut found = Vec::new();
-    let wal = Wal::open(dir, SIZES, encryption, &mut |sequence, content| {
+    let wal = Wal::open((dir, true), SIZES, encryption, &mut |sequence, content| {
         found.push((sequence, content));
         Ok(())
     })?;
@@ -257,16 +258,18 @@ fn what_was_changed_by_somebody_who_has_no_key_is_an_error_and_nothing_is_cut() 
         let path = segment::path(forged.path(), number);
         let mut bytes = good.clone();
         forge(&mut bytes, position, header_len, &records);
+        // The file has the zeros that were behind.
+        bytes.resize(usize::try_from(fs::metadata(&path).unwrap().len()).unwrap(), 0);
         fs::write(&path, &bytes).unwrap();
         match open_with(forged.path(), &encryption) {
             Err(WalError::Encryption(error)) => {
                 assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+                assert_eq!(fs::read(&path).unwrap(), bytes, "nothing was cut");
             }
             // Neither the padding nor what a later one says to be durable changes what is read.
             Ok((_, found)) if in_record.is_some_and(|place| place >= len - 8) => assert_eq!(found.len(), 3),
             other => panic!("byte {position}: {other:?}"),
         }
-        assert_eq!(fs::read(&path).unwrap(), bytes, "nothing was cut");
     }
 }
 
@@ -369,16 +372,22 @@ fn a_group_over_two_segments_that_was_torn_in_the_first_is_cut_there() {
 fn a_missing_segment_is_an_error() {
     let dir = new_dir();
     let batches: Vec<_> = (1..10).map(|number| put(number, 3_000)).collect();
-    let groups: Vec<_> = batches.chunks(1).collect();
+    let mut groups: Vec<_> = batches.chunks(1).collect();
+    // The last one is synced as well.
+    groups.push(&[]);
     write(dir.path(), &groups);
     let segments = begun(dir.path());
     assert!(segments.len() > 3);
-    for (position, number) in segments.iter().enumerate().take(segments.len() - 1) {
+    for (position, number) in segments.iter().enumerate() {
         let copy = copy(dir.path());
         fs::remove_file(segment::path(copy.path(), *number)).unwrap();
         let error = open(copy.path()).unwrap_err();
         match position {
             0 => assert!(matches!(error, WalError::Incomplete { needed: 1, .. }), "{error}"),
+            // Nothing behind it says that it was there.
+            last if last == segments.len() - 1 => {
+                assert!(matches!(error, WalError::SegmentLost { .. }), "{error}");
+            }
             _ => assert!(matches!(error, WalError::Damaged { .. }), "{error}"),
         }
     }
@@ -389,6 +398,54 @@ fn a_missing_segment_is_an_error() {
         fs::remove_file(segment::path(dir.path(), number)).unwrap();
     }
     assert!(matches!(open(dir.path()).unwrap_err(), WalError::Missing { .. }));
+}
+
+#[test]
+fn a_log_that_is_shorter_than_it_was_is_an_error() {
+    let dir = new_dir();
+    let (mut wal, _) = open(dir.path()).unwrap();
+    for number in 1..4 {
+        wal.append(&[put(number, 100)]).unwrap();
+        wal.sync().unwrap();
+    }
+    wal.note_last().unwrap();
+    drop(wal);
+    let number = begun(dir.path())[0];
+    let damage = |change: &dyn Fn(&Path)| {
+        let copy = copy(dir.path());
+        change(&segment::path(copy.path(), number));
+        open(copy.path()).map(drop).unwrap_err().to_string()
+    };
+    let len = fs::metadata(segment::path(dir.path(), number)).unwrap().len();
+    let zeroed = damage(&|path| fs::write(path, vec![0; usize::try_from(len).unwrap()]).unwrap());
+    assert!(zeroed.contains("has no header any more"), "{zeroed}");
+    let cut = |len| {
+        damage(&|path| {
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_len(len).unwrap();
+        })
+    };
+    assert!(cut(len - 1).contains("is shorter than it was"));
+    let end = written(dir.path(), number).len();
+    // Zeros in place of the last record, which was synced: the file is as long as ever.
+    let last = damage(&|path| {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[end - 100..].fill(0);
+        fs::write(path, bytes).unwrap();
+    });
+    assert!(last.contains("record 3 cannot be read"), "{last}");
+    fs::remove_file(last::path(dir.path())).unwrap();
+    assert!(matches!(open(dir.path()).unwrap_err(), WalError::LastLost { .. }));
+    // A log of before says nothing, and is taken as it is.
+    let before = Wal::open(
+        (dir.path(), false),
+        SIZES,
+        &Encryption::none(),
+        &mut |_, _| Ok(()),
+    )
+    .unwrap();
+    drop(before);
+    open(dir.path()).unwrap();
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn sync(wal: &mut Wal) {
 
 fn open(dir: &Path) -> (Wal, BTreeMap<Bytes, Bytes>) {
     let mut entries = BTreeMap::new();
-    let wal = Wal::open(dir, SIZES, &Encryption::none(), &mut |_, content| {
+    let wal = Wal::open((dir, true), SIZES, &Encryption::none(), &mut |_, content| {
         if let Content::Batch(writes) = content {
             writes.iter().for_each(|write| apply(&mut entries, write));
         }
