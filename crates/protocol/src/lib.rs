@@ -6,6 +6,7 @@
 #![warn(missing_docs, clippy::indexing_slicing)]
 
 mod byte_search;
+pub mod escaped;
 pub mod hlc;
 pub mod packet;
 pub mod properties;
@@ -15,6 +16,7 @@ pub mod text;
 pub mod topic;
 pub mod trace_context;
 
+pub use escaped::Escaped;
 pub use hlc::Hlc;
 pub use packet::Packet;
 pub use reason_code::ReasonCode;
