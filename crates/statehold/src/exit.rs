@@ -1,10 +1,12 @@
 //! How the process ends: codes that scripts can rely on.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 use client::{ConnectError, LockError, OperationError, PublishError, StoreError, SubscribeError, TopicError};
 use server::{AdminClientError, ClientTlsError, ConnectTlsError};
+
+use crate::output;
 
 /// How the process ends; the list in `statehold --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +74,7 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
 
 /// Says something on stderr: stdout is for what a command was asked for. Where nobody can be told, the exit code says it.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "statehold: {text}");
+    output::said(text);
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

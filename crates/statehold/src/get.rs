@@ -12,7 +12,7 @@ use crate::server::ServerArgs;
 
 /// Write the value of a key to stdout.
 ///
-/// The value is written byte for byte; a terminal gets a line break behind it. Exit code 1: there is no such key.
+/// The value is written byte for byte; on a terminal, controls in it are escaped and a line break follows. Exit code 1: there is no such key.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Get {

@@ -1,22 +1,54 @@
-//! What commands write to stdout: bytes as they are, or one JSON object a line.
+//! What commands write to stdout and stderr: the one door to both.
+//!
+//! On a pipe, bytes are written as they are: they are data. On a terminal they are escaped ([`Escaped`]), so that no value, key or message
+//! moves the cursor, sets a title or hides something; line feeds and tabs stay, but for [`record`], where each line is one.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use client::Hlc;
+use client::protocol::Escaped;
 use serde_json::{Map, Value};
 
-/// Writes bytes to stdout as they are.
+/// Writes bytes to stdout.
 pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(bytes)?;
-    stdout.flush()
+    write(&[bytes])
 }
 
 /// Writes a line to stdout.
 pub(crate) fn line(text: impl AsRef<[u8]>) -> io::Result<()> {
+    write(&[text.as_ref(), b"\n"])
+}
+
+/// Writes a line to stdout that stands for one thing among others. On a terminal it is one line, whatever is in it.
+pub(crate) fn record(text: impl AsRef<[u8]>) -> io::Result<()> {
+    if io::stdout().is_terminal() {
+        return line(Escaped::whole(&text).to_string());
+    }
+    line(text)
+}
+
+/// Writes what moves the cursor of a terminal, and what is between: its cells are those of a table.
+pub(crate) fn screen(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_ref())?;
-    stdout.write_all(b"\n")?;
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Writes a line to stderr, if it takes any.
+pub(crate) fn said(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "statehold: {}", Escaped::lines(text));
+}
+
+fn write(parts: &[&[u8]]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let is_terminal = stdout.is_terminal();
+    for part in parts {
+        if is_terminal {
+            write!(stdout, "{}", Escaped::lines(part))?;
+        } else {
+            stdout.write_all(part)?;
+        }
+    }
     stdout.flush()
 }
 

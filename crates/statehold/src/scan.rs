@@ -49,7 +49,7 @@ impl Scan {
         } else if self.null {
             output::raw(&[key, b"\0"].concat())
         } else {
-            output::line(key)
+            output::record(key)
         }
     }
 }

@@ -98,7 +98,7 @@ impl Subscribe {
             return json(message).print();
         }
         if self.verbose {
-            return output::line([message.topic.as_str().as_bytes(), b" ", &message.payload].concat());
+            return output::record([message.topic.as_str().as_bytes(), b" ", &message.payload].concat());
         }
         output::line(&message.payload)
     }

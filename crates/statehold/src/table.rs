@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use client::protocol::Escaped;
 use serde_json::Value;
 
 /// A table whose first row is its head. `width`: of the terminal, if there is one; then the widest columns give way.
@@ -77,11 +78,9 @@ pub(crate) fn bytes(value: &Value) -> String {
     format!("{of_unit:.1} TiB")
 }
 
-/// What a name of a client can do to a terminal: nothing.
+/// What a name of a client can do to a terminal, or to the row below: nothing.
 fn plain(cell: &str) -> String {
-    cell.chars()
-        .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
-        .collect()
+    Escaped::new(cell).to_string()
 }
 
 /// No column gets narrower for others.
@@ -126,12 +125,12 @@ mod tests {
         let rows = rows(&[
             &["NAME", "N"],
             &["a-long-name-of-a-client", "1"],
-            &["\u{1b}[31m", "20"],
+            &["\u{1b}[31m\u{202e}\n", "20"],
         ]);
         let expected = "\
 NAME                     N
 a-long-name-of-a-client  1
-\u{FFFD}[31m                    20
+\\u{1b}[31m\\u{202e}\\n    20
 ";
         assert_eq!(table(&rows, None), expected);
     }

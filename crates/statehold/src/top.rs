@@ -38,8 +38,8 @@ pub(crate) struct Top {
 }
 
 /// A screen of its own without a cursor, and the one from before.
-const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
-const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
 impl Top {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
@@ -51,7 +51,7 @@ impl Top {
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
         if is_screen {
-            output::raw(ENTER)?;
+            output::screen(ENTER)?;
         }
         let watched = tokio::select! {
             watched = self.look_again_and_again(client, is_screen) => watched,
@@ -59,7 +59,7 @@ impl Top {
             _ = terminated.recv() => Ok(()),
         };
         if is_screen {
-            output::raw(LEAVE)?;
+            output::screen(LEAVE)?;
         }
         watched.map(|()| Exit::Done)
     }
@@ -74,7 +74,7 @@ impl Top {
                 Err(AdminClientError::NoAnswer { .. } | AdminClientError::Refused { status: 503, .. })
                     if is_screen =>
                 {
-                    output::raw(b"\x1b[H\x1b[7m no answer \x1b[0m")?;
+                    output::screen("\x1b[H\x1b[7m no answer \x1b[0m")?;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -83,7 +83,7 @@ impl Top {
             if self.json {
                 output::line(frame.json().to_string())?;
             } else if is_screen {
-                output::raw(screen(&frame).as_bytes())?;
+                output::screen(&screen(&frame))?;
             } else {
                 output::raw(frame.text(None).as_bytes())?;
             }

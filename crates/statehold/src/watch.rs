@@ -100,7 +100,7 @@ impl Watch {
             bytes.push(b' ');
             bytes.extend_from_slice(value);
         }
-        output::line(bytes)
+        output::record(bytes)
     }
 }
 

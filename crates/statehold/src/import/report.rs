@@ -7,6 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use client::protocol::Escaped;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
@@ -42,9 +43,6 @@ const EXAMPLES_MAX: usize = 5;
 
 /// Reasons are of ours or of a server, which could make up any number of them.
 const REASONS_MAX: usize = 100;
-
-/// Characters that are shown of a name.
-const NAME_CHARS_MAX: usize = 80;
 
 impl Report {
     pub(super) fn new(source: &'static str, is_dry: bool, file: Option<&Path>) -> anyhow::Result<Self> {
@@ -194,23 +192,14 @@ fn named(name: &[u8]) -> Map<String, Value> {
     let mut line = Map::new();
     match str::from_utf8(name) {
         Ok(text) => line.insert("name".to_owned(), text.into()),
-        Err(_) => line.insert("name_escaped".to_owned(), name.escape_ascii().to_string().into()),
+        Err(_) => line.insert("name_escaped".to_owned(), Escaped::whole(name).to_string().into()),
     };
     line
 }
 
 /// A name of any bytes for people: it does nothing to a terminal, and is not too long for one.
 pub(super) fn shown(name: &[u8]) -> String {
-    let text = match str::from_utf8(name) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => name.escape_ascii().to_string(),
-    };
-    if text.chars().count() <= NAME_CHARS_MAX {
-        return text;
-    }
-    let mut kept: String = text.chars().take(NAME_CHARS_MAX - 1).collect();
-    kept.push('…');
-    kept
+    Escaped::new(name).to_string()
 }
 
 #[cfg(test)]
@@ -268,8 +257,9 @@ LEFT OUT: 7, a list: list 0, list 1, list 2, list 3, list 4, ...
 
     #[test]
     fn names_do_nothing_to_a_terminal() {
-        assert_eq!(shown(b"a\x1b[31m"), r"a\x1b[31m");
-        assert_eq!(shown("ä".repeat(90).as_bytes()).chars().count(), NAME_CHARS_MAX);
+        assert_eq!(shown(b"a\x1b[31m"), r"a\u{1b}[31m");
+        let long = shown("ä".repeat(900).as_bytes());
+        assert_eq!(long, format!("{}…(1800 bytes)", "ä".repeat(128)));
     }
 
     #[test]

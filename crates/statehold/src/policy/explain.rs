@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use client::protocol::Escaped;
 use server::authorization::rules::{
     Decision, Explanation, Keys, Request, ResourceExplanation, Rule, RuleExplanation,
 };
@@ -170,7 +171,7 @@ fn resource_of(resource: ResourceExplanation) -> Option<usize> {
 fn key_texts(keys: &Keys) -> Vec<String> {
     match keys {
         Keys::Pattern(texts) | Keys::Text(texts) => texts.clone(),
-        Keys::Binary(keys) => keys.iter().map(|key| key.escape_ascii().to_string()).collect(),
+        Keys::Binary(keys) => keys.iter().map(|key| Escaped::new(key).to_string()).collect(),
     }
 }
 

@@ -167,9 +167,7 @@ fn report(
                 user.replace('\'', r"'\''")
             ));
         }
-        // What stands in a file of settings does nothing to a terminal.
-        let does_something = |letter: char| letter != '\n' && letter.is_control();
-        output::line(lines.join("\n").replace(does_something, "\u{FFFD}"))?;
+        output::line(lines.join("\n"))?;
     }
     let is_all = settings.findings.is_empty() && settings.users.is_empty();
     Ok(if is_all { Exit::Done } else { Exit::LeftOut })
