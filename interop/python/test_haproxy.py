@@ -116,4 +116,4 @@ class BehindHaproxy(unittest.TestCase):
             stream.sendall(b"\x10\x0d\0\x04MQTT\x05\x02\0\x3c\0\0\0")
             with contextlib.suppress(ConnectionError):
                 self.assertEqual(stream.recv(1), b"")
-        self.logged("a handshake failed", "does not begin with a header")
+        self.logged("rejected handshake", "does not begin with a header")

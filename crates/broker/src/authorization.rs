@@ -21,7 +21,7 @@ mod warnings;
 
 use std::fmt;
 
-use protocol::{TopicFilter, TopicName};
+use protocol::{Escaped, TopicFilter, TopicName};
 
 pub use self::access::Access;
 use self::entries::{ClientIdLists, Entries, Entry, Search};
@@ -299,10 +299,10 @@ impl fmt::Display for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect => f.write_str("connect"),
-            Self::Publish(topic) => write!(f, "publish to {topic}"),
-            Self::Subscribe(filter) => write!(f, "subscribe to {filter}"),
-            Self::ReadKey(key) => write!(f, "read the key {}", key.escape_ascii()),
-            Self::WriteKey(key) => write!(f, "write the key {}", key.escape_ascii()),
+            Self::Publish(topic) => write!(f, "publish to {}", Escaped::new(topic.as_str())),
+            Self::Subscribe(filter) => write!(f, "subscribe to {}", Escaped::new(filter.as_str())),
+            Self::ReadKey(key) => write!(f, "read the key {}", Escaped::new(key)),
+            Self::WriteKey(key) => write!(f, "write the key {}", Escaped::new(key)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cluster::session_plane::lifecycle::NodeState;
 use protocol::packet::{DecodeError, Disconnect, ProtocolVersion};
-use protocol::{Packet, ReasonCode};
+use protocol::{Packet, ReasonCode, Text};
 
 use crate::connection::Stage;
 use crate::denial::Right;
@@ -84,13 +84,13 @@ impl Node {
         &mut self,
         now: Now,
         id: ConnectionId,
-        error: DecodeError,
+        error: &DecodeError,
         actions: &mut Vec<Action>,
     ) {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        self.counters.violated(&error);
+        self.counters.violated(error);
         let reason = error.reason_code();
         match connection.stage {
             Stage::AwaitingConnect => {}
@@ -98,7 +98,8 @@ impl Node {
                 return self.refuse(id, reason, &error.to_string(), actions);
             }
             Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {
-                return self.disconnect(now, id, reason, &error.to_string(), actions);
+                let topic = error.topic().cloned();
+                return self.disconnect_about(now, id, topic, (reason, &error.to_string()), actions);
             }
         }
         if let Some(version) = error.connack_version() {
@@ -154,21 +155,25 @@ impl Node {
         why: &str,
         actions: &mut Vec<Action>,
     ) {
+        self.disconnect_about(now, id, None, (reason, why), actions);
+    }
+
+    /// Ends a connection because of a topic.
+    pub(crate) fn disconnect_about(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        topic: Option<Text>,
+        (reason, why): (ReasonCode, &str),
+        actions: &mut Vec<Action>,
+    ) {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
         if connection.stage == Stage::Seeking {
             return self.refuse(id, ReasonCode::ServerUnavailable, why, actions);
         }
-        if let Some(client_id) = self.client_of(id) {
-            let report = Report::Disconnected {
-                connection: id,
-                client_id,
-                reason,
-                why: why.to_owned(),
-            };
-            actions.push(Action::Report(report));
-        }
+        self.report_disconnect(id, topic, (reason, why), actions);
         let disconnect = Disconnect {
             server_reference: self.server_reference(id, reason),
             explanation: self.explain(id, why),
@@ -177,6 +182,26 @@ impl Node {
         self.send_disconnect(now, id, disconnect, actions);
         actions.push(Action::Close { connection: id });
         self.connection_ended(now, id, Ending::Abnormal, actions);
+    }
+
+    /// Tells the operator why the server ends a client's connection.
+    pub(crate) fn report_disconnect(
+        &self,
+        id: ConnectionId,
+        topic: Option<Text>,
+        (reason, why): (ReasonCode, &str),
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(client_id) = self.client_of(id) {
+            actions.push(Action::Report(Report::Disconnected {
+                connection: id,
+                client_id,
+                principal: self.principal(id).cloned(),
+                reason,
+                why: why.to_owned(),
+                topic,
+            }));
+        }
     }
 
     /// Sends a DISCONNECT where the protocol has one for servers. [MQTT-3.14.0-1]

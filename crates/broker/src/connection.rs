@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use protocol::Packet;
 use protocol::packet::ProtocolVersion;
-use protocol::{Packet, ReasonCode};
 
 use crate::acks::AckQueue;
 use crate::authentication::Authentication;
@@ -56,8 +56,6 @@ pub(crate) struct Connection {
     pub(crate) access: Option<Box<ConnectionAccess>>,
     /// A state store registration was made: its end must be written into the log.
     pub(crate) has_watches: bool,
-    /// What the operator was told of refused messages and subscriptions.
-    pub(crate) told: Told,
     /// Nothing is sent until the socket has taken what it was given.
     pub(crate) is_congested: bool,
     /// Bytes that may be handed over before the socket is asked whether it keeps up; at most
@@ -85,34 +83,6 @@ pub(crate) struct Connection {
     pub(crate) outbound_aliases: Option<Box<topic_alias::Outbound>>,
 }
 
-/// The reasons for which something of a connection was refused: each is told to the operator once, so that a client which
-/// tries again and again does not fill the log.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    publishes: u64,
-    subscriptions: u64,
-}
-
-impl Told {
-    /// Whether this is the first PUBLISH that is refused for this reason.
-    pub(crate) fn is_new_of_publish(&mut self, reason: ReasonCode) -> bool {
-        is_new(&mut self.publishes, reason)
-    }
-
-    /// The same for subscriptions.
-    pub(crate) fn is_new_of_subscription(&mut self, reason: ReasonCode) -> bool {
-        is_new(&mut self.subscriptions, reason)
-    }
-}
-
-/// The codes of errors are 0x80 and following, and fewer than 64.
-fn is_new(told: &mut u64, reason: ReasonCode) -> bool {
-    let bit = 1_u64 << (reason as u8 & 0x3F);
-    let is_new = *told & bit == 0;
-    *told |= bit;
-    is_new
-}
-
 impl Connection {
     pub(crate) fn new(id: ConnectionId, now: Instant, is_asked: bool, send_budget: usize) -> Self {
         Self {
@@ -125,7 +95,6 @@ impl Connection {
             policy: None,
             access: None,
             has_watches: false,
-            told: Told::default(),
             is_congested: false,
             send_budget,
             packet_size_max: u32::MAX,

@@ -12,6 +12,7 @@ use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
+use crate::report::Report;
 use crate::session::got::Got;
 use crate::session::{AckError, Change, DropCause, Dropped, Outgoing, PushOutcome};
 use crate::waiting::Waiter;
@@ -232,6 +233,7 @@ impl Node {
             }
             // [MQTT-4.3.3-4] a PUBREC is answered also if it says nothing new.
             Err(AckError::NotFound | AckError::WrongState) if !ack.reason.is_error() => {
+                self.report_unknown_id((id, key), "PUBREC", ack, actions);
                 let packet = Packet::PubRel(Ack::new(ack.packet_id, ReasonCode::PacketIdentifierNotFound));
                 actions.push(Action::Send {
                     connection: id,
@@ -262,6 +264,7 @@ impl Node {
         let reason = if was_known {
             ReasonCode::Success
         } else {
+            self.report_unknown_id((id, key), "PUBREL", ack, actions);
             ReasonCode::PacketIdentifierNotFound
         };
         let packet = Packet::PubComp(Ack::new(ack.packet_id, reason)); // [MQTT-4.3.3-11]
@@ -276,6 +279,24 @@ impl Node {
             },
             actions,
         );
+    }
+
+    /// Tells the operator that a packet id is not known, which the client is told as well.
+    fn report_unknown_id(
+        &self,
+        (id, key): (ConnectionId, SessionKey),
+        packet: &'static str,
+        ack: &Ack,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(entry) = self.sessions.get(key) {
+            actions.push(Action::Report(Report::PacketIdUnknown {
+                connection: id,
+                client_id: entry.session.client_id.clone(),
+                packet,
+                packet_id: ack.packet_id.get(),
+            }));
+        }
     }
 
     /// PUBCOMP.

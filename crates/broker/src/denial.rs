@@ -72,7 +72,7 @@ pub struct Denied {
     /// What.
     pub right: Right,
     /// To what: a client id, topic, filter or key, this with U+FFFD for what is no text.
-    pub resource: Text,
+    pub resource: String,
     /// It had the right, and used it, before the rules or what is known of the principal changed: what it had was taken from it.
     pub is_withdrawn: bool,
 }
@@ -122,7 +122,7 @@ impl Node {
             client_id,
             principal: self.principal(id).cloned(),
             right,
-            resource: shown(resource),
+            resource: resource.to_owned(),
             is_withdrawn: false,
         }));
         self.end_connect(id, ReasonCode::NotAuthorized, NOT_AUTHORIZED, report, actions);
@@ -142,7 +142,7 @@ impl Node {
             client_id,
             principal,
             right,
-            resource: shown(resource),
+            resource: resource.to_owned(),
             is_withdrawn: false,
         }))));
     }
@@ -165,20 +165,11 @@ impl Node {
             client_id: entry.session.client_id.clone(),
             principal: owner.and_then(|owner| owner.principal.clone()),
             right,
-            resource: shown(resource),
+            resource: resource.to_owned(),
             is_withdrawn,
         }))));
     }
 }
-
-/// In memory of its own, and as much of it as anybody reads.
-fn shown(resource: &str) -> Text {
-    let length = resource.floor_char_boundary(SHOWN_MAX);
-    Text::new(&resource[..length]).unwrap_or_default()
-}
-
-/// Bytes of a resource that are told.
-const SHOWN_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -189,12 +180,5 @@ mod tests {
         for (number, right) in Right::ALL.into_iter().enumerate() {
             assert_eq!(right as usize, number, "{right:?}");
         }
-    }
-
-    #[test]
-    fn a_resource_is_told_as_far_as_anybody_reads() {
-        assert_eq!(&*shown("a/b"), "a/b");
-        assert_eq!(shown(&"é".repeat(SHOWN_MAX)).len(), SHOWN_MAX);
-        assert_eq!(&*shown("\0"), "");
     }
 }

@@ -486,9 +486,14 @@ impl Node {
     /// Ends a connection because its client has another one. [MQTT-3.1.4-3]
     pub(crate) fn end_for_another(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
         self.counters.takeovers += 1;
+        let (reason, why) = (
+            ReasonCode::SessionTakenOver,
+            "another connection uses this client id",
+        );
+        self.report_disconnect(id, None, (reason, why), actions);
         let disconnect = Disconnect {
-            explanation: self.explain(id, "another connection uses this client id"),
-            ..Disconnect::new(ReasonCode::SessionTakenOver)
+            explanation: self.explain(id, why),
+            ..Disconnect::new(reason)
         };
         self.send_disconnect(now, id, disconnect, actions);
         actions.push(Action::Close { connection: id });

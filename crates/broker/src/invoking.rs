@@ -47,7 +47,9 @@ impl Node {
                 return self.not_a_request(now, id, key, &publish, why, actions);
             }
             Err(Refused::ResponseTopic(why)) => {
-                return self.disconnect(now, id, ReasonCode::TopicNameInvalid, why, actions);
+                let topic = publish.properties.response_topic.clone();
+                let refusal = (ReasonCode::TopicNameInvalid, why);
+                return self.disconnect_about(now, id, topic, refusal, actions);
             }
             Err(Refused::Expired) => {
                 self.counters.store_expired += 1;
@@ -294,7 +296,7 @@ impl Node {
             ProtocolVersion::V5 => ReasonCode::ImplementationSpecificError,
             ProtocolVersion::V311 => ReasonCode::Success,
         };
-        self.note_refused_publish(id, key, reason, why, actions);
+        self.report_refused_publish(id, key, &publish.topic, (reason, why), actions);
         self.acknowledge_request(now, id, publish, reason, Some(why), actions);
     }
 

@@ -165,7 +165,7 @@ impl Node {
             }
             Event::Received { connection, packet } => self.received(now, connection, packet, actions),
             Event::PartReceived { connection } => self.part_received(now, connection),
-            Event::Violated { connection, error } => self.violated(now, connection, error, actions),
+            Event::Violated { connection, error } => self.violated(now, connection, &error, actions),
             Event::Dismissed { connection, why } => self.dismiss(now, connection, &why, actions),
             Event::Lost { connection } => self.lost(now, connection, actions),
             Event::Drained { connection } => self.drained(now, connection, actions),
@@ -381,7 +381,9 @@ impl Node {
             Packet::PubRel(ack) => self.received_pubrel(now, id, key, &ack, actions),
             Packet::PubComp(ack) => self.received_pubcomp(key, &ack),
             Packet::Subscribe(subscribe) => self.received_subscribe(now, id, key, &subscribe, actions),
-            Packet::Unsubscribe(unsubscribe) => self.received_unsubscribe(now, id, key, unsubscribe, actions),
+            Packet::Unsubscribe(unsubscribe) => {
+                self.received_unsubscribe(now, id, key, &unsubscribe, actions);
+            }
             Packet::PingReq => actions.push(Action::Send {
                 connection: id,
                 packet: Packet::PingResp,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS};
 use protocol::state_store::{INVOKE_TOPIC, is_reserved};
-use protocol::{ReasonCode, TopicName};
+use protocol::{ReasonCode, Text, TopicName};
 
 use crate::acks::Acknowledgement;
 use crate::denial::{NOT_AUTHORIZED, Right};
@@ -53,12 +53,12 @@ impl Node {
         self.tracer.message = None;
         self.pace(now, id, publish.topic.len() + publish.payload.len());
         if publish.qos != QoS::AtMostOnce && self.is_receive_maximum_exceeded(id, key, &publish) {
-            let why = "more messages without acknowledgement than the server's Receive Maximum";
-            return self.disconnect(now, id, ReasonCode::ReceiveMaximumExceeded, why, actions);
+            let refusal = (ReasonCode::ReceiveMaximumExceeded, TOO_MANY_UNACKNOWLEDGED);
+            return self.disconnect_about(now, id, sent_topic(&publish), refusal, actions);
         }
         let topic = match self.resolve_topic(id, &mut publish) {
             Ok(topic) => topic,
-            Err((reason, why)) => return self.disconnect(now, id, reason, why, actions),
+            Err(refusal) => return self.disconnect_about(now, id, sent_topic(&publish), refusal, actions),
         };
         if topic.as_str() == INVOKE_TOPIC {
             return self.received_invoke(now, id, key, *publish, actions);
@@ -72,12 +72,12 @@ impl Node {
             if reason == ReasonCode::NotAuthorized {
                 self.deny(Some(id), key, Right::Publish, topic.as_str(), actions);
             }
-            return self.refuse_publish(now, id, key, &publish, reason, why, actions);
+            return self.refuse_publish(now, id, (key, &publish, topic.text()), (reason, why), actions);
         }
         if publish.qos != QoS::AtMostOnce && !self.has_room_to_retain(&topic, &publish) {
             self.counters.dropped.retained_full += 1;
-            let why = "the limit of retained messages is reached";
-            return self.refuse_publish(now, id, key, &publish, ReasonCode::QuotaExceeded, why, actions);
+            let refusal = (ReasonCode::QuotaExceeded, RETAINED_FULL);
+            return self.refuse_publish(now, id, (key, &publish, topic.text()), refusal, actions);
         }
         let (qos, packet_id) = (publish.qos, publish.packet_id);
         let mut message =
@@ -97,13 +97,18 @@ impl Node {
             scratch.elsewhere.clear();
             self.routes = scratch;
             self.counters.memory_refused += 1;
-            return self.refuse_for_memory(now, id, qos, packet_id, actions);
+            return self.refuse_for_memory(now, id, (key, &message.topic), (qos, packet_id), actions);
         }
         let kept = packet_id.filter(|_| qos == QoS::ExactlyOnce);
         if let Some(kept) = kept {
             self.note_received(key, kept);
         }
+        let topic = message.topic.clone();
         let published = self.publish_to(now, Arc::new(message), scratch, Keeping::Durable, actions);
+        if published.reason.is_error() {
+            let refusal = (published.reason, RETAINED_FULL);
+            self.report_refused_publish(id, key, topic.text(), refusal, actions);
+        }
         if let Some(kept) = kept.filter(|_| published.wait.is_none()) {
             self.keep_received(key, kept);
         }
@@ -246,18 +251,15 @@ impl Node {
     }
 
     /// Refuses a message without ending the connection; at QoS 0 nobody can be told.
-    #[expect(clippy::too_many_arguments, reason = "all of it is needed to say no")]
     fn refuse_publish(
         &mut self,
         now: Now,
         id: ConnectionId,
-        key: SessionKey,
-        publish: &Publish,
-        reason: ReasonCode,
-        why: &'static str,
+        (key, publish, topic): (SessionKey, &Publish, &Text),
+        (reason, why): (ReasonCode, &'static str),
         actions: &mut Vec<Action>,
     ) {
-        self.note_refused_publish(id, key, reason, why, actions);
+        self.report_refused_publish(id, key, topic, (reason, why), actions);
         let Some(packet_id) = publish.packet_id else {
             return;
         };
@@ -265,22 +267,20 @@ impl Node {
         self.confirm(now, id, publish.qos, ack, actions);
     }
 
-    /// Tells the operator that a PUBLISH is refused, if it is the connection's first for this reason.
-    pub(crate) fn note_refused_publish(
-        &mut self,
+    /// Tells the operator that a PUBLISH is refused.
+    pub(crate) fn report_refused_publish(
+        &self,
         id: ConnectionId,
         key: SessionKey,
-        reason: ReasonCode,
-        why: &'static str,
+        topic: &Text,
+        (reason, why): (ReasonCode, &'static str),
         actions: &mut Vec<Action>,
     ) {
-        let connection = self.connections.get_mut(id);
-        let is_new = connection.is_some_and(|connection| connection.told.is_new_of_publish(reason));
-        if let Some(entry) = self.sessions.get(key).filter(|_| is_new) {
-            let client_id = entry.session.client_id.clone();
+        if let Some(entry) = self.sessions.get(key) {
             actions.push(Action::Report(Report::PublishRefused {
                 connection: id,
-                client_id,
+                client_id: entry.session.client_id.clone(),
+                topic: topic.clone(),
                 reason,
                 why,
             }));
@@ -293,15 +293,17 @@ impl Node {
         &mut self,
         now: Now,
         id: ConnectionId,
-        qos: QoS,
-        packet_id: PacketId,
+        (key, topic): (SessionKey, &TopicName),
+        (qos, packet_id): (QoS, PacketId),
         actions: &mut Vec<Action>,
     ) {
         let reason = ReasonCode::QuotaExceeded;
         let connection = self.connections.get(id);
         if connection.is_some_and(|connection| connection.version == ProtocolVersion::V311) {
-            return self.disconnect(now, id, reason, MEMORY_SCARCE, actions);
+            let topic = Some(topic.text().clone());
+            return self.disconnect_about(now, id, topic, (reason, MEMORY_SCARCE), actions);
         }
+        self.report_refused_publish(id, key, topic.text(), (reason, MEMORY_SCARCE), actions);
         let ack = self.refusing_ack(id, packet_id, reason, MEMORY_SCARCE);
         self.confirm(now, id, qos, ack, actions);
     }
@@ -520,6 +522,18 @@ impl Node {
 
 /// What a client is told whose topic name passes the limits.
 const TOPIC_TOO_LONG: &str = "the topic name is too long or has too many levels";
+
+/// What a client is told that sends more than it may.
+const TOO_MANY_UNACKNOWLEDGED: &str =
+    "more messages without acknowledgement than the server's Receive Maximum";
+
+/// What a client is told whose message finds no room to be retained.
+const RETAINED_FULL: &str = "the limit of retained messages is reached";
+
+/// The topic name of a PUBLISH, if an alias does not stand for it.
+fn sent_topic(publish: &Publish) -> Option<Text> {
+    Some(publish.topic.clone()).filter(|topic| !topic.is_empty())
+}
 
 fn acknowledgement(qos: QoS, ack: Ack) -> Acknowledgement {
     match qos {

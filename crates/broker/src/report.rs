@@ -41,10 +41,14 @@ pub enum Report {
         connection: ConnectionId,
         /// Who.
         client_id: Text,
+        /// As whom, if that was asked.
+        principal: Option<Principal>,
         /// What the client was told.
         reason: ReasonCode,
         /// Why.
         why: String,
+        /// The topic that was the reason, if one was.
+        topic: Option<Text>,
     },
     /// A connection ended without a DISCONNECT, or by one.
     Ended {
@@ -55,27 +59,46 @@ pub enum Report {
         /// Whether the client said goodbye.
         is_graceful: bool,
     },
-    /// A line of a SUBSCRIBE was not carried out. Of each connection the first one for each reason.
-    SubscriptionRefused {
+    /// Lines of a SUBSCRIBE or an UNSUBSCRIBE were not carried out: one report for each reason in a packet.
+    FiltersRefused {
         /// Which connection.
         connection: ConnectionId,
         /// Who.
         client_id: Text,
-        /// The topic filter.
+        /// The packet, as the specification calls it.
+        packet: &'static str,
+        /// The topic filter, of several the first.
         filter: Text,
+        /// How many more of the packet were refused for the same reason.
+        further: usize,
         /// What the client was told.
         reason: ReasonCode,
+        /// Why.
+        why: &'static str,
     },
-    /// A PUBLISH was not carried out. Of each connection the first one for each reason.
+    /// A PUBLISH was not carried out.
     PublishRefused {
         /// Which connection.
         connection: ConnectionId,
         /// Who.
         client_id: Text,
+        /// The topic.
+        topic: Text,
         /// What the client was told, where it can be told.
         reason: ReasonCode,
         /// Why.
         why: &'static str,
+    },
+    /// An acknowledgement named a packet id that is not known, and its answer said so.
+    PacketIdUnknown {
+        /// Which connection.
+        connection: ConnectionId,
+        /// Who.
+        client_id: Text,
+        /// The packet, as the specification calls it.
+        packet: &'static str,
+        /// The packet id.
+        packet_id: u16,
     },
     /// Memory has become more or less scarce.
     MemoryLevel {
@@ -88,7 +111,8 @@ pub enum Report {
         /// [`crate::limits::Limits::memory_max`]
         memory_max: u64,
     },
-    /// A client may not do something. Every time: it is for the driver to say no more than somebody can read.
+    /// A client may not do something. Every time: it is for the driver to say no more than somebody can read. What is told of a PUBLISH or a
+    /// SUBSCRIBE is in a report of its own as well.
     Denied(Box<Denied>),
     /// A group of the state store has another leader. Only in a cluster.
     Leader {

@@ -1,14 +1,16 @@
 //! SUBSCRIBE and UNSUBSCRIBE.
 
+use std::collections::BTreeMap;
+
 use protocol::packet::{
     QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions, UnsubAck,
     Unsubscribe,
 };
 use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
-use protocol::{Packet, ReasonCode};
+use protocol::{Packet, ReasonCode, Text};
 
-use crate::denial::Right;
+use crate::denial::{NOT_AUTHORIZED, Right};
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -28,15 +30,13 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         let subscription_id = subscribe.subscription_id;
-        let reasons = subscribe
+        let reasons: Vec<ReasonCode> = subscribe
             .filters
             .iter()
-            .map(|line| {
-                let reason = self.subscribe(id, key, line, subscription_id, actions);
-                self.note_refused(id, key, line, reason, actions);
-                reason
-            })
+            .map(|line| self.subscribe(id, key, line, subscription_id, actions))
             .collect();
+        let filters = subscribe.filters.iter().map(|line| &line.filter);
+        self.report_refused_filters((id, key), "SUBSCRIBE", filters.zip(&reasons), actions);
         let packet = Packet::SubAck(SubAck {
             packet_id: subscribe.packet_id,
             explanation: Explanation::default(),
@@ -55,26 +55,33 @@ impl Node {
         self.record_retained_due(key);
     }
 
-    /// Tells the operator, if a line of a SUBSCRIBE is refused.
-    fn note_refused(
-        &mut self,
-        id: ConnectionId,
-        key: SessionKey,
-        line: &SubscribeFilter,
-        reason: ReasonCode,
+    /// Tells the operator which lines of a packet are refused: once for each reason, however many there are.
+    fn report_refused_filters<'a>(
+        &self,
+        (id, key): (ConnectionId, SessionKey),
+        packet: &'static str,
+        answered: impl Iterator<Item = (&'a Text, &'a ReasonCode)>,
         actions: &mut Vec<Action>,
     ) {
-        if !reason.is_error() {
-            return;
+        let mut refused = BTreeMap::<ReasonCode, (&Text, usize)>::new();
+        for (filter, reason) in answered.filter(|(_, reason)| reason.is_error()) {
+            let first = refused.entry(*reason);
+            first
+                .and_modify(|(_, further)| *further += 1)
+                .or_insert((filter, 0));
         }
-        let connection = self.connections.get_mut(id);
-        let is_new = connection.is_some_and(|connection| connection.told.is_new_of_subscription(reason));
-        if let Some(entry) = self.sessions.get(key).filter(|_| is_new) {
-            actions.push(Action::Report(Report::SubscriptionRefused {
+        let Some(entry) = self.sessions.get(key) else {
+            return;
+        };
+        for (reason, (filter, further)) in refused {
+            actions.push(Action::Report(Report::FiltersRefused {
                 connection: id,
                 client_id: entry.session.client_id.clone(),
-                filter: line.filter.clone(),
+                packet,
+                filter: filter.clone(),
+                further,
                 reason,
+                why: why_refused(reason),
             }));
         }
     }
@@ -155,14 +162,15 @@ impl Node {
         now: Now,
         id: ConnectionId,
         key: SessionKey,
-        unsubscribe: Unsubscribe,
+        unsubscribe: &Unsubscribe,
         actions: &mut Vec<Action>,
     ) {
-        let reasons = unsubscribe
-            .filters
-            .into_iter()
-            .map(|filter| self.unsubscribe(now, key, filter, actions))
+        let filters = unsubscribe.filters.iter();
+        let reasons: Vec<ReasonCode> = filters
+            .map(|filter| self.unsubscribe(now, key, filter.clone(), actions))
             .collect();
+        let answered = unsubscribe.filters.iter().zip(&reasons);
+        self.report_refused_filters((id, key), "UNSUBSCRIBE", answered, actions);
         let packet = Packet::UnsubAck(UnsubAck {
             packet_id: unsubscribe.packet_id,
             explanation: Explanation::default(),
@@ -188,7 +196,7 @@ impl Node {
         &mut self,
         now: Now,
         key: SessionKey,
-        filter: protocol::Text,
+        filter: Text,
         actions: &mut Vec<Action>,
     ) -> ReasonCode {
         let Ok(filter) = SubscriptionFilter::parse(filter) else {
@@ -236,5 +244,17 @@ fn of_bridge(options: SubscriptionOptions, filter: &SubscriptionFilter) -> Subsc
         no_local: filter.share.is_none(),
         retain_as_published: true,
         ..options
+    }
+}
+
+/// Why a topic filter is refused, in words.
+fn why_refused(reason: ReasonCode) -> &'static str {
+    match reason {
+        ReasonCode::TopicFilterInvalid => "the topic filter is malformed, too long, or has too many levels",
+        ReasonCode::NotAuthorized => NOT_AUTHORIZED,
+        ReasonCode::QuotaExceeded => {
+            "the session has limits.subscriptions_per_session_max subscriptions, or memory is full"
+        }
+        _ => "the session has ended",
     }
 }

@@ -44,10 +44,10 @@ impl Inbound {
     /// alias that was not set (section 3.3.2.3.4), 0x90 for a text that is no topic name.
     pub fn resolve(&mut self, publish: &mut Publish) -> Result<TopicName, ReasonCode> {
         let alias = publish.topic_alias.take();
-        let topic = std::mem::take(&mut publish.topic);
         if alias.is_some_and(|alias| alias.get() > self.maximum) {
             return Err(ReasonCode::TopicAliasInvalid);
         }
+        let topic = std::mem::take(&mut publish.topic);
         match (alias, topic.is_empty()) {
             (None, true) => Err(ReasonCode::ProtocolError),
             (None, false) => parse(topic),

@@ -5,6 +5,7 @@
 
 pub mod conformance;
 pub mod docs;
+pub mod escaping;
 pub mod io;
 pub mod layers;
 pub mod manifests;

@@ -5,7 +5,7 @@ use std::path::Path;
 use house::conformance::{self, Specification, Version};
 use house::layers::{self, LAYERS, Manifest};
 use house::repository::{self, Text};
-use house::{Finding, docs, io, manifests, names, threats, tidy};
+use house::{Finding, docs, escaping, io, manifests, names, threats, tidy};
 
 /// Fails with every finding, each on a line of its own.
 #[track_caller]
@@ -86,6 +86,11 @@ fn there_is_no_io_left_of_the_edge() {
 #[test]
 fn only_a_clock_reads_the_clock() {
     none(repository::sources().iter().flat_map(io::check_clock));
+}
+
+#[test]
+fn text_of_clients_has_one_form_and_few_doors() {
+    none(repository::sources().iter().flat_map(escaping::check));
 }
 
 #[test]

@@ -1,74 +1,81 @@
 //! The audit log: who came in, who was denied what, and what decided about that and when it changed (`docs/audit.md`).
 //!
 //! A thread of its own writes it. Whoever tells it something never waits: there is a bounded channel, and what does not fit is
-//! counted, and that is said in the log itself. It is not the log of the server: it has its own file, one JSON object a line,
+//! counted, and that is said in the log itself. What is too much of one client is left out before it takes room there. It is not the log of the server: it has its own file, one JSON object a line,
 //! each with a number, and nothing in it is a secret.
 
 mod file;
 mod line;
-mod rates;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use broker::Denied;
+use broker::Right;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::file::AuditError;
 use self::file::AuditFile;
 use self::line::Line;
-pub(crate) use self::line::time as rfc3339;
-use self::rates::Rates;
+pub(crate) use self::line::{Shown, time as rfc3339};
 use crate::clock;
 use crate::config;
+use crate::line_rates::{LeftOutOf, LineRates, WINDOW, Who};
 
-/// What happened.
+/// What happened. All text in it is [`Shown`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happened {
     /// The server has begun to write this log.
     Started,
     /// A client was let in.
     Connected {
-        client_id: String,
-        principal: Option<String>,
+        client_id: Shown,
+        principal: Option<Shown>,
         session_present: bool,
     },
     /// A CONNECT was refused.
     Refused {
-        client_id: Option<String>,
-        reason: String,
-        why: String,
+        client_id: Option<Shown>,
+        reason: Shown,
+        why: Shown,
     },
-    /// A client may not do something.
-    Denied(Box<Denied>),
+    /// A client may not do something, or not any more.
+    Denied {
+        client_id: Shown,
+        principal: Option<Shown>,
+        right: Right,
+        resource: Shown,
+        is_withdrawn: bool,
+    },
     /// The server has ended a client's connection.
     Disconnected {
-        client_id: String,
-        reason: String,
-        why: String,
+        client_id: Shown,
+        principal: Option<Shown>,
+        reason: Shown,
+        why: Shown,
+        topic: Option<Shown>,
     },
     /// Files that decide who may come in, and what they may do, were read again.
     Reloaded {
-        setting: String,
-        before: String,
-        after: String,
+        setting: Shown,
+        before: Shown,
+        after: Shown,
     },
     /// They were read again, and cannot be used: what was in use stays in use.
     NotReloaded {
-        setting: String,
-        error: String,
-        digest: String,
+        setting: Shown,
+        error: Shown,
+        digest: Shown,
     },
     /// A change was asked for at the admin pages, by whoever may.
-    AdminChange { token: Option<String>, path: String },
+    AdminChange { token: Option<Shown>, path: Shown },
     /// A request to the admin pages was refused.
-    AdminRefused { path: String, cause: &'static str },
+    AdminRefused { path: Shown, cause: &'static str },
     /// The server stops.
     Stopped,
 }
@@ -76,10 +83,10 @@ pub(crate) enum Happened {
 /// Where a client is, and which listener has accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
-    pub(crate) peer: String,
+    pub(crate) peer: Shown,
     /// None: a process of this machine.
     pub(crate) ip: Option<IpAddr>,
-    pub(crate) listener: String,
+    pub(crate) listener: Shown,
 }
 
 #[derive(Debug)]
@@ -99,6 +106,7 @@ struct Teller {
     records: mpsc::Sender<Record>,
     /// Records that the channel had no room for.
     lost: Arc<AtomicU64>,
+    rates: Arc<Mutex<LineRates>>,
 }
 
 /// The thread that writes the log. Dropped, it writes what it was told, and ends.
@@ -113,9 +121,6 @@ const WAITING_MAX: usize = 4_096;
 
 /// Records that are written with one call at most.
 const TOGETHER_MAX: usize = 256;
-
-/// How often it is said what was left out.
-const WINDOW: Duration = Duration::from_secs(10);
 
 thread_local! {
     static OF_THREAD: RefCell<Audit> = const { RefCell::new(Audit(None)) };
@@ -143,9 +148,10 @@ impl Audit {
             signal(SignalKind::hangup()).map_err(AuditError::System)?
         };
         let lost = Arc::new(AtomicU64::new(0));
+        let rates = Arc::new(Mutex::new(LineRates::new(settings.rate_max)));
         let writer = Writer {
             file,
-            rates: Rates::new(settings.rate_max),
+            rates: Arc::clone(&rates),
             lost: Arc::clone(&lost),
             sequence: 0,
             text: String::new(),
@@ -154,7 +160,7 @@ impl Audit {
             .name("audit".to_owned())
             .spawn(move || runtime.block_on(writer.run(told, hangup, stopped)))
             .map_err(AuditError::System)?;
-        let audit = Self(Some(Arc::new(Teller { records, lost })));
+        let audit = Self(Some(Arc::new(Teller { records, lost, rates })));
         audit.tell(Happened::Started, None);
         let thread = AuditThread {
             stop: Some(stop),
@@ -175,6 +181,10 @@ impl Audit {
         };
         let at = clock::wall();
         let record = Record { at, happened, source };
+        let kind = line::kind(&record.happened);
+        if !lock(&teller.rates).may_write(kind, &who(&record)) {
+            return;
+        }
         if teller.records.try_send(record).is_err() {
             teller.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -194,17 +204,17 @@ impl Audit {
 /// Tells the audit log of this thread that files were read again, and what came of it: the digests of what was used before
 /// and of what is used now, or why they cannot be used.
 pub(crate) fn reloaded(setting: &str, before: &str, after: Result<&str, &dyn std::fmt::Display>) {
-    let setting = setting.to_owned();
+    let (setting, before) = (setting.into(), before.into());
     let happened = match after {
         Ok(after) => Happened::Reloaded {
             setting,
-            before: before.to_owned(),
-            after: after.to_owned(),
+            before,
+            after: after.into(),
         },
         Err(error) => Happened::NotReloaded {
             setting,
-            error: error.to_string(),
-            digest: before.to_owned(),
+            error: Shown::sentence(&error.to_string()),
+            digest: before,
         },
     };
     Audit::of_thread().tell(happened, None);
@@ -235,7 +245,7 @@ fn sha256<'a>(files: impl IntoIterator<Item = &'a Path>) -> String {
 
 struct Writer {
     file: AuditFile,
-    rates: Rates,
+    rates: Arc<Mutex<LineRates>>,
     lost: Arc<AtomicU64>,
     /// Of the last line.
     sequence: u64,
@@ -274,22 +284,25 @@ impl Writer {
     }
 
     fn take(&mut self, record: &Record) {
-        let ip = record.source.as_ref().and_then(|source| source.ip);
-        if self.rates.may_write(line::kind(&record.happened), ip) {
-            self.line(record.at, &record.happened, record.source.as_ref());
-        }
+        self.line(record.at, &record.happened, record.source.as_ref());
     }
 
-    /// One line for each kind and address of which there was too much, and one for what the channel had no room for.
+    /// One line for each kind and principal or address of which there was too much, and one for what the channel had no room for.
     fn say_left_out(&mut self, at: u64) {
-        for (of, ip, count) in self.rates.next_window() {
-            let line = self.begin(at, "left_out").text("of", of);
-            let line = line.optional("ip", ip.map(|ip| ip.to_string()).as_deref());
-            line.number("count", count).end(&mut self.text);
+        let left_out = lock(&self.rates).next_window();
+        for one in left_out {
+            let line = self.begin(at, "left_out").word("of", one.kind);
+            let line = match &one.who {
+                Some(LeftOutOf::Principal(name)) => line.word("principal", name),
+                Some(LeftOutOf::Address(ip)) => line.word("ip", ip),
+                Some(LeftOutOf::Named(name)) => line.word("peer", name),
+                None => line,
+            };
+            line.number("count", one.count).end(&mut self.text);
         }
         let lost = self.lost.swap(0, Ordering::Relaxed) + self.file.take_lost();
         if lost > 0 {
-            let line = self.begin(at, "left_out").text("of", "any");
+            let line = self.begin(at, "left_out").word("of", "any");
             line.number("count", lost).end(&mut self.text);
         }
     }
@@ -309,6 +322,38 @@ impl Writer {
             self.file.write(&self.text);
             self.text.clear();
         }
+    }
+}
+
+fn lock(rates: &Mutex<LineRates>) -> std::sync::MutexGuard<'_, LineRates> {
+    rates.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whom a record is about.
+fn who(record: &Record) -> Who<'_> {
+    let (principal, client_id) = match &record.happened {
+        Happened::Connected {
+            principal, client_id, ..
+        }
+        | Happened::Disconnected {
+            principal, client_id, ..
+        }
+        | Happened::Denied {
+            principal, client_id, ..
+        } => (principal.as_ref(), client_id.as_str()),
+        Happened::AdminChange { token, .. } => (token.as_ref(), ""),
+        _ => (None, ""),
+    };
+    if let Some(principal) = principal {
+        return Who::Principal(Cow::Borrowed(principal.as_str()));
+    }
+    match &record.source {
+        Some(Source { ip: Some(ip), .. }) => Who::Address(*ip),
+        Some(source) => {
+            let user = source.peer.as_str().split(",pid=").next();
+            Who::Named(Cow::Borrowed(user.unwrap_or_default()))
+        }
+        None => Who::Named(Cow::Borrowed(client_id)),
     }
 }
 

@@ -211,6 +211,10 @@ pub struct Log {
     /// variable `STATEHOLD_LOG` goes before it.
     pub level: String,
 
+    /// Lines of one kind and about one principal, or about one address where nobody has proved who it is, in 10 seconds. What is beyond it is
+    /// left out, and how much that was is a line.
+    pub rate_max: u32,
+
     /// From when on something is slow: a request of a client, a write to the disk, or what the node's thread does in one go. It is a line of
     /// level `warn`, so many a second at most, and `statehold_slow_operations_total` counts all (`docs/observability.md`). `"none"`: nothing is; `"0ms"`: everything is.
     #[serde(with = "quantity::optional_duration")]
@@ -446,6 +450,7 @@ impl Default for Log {
         Self {
             format: LogFormat::default(),
             level: "info".to_owned(),
+            rate_max: 20,
             slow_operation: Some(Duration::from_secs(1)),
         }
     }

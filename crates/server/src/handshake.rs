@@ -11,13 +11,13 @@ use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
-use tokio_tungstenite::tungstenite;
 
 use crate::client_address::ClientAddress;
 use crate::proxy_protocol::{self, ProxyError};
+use crate::spoken::{FIRST_BYTES, Spoken};
 use crate::stream::Stream;
 use crate::tls::explanation;
-use crate::websocket::{Endpoint, WebSocket};
+use crate::websocket::{Endpoint, OpeningError, WebSocket};
 
 /// What a listener puts between its sockets and MQTT.
 #[derive(Debug, Clone, Default)]
@@ -31,14 +31,26 @@ pub(crate) struct Layers {
 /// Why a connection ended before MQTT began.
 #[derive(Debug, Error)]
 pub(crate) enum HandshakeError {
+    /// As a probe does that looks whether somebody listens.
+    #[error("the client said nothing")]
+    Silent,
     #[error("it took longer than limits.connect_timeout")]
     TooSlow,
+    #[error("{0}")]
+    Spoken(&'static str),
     #[error("PROXY protocol: {0}")]
     Proxy(#[from] ProxyError),
     #[error("TLS: {}", explanation::of_handshake(.0))]
     Tls(io::Error),
     #[error("WebSocket: {0}")]
-    WebSocket(tungstenite::Error),
+    WebSocket(#[from] OpeningError),
+}
+
+impl HandshakeError {
+    /// Whether it is worth a line, and counts as a handshake that failed: who says nothing looks whether somebody listens.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent)
+    }
 }
 
 impl Layers {
@@ -54,29 +66,56 @@ impl Layers {
         mut peer: ClientAddress,
         within: Duration,
     ) -> (ClientAddress, Result<Stream, HandshakeError>) {
-        let shaken = tokio::time::timeout(within, self.shake_hands(stream, &mut peer)).await;
-        (peer, shaken.unwrap_or(Err(HandshakeError::TooSlow)))
+        let mut has_spoken = false;
+        let shaking = self.shake_hands(stream, &mut peer, &mut has_spoken);
+        let shaken = match tokio::time::timeout(within, shaking).await {
+            Ok(shaken) => shaken,
+            Err(_) if has_spoken => Err(HandshakeError::TooSlow),
+            Err(_) => Err(HandshakeError::Silent),
+        };
+        (peer, shaken)
     }
 
     async fn shake_hands(
         self,
         mut stream: Stream,
         peer: &mut ClientAddress,
+        has_spoken: &mut bool,
     ) -> Result<Stream, HandshakeError> {
-        if self.proxy_protocol
-            && let Some(client) = proxy_protocol::read(&mut stream).await?
-        {
-            *peer = ClientAddress::Ip(client);
+        let mut first = [0; FIRST_BYTES];
+        if self.proxy_protocol {
+            look(&stream, &mut first).await?;
+            *has_spoken = true;
+            if let Some(client) = proxy_protocol::read(&mut stream).await? {
+                *peer = ClientAddress::Ip(client);
+            }
         }
         if let Some(tls) = self.tls {
+            let spoken = look(&stream, &mut first).await?;
+            *has_spoken = true;
             let config = Arc::clone(&tls.borrow());
             let accepted = TlsAcceptor::from(config).accept(stream).await;
-            stream = Stream::Tls(Box::new(accepted.map_err(HandshakeError::Tls)?.into()));
+            let accepted = accepted.map_err(|error| match spoken {
+                None | Some(Spoken::Tls) => HandshakeError::Tls(error),
+                Some(other) => HandshakeError::Spoken(other.at_tls()),
+            });
+            stream = Stream::Tls(Box::new(accepted?.into()));
         }
         if let Some(endpoint) = self.websocket {
-            let accepted = WebSocket::accept(stream, &endpoint).await;
-            stream = Stream::WebSocket(Box::new(accepted.map_err(HandshakeError::WebSocket)?));
+            if !*has_spoken {
+                look(&stream, &mut first).await?;
+                *has_spoken = true;
+            }
+            stream = Stream::WebSocket(Box::new(WebSocket::accept(stream, &endpoint).await?));
         }
         Ok(stream)
+    }
+}
+
+/// What a connection begins with, which stays where it is.
+async fn look(stream: &Stream, first: &mut [u8; FIRST_BYTES]) -> Result<Option<Spoken>, HandshakeError> {
+    match stream.first_bytes(first).await {
+        Ok(Some([])) | Err(_) => Err(HandshakeError::Silent),
+        Ok(first) => Ok(first.and_then(Spoken::of)),
     }
 }

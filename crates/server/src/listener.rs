@@ -1,12 +1,12 @@
 //! Accepts connections.
 
-use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::PolicyId;
+use rustix::io::Errno;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -19,7 +19,6 @@ use crate::config::{self, ListenAddress};
 use crate::driver::Driver;
 use crate::error::RunError;
 use crate::handshake::Layers;
-use crate::log_limit::LogLimit;
 use crate::revocation::Revocation;
 use crate::socket::{self, Socket};
 use crate::stream::Stream;
@@ -36,8 +35,6 @@ pub(crate) struct Listener {
     layers: Layers,
     admission: Admission,
     origin: Arc<Origin>,
-    /// For the lines of handshakes that failed.
-    failures: Rc<RefCell<LogLimit>>,
     /// What is asked of the certificates of clients, if they are asked for any.
     verifier: Option<watch::Receiver<Option<Arc<ClientVerifier>>>>,
 }
@@ -95,7 +92,6 @@ impl Listener {
                 policy,
                 authorization,
             }),
-            failures: Rc::default(),
             verifier: None,
         })
     }
@@ -176,7 +172,7 @@ impl Listener {
                 Err(error) => {
                     // Told once, not for every connection that waits.
                     if !std::mem::replace(&mut is_failing, true) {
-                        tracing::error!(%error, "cannot accept a connection");
+                        tracing::error!(listener = %self.origin.listener, "cannot accept connections: {}", cannot_accept(&error));
                     }
                     tokio::time::sleep(PAUSE_WITHOUT_DESCRIPTORS).await;
                 }
@@ -213,7 +209,6 @@ impl Listener {
         let layers = self.layers.clone().put_on(stream, peer, acceptor.connect_timeout);
         let handshake = handle.spawn(layers);
         let driver = Rc::clone(&acceptor.driver);
-        let failures = Rc::clone(&self.failures);
         tokio::task::spawn_local(async move {
             let ended = handshake.await;
             drop(permit);
@@ -226,17 +221,31 @@ impl Listener {
                     places,
                 }
                 .serve(&driver),
+                Ok((peer, Err(error))) if error.is_silent() => {
+                    tracing::debug!(%peer, listener = %origin.listener, "closed connection: {error}");
+                }
                 Ok((peer, Err(error))) => {
                     driver.observed.borrow_mut().handshakes_failed += 1;
-                    if let Some(left_out) = failures.borrow_mut().take(clock::instant()) {
-                        let left_out = (left_out > 0).then_some(left_out);
-                        tracing::info!(%peer, listener = %origin.listener, %error, left_out, "a handshake failed");
-                    }
+                    tracing::info!(%peer, listener = %origin.listener, "rejected handshake: {error}");
                 }
                 Err(error) => tracing::debug!(%peer, %error, "a handshake was given up"),
             }
         });
     }
+}
+
+/// Why the system gives no connection, and what to do about it.
+fn cannot_accept(error: &io::Error) -> String {
+    let advice = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE) => {
+            "; this process has no file descriptors left: raise its limit (ulimit -Hn, LimitNOFILE=, docker --ulimit nofile=), \
+             or lower limits.connections_max"
+        }
+        Some(Errno::NFILE) => "; this machine has no file descriptors left: raise fs.file-max (sysctl)",
+        Some(Errno::NOBUFS | Errno::NOMEM) => "; this machine has no memory left for sockets",
+        _ => "",
+    };
+    format!("{error}{advice}; it is tried again until it works")
 }
 
 fn cannot_bind(address: &ListenAddress, error: io::Error) -> RunError {
@@ -268,5 +277,26 @@ impl Accepted {
             serving.await;
             drop(places);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_descriptors_the_log_says_what_to_do() {
+        let said = |errno: Errno| cannot_accept(&io::Error::from(errno));
+        assert!(
+            said(Errno::MFILE).contains("LimitNOFILE="),
+            "{}",
+            said(Errno::MFILE)
+        );
+        assert!(
+            said(Errno::NFILE).contains("fs.file-max"),
+            "{}",
+            said(Errno::NFILE)
+        );
+        assert!(!said(Errno::CONNABORTED).contains("raise"));
     }
 }

@@ -1,4 +1,5 @@
-//! Keeps lines that strangers can cause from filling the log: so many at once, so many a second, and how many were left out.
+//! Keeps lines about many clients at once from filling the log: so many at once, so many a second, and how many were left out. Lines about one
+//! client are limited where they are written (`logging/event.rs`).
 
 use std::time::{Duration, Instant};
 

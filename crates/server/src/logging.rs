@@ -1,8 +1,10 @@
 //! Log lines on stderr.
 
+mod event;
 mod lines;
 
 use std::io;
+use std::sync::Arc;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
@@ -50,24 +52,18 @@ pub struct LevelError {
 /// If the level is none, or there is a log already.
 pub fn start(settings: &Log) -> Result<Logging, LoggingError> {
     let filter = wanted(settings)?;
-    let (lines, logging) = lines::start(io::stderr())?;
+    let limit = Arc::new(event::Limit::new(settings.rate_max));
+    let ended = Arc::clone(&limit);
+    let (lines, logging) = lines::start(io::stderr(), move || ended.end_window())?;
+    let colours = settings.format == LogFormat::Text && io::IsTerminal::is_terminal(&io::stderr());
+    let format = settings.format;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(lines);
-    match settings.format {
-        LogFormat::Text => {
-            let colours = io::IsTerminal::is_terminal(&io::stderr());
-            tracing_subscriber::util::SubscriberInitExt::try_init(subscriber.with_ansi(colours).finish())?;
-        }
-        LogFormat::Json => {
-            let json = subscriber
-                .json()
-                .flatten_event(true)
-                .with_current_span(false)
-                .with_span_list(false);
-            tracing_subscriber::util::SubscriberInitExt::try_init(json.finish())?;
-        }
-    }
+        .with_writer(lines)
+        .with_ansi(colours)
+        .event_format(event::Lines { format, limit })
+        .finish();
+    tracing_subscriber::util::SubscriberInitExt::try_init(subscriber)?;
     Ok(logging)
 }
 

@@ -1,8 +1,10 @@
-//! The node's reports as log lines.
+//! The node's reports as log lines, and as lines of the audit log.
+//!
+//! Each negative reason code that a client is sent has one line of level `info`: `verb object: reason`, with the client id, its address, and the topic or filter.
 
 use std::sync::Arc;
 
-use broker::{ConnectionId, CopyNews, Denied, MemoryLevel, Report, Right};
+use broker::{ConnectionId, CopyNews, Denied, MemoryLevel, Principal, Report, Right};
 use cluster::GroupId;
 use cluster::control::CONTROL;
 use cluster::session_plane::lifecycle::NodeState;
@@ -10,12 +12,9 @@ use cluster::session_plane::nodes::StateChange;
 use protocol::ReasonCode;
 use tracing::field::display;
 
-use crate::audit::{Audit, Happened, Source};
+use crate::audit::{Audit, Happened, Shown, Source};
 use crate::client_address::ClientAddress;
 use crate::listener::Origin;
-
-/// Characters of a client's text that a line shows at most.
-const SHOWN_MAX: usize = 256;
 
 /// Where a connection is from: its client's address, and the listener that accepted it.
 pub(crate) type Place = (ClientAddress, Arc<Origin>);
@@ -23,33 +22,16 @@ pub(crate) type Place = (ClientAddress, Arc<Origin>);
 /// Writes one report to the log; `find` knows where a connection is from.
 pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Place>) {
     let place = connection_of(report).and_then(find);
-    let peer = place.as_ref().map(|(peer, _)| display(peer));
-    let listener = place.as_ref().map(|(_, origin)| display(&origin.listener));
     match report {
-        Report::Connected {
-            client_id,
-            principal,
-            session_present,
-            ..
-        } => {
-            let principal = principal.as_ref().map(|principal| display(&principal.name));
-            tracing::debug!(%client_id, peer, listener, principal, session_present, "connected");
+        Report::Connected { .. } | Report::Ended { .. } | Report::Disconnected { .. } => {
+            connection(report, place.as_ref());
         }
-        Report::Disconnected {
-            client_id,
-            reason,
-            why,
-            ..
-        } => {
-            tracing::info!(%client_id, peer, listener, %reason, %why, "disconnected a client");
-        }
-        Report::Ended {
-            client_id,
-            is_graceful,
-            ..
-        } => {
-            tracing::debug!(%client_id, peer, listener, is_graceful, "connection ended");
-        }
+        Report::Refused { .. }
+        | Report::PublishRefused { .. }
+        | Report::FiltersRefused { .. }
+        | Report::PacketIdUnknown { .. }
+        | Report::ClockAhead { .. } => refusal(report, place.as_ref()),
+        Report::Denied(what) => denied(what, place.as_ref()),
         Report::MemoryLevel {
             before,
             level,
@@ -72,18 +54,15 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
             node = %to,
             "this node's disk takes too long for what other nodes have on theirs: another one is to lead"
         ),
-        Report::Refused { .. }
-        | Report::PublishRefused { .. }
-        | Report::SubscriptionRefused { .. }
-        | Report::ClockAhead { .. } => refusal(report, place.as_ref()),
         // It has a log of its own, which knows what else took long.
         Report::Slow(_) => {}
-        Report::Denied(what) => denied(what, place.as_ref()),
     }
 }
 
 /// Tells the audit log what a report is about, if that belongs there.
 pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place>, audit: &Audit) {
+    let named =
+        |principal: &Option<Principal>| principal.as_ref().map(|principal| Shown::from(&*principal.name));
     let happened = match report {
         Report::Connected {
             client_id,
@@ -91,8 +70,8 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
             session_present,
             ..
         } => Happened::Connected {
-            client_id: client_id.to_string(),
-            principal: principal.as_ref().map(|principal| principal.name.to_string()),
+            client_id: client_id.as_str().into(),
+            principal: named(principal),
             session_present: *session_present,
         },
         Report::Refused {
@@ -101,21 +80,31 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
             why,
             ..
         } => Happened::Refused {
-            client_id: client_id.as_ref().map(ToString::to_string),
-            reason: reason.to_string(),
-            why: why.clone(),
+            client_id: client_id.as_ref().map(|client_id| client_id.as_str().into()),
+            reason: (&code(*reason)).into(),
+            why: Shown::sentence(why),
         },
         Report::Disconnected {
             client_id,
+            principal,
             reason,
             why,
+            topic,
             ..
         } => Happened::Disconnected {
-            client_id: client_id.to_string(),
-            reason: reason.to_string(),
-            why: why.clone(),
+            client_id: client_id.as_str().into(),
+            principal: named(principal),
+            reason: (&code(*reason)).into(),
+            why: Shown::sentence(why),
+            topic: topic.as_ref().map(|topic| topic.as_str().into()),
         },
-        Report::Denied(denied) => Happened::Denied(denied.clone()),
+        Report::Denied(denied) => Happened::Denied {
+            client_id: denied.client_id.as_str().into(),
+            principal: named(&denied.principal),
+            right: denied.right,
+            resource: (&denied.resource).into(),
+            is_withdrawn: denied.is_withdrawn,
+        },
         Report::Ended { .. }
         | Report::MemoryLevel { .. }
         | Report::Leader { .. }
@@ -124,52 +113,117 @@ pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place
         | Report::NodeState(_)
         | Report::DiskHeldUp { .. }
         | Report::PublishRefused { .. }
-        | Report::SubscriptionRefused { .. }
+        | Report::FiltersRefused { .. }
+        | Report::PacketIdUnknown { .. }
         | Report::ClockAhead { .. }
         | Report::Slow(_) => return,
     };
     let place = connection_of(report).and_then(find);
     let source = place.map(|(peer, origin)| Source {
-        peer: peer.to_string(),
+        peer: (&peer.to_string()).into(),
         ip: peer.ip(),
-        listener: origin.listener.to_string(),
+        listener: (&origin.listener.to_string()).into(),
     });
     audit.tell(happened, source);
 }
 
-/// What a client may not do. Whoever has no right to something can ask for it again and again: only what ends something is
-/// told at a level that is on without being asked for; the audit log has the rest.
+/// A reason code as operators find it in the specification: `0x8E Session taken over`.
+fn code(reason: ReasonCode) -> String {
+    format!("{:#04X} {reason}", reason as u8).replacen("0X", "0x", 1)
+}
+
+/// How connections begin and end. What one client does again and again is limited where lines are written.
+fn connection(report: &Report, place: Option<&Place>) {
+    let peer = place.map(|(peer, _)| display(peer));
+    let listener = place.map(|(_, origin)| display(&origin.listener));
+    match report {
+        Report::Connected {
+            client_id,
+            principal,
+            session_present,
+            ..
+        } => {
+            let principal = principal.as_ref().map(|principal| display(&principal.name));
+            tracing::debug!(%client_id, peer, listener, principal, session_present, "connected");
+        }
+        Report::Disconnected {
+            client_id,
+            principal,
+            reason,
+            why,
+            topic,
+            ..
+        } => {
+            let principal = principal.as_ref().map(|principal| display(&principal.name));
+            let (topic, reason) = (topic.as_deref(), code(*reason));
+            tracing::info!(%client_id, peer, listener, principal, topic, reason, "closed connection: {why}");
+        }
+        Report::Ended {
+            client_id,
+            is_graceful,
+            ..
+        } => {
+            let why = if *is_graceful {
+                "the client sent DISCONNECT"
+            } else {
+                "it was lost"
+            };
+            tracing::debug!(%client_id, peer, listener, "closed connection: {why}");
+        }
+        _ => {}
+    }
+}
+
+/// What a client may not do. A PUBLISH and a SUBSCRIBE have lines of their own, which name the packet.
 fn denied(denied: &Denied, place: Option<&Place>) {
     let peer = place.map(|(peer, _)| display(peer));
     let listener = place.map(|(_, origin)| display(&origin.listener));
-    let client_id = shown(&denied.client_id);
+    let (client_id, resource) = (&denied.client_id, denied.resource.as_str());
     let principal = denied
         .principal
         .as_ref()
         .map(|principal| display(&principal.name));
-    let (right, resource) = (denied.right.name(), shown(&denied.resource));
+    let right = denied.right.name();
     if denied.is_withdrawn {
         tracing::info!(
-            client_id,
+            %client_id,
             peer,
             listener,
             principal,
             right,
             resource,
-            "took from a client what it may not have any more"
+            "withdrew right: the policy does not allow it any more"
         );
-    } else if matches!(denied.right, Right::Connect | Right::Session) {
-        tracing::info!(client_id, peer, listener, principal, right, "denied a CONNECT");
-    } else {
-        tracing::debug!(
-            client_id,
+        return;
+    }
+    match denied.right {
+        Right::Publish | Right::Subscribe => {}
+        Right::Will if denied.connection.is_none() => {
+            tracing::info!(%client_id, principal, topic = resource, "dropped will: not authorized");
+        }
+        Right::Connect | Right::Session | Right::Will => {
+            let topic = (denied.right == Right::Will).then_some(resource);
+            let reason = code(ReasonCode::NotAuthorized);
+            tracing::info!(
+                %client_id,
+                peer,
+                listener,
+                principal,
+                right,
+                topic,
+                reason,
+                "rejected CONNECT: not authorized"
+            );
+        }
+        Right::Respond | Right::Read | Right::Write => tracing::info!(
+            %client_id,
             peer,
             listener,
             principal,
             right,
             resource,
-            "denied a client"
-        );
+            "rejected request: not authorized"
+        ),
     }
 }
 
@@ -184,34 +238,39 @@ fn refusal(report: &Report, place: Option<&Place>) {
             why,
             ..
         } => {
-            let client_id = client_id.as_deref().map(shown).map(display);
-            if matches!(
-                *reason,
-                ReasonCode::ConnectionRateExceeded | ReasonCode::ServerBusy
-            ) {
-                // There may be thousands of them each second, and each line takes the node's time. Metrics count them, and of an
-                // address that fails too often the operator was told once.
-                tracing::debug!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
-            } else {
-                tracing::info!(client_id, peer, listener, %reason, %why, "refused a CONNECT");
-            }
+            let (client_id, reason) = (client_id.as_deref(), code(*reason));
+            tracing::info!(client_id, peer, listener, reason, "rejected CONNECT: {why}");
         }
         Report::PublishRefused {
             client_id,
+            topic,
             reason,
             why,
             ..
         } => {
-            tracing::info!(%client_id, peer, listener, %reason, %why, "refused a PUBLISH");
+            let reason = code(*reason);
+            tracing::info!(%client_id, peer, listener, %topic, reason, "rejected PUBLISH: {why}");
         }
-        Report::SubscriptionRefused {
+        Report::FiltersRefused {
             client_id,
+            packet,
             filter,
+            further,
             reason,
+            why,
             ..
         } => {
-            let filter = shown(filter);
-            tracing::info!(%client_id, peer, listener, filter, %reason, "refused a subscription");
+            let (reason, further) = (code(*reason), Some(*further).filter(|further| *further > 0));
+            tracing::info!(%client_id, peer, listener, %filter, further, reason, "rejected {packet}: {why}");
+        }
+        Report::PacketIdUnknown {
+            client_id,
+            packet,
+            packet_id,
+            ..
+        } => {
+            let reason = code(ReasonCode::PacketIdentifierNotFound);
+            tracing::info!(%client_id, peer, listener, packet_id, reason, "rejected {packet}: the packet id is not known");
         }
         Report::ClockAhead {
             client_id, ahead_ms, ..
@@ -221,7 +280,7 @@ fn refusal(report: &Report, place: Option<&Place>) {
                 peer,
                 listener,
                 ahead_ms,
-                "refused a state store request whose timestamp is ahead; synchronize the clocks"
+                "rejected request: its timestamp is ahead; synchronize the clocks"
             );
         }
         _ => {}
@@ -236,7 +295,8 @@ fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::Disconnected { connection, .. }
         | Report::Ended { connection, .. }
         | Report::PublishRefused { connection, .. }
-        | Report::SubscriptionRefused { connection, .. }
+        | Report::FiltersRefused { connection, .. }
+        | Report::PacketIdUnknown { connection, .. }
         | Report::ClockAhead { connection, .. } => Some(*connection),
         Report::Denied(denied) => denied.connection,
         Report::Slow(slow) => Some(slow.connection),
@@ -296,17 +356,13 @@ fn shown_group(group: GroupId) -> String {
     }
 }
 
-/// Its beginning, if it is long.
-pub(crate) fn shown(text: &str) -> &str {
-    &text[..text.floor_char_boundary(SHOWN_MAX)]
-}
-
 fn memory_level(before: MemoryLevel, level: MemoryLevel, used: u64, memory_max: u64) {
     let is_scarcer = level > before;
-    let level = level.name();
+    // Every line of JSON has a `level` of its own.
+    let memory_level = level.name();
     if is_scarcer {
-        tracing::warn!(level, used, memory_max, "memory has become scarcer");
+        tracing::warn!(memory_level, used, memory_max, "memory has become scarcer");
     } else {
-        tracing::info!(level, used, memory_max, "memory has become less scarce");
+        tracing::info!(memory_level, used, memory_max, "memory has become less scarce");
     }
 }

@@ -23,6 +23,7 @@ use crate::authentication::{AuthenticationThread, Methods};
 use crate::authorization::{self, AuthorizationThread};
 use crate::clock::{self, Clock};
 use crate::config::{self, Config, Durability, ListenAddress, PeerAddress};
+use crate::container;
 use crate::descriptors;
 use crate::disk_thread::{ClockMarks, DiskThread, Sync};
 use crate::driver::{self, Driver, DriverSettings, Edge, Inputs};
@@ -373,6 +374,7 @@ fn bind(config: &Config, tls: Vec<Option<Tls>>) -> Result<(Vec<Listener>, Vec<Tl
         });
         all_tls.extend(tls);
     }
+    container::warn_of_loopback(listeners.iter().map(Listener::address));
     Ok((listeners, all_tls))
 }
 

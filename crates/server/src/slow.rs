@@ -11,7 +11,7 @@ use broker::{SlowKind, SlowOperation};
 use crate::log_limit::LogLimit;
 use crate::metrics::Counts;
 use crate::observed::verb_name;
-use crate::reporting::{Place, shown};
+use crate::reporting::Place;
 
 /// What took long, and what is not written.
 #[derive(Debug)]
@@ -107,9 +107,9 @@ impl SlowLog {
         tracing::warn!(
             operation,
             verb,
-            client_id = shown(&slow.client_id),
+            client_id = %slow.client_id,
             peer = place.map(|(peer, _)| tracing::field::display(peer)),
-            key = key.as_deref().map(shown),
+            key = key.as_deref(),
             took_ms = millis(slow.took),
             disk_ms = self.disk.longest_since(since).map(millis),
             turn_ms = self.turns.longest_since(since).map(millis),

@@ -25,6 +25,7 @@ use crate::client_address::ClientAddress;
 use crate::driver::Driver;
 use crate::listener::Origin;
 use crate::out_buffer::OutBuffer;
+use crate::spoken::Spoken;
 use crate::stream::Stream;
 
 /// The side of a connection that the driver writes to.
@@ -86,9 +87,6 @@ const WORK_AT_ONCE_MAX: usize = 256;
 
 /// Bytes that are as much work as a packet: two full reads are a whole turn.
 const BYTES_PER_WORK: usize = 2 * READ_SIZE / WORK_AT_ONCE_MAX;
-
-/// What the first record of TLS begins with; no packet of MQTT does.
-const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
 
 /// How long a closed connection's client may take to read the last packet and close.
 const LINGER: Duration = Duration::from_secs(2);
@@ -343,9 +341,10 @@ impl Reading {
                     return true;
                 }
                 Err(error) => {
-                    if self.decoder.version().is_none() && self.rest.starts_with(TLS_HANDSHAKE) {
+                    let spoken = Spoken::of(&self.rest).filter(|_| self.decoder.version().is_none());
+                    if let Some(spoken) = spoken {
                         let (peer, listener) = (socket.peer, &socket.origin.listener);
-                        tracing::info!(%peer, %listener, "a client speaks TLS to a listener without it");
+                        tracing::info!(%peer, %listener, "rejected connection: {}", spoken.at_plain());
                     }
                     driver.step(Event::Violated {
                         connection: socket.id,

@@ -58,6 +58,17 @@ impl Stream {
         }
     }
 
+    /// The first bytes that wait in a TCP socket, when there are some; none at the end of the connection. Nothing is known of others.
+    pub(crate) async fn first_bytes<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+        match self {
+            Self::Tcp(socket) => {
+                let count = socket.peek(buffer).await?;
+                Ok(Some(&buffer[..count]))
+            }
+            Self::Unix(_) | Self::Tls(_) | Self::WebSocket(_) => Ok(None),
+        }
+    }
+
     /// What the client has shown in the handshake of TLS, its own certificate first; empty without one.
     pub(crate) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match self {

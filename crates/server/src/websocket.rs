@@ -4,6 +4,8 @@
 //! bytes, in which packets begin and end wherever they do [MQTT-6.0.0-2], and whatever is no binary message ends it
 //! [MQTT-6.0.0-1].
 
+mod opening;
+
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,88 +13,18 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Sink, Stream as _};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, header};
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 
-use crate::config;
-
-/// What a client has to ask for.
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    path: String,
-    allowed_origins: Vec<String>,
-    message_bytes_max: usize,
-}
-
-/// MQTT's name in the opening handshake.
-const SUBPROTOCOL: &str = "mqtt";
-
-/// Clients may put many small packets in one message: it may be so large even where a packet may not.
-const MESSAGE_BYTES_LEAST: usize = 64 * 1024;
+pub(crate) use self::opening::{Endpoint, OpeningError};
 
 /// Bytes read at once. Kept for as long as the connection lasts, so no more than what most messages need.
 const READ_SIZE: usize = 4 * 1024;
 
 /// The largest message to a client. More bytes are more messages, so that one is never copied whole.
 const SENT_BYTES_MAX: usize = 64 * 1024;
-
-impl Endpoint {
-    pub(crate) fn new(settings: &config::WebSocket, packet_size_max: u32) -> Self {
-        Self {
-            path: settings.path.clone(),
-            allowed_origins: settings.allowed_origins.clone(),
-            message_bytes_max: MESSAGE_BYTES_LEAST.max(packet_size_max as usize),
-        }
-    }
-
-    fn config(&self) -> WebSocketConfig {
-        WebSocketConfig::default()
-            .read_buffer_size(READ_SIZE)
-            // A message is written when it is sent; what the socket does not take waits, and nothing is added to it.
-            .write_buffer_size(0)
-            .max_write_buffer_size(4 * SENT_BYTES_MAX)
-            .max_message_size(Some(self.message_bytes_max))
-            .max_frame_size(Some(self.message_bytes_max))
-    }
-
-    /// Why a client may not open a WebSocket.
-    fn refusal(&self, request: &Request) -> Option<(StatusCode, &'static str)> {
-        if request.uri().path() != self.path {
-            return Some((StatusCode::NOT_FOUND, "there is no MQTT at this path"));
-        }
-        if !self.is_allowed(request) {
-            return Some((StatusCode::FORBIDDEN, "pages of this origin may not connect"));
-        }
-        // [MQTT-6.0.0-3]
-        (!offers_mqtt(request)).then_some((StatusCode::BAD_REQUEST, "the subprotocol has to be `mqtt`"))
-    }
-
-    /// What is not a browser tells no origin, or any that it likes.
-    fn is_allowed(&self, request: &Request) -> bool {
-        let Some(origin) = request.headers().get(header::ORIGIN) else {
-            return true;
-        };
-        self.allowed_origins.is_empty()
-            || self
-                .allowed_origins
-                .iter()
-                .any(|allowed| origin == allowed.as_str())
-    }
-}
-
-fn offers_mqtt(request: &Request) -> bool {
-    request
-        .headers()
-        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|offered| offered.trim() == SUBPROTOCOL)
-}
 
 /// A connection on which both sides have agreed to speak MQTT.
 #[derive(Debug)]
@@ -106,23 +38,11 @@ pub(crate) struct WebSocket<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     /// Shakes hands.
-    pub(crate) async fn accept(stream: S, endpoint: &Endpoint) -> Result<Self, tungstenite::Error> {
-        #[expect(clippy::result_large_err, reason = "the library asks for this type")]
-        let answer = |request: &Request, mut response: Response| {
-            if let Some((status, why)) = endpoint.refusal(request) {
-                let mut refusal = ErrorResponse::new(Some(format!("{why}\n")));
-                *refusal.status_mut() = status;
-                return Err(refusal);
-            }
-            // [MQTT-6.0.0-4]
-            response.headers_mut().insert(
-                header::SEC_WEBSOCKET_PROTOCOL,
-                HeaderValue::from_static(SUBPROTOCOL),
-            );
-            Ok(response)
-        };
+    pub(crate) async fn accept(mut stream: S, endpoint: &Endpoint) -> Result<Self, OpeningError> {
+        let rest = endpoint.open(&mut stream).await?;
+        let config = Some(config(endpoint.message_bytes_max));
         Ok(Self {
-            messages: accept_hdr_async_with_config(stream, answer, Some(endpoint.config())).await?,
+            messages: WebSocketStream::from_partially_read(stream, rest, Role::Server, config).await,
             rest: Bytes::new(),
             is_refused: false,
         })
@@ -222,6 +142,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
         // The client answers with a closing frame of its own, then the connection is closed.
         Poll::Ready(Ok(()))
     }
+}
+
+fn config(message_bytes_max: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(READ_SIZE)
+        // A message is written when it is sent; what the socket does not take waits, and nothing is added to it.
+        .write_buffer_size(0)
+        .max_write_buffer_size(4 * SENT_BYTES_MAX)
+        .max_message_size(Some(message_bytes_max))
+        .max_frame_size(Some(message_bytes_max))
 }
 
 fn io_error(error: tungstenite::Error) -> io::Error {

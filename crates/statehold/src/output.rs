@@ -3,6 +3,7 @@
 //! On a pipe, bytes are written as they are: they are data. On a terminal they are escaped ([`Escaped`]), so that no value, key or message
 //! moves the cursor, sets a title or hides something; line feeds and tabs stay, but for [`record`], where each line is one.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use client::Hlc;
@@ -43,13 +44,18 @@ fn write(parts: &[&[u8]]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let is_terminal = stdout.is_terminal();
     for part in parts {
-        if is_terminal {
-            write!(stdout, "{}", Escaped::lines(part))?;
-        } else {
-            stdout.write_all(part)?;
-        }
+        stdout.write_all(&shown(part, is_terminal))?;
     }
     stdout.flush()
+}
+
+/// Bytes as a pipe or a terminal gets them.
+fn shown(bytes: &[u8], is_terminal: bool) -> Cow<'_, [u8]> {
+    if is_terminal {
+        Cow::Owned(Escaped::lines(bytes).to_string().into_bytes())
+    } else {
+        Cow::Borrowed(bytes)
+    }
 }
 
 /// A JSON object that is built member by member.
@@ -90,6 +96,14 @@ impl Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_gets_bytes_as_they_are_and_a_terminal_nothing_that_moves_it() {
+        let value = b"a\tb\n\x1b]0;title\x07\xff\xe2\x80\xae";
+        assert_eq!(&*shown(value, false), value);
+        let expected = "a\tb\n\\u{1b}]0;title\\u{7}\\xff\\u{202e}";
+        assert_eq!(&*shown(value, true), expected.as_bytes());
+    }
 
     #[test]
     fn bytes_that_are_no_text_are_written_in_base_16() {

@@ -231,11 +231,11 @@ fn flag(body: &mut &[u8]) -> Option<bool> {
     }
 }
 
-/// Text of a peer is shown to operators: nothing in it moves a cursor or begins a line.
+/// Text of a peer, which is escaped where operators read it.
 fn text_to_end(body: &mut &[u8]) -> Option<String> {
     let text = std::mem::take(body);
     let text = std::str::from_utf8(text.get(..text.len().min(TEXT_BYTES_MAX))?).ok()?;
-    Some(text.replace(char::is_control, " "))
+    Some(text.to_owned())
 }
 
 #[cfg(test)]

@@ -247,9 +247,14 @@ impl Node {
         if let Some(id) = entry.connection {
             // It does not end with its connection here.
             let expiry = std::mem::replace(&mut entry.expiry, u32::MAX);
+            let (reason, why) = (
+                ReasonCode::SessionTakenOver,
+                "the session goes on at another node",
+            );
+            self.report_disconnect(id, None, (reason, why), actions);
             let disconnect = Disconnect {
-                explanation: self.explain(id, "the session goes on at another node"),
-                ..Disconnect::new(ReasonCode::SessionTakenOver)
+                explanation: self.explain(id, why),
+                ..Disconnect::new(reason)
             };
             self.send_disconnect(now, id, disconnect, actions);
             actions.push(Action::Close { connection: id });

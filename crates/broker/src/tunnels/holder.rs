@@ -127,7 +127,7 @@ impl Node {
         };
         self.read_far(now, id, actions);
         if let Some(error) = error {
-            self.violated(now, id, error, actions);
+            self.violated(now, id, &error, actions);
         }
     }
 

@@ -265,11 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_peer_is_one_line() {
+    fn text_of_a_peer_comes_as_it_was_sent() {
         let Ok(Some(Frame::Refused(refusal))) = decode(b"\0\0\0\x08\x04\x03a\nb\x1b\xffc") else {
             panic!("a refusal");
         };
-        assert_eq!(refusal.text, "a b \u{fffd}c");
+        // It is escaped where operators read it.
+        assert_eq!(refusal.text, "a\nb\u{1b}\u{fffd}c");
         // As long as it is sent, however much of it is no text.
         let long = Frame::decode(Kind::Refused as u8, Bytes::from(vec![0xff; 600]));
         let Ok(Frame::Refused(refusal)) = long else {

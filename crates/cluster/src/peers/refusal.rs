@@ -61,12 +61,12 @@ impl Refusal {
         to.put_slice(beginning(&self.text).as_bytes());
     }
 
-    /// Text of a peer is shown to operators: nothing in it moves a cursor or begins a line.
+    /// Text of a peer, which is escaped where operators read it.
     pub(super) fn decode(body: &Bytes) -> Option<Self> {
         let (code, text) = body.split_first()?;
         let text = &text[..text.len().min(TEXT_BYTES_MAX)];
         // It is longer than it was, if it was no text.
-        let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
+        let text = String::from_utf8_lossy(text);
         Some(Self::new(RefusalCode::of(*code), beginning(&text)))
     }
 }

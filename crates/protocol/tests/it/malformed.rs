@@ -21,7 +21,7 @@ fn every_malformed_packet_is_refused_with_its_reason_code() {
                 is_first,
             );
             let (packets, end) = decode_all(decoder, &case.bytes, piece);
-            let code = end.map_err(|error| error.reason_code() as u8);
+            let code = end.clone().map_err(|error| error.reason_code() as u8);
             if !packets.is_empty() || code != Err(case.reason_code) {
                 wrong.push(format!("{line}\n    is {packets:?} {end:?}"));
                 break;

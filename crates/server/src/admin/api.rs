@@ -24,7 +24,7 @@ use broker::inspection::{
 use cluster::NodeId;
 use cluster::session_plane::Ring;
 use cluster::session_plane::lifecycle::NodeState;
-use protocol::TopicName;
+use protocol::{Escaped, TopicName};
 use serde_json::{Value, json};
 use store::Image;
 
@@ -195,7 +195,9 @@ fn unreadable(rejection: &PathRejection) -> Failure {
     failure(StatusCode::BAD_REQUEST, &rejection.body_text())
 }
 
+/// Whoever asks may find words of his own in it: they are escaped.
 fn failure(status: StatusCode, why: &str) -> Failure {
+    let why = Escaped::sentence(why).to_string();
     Box::new(answer(status, &json!({ "error": why })))
 }
 

@@ -17,7 +17,7 @@ use super::access::{Access, Refusal};
 use super::connections::Peer;
 use super::tokens::Scope;
 use super::{AdminRequest, api, cluster, dashboard, host, origin};
-use crate::audit::{Audit, Happened, Source};
+use crate::audit::{Audit, Happened, Shown, Source};
 use crate::tls::Expiries;
 
 /// What the pages know.
@@ -120,8 +120,8 @@ impl Pages {
             audit(
                 from,
                 Happened::AdminChange {
-                    token,
-                    path: path.to_owned(),
+                    token: token.as_ref().map(Shown::from),
+                    path: path.into(),
                 },
             );
         }
@@ -156,9 +156,9 @@ const TO_BROWSERS: [(header::HeaderName, HeaderValue); 4] = [
 /// Tells the audit log of a request.
 fn audit(peer: IpAddr, happened: Happened) {
     let source = Source {
-        peer: peer.to_string(),
+        peer: (&peer.to_string()).into(),
         ip: Some(peer),
-        listener: "admin".to_owned(),
+        listener: "admin".into(),
     };
     Audit::of_thread().tell(happened, Some(source));
 }
@@ -182,7 +182,7 @@ async fn guard(
             audit(
                 peer.0,
                 Happened::AdminRefused {
-                    path: request.uri().path().to_owned(),
+                    path: request.uri().path().into(),
                     cause: refusal.name(),
                 },
             );

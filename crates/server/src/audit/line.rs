@@ -2,12 +2,33 @@
 
 use std::fmt::Write as _;
 
+use protocol::Escaped;
+
 use super::{Happened, Source};
 
-/// Bytes of a text of a client that a line shows at most.
-const SHOWN_MAX: usize = 1_024;
-
 const MS_PER_DAY: u64 = 86_400_000;
+
+/// Text as it stands in a line: whatever its origin, it was escaped and cut ([`Escaped`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown(String);
+
+impl Shown {
+    /// A sentence of the server's own, with names in it.
+    pub(crate) fn sentence(text: &str) -> Self {
+        Self(Escaped::sentence(text).to_string())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A name, whosever it is.
+impl<T: AsRef<str> + ?Sized> From<&T> for Shown {
+    fn from(name: &T) -> Self {
+        Self(Escaped::new(name.as_ref()).to_string())
+    }
+}
 
 /// A line that is put together.
 #[derive(Debug)]
@@ -19,8 +40,10 @@ pub(super) fn kind(happened: &Happened) -> &'static str {
         Happened::Started => "started",
         Happened::Connected { .. } => "connected",
         Happened::Refused { .. } => "refused",
-        Happened::Denied(denied) if denied.is_withdrawn => "withdrawn",
-        Happened::Denied(_) => "denied",
+        Happened::Denied {
+            is_withdrawn: true, ..
+        } => "withdrawn",
+        Happened::Denied { .. } => "denied",
         Happened::Disconnected { .. } => "disconnected",
         Happened::Reloaded { .. } => "reloaded",
         Happened::NotReloaded { .. } => "not_reloaded",
@@ -34,43 +57,51 @@ impl Line {
     pub(super) fn begin(at: u64, sequence: u64, kind: &str) -> Line {
         Line(format!("{{\"time\":\"{}\"", time(at)))
             .number("sequence", sequence)
-            .text("kind", kind)
+            .word("kind", kind)
     }
 
     pub(super) fn happened(self, happened: &Happened) -> Line {
         match happened {
-            Happened::Started => self.text("version", env!("CARGO_PKG_VERSION")),
+            Happened::Started => self.word("version", env!("CARGO_PKG_VERSION")),
             Happened::Connected {
                 client_id,
                 principal,
                 session_present,
             } => self
                 .text("client_id", client_id)
-                .optional("principal", principal.as_deref())
+                .optional("principal", principal.as_ref())
                 .truth("session_present", *session_present),
             Happened::Refused {
                 client_id,
                 reason,
                 why,
             } => self
-                .optional("client_id", client_id.as_deref())
+                .optional("client_id", client_id.as_ref())
                 .text("reason", reason)
                 .text("why", why),
-            Happened::Denied(denied) => {
-                let principal = denied.principal.as_ref().map(|principal| &*principal.name);
-                self.text("client_id", &denied.client_id)
-                    .optional("principal", principal)
-                    .text("right", denied.right.name())
-                    .text("resource", &denied.resource)
-            }
-            Happened::Disconnected {
+            Happened::Denied {
                 client_id,
-                reason,
-                why,
+                principal,
+                right,
+                resource,
+                ..
             } => self
                 .text("client_id", client_id)
+                .optional("principal", principal.as_ref())
+                .word("right", right.name())
+                .text("resource", resource),
+            Happened::Disconnected {
+                client_id,
+                principal,
+                reason,
+                why,
+                topic,
+            } => self
+                .text("client_id", client_id)
+                .optional("principal", principal.as_ref())
                 .text("reason", reason)
-                .text("why", why),
+                .text("why", why)
+                .optional("topic", topic.as_ref()),
             Happened::Reloaded {
                 setting,
                 before,
@@ -88,9 +119,9 @@ impl Line {
                 .text("error", error)
                 .text("digest", digest),
             Happened::AdminChange { token, path } => {
-                self.optional("token", token.as_deref()).text("path", path)
+                self.optional("token", token.as_ref()).text("path", path)
             }
-            Happened::AdminRefused { path, cause } => self.text("path", path).text("cause", cause),
+            Happened::AdminRefused { path, cause } => self.text("path", path).word("cause", cause),
             Happened::Stopped => self,
         }
     }
@@ -102,20 +133,22 @@ impl Line {
         }
     }
 
-    pub(super) fn text(mut self, name: &str, text: &str) -> Line {
-        let shown = &text[..text.floor_char_boundary(SHOWN_MAX)];
-        // What is left out is marked: nobody can hide the end of a name behind its length.
-        let more = if shown.len() < text.len() { "…" } else { "" };
-        let quoted = serde_json::Value::from(format!("{shown}{more}"));
-        let _ = write!(self.0, ",\"{name}\":{quoted}");
-        self
+    fn text(self, name: &str, text: &Shown) -> Line {
+        self.word(name, &text.0)
     }
 
-    pub(super) fn optional(self, name: &str, text: Option<&str>) -> Line {
+    fn optional(self, name: &str, text: Option<&Shown>) -> Line {
         match text {
             Some(text) => self.text(name, text),
             None => self,
         }
+    }
+
+    /// One of the server's own words, or what was escaped before.
+    pub(super) fn word(mut self, name: &str, word: &str) -> Line {
+        let quoted = serde_json::Value::from(word);
+        let _ = write!(self.0, ",\"{name}\":{quoted}");
+        self
     }
 
     pub(super) fn number(mut self, name: &str, number: u64) -> Line {

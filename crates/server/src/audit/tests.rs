@@ -1,67 +1,73 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use broker::{Principal, Right};
-use protocol::Text;
+use broker::Right;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
 
-fn text(text: &str) -> Text {
-    Text::new(text).expect("text")
+fn denied(is_withdrawn: bool) -> Happened {
+    Happened::Denied {
+        client_id: "pump-7".into(),
+        principal: Some("pumps".into()),
+        right: Right::Publish,
+        resource: "hall/7/light".into(),
+        is_withdrawn,
+    }
 }
 
-fn denied(is_withdrawn: bool) -> Happened {
-    Happened::Denied(Box::new(Denied {
-        connection: None,
-        client_id: text("pump-7"),
-        principal: Some(Principal::named(text("pumps"))),
-        right: Right::Publish,
-        resource: text("hall/7/light"),
-        is_withdrawn,
-    }))
+fn disconnected(reason: &str, why: &str, topic: Option<&str>) -> Happened {
+    Happened::Disconnected {
+        client_id: "pump-7".into(),
+        principal: Some("pumps".into()),
+        reason: reason.into(),
+        why: why.into(),
+        topic: topic.map(Shown::from),
+    }
 }
 
 fn every_kind() -> Vec<Happened> {
-    let (client_id, principal) = ("pump-7".to_owned(), Some("pumps".to_owned()));
-    let setting = "authentication.password".to_owned();
-    let (before, after) = ("3a7b…".to_owned(), "91c0…".to_owned());
     vec![
         Happened::Started,
         Happened::Connected {
-            client_id: client_id.clone(),
-            principal,
+            client_id: "pump-7".into(),
+            principal: Some("pumps".into()),
             session_present: true,
         },
         Happened::Refused {
-            client_id: Some(client_id.clone()),
-            reason: "0x87 Not authorized".to_owned(),
-            why: "not authorized".to_owned(),
+            client_id: Some("pump-7".into()),
+            reason: "0x86 Bad User Name or Password".into(),
+            why: "user name or password is wrong".into(),
         },
         denied(false),
         denied(true),
-        Happened::Disconnected {
-            client_id,
-            reason: "0x8E Session taken over".to_owned(),
-            why: "another connection has the client id".to_owned(),
-        },
+        disconnected(
+            "0x8E Session taken over",
+            "another connection uses this client id",
+            None,
+        ),
+        disconnected(
+            "0x90 Topic Name invalid",
+            "the topic name is empty or has wildcards",
+            Some("hall/+/light"),
+        ),
         Happened::Reloaded {
-            setting: setting.clone(),
-            before: before.clone(),
-            after,
+            setting: "authentication.password".into(),
+            before: "3a7b…".into(),
+            after: "91c0…".into(),
         },
         Happened::NotReloaded {
-            setting,
-            error: "/etc/statehold/passwords:3: not a line as `statehold passwd` writes it".to_owned(),
-            digest: before,
+            setting: "authentication.password".into(),
+            error: "/etc/statehold/passwords:3: not a line as `statehold passwd` writes it".into(),
+            digest: "3a7b…".into(),
         },
         Happened::AdminChange {
-            token: Some("ops".to_owned()),
-            path: "/reload".to_owned(),
+            token: Some("ops".into()),
+            path: "/reload".into(),
         },
         Happened::AdminRefused {
-            path: "/metrics".to_owned(),
+            path: "/metrics".into(),
             cause: "no_token",
         },
         Happened::Stopped,
@@ -70,9 +76,9 @@ fn every_kind() -> Vec<Happened> {
 
 fn source() -> Source {
     Source {
-        peer: "10.0.0.7:50110".to_owned(),
+        peer: "10.0.0.7:50110".into(),
         ip: Some(IpAddr::from([10, 0, 0, 7])),
-        listener: "0.0.0.0:8883".to_owned(),
+        listener: "0.0.0.0:8883".into(),
     }
 }
 
@@ -163,7 +169,7 @@ fn what_one_address_does_too_often_is_counted_and_said() {
         .sum();
     assert_eq!(of("denied").len() as u64 + left_out, 1_000);
     assert!(of("denied").len() <= 10);
-    assert_eq!(of("left_out")[0]["ip"], "10.0.0.7");
+    assert_eq!(of("left_out")[0]["principal"], "pumps");
     assert_eq!(of("left_out")[0]["of"], "denied");
 }
 
@@ -171,9 +177,11 @@ fn what_one_address_does_too_often_is_counted_and_said() {
 fn what_does_not_fit_into_the_channel_is_counted_and_said() {
     let (records, _told) = mpsc::channel(2);
     let lost = Arc::new(AtomicU64::new(0));
+    let rates = Arc::new(Mutex::new(LineRates::new(100)));
     let audit = Audit(Some(Arc::new(Teller {
         records,
         lost: Arc::clone(&lost),
+        rates: Arc::clone(&rates),
     })));
     (0..7).for_each(|_| audit.tell(Happened::Started, None));
     let dir = TempDir::new().expect("a directory");
@@ -182,7 +190,7 @@ fn what_does_not_fit_into_the_channel_is_counted_and_said() {
         file: AuditFile::open(&settings(file.clone()))
             .expect("opened")
             .expect("wanted"),
-        rates: Rates::new(5),
+        rates,
         lost,
         sequence: 0,
         text: String::new(),
@@ -244,19 +252,52 @@ fn while_the_file_cannot_be_written_lines_are_counted() {
 }
 
 #[test]
-fn text_of_clients_cannot_end_a_line_and_a_long_one_is_marked() {
+fn text_of_clients_cannot_end_a_line_or_hide_and_a_long_one_is_marked() {
     let mut line = String::new();
     let happened = Happened::Refused {
-        client_id: Some("a\n{\"kind\":\"connected\"}\u{7}".to_owned()),
-        reason: String::new(),
-        why: "ä".repeat(2_000),
+        client_id: Some("a\n{\"kind\":\"connected\"}\u{7}\u{2028}\u{202e}".into()),
+        reason: (&"ä".repeat(2_000)).into(),
+        why: "".into(),
     };
     Line::begin(0, 1, "refused").happened(&happened).end(&mut line);
     assert_eq!(line.lines().count(), 1);
     let value: Value = serde_json::from_str(&line).expect("an object");
-    assert_eq!(value["client_id"], "a\n{\"kind\":\"connected\"}\u{7}");
-    let why = value["why"].as_str().expect("text");
-    assert!(why.ends_with("ä…") && why.len() < 1_100, "{} bytes", why.len());
+    assert_eq!(
+        value["client_id"],
+        "a\\n{\"kind\":\"connected\"}\\u{7}\\u{2028}\\u{202e}"
+    );
+    assert_eq!(value["reason"], format!("{}…(4000 bytes)", "ä".repeat(128)));
+}
+
+/// A clean client is found in a log that others flood: under its principal, also from the same address.
+#[test]
+fn a_client_that_is_well_is_found_in_a_flooded_log() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("audit.log");
+    let settings = config::Audit {
+        rate_max: 2,
+        ..settings(file.clone())
+    };
+    let connected = |client_id: &str, principal: Option<&str>| Happened::Connected {
+        client_id: client_id.into(),
+        principal: principal.map(Shown::from),
+        session_present: false,
+    };
+    run(&settings, |audit| {
+        // More than the channel has room for.
+        for number in 0..10_000_u32 {
+            audit.tell(connected(&format!("flood-{number}"), None), Some(source()));
+            audit.tell(connected("intruder", Some("leaked")), Some(source()));
+        }
+        audit.tell(connected("pump-7", Some("pumps")), Some(source()));
+    });
+    let lines = lines(&file);
+    let has = |name: &str, text: &str| lines.iter().any(|line| line[name] == text);
+    assert!(has("client_id", "pump-7"), "{} lines", lines.len());
+    let left_out = lines.iter().filter(|line| line["kind"] == "left_out");
+    let of: Vec<_> = left_out.map(|line| (&line["principal"], &line["ip"])).collect();
+    assert!(of.contains(&(&"leaked".into(), &Value::Null)), "{of:?}");
+    assert!(of.contains(&(&Value::Null, &"10.0.0.7".into())), "{of:?}");
 }
 
 #[test]

@@ -24,7 +24,8 @@ pub struct Audit {
     /// Files with a number at their end that are kept. The oldest one is removed when there would be one more.
     pub files_max: u32,
 
-    /// Lines of one kind and about one address in 10 seconds. What is beyond it is left out, and how much that was is a line.
+    /// Lines of one kind and about one principal, or about one address where nobody has proved who it is, in 10 seconds. What is beyond it is
+    /// left out, and how much that was is a line.
     pub rate_max: u32,
 }
 

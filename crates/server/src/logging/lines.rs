@@ -5,11 +5,14 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::clock;
+use crate::line_rates::WINDOW;
 
 /// Lines that may wait: some megabytes.
 const LINES_MAX: usize = 8 * 1024;
@@ -47,12 +50,19 @@ enum Message {
     End,
 }
 
-/// Starts the thread.
-pub(super) fn start(sink: impl Write + Send + 'static) -> io::Result<(Lines, Logging)> {
-    start_with_room(sink, LINES_MAX)
+/// Starts the thread. `end_window` says what was left out in a window: it is called when one ends, and may log.
+pub(super) fn start(
+    sink: impl Write + Send + 'static,
+    end_window: impl Fn() + Send + 'static,
+) -> io::Result<(Lines, Logging)> {
+    start_with_room(sink, LINES_MAX, end_window)
 }
 
-fn start_with_room(sink: impl Write + Send + 'static, room: usize) -> io::Result<(Lines, Logging)> {
+fn start_with_room(
+    sink: impl Write + Send + 'static,
+    room: usize,
+    end_window: impl Fn() + Send + 'static,
+) -> io::Result<(Lines, Logging)> {
     let (sender, lines) = sync_channel(room);
     let (done, is_done) = sync_channel(0);
     let shared = Arc::new(Shared::default());
@@ -60,7 +70,9 @@ fn start_with_room(sink: impl Write + Send + 'static, room: usize) -> io::Result
     thread::Builder::new()
         .name("statehold-log".to_owned())
         .spawn(move || {
-            write_all(sink, &lines, &counted);
+            write_all(sink, &lines, &counted, &end_window);
+            // What the last window left out goes to stderr at once.
+            end_window();
             drop(done);
         })?;
     let logging = Logging {
@@ -76,9 +88,21 @@ fn start_with_room(sink: impl Write + Send + 'static, room: usize) -> io::Result
 }
 
 /// Nobody can be told that a line could not be written.
-fn write_all(mut sink: impl Write, lines: &Receiver<Message>, shared: &Shared) {
-    while let Ok(Message::Line(line)) = lines.recv() {
-        let _ = sink.write_all(&line);
+fn write_all(mut sink: impl Write, lines: &Receiver<Message>, shared: &Shared, end_window: &impl Fn()) {
+    let mut ends = clock::instant() + WINDOW;
+    loop {
+        let left = ends.saturating_duration_since(clock::instant());
+        if left.is_zero() {
+            end_window();
+            ends = clock::instant() + WINDOW;
+        }
+        match lines.recv_timeout(left) {
+            Ok(Message::Line(line)) => {
+                let _ = sink.write_all(&line);
+            }
+            Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
         let left_out = shared.left_out.swap(0, Ordering::Relaxed);
         if left_out > 0 {
             let _ = writeln!(
@@ -161,7 +185,7 @@ mod tests {
     #[test]
     fn lines_are_written_in_their_order_to_the_last() {
         let page = Page::default();
-        let (lines, logging) = start(page.clone()).unwrap();
+        let (lines, logging) = start(page.clone(), || ()).unwrap();
         for number in 0..100 {
             writeln!(&lines, "{number}").unwrap();
         }
@@ -175,7 +199,7 @@ mod tests {
     fn who_logs_does_not_wait_for_who_reads_and_what_is_left_out_is_counted() {
         let page = Page::default();
         let closed = page.gate.lock().unwrap();
-        let (lines, logging) = start_with_room(page.clone(), 10).unwrap();
+        let (lines, logging) = start_with_room(page.clone(), 10, || ()).unwrap();
         // One line may be with the thread already.
         for _ in 0..30 {
             (&lines).write_all(b"line\n").unwrap();

@@ -8,8 +8,6 @@ use cluster::peers::{PeerAddress, Refusal, RefusalCode};
 
 use super::Shared;
 use super::meeting::{MeetingError, cause_of};
-use crate::clock;
-use crate::log_limit::LogLimit;
 
 /// What was told and still holds.
 #[derive(Debug, Default)]
@@ -18,8 +16,6 @@ pub(super) struct Problems {
     dialled: BTreeMap<PeerAddress, Problem>,
     /// Of nodes that connect, by what they call their own address.
     accepted: BTreeMap<PeerAddress, Problem>,
-    /// For who connects and does not say who it is.
-    strangers: LogLimit,
 }
 
 /// Why there is no connection.
@@ -51,7 +47,7 @@ impl Problem {
     }
 }
 
-/// More nodes that are refused are not remembered: their lines are limited as those of strangers.
+/// More nodes that are refused are not remembered: each of their lines counts for the limit of their address, as those of strangers.
 const ACCEPTED_MAX: usize = 64;
 
 impl Shared {
@@ -108,10 +104,7 @@ impl Shared {
             }
             return;
         }
-        if let Some(left_out) = problems.strangers.take(clock::instant()) {
-            let left_out = (left_out > 0).then_some(left_out);
-            tracing::warn!(peer = %from, %error, left_out, "refused a connection at cluster.peer_listen");
-        }
+        tracing::warn!(peer = %from, %error, "refused a connection at cluster.peer_listen");
     }
 
     /// A node is connected.

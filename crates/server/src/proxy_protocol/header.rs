@@ -18,7 +18,10 @@ pub(super) enum Progress {
 /// What no header is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Malformed {
-    #[error("the connection does not begin with a header")]
+    #[error(
+        "the connection does not begin with a header; let the proxy send one (send-proxy-v2), \
+         or set listeners.proxy_protocol = false where clients come without a proxy"
+    )]
     Start,
     #[error("the header of version 1 is not a line of its form")]
     Line,

@@ -67,6 +67,39 @@ pub enum TlsProblem {
         /// What it has.
         key: KeySize,
     },
+    /// A certificate in it is of X.509 version 1.
+    #[error(
+        "{}: the certificate of `{subject}` is of X.509 version 1, which no client accepts; issue it as version 3 \
+         (openssl x509 -req with -extfile, or statehold certs)", .file.display()
+    )]
+    Version1 {
+        /// Which.
+        file: PathBuf,
+        /// Whose certificate.
+        subject: String,
+    },
+    /// The private key in it is encrypted.
+    #[error(
+        "{}: the private key has a passphrase, and nobody is there to type it; write it without one \
+         (openssl pkey -in KEY -out KEY), and keep it with mode 0600", .file.display()
+    )]
+    Passphrase {
+        /// Which.
+        file: PathBuf,
+    },
+    /// The key belongs to another than the first certificate.
+    #[error(
+        "{}: the first certificate is that of `{first}`, but the key belongs to that of `{own}`; put the server's own \
+         certificate first, and behind it the one that issued it", .file.display()
+    )]
+    Order {
+        /// Which.
+        file: PathBuf,
+        /// Whose is the first.
+        first: String,
+        /// Whose the key is.
+        own: String,
+    },
     /// What is in it is of a kind that is not known, or does not belong to the certificate.
     #[error("cannot use {}: {cause}", .file.display())]
     Content {

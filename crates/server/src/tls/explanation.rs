@@ -9,7 +9,10 @@ pub(crate) fn of_handshake(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     match cause {
         Some(cause) => of_error(cause),
-        None if error.kind() == io::ErrorKind::UnexpectedEof => "the client left".to_owned(),
+        None if error.kind() == io::ErrorKind::UnexpectedEof => {
+            "the client left in the middle of it; perhaps it does not trust the server's certificate"
+                .to_owned()
+        }
         None => error.to_string(),
     }
 }
@@ -17,6 +20,12 @@ pub(crate) fn of_handshake(error: &io::Error) -> String {
 /// Of what `rustls` says.
 pub(crate) fn of_error(error: &Error) -> String {
     let words = match error {
+        Error::InvalidCertificate(CertificateError::Other(OtherError(why)))
+            if why.downcast_ref() == Some(&webpki::Error::UnsupportedCertVersion) =>
+        {
+            "a certificate of the client is of X.509 version 1, which cannot say what it is for; issue it as version 3 \
+             (openssl x509 -req with -extfile, or statehold certs)"
+        }
         Error::InvalidCertificate(CertificateError::Other(OtherError(why))) => return why.to_string(),
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "the client's certificate is of no authority in client_ca"

@@ -31,13 +31,23 @@ pub(crate) fn certificates(setting: &str, file: &Path) -> Result<Vec<Certificate
 /// The private key of a PEM file.
 pub(crate) fn private_key(setting: &str, file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let key = PrivateKeyDer::from_pem_file(file).map_err(|cause| {
-        let file = file.to_owned();
+        let (has_passphrase, file) = (has_passphrase(file), file.to_owned());
+        if has_passphrase {
+            return TlsProblem::Passphrase { file }.at(setting);
+        }
         TlsProblem::File { file, cause }.at(setting)
     })?;
     if is_readable_by_all(file) {
         tracing::warn!(setting, file = %file.display(), "every user of this machine can read the private key: take the right from others (chmod o-r)");
     }
     Ok(key)
+}
+
+/// Whether the key in a file is encrypted, in the form of PKCS #8 or in that of OpenSSL.
+fn has_passphrase(file: &Path) -> bool {
+    let text = fs::read(file).unwrap_or_default();
+    let has = |marks: &[u8]| text.windows(marks.len()).any(|part| part == marks);
+    has(b"BEGIN ENCRYPTED PRIVATE KEY") || has(b"Proc-Type: 4,ENCRYPTED")
 }
 
 /// All lists of a file in PEM, at least one; or the list of a file in DER.

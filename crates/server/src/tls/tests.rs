@@ -379,3 +379,63 @@ vIVFyOEOh8DpKzJYwmR1xHVNMnHPICBAjTqY/kdobU8PozUJRHrSxd+/jvzONQJI\n\
 6Iz4a4Q+kzdNpGD9EuzIZdyZmmIXb6xb9ZTin52MS/ZbXrnnR3KoRLu0QnNCh41N\n\
 Vx/ZEjFt5+6QHWGvYQIDAQAB\n\
 -----END PUBLIC KEY-----";
+
+/// Made once with `openssl x509 -req`, which makes certificates of version 1 where it is given no extensions.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBIjCByQIUDFcH/Urmabv5wZepTH/jH4d91JswCgYIKoZIzj0EAwIwEzERMA8G
+A1UEAwwIb2xkIHB1bXAwIBcNMjYxMTI1MTgwNTA0WhgPMjEyNjExMDExODA1MDRa
+MBMxETAPBgNVBAMMCG9sZCBwdW1wMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+tR9I34i/sfTCTbmgq2fjvxUVzAQc/Xh9WlzPtoKEG1iXwptl+Z4EkQJibhn5M/J7
+HwiD+3LzBhD21do3n6nLEjAKBggqhkjOPQQDAgNIADBFAiEAyJmc4Qz10zchTjf3
+lJjONOLO8Gc/P2rhbxHXfXXM+sgCIA0dLsM0fMKsPqpSs9Uw1em7ypIHnUQqtA5s
+MbHzqMut
+-----END CERTIFICATE-----
+";
+
+#[test]
+fn files_that_others_make_and_that_cannot_be_used_say_what_to_do() {
+    let authority = Authority::new();
+    let own = std::fs::read_to_string(&authority.settings.cert).expect("written");
+    let other = Authority::named("another one");
+    let other = std::fs::read_to_string(&other.settings.cert).expect("written");
+
+    authority.file("server.pem", format!("{other}{own}"));
+    let problem = authority.problem();
+    assert!(
+        problem.contains("the first certificate is that of `CN=another one`")
+            && problem.contains("put the server's own"),
+        "{problem}"
+    );
+    authority.file("server.pem", &other);
+    assert!(!authority.problem().contains("put the server's own"));
+    authority.file("server.pem", VERSION_1);
+    let problem = authority.problem();
+    assert!(
+        problem.contains("`CN=old pump` is of X.509 version 1"),
+        "{problem}"
+    );
+    authority.file("server.pem", &own);
+    for marks in ["BEGIN ENCRYPTED PRIVATE KEY", "BEGIN EC PRIVATE KEY"] {
+        let end = marks.replace("BEGIN", "END");
+        authority.file(
+            "server.key",
+            format!("-----{marks}-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: x\n\nAAAA\n-----{end}-----\n"),
+        );
+        let problem = authority.problem();
+        assert!(
+            problem.contains("has a passphrase") && problem.contains("openssl pkey"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn a_client_with_a_certificate_of_version_1_is_told_from_others() {
+    use rustls::pki_types::pem::PemObject;
+
+    let authority = Authority::new();
+    let certificate = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).expect("a certificate");
+    let why = authority.check(&[certificate]).expect_err("refused");
+    assert!(why.contains("version 1") && why.contains("-extfile"), "{why}");
+}

@@ -8,7 +8,7 @@ use std::fmt;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use thiserror::Error;
 use x509_parser::oid_registry::{OID_SIG_ED448, OID_SIG_ED25519};
-use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate, X509Name};
+use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate, X509Version};
 use x509_parser::public_key::PublicKey;
 
 /// A certificate, as far as it is looked at.
@@ -16,6 +16,10 @@ use x509_parser::public_key::PublicKey;
 pub(crate) struct Certificate {
     /// As in `CN=pump, O=plant`.
     pub(crate) subject: String,
+    /// As in `CN=plant authority`.
+    pub(crate) issuer: String,
+    /// It has no extensions, so it cannot say what it is for.
+    pub(crate) is_version_1: bool,
     /// In base 16.
     pub(crate) serial: String,
     /// Seconds since the Unix epoch.
@@ -61,7 +65,9 @@ impl Certificate {
     pub(crate) fn read(certificate: &CertificateDer<'_>) -> Result<Self, Unreadable> {
         let (_, found) = X509Certificate::from_der(certificate).map_err(|_| Unreadable::Certificate)?;
         Ok(Self {
-            subject: shown(found.subject()),
+            subject: found.subject().to_string(),
+            issuer: found.issuer().to_string(),
+            is_version_1: found.version() == X509Version::V1,
             serial: found.raw_serial_as_string(),
             not_before: found.validity().not_before.timestamp(),
             not_after: found.validity().not_after.timestamp(),
@@ -78,7 +84,7 @@ impl RevocationList {
             None => found.last_update().timestamp().to_string(),
         };
         Ok(Self {
-            issuer: shown(found.issuer()),
+            issuer: found.issuer().to_string(),
             number,
             next_update: found.next_update().map(|time| time.timestamp()),
         })
@@ -117,19 +123,3 @@ impl fmt::Display for KeySize {
         }
     }
 }
-
-/// On one line, and no longer than a line.
-fn shown(name: &X509Name<'_>) -> String {
-    let name = name.to_string();
-    let printable = |c: char| {
-        if c.is_control() {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    name.chars().take(NAME_SHOWN_MAX).map(printable).collect()
-}
-
-/// Characters of a subject that are shown at most.
-const NAME_SHOWN_MAX: usize = 256;

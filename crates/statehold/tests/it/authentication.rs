@@ -176,7 +176,7 @@ fn mqtt_4_12_0_2_client_and_server_prove_to_each_other_that_they_know_the_passwo
 fn mqtt_4_12_0_4_who_proves_nothing_is_refused() {
     let mut server = Names::of("pump", "pencil").serve("");
     assert_eq!(reason(&server, "pump", "pencil "), ReasonCode::NotAuthorized);
-    let line = server.logged("refused a CONNECT");
+    let line = server.logged("rejected CONNECT");
     assert!(line.contains("Not authorized"), "{line}");
     assert_eq!(reason(&server, "nobody", "pencil"), ReasonCode::NotAuthorized);
     for data in [

@@ -34,7 +34,7 @@ impl Mutual {
     /// The client is refused in the handshake, and the log says why.
     fn refuses(&mut self, client: &Identity, why: &str) {
         self.set(&client.options()).expect(4);
-        let line = self.server.logged("a handshake failed");
+        let line = self.server.logged("rejected handshake");
         assert!(line.contains(why), "{line} does not say {why}");
         assert!(line.contains("peer=127.0.0.1"), "{line}");
     }
@@ -119,11 +119,11 @@ fn who_is_revoked_is_disconnected_and_others_stay() {
 
     mutual.authority.revoke(&[7]);
     mutual.server.signal("HUP");
-    let line = mutual.server.logged("disconnected a client");
+    let line = mutual.server.logged("closed connection");
     assert!(line.contains("client_id=pump-7"), "{line}");
     assert!(line.contains("the client's certificate is revoked"), "{line}");
     // It comes back, as its command does, and is not let in.
-    let line = mutual.server.logged("a handshake failed");
+    let line = mutual.server.logged("rejected handshake");
     assert!(line.contains("the client's certificate is revoked"), "{line}");
     mutual.set(&mutual.authority.issue("setter").options()).expect(0);
     assert!(other.line().starts_with("set k "));
@@ -157,7 +157,7 @@ fn a_new_authority_is_taken_and_the_clients_of_the_old_one_have_to_go() {
     };
     std::fs::write(&kept.cert, trusted).expect("written");
     std::fs::copy(new.ca_file(), &ca_file).expect("copied");
-    let line = mutual.server.logged("disconnected a client");
+    let line = mutual.server.logged("closed connection");
     assert!(line.contains("of no authority in client_ca"), "{line}");
     let cafile = kept.cert.to_str().expect("text").to_owned();
     let set = |options: &[&str]| {

@@ -36,6 +36,7 @@ mod policies;
 mod policy;
 mod proxy_protocol;
 mod raw;
+mod reason_codes;
 mod redirect;
 mod refusals;
 mod robust;

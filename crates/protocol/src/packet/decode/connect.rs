@@ -28,7 +28,10 @@ pub(super) fn connect(body: &Bytes, is_minimal: bool) -> Result<Connect, DecodeE
     }
     match after_version(packet, version) {
         Ok(connect) => Ok(Connect { is_bridge, ..connect }),
-        Err(violation) => Err(fail(violation, answer_version(version, violation))),
+        Err(violation) => {
+            let answer = answer_version(version, &violation);
+            Err(fail(violation, answer))
+        }
     }
 }
 
@@ -39,8 +42,8 @@ pub(super) fn peek_version(body: &[u8]) -> Option<ProtocolVersion> {
 }
 
 /// 3.1.1 has no return code for malformed packets; the connection is closed without a CONNACK.
-fn answer_version(version: ProtocolVersion, violation: Violation) -> Option<ProtocolVersion> {
-    (version == ProtocolVersion::V5 || violation == Violation::ClientIdEmpty).then_some(version)
+fn answer_version(version: ProtocolVersion, violation: &Violation) -> Option<ProtocolVersion> {
+    (version == ProtocolVersion::V5 || *violation == Violation::ClientIdEmpty).then_some(version)
 }
 
 /// The version, and whether it is that of a bridge. [MQTT-3.1.2-1] [MQTT-3.1.2-2]: a failure comes with the version in which to
@@ -162,7 +165,10 @@ fn will(packet: &mut Reader<'_>, flags: ConnectFlags, version: ProtocolVersion) 
         message.user_properties = properties.into_user_properties();
     }
     let topic = packet.topic_name(WILL_TOPIC)?;
-    let topic = TopicName::parse(topic).map_err(|_| Violation::TopicNameWildcard { field: WILL_TOPIC })?;
+    let topic = TopicName::parse(topic.clone()).map_err(|_| {
+        let field = WILL_TOPIC;
+        Violation::TopicNameWildcard { field, topic }
+    })?;
     let payload = packet.binary("will payload")?;
     let qos = flags.will_qos().ok_or(Violation::WillQos3)?;
     Ok(Will {

@@ -16,7 +16,7 @@ use crate::text::{Text, TextError};
 ///
 /// `Display` is one line that fits a log and a Reason String, such as
 /// `PUBLISH: the property Topic Alias is there twice`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
     pub(super) packet: Option<PacketType>,
     pub(super) violation: Violation,
@@ -24,7 +24,7 @@ pub struct DecodeError {
 }
 
 /// What exactly is wrong. Grouped by the reason code that answers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     // 0x81 Malformed Packet: the bytes cannot be read as the packet they claim to be.
     /// Packet type 0, or 15 in version 3.1.1.
@@ -192,6 +192,8 @@ pub enum Violation {
     TopicNameWildcard {
         /// Which topic name.
         field: &'static str,
+        /// What it is.
+        topic: Text,
     },
     /// 0x90. [MQTT-4.7.3-1]
     #[error("the {field} is empty")]
@@ -231,7 +233,15 @@ impl DecodeError {
 
     /// What exactly is wrong.
     pub fn violation(&self) -> Violation {
-        self.violation
+        self.violation.clone()
+    }
+
+    /// The topic that is wrong, if one is.
+    pub fn topic(&self) -> Option<&Text> {
+        match &self.violation {
+            Violation::TopicNameWildcard { topic, .. } => Some(topic),
+            _ => None,
+        }
     }
 
     /// The reason code for the DISCONNECT or CONNACK that answers it.

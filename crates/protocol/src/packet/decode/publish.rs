@@ -23,7 +23,8 @@ pub(super) fn publish(
     let mut packet = Reader::new(&body);
     let topic = packet.text("topic name")?;
     if byte_search::has_wildcard(topic.as_bytes()) {
-        return Err(Violation::TopicNameWildcard { field: "topic name" });
+        let field = "topic name";
+        return Err(Violation::TopicNameWildcard { field, topic });
     }
     // [MQTT-2.2.1-2]
     let packet_id = if qos == QoS::AtMostOnce {

@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
             return Err(Violation::TopicNameEmpty { field });
         }
         if byte_search::has_wildcard(text.as_bytes()) {
-            return Err(Violation::TopicNameWildcard { field });
+            return Err(Violation::TopicNameWildcard { field, topic: text });
         }
         Ok(text)
     }

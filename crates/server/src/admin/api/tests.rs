@@ -137,6 +137,11 @@ fn what_cannot_be_answered_is_told_as_json() {
     for (path, expected, part) in [
         ("/api/clients?limit=0", 400, "from 1 to 1000"),
         ("/api/clients?serch=a", 400, "there is no parameter `serch`"),
+        (
+            "/api/clients?%1b%5b2J%e2%80%ae=a",
+            400,
+            "there is no parameter `\\u{1b}[2J\\u{202e}`",
+        ),
         ("/api/clients?after=x", 400, "`next`"),
         ("/api/clients?search=unformed", 503, "no others"),
         ("/api/clients/nobody", 404, "no session of a client `nobody`"),
