@@ -117,6 +117,11 @@ impl Authentication {
         })
     }
 
+    /// Who it is, if that is known.
+    pub(crate) fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
     /// True while the edge has a question.
     pub(crate) fn is_asked(&self) -> bool {
         self.exchange
@@ -294,7 +299,7 @@ impl Node {
                 data,
                 expires_in,
             } => {
-                let is_another = !is_first && name_of(&principal) != name_of(&authentication.principal);
+                let is_another = !is_first && !is_same(principal.as_ref(), authentication.principal.as_ref());
                 let is_changed = principal != authentication.principal;
                 authentication.exchange = None;
                 authentication.principal = principal;
@@ -476,9 +481,12 @@ impl Node {
     }
 }
 
-/// Two exchanges with the same name are of the same principal, whatever else is known of it by then.
-fn name_of(principal: &Option<Principal>) -> Option<&Text> {
-    principal.as_ref().map(|principal| &principal.name)
+/// Whether two exchanges are of the same principal, or both of nobody.
+pub(crate) fn is_same(one: Option<&Principal>, other: Option<&Principal>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.is(other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
 }
 
 /// [MQTT-4.12.0-5]

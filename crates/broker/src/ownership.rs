@@ -37,9 +37,7 @@ impl Node {
             .and_then(|key| self.sessions.get(key));
         let owner = entry.and_then(|entry| entry.owner.as_deref());
         match owner.and_then(|owner| owner.principal.as_ref()) {
-            Some(owner) => self
-                .principal(id)
-                .is_some_and(|principal| principal.name == owner.name),
+            Some(owner) => self.principal(id).is_some_and(|principal| principal.is(owner)),
             None => true,
         }
     }

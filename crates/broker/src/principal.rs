@@ -8,7 +8,10 @@ use protocol::Text;
 /// Who a connection belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// As the method calls it. It is what makes one principal another.
+    /// The method that has found it out, as the settings call it: `ann` of one method is not `ann` of another.
+    /// Empty in what was written before it was kept.
+    pub method: Text,
+    /// As the method calls it.
     pub name: Text,
     /// What else the method knows.
     pub attributes: Attributes,
@@ -21,12 +24,40 @@ pub struct Principal {
 pub struct Attributes(Option<Arc<BTreeMap<Text, Text>>>);
 
 impl Principal {
-    /// One of whom nothing but the name is known.
-    pub fn named(name: Text) -> Self {
+    /// Principal with a name and attributes, of a method that is not said yet.
+    pub fn new(name: Text, attributes: Attributes) -> Self {
         Self {
+            method: Text::default(),
             name,
-            attributes: Attributes::default(),
+            attributes,
         }
+    }
+
+    /// Principal of whom nothing but the name is known.
+    pub fn named(name: Text) -> Self {
+        Self::new(name, Attributes::default())
+    }
+
+    /// The same principal, as this method has found it out.
+    #[must_use]
+    pub fn by_method(self, method: Text) -> Self {
+        Self { method, ..self }
+    }
+
+    /// Only what makes one principal another.
+    #[must_use]
+    pub(crate) fn without_attributes(&self) -> Self {
+        Self {
+            attributes: Attributes::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether both are the same principal, whatever else is known of either: the same name, found out by the same method.
+    /// What was written before methods were kept goes by the name.
+    pub fn is(&self, other: &Self) -> bool {
+        let is_same_method = self.method.is_empty() || other.method.is_empty() || self.method == other.method;
+        is_same_method && self.name == other.name
     }
 }
 

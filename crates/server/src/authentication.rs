@@ -161,6 +161,15 @@ impl Policy {
         let verifier = self.verifier.as_ref()?.borrow().clone();
         verifier?.path_of(certificates)
     }
+
+    /// Whether an authority that vouches for a client's certificate may do so for some names only.
+    fn has_name_constraints(&self, certificates: &[CertificateDer<'static>]) -> bool {
+        let verifier = self
+            .verifier
+            .as_ref()
+            .and_then(|verifier| verifier.borrow().clone());
+        verifier.is_some_and(|verifier| verifier.has_name_constraints(certificates))
+    }
 }
 
 impl AuthenticationThread {

@@ -1,13 +1,13 @@
 //! A client connects to another node: its connection here ends, and that node is told what this one has of it.
 
 use cluster::NodeId;
-use protocol::Text;
 
 use super::messages::{QuestionNumber, Take};
 use super::{ClientMessage, Place};
 use crate::ids::ConnectionId;
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::principal::Principal;
 use crate::waiting::Waiter;
 
 /// Answers that are kept for a node that is not reached; whoever waits for more is told after a while that nobody answers.
@@ -67,9 +67,7 @@ impl Node {
     /// Whether the client of one connection is known as that of another one.
     pub(super) fn is_same_principal(&self, one: ConnectionId, other: ConnectionId) -> bool {
         match self.principal(one) {
-            Some(principal) => self
-                .principal(other)
-                .is_some_and(|other| other.name == principal.name),
+            Some(principal) => self.principal(other).is_some_and(|other| other.is(principal)),
             None => true,
         }
     }
@@ -117,18 +115,15 @@ impl Node {
 
     /// Whether the client that connects elsewhere may have what there is here of its client id.
     fn may_give(&self, take: &Take) -> bool {
+        let takes = take.principal.as_ref();
         let is_theirs =
-            |owner: Option<&Text>| owner.is_none_or(|owner| take.principal.as_ref() == Some(owner));
+            |owner: Option<&Principal>| owner.is_none_or(|owner| takes.is_some_and(|takes| takes.is(owner)));
         let near = self.near_connection_of(&take.client_id);
-        let of_connection = near
-            .and_then(|id| self.principal(id))
-            .map(|principal| &principal.name);
+        let of_connection = near.and_then(|id| self.principal(id));
         let key = self.sessions.find(&take.client_id);
         let entry = key.and_then(|key| self.sessions.get(key));
         let owner = entry.and_then(|entry| entry.owner.as_deref());
-        let of_session = owner
-            .and_then(|owner| owner.principal.as_ref())
-            .map(|principal| &principal.name);
+        let of_session = owner.and_then(|owner| owner.principal.as_ref());
         is_theirs(of_connection) && is_theirs(of_session)
     }
 }

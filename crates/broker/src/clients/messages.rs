@@ -17,7 +17,8 @@
 //!  13 known     | tunnel u64 | owner (4 + n)                                       the client has authenticated again
 //!  14 begin                                                                      there are no tunnels between us
 //!
-//! client id  (2 + n)       principal  u8 (0, or 1 and the name, 2 + n)       owner  as in a session's record; of nobody: no bytes
+//! client id  (2 + n)       principal  u8 (0, or 1 and the name, 2 + n, or 2 and the method and the name)
+//! owner  as in a session's record; of nobody: no bytes
 //! place      0 nothing, 1 the session, 2 the same but not RUNNING, 3 a copy whose holder is lost, 4 the client connects here later, 5 it is not this principal's,
 //!            6 a copy whose holder is there
 //! ```
@@ -30,10 +31,15 @@ use protocol::{Packet, Text};
 
 use crate::ownership::Owner;
 use crate::peer_body::{flag, long, put_long, put_short, short};
+use crate::principal::Principal;
 use crate::records::session::{owner_of, put_owner};
 use crate::state_store_service::PeerError;
 
 const VERSION: u8 = 1;
+
+/// How a principal begins: with its name, or with the method that found it out.
+const NAMED: u8 = 1;
+const NAMED_BY_METHOD: u8 = 2;
 
 const TAKE: u8 = 1;
 const ANSWER: u8 = 2;
@@ -76,8 +82,8 @@ pub(crate) struct Take {
     pub(crate) at: u64,
     pub(crate) clean_start: bool,
     pub(crate) client_id: Text,
-    /// The name of its principal.
-    pub(crate) principal: Option<Text>,
+    /// Its principal, without attributes.
+    pub(crate) principal: Option<Principal>,
 }
 
 /// What a node has of a client.
@@ -132,10 +138,7 @@ pub(super) fn put(message: &ClientMessage) -> Bytes {
             out.put_u64(take.at);
             out.put_u8(u8::from(take.clean_start));
             put_short(&mut out, take.client_id.as_bytes());
-            out.put_u8(u8::from(take.principal.is_some()));
-            take.principal
-                .iter()
-                .for_each(|name| put_short(&mut out, name.as_bytes()));
+            put_principal(&mut out, take.principal.as_ref());
         }
         ClientMessage::Answer(question, place) => {
             out.put_u8(ANSWER);
@@ -220,7 +223,7 @@ fn take(body: &mut Bytes) -> Option<Take> {
         at: body.try_get_u64().ok()?,
         clean_start: flag(body)?,
         client_id: text(body)?,
-        principal: if flag(body)? { Some(text(body)?) } else { None },
+        principal: principal(body)?,
     })
 }
 
@@ -284,6 +287,31 @@ impl TunnelMessage {
             Self::Known(_) => KNOWN,
         }
     }
+}
+
+fn put_principal(out: &mut BytesMut, principal: Option<&Principal>) {
+    let Some(principal) = principal else {
+        return out.put_u8(0);
+    };
+    if principal.method.is_empty() {
+        out.put_u8(NAMED);
+    } else {
+        out.put_u8(NAMED_BY_METHOD);
+        put_short(out, principal.method.as_bytes());
+    }
+    put_short(out, principal.name.as_bytes());
+}
+
+fn principal(body: &mut Bytes) -> Option<Option<Principal>> {
+    Some(match body.try_get_u8().ok()? {
+        0 => None,
+        NAMED => Some(Principal::named(text(body)?)),
+        NAMED_BY_METHOD => {
+            let method = text(body)?;
+            Some(Principal::named(text(body)?).by_method(method))
+        }
+        _ => return None,
+    })
 }
 
 fn put_owner_or_none(out: &mut BytesMut, owner: Option<&Owner>) {

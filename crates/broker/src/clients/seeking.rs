@@ -15,6 +15,7 @@ use crate::ids::ConnectionId;
 use crate::memory::Held;
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::principal::Principal;
 use crate::waiting::Waiter;
 
 /// How often a client is looked for because the node that had its session has lost it or was lost.
@@ -353,7 +354,7 @@ impl Node {
             client_id: connect.client_id.clone(),
             principal: self
                 .principal(seeking.connection)
-                .map(|principal| principal.name.clone()),
+                .map(Principal::without_attributes),
         })
     }
 

@@ -8,7 +8,7 @@
 //! value, of a session with an owner
 //!        version (1) = 2, the same, owner
 //! will   0 or 1 delay (1), delay in seconds (4), message
-//! owner  flags (1): bit 0 principal, 1 policy; [0: name (2 + n), count of attributes (4), of each its name (2 + n) and value (2 + n)]
+//! owner  flags (1): bit 0 principal, 1 policy, 2 method of the principal; [2: method (2 + n)] [0: name (2 + n), count of attributes (4), of each its name (2 + n) and value (2 + n)]
 //!        [1: name of the policy (2 + n)]
 //! ```
 //!
@@ -177,7 +177,16 @@ pub(crate) fn owner_of(bytes: Bytes) -> Result<Owner, RecordError> {
 /// Appends an owner, as in a session's record.
 pub(crate) fn put_owner(out: &mut Vec<u8>, owner: &Owner) {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-    out.put_u8(flag(owner.principal.is_some(), PRINCIPAL) | flag(owner.policy.is_some(), POLICY));
+    let method = owner.principal.as_ref().map(|principal| &principal.method);
+    let method = method.filter(|method| !method.is_empty());
+    out.put_u8(
+        flag(owner.principal.is_some(), PRINCIPAL)
+            | flag(owner.policy.is_some(), POLICY)
+            | flag(method.is_some(), METHOD),
+    );
+    if let Some(method) = method {
+        put_short(out, method.as_bytes());
+    }
     if let Some(principal) = &owner.principal {
         put_short(out, principal.name.as_bytes());
         out.put_u32(u32::try_from(principal.attributes.len()).expect("fewer than 2^32 attributes"));
@@ -193,10 +202,18 @@ pub(crate) fn put_owner(out: &mut Vec<u8>, owner: &Owner) {
 
 fn owner(reader: &mut Reader) -> Result<Owner, RecordError> {
     let flags = reader.u8()?;
-    if flags & !(PRINCIPAL | POLICY) != 0 || flags == 0 {
+    if flags & !(PRINCIPAL | POLICY | METHOD) != 0 || flags & (PRINCIPAL | POLICY) == 0 {
         return Err(reader.damaged("unknown flags of an owner"));
     }
+    if flags & METHOD != 0 && flags & PRINCIPAL == 0 {
+        return Err(reader.damaged("a method of nobody"));
+    }
+    let method = (flags & METHOD != 0).then(|| reader.text()).transpose()?;
     let principal = (flags & PRINCIPAL != 0).then(|| principal(reader)).transpose()?;
+    let principal = match (principal, method) {
+        (Some(principal), Some(method)) => Some(principal.by_method(method)),
+        (principal, _) => principal,
+    };
     let policy = (flags & POLICY != 0).then(|| reader.text()).transpose()?;
     Ok(Owner { principal, policy })
 }
@@ -207,7 +224,7 @@ fn principal(reader: &mut Reader) -> Result<Principal, RecordError> {
     let attributes: Attributes = (0..count)
         .map(|_| Ok((reader.text()?, reader.text()?)))
         .collect::<Result<_, RecordError>>()?;
-    Ok(Principal { name, attributes })
+    Ok(Principal::new(name, attributes))
 }
 
 fn key(client_id: &Text) -> Bytes {
@@ -222,6 +239,8 @@ const VERSION: u8 = 1;
 const VERSION_OWNED: u8 = 2;
 const PRINCIPAL: u8 = 1;
 const POLICY: u8 = 2;
+/// Before the principal stands the method that found it out.
+const METHOD: u8 = 4;
 const RECORD: &str = "session";
 /// Behind the version, the number and the expiry.
 const PRESENCE_PLACE: usize = 13;

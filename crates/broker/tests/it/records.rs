@@ -142,13 +142,8 @@ fn owned(record: SessionRecord, principal: Option<Principal>, policy: Option<&st
 
 fn principal() -> Principal {
     let attributes = [("floor", "3"), ("site", "north")];
-    Principal {
-        name: text("pump-7"),
-        attributes: attributes
-            .map(|(name, value)| (text(name), text(value)))
-            .into_iter()
-            .collect(),
-    }
+    let attributes = attributes.map(|(name, value)| (text(name), text(value)));
+    Principal::new(text("pump-7"), attributes.into_iter().collect())
 }
 
 fn will() -> Will {
@@ -444,6 +439,23 @@ fn session_records_with_an_owner_are_as_released() {
             Ok((client_id.clone(), record))
         );
     }
+}
+
+#[test]
+fn a_session_record_keeps_the_method_that_found_its_principal_out() {
+    let client_id = text("client-1");
+    let found = principal().by_method(text("x509"));
+    let record = owned(
+        session_record(None, Presence::Disconnected { since: 1 }),
+        Some(found),
+        Some("plant"),
+    );
+    let (key, value) = golden_of(
+        "v2",
+        "session-by-method.bin",
+        records::session::put(&client_id, &record),
+    );
+    assert_eq!(records::session::decode(&key, value), Ok((client_id, record)));
 }
 
 #[test]

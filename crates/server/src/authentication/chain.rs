@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use broker::Answer;
-use protocol::ReasonCode;
+use protocol::{ReasonCode, Text};
 
 use super::attempts::Attempts;
 use super::custom::CustomMethod;
@@ -124,9 +124,7 @@ impl Methods {
             match verdict {
                 Verdict::NotMine => {}
                 Verdict::Unknown(refusal) => unknown = Some((entry.name.name(), refusal)),
-                Verdict::Answer(answer) => {
-                    return Outcome { answer, failed: None };
-                }
+                Verdict::Answer(answer) => return Outcome::answered(entry.name, asked, answer),
                 Verdict::Refused(refusal) => return Outcome::refused(entry.name.name(), refusal),
             }
         }
@@ -235,6 +233,30 @@ impl Method {
 }
 
 impl Outcome {
+    /// What a method says. A principal is of its method; who is in and shows to be somebody else has failed.
+    fn answered(method: AuthenticationMethod, asked: &Asked, answer: Answer) -> Self {
+        let Answer::Accept {
+            principal: Some(principal),
+            data,
+            expires_in,
+        } = answer
+        else {
+            return Self { answer, failed: None };
+        };
+        let principal = principal.by_method(Text::from_static(method.name()));
+        let before = asked.question.principal.as_ref();
+        if before.is_some_and(|before| !before.is(&principal)) {
+            let why = "the client authenticated again as somebody else";
+            return Self::refused(method.name(), Refusal::wrong(ReasonCode::NotAuthorized, why));
+        }
+        let answer = Answer::Accept {
+            principal: Some(principal),
+            data,
+            expires_in,
+        };
+        Self { answer, failed: None }
+    }
+
     fn refused(method: &'static str, refusal: Refusal) -> Self {
         let Refusal { cause, reason, why } = refusal;
         Self {

@@ -165,10 +165,7 @@ impl CustomMethod {
             return Verdict::wrong(ReasonCode::NotAuthorized, why);
         };
         let known = KnownClient {
-            principal: Principal {
-                name,
-                attributes: allowed.attributes,
-            },
+            principal: Principal::new(name, allowed.attributes),
             expires_at: allowed.expires_at,
         };
         let verdict = known.verdict(allowed.data);
@@ -209,21 +206,17 @@ impl CustomMethod {
     }
 }
 
-/// What the client calls itself, who it was before, or what its certificate calls it.
+/// Who the client was before, or what its certificate calls it; only a client without one is called as it calls itself.
 fn name_of(asked: &Asked) -> Option<Text> {
     let question = &asked.question;
-    let username = question
-        .credentials
-        .as_ref()
-        .and_then(|credentials| credentials.username.clone());
-    let before = question
-        .principal
-        .as_ref()
-        .map(|principal| principal.name.clone());
-    username
-        .or(before)
-        .filter(|name| !name.is_empty())
-        .or_else(|| x509::name_of(asked.certificates.first()?))
+    if let Some(before) = &question.principal {
+        return Some(before.name.clone());
+    }
+    if !asked.certificates.is_empty() {
+        return x509::name_of(asked);
+    }
+    let credentials = question.credentials.as_ref()?;
+    credentials.username.clone().filter(|name| !name.is_empty())
 }
 
 fn denied(reason: ReasonCode) -> Verdict {

@@ -141,7 +141,7 @@ impl K8sSatMethod {
         } else {
             Attributes::default()
         };
-        Ok(Principal { name, attributes })
+        Ok(Principal::new(name, attributes))
     }
 
     async fn review(&self, token: &str) -> Result<Reviewed, Verdict> {

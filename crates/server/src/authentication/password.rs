@@ -107,11 +107,8 @@ fn presented(asked: &Asked) -> Option<(&Text, Bytes)> {
 
 fn accepted(name: &Text, entry: &Entry) -> Verdict {
     Verdict::Answer(Answer::Accept {
-        principal: Some(Principal {
-            // Not a part of the packet that it came in.
-            name: name.detached(),
-            attributes: entry.attributes.clone(),
-        }),
+        // Not a part of the packet that it came in.
+        principal: Some(Principal::new(name.detached(), entry.attributes.clone())),
         data: None,
         expires_in: None,
     })

@@ -1,7 +1,8 @@
 //! The method `"x509"`: the certificate that a client has shown in the handshake of TLS says who it is.
 //!
 //! Whether the certificate holds was decided in the handshake. Here it is read: its common name is the principal's name, and its subject, or
-//! that of an authority that vouches for it, gives attributes.
+//! that of an authority that vouches for it, gives attributes. Name constraints of an authority are checked in the handshake for DNS names
+//! alone, so below such an authority a common name is no name.
 
 mod attributes_file;
 mod name;
@@ -43,22 +44,18 @@ impl X509Method {
     }
 
     pub(super) fn answer(&self, asked: &Asked) -> Verdict {
-        let Some(own) = asked.certificates.first() else {
-            return Verdict::NotMine;
-        };
-        if asked.question.method.is_some() {
+        if asked.certificates.is_empty() || asked.question.method.is_some() {
             return Verdict::NotMine;
         }
-        let Some(name) = name_of(own) else {
-            let why = "the certificate has not exactly one common name, and no DNS name in its place";
-            return Verdict::wrong(ReasonCode::NotAuthorized, why);
+        let Some(name) = name_of(asked) else {
+            return Verdict::wrong(ReasonCode::NotAuthorized, NAMELESS);
         };
         let Some(attributes) = self.attributes_of(asked) else {
             let why = "the certificate does not hold any more";
             return Verdict::wrong(ReasonCode::NotAuthorized, why);
         };
         Verdict::Answer(Answer::Accept {
-            principal: Some(Principal { name, attributes }),
+            principal: Some(Principal::new(name, attributes)),
             data: None,
             expires_in: None,
         })
@@ -92,8 +89,21 @@ impl X509Method {
     }
 }
 
+const NAMELESS: &str = "the certificate has not exactly one common name, and no DNS name in its place; below an \
+                        authority with name constraints only a DNS name counts";
+
+/// The name of a client by its certificate.
+pub(super) fn name_of(asked: &Asked) -> Option<Text> {
+    let own = asked.certificates.first()?;
+    if asked.policy.has_name_constraints(&asked.certificates) {
+        let (_, certificate) = X509Certificate::from_der(own).ok()?;
+        return Text::new(dns_name_of(&certificate)?).ok();
+    }
+    name_of_certificate(own)
+}
+
 /// The one common name, or the first DNS name if there is none. Of several common names each reader would take another.
-pub(super) fn name_of(certificate: &CertificateDer<'_>) -> Option<Text> {
+fn name_of_certificate(certificate: &CertificateDer<'_>) -> Option<Text> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = Name::of(certificate.subject())?;
     let mut common_names = subject.common_names();
@@ -105,10 +115,11 @@ pub(super) fn name_of(certificate: &CertificateDer<'_>) -> Option<Text> {
     Text::new(name).ok().filter(|name| !name.is_empty())
 }
 
+/// In lower case, since DNS names are compared without case: one principal has one spelling.
 fn dns_name_of(certificate: &X509Certificate<'_>) -> Option<String> {
     let names = certificate.subject_alternative_name().ok()??;
     names.value.general_names.iter().find_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::DNSName(name) if !name.is_empty() => Some(name.to_ascii_lowercase()),
         _ => None,
     })
 }

@@ -114,6 +114,11 @@ impl ClientVerifier {
         issuers::path(&self.roots, chain, now())
     }
 
+    /// Whether an authority between a client's certificate and the trusted one, or that one, may vouch for some names only.
+    pub(crate) fn has_name_constraints(&self, chain: &[CertificateDer<'static>]) -> bool {
+        issuers::has_name_constraints(&self.roots, chain, now())
+    }
+
     /// Why a client that is connected with these certificates has to go; `None` if it may stay.
     ///
     /// A list of revoked certificates that is missing or out of date throws nobody out: it says nothing against this client.

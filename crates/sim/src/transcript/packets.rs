@@ -185,7 +185,7 @@ fn auth(mut words: Words<'_>) -> Result<Packet, String> {
     }))
 }
 
-/// `continue [data] [again=x]`, `accept [data] [as=x] [attributes=name:value,name:value] [for=60s]` or `refuse [reason=135]`
+/// `continue [data] [again=x]`, `accept [data] [as=x] [method=x] [attributes=name:value,name:value] [for=60s]` or `refuse [reason=135]`
 pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
     let verb = words.next()?;
     let data = words.rest().join(" ");
@@ -199,10 +199,9 @@ pub(super) fn answer(mut words: Words<'_>) -> Result<Answer, String> {
             principal: words
                 .named("as")
                 .map(|name| {
-                    Ok::<_, String>(Principal {
-                        name: text(name)?,
-                        attributes: attributes(words.named("attributes"))?,
-                    })
+                    let attributes = attributes(words.named("attributes"))?;
+                    let method = words.named("method").map(text).transpose()?.unwrap_or_default();
+                    Ok::<_, String>(Principal::new(text(name)?, attributes).by_method(method))
                 })
                 .transpose()?,
             data,

@@ -269,6 +269,27 @@ fn the_server_is_shown_the_certificate_of_a_client() {
     server.logged("principal=pump");
 }
 
+/// Who has a certificate chooses its User Name freely, and the server that is asked may look at the certificate alone.
+#[test]
+fn a_certificate_goes_before_a_user_name_where_nobody_is_named() {
+    let asked = AskedServer::start(Below::Tls, sample);
+    let clients = Authority::new();
+    let tls = format!(
+        "[listeners.tls]\n{}client_ca = \"{}\"\n",
+        asked.authority().issue("localhost").settings(),
+        clients.ca_file()
+    );
+    let all = settings(&asked, "").replace("[log]", &format!("{tls}[log]"));
+    let mut server = Configured::start(&all);
+    let pump = clients.issue_with("pump", |params| {
+        params.distinguished_name.push(rcgen::DnType::CommonName, "pump");
+    });
+    let with_name = [&pump.options()[..], &["--username", "admin", "--password", "x"]].concat();
+    asked.authority().set(&server, &with_name).expect(0);
+    let line = server.logged("connected client_id=");
+    assert!(line.contains("principal=pump"), "{line}");
+}
+
 #[test]
 fn a_client_that_says_nothing_is_not_asked_about() {
     let asked = AskedServer::start(Below::Tls, sample);

@@ -41,10 +41,24 @@ fn all() -> Vec<(ClientMessage, &'static [u8])> {
                     at: 2,
                     clean_start: true,
                     client_id: Text::from_static("me"),
-                    principal: Some(Text::from_static("who")),
+                    principal: Some(Principal::named(Text::from_static("who"))),
                 },
             ),
             b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x01\0\x02me\x01\0\x03who",
+        ),
+        (
+            ClientMessage::Take(
+                QuestionNumber(1),
+                Take {
+                    at: 2,
+                    clean_start: true,
+                    client_id: Text::from_static("me"),
+                    principal: Some(
+                        Principal::named(Text::from_static("who")).by_method(Text::from_static("x509")),
+                    ),
+                },
+            ),
+            b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x01\0\x02me\x02\0\x04x509\0\x03who",
         ),
         (
             ClientMessage::Answer(QuestionNumber(1), Place::Held { is_running: true }),

@@ -7,6 +7,7 @@ use cluster::NodeId;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{From, Joined, Leave, Leavings, MergeMessage, decode};
+use crate::authentication::is_same;
 use crate::copies::Held;
 use crate::ids::{SessionKey, SessionNumber};
 use crate::invoking::drop_message;
@@ -144,8 +145,9 @@ impl Node {
         let key = self.key_of(number);
         let entry = key.and_then(|key| self.sessions.get(key));
         let own = entry.and_then(|entry| entry.owner.as_deref());
-        let name = |owner: &crate::ownership::Owner| owner.principal.as_ref().map(|one| one.name.clone());
-        if own.and_then(name) != record.owner.as_ref().and_then(name) {
+        let own = own.and_then(|owner| owner.principal.as_ref());
+        let theirs = record.owner.as_ref().and_then(|owner| owner.principal.as_ref());
+        if !is_same(own, theirs) {
             // Nobody gets what is another one's. It ends there.
             self.tell_merging(from, &MergeMessage::Merged(leave.number, true));
             return false;

@@ -1,5 +1,4 @@
 use AuthenticationMethod::{Password, Scram};
-use protocol::Text;
 use tempfile::TempDir;
 
 use super::super::asking::{allowing_anonymous, anonymous, run, with_password};
@@ -113,6 +112,38 @@ fn failed_attempts_are_counted_whatever_the_method() {
     let mut elsewhere = with_password(&[Password], "pump 7", b"pencil");
     elsewhere.peer = crate::client_address::ClientAddress::Ip(([192, 0, 2, 2], 1).into());
     assert!(outcome(&methods, &elsewhere).0.is_ok());
+}
+
+#[test]
+fn a_principal_is_of_its_method_and_who_shows_to_be_another_has_failed() {
+    let (_directory, methods) = methods("[authentication]\nfailures_max = 1\n");
+    let principal = |asked: &Asked| match run(methods.answer(asked)).answer {
+        Answer::Accept { principal, .. } => principal.expect("somebody"),
+        other => panic!("{other:?}"),
+    };
+    let mut asked = with_password(&[Password], "pump 7", b"pencil");
+    let pump = principal(&asked);
+    assert_eq!((&*pump.method, &*pump.name), ("password", "pump 7"));
+    asked.question.principal = Some(pump.clone());
+    assert_eq!(principal(&asked), pump);
+    let another = (
+        Err(ReasonCode::NotAuthorized),
+        Some(("password", Cause::Credentials)),
+    );
+    asked.question.principal = Some(pump.by_method(Text::from_static("scram")));
+    assert_eq!(
+        outcome(&methods, &asked),
+        another,
+        "the same name of another method"
+    );
+    asked.question.principal = None;
+    let new = with_password(&[Password], "pump 7", b"brush");
+    let too_many = Some(("password", Cause::Attempts));
+    assert_eq!(
+        outcome(&methods, &new).1,
+        too_many,
+        "it has counted as a failed attempt"
+    );
 }
 
 #[test]

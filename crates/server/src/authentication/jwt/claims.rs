@@ -90,10 +90,7 @@ fn principal(claims: &Value, settings: &Jwt) -> Result<Principal, TokenError> {
         .attributes
         .iter()
         .flat_map(|(name, path)| attributes_of(name, claim(claims, path)));
-    Ok(Principal {
-        name,
-        attributes: attributes.collect::<Attributes>(),
-    })
+    Ok(Principal::new(name, attributes.collect::<Attributes>()))
 }
 
 /// A claim by name, or by path.

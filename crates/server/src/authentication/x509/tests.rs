@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, GeneralSubtree, IsCa, Issuer, KeyPair, NameConstraints,
+};
 use rustls::RootCertStore;
 use rustls::pki_types::UnixTime;
 
@@ -38,7 +40,16 @@ impl Authority {
     }
 
     fn below(&self, name: &str) -> Self {
+        self.below_for(name, None)
+    }
+
+    /// One that may vouch for names below this one only.
+    fn below_for(&self, name: &str, permitted: Option<&str>) -> Self {
         let (mut params, key) = (params(&[name], &[]), KeyPair::generate().expect("a key"));
+        params.name_constraints = permitted.map(|name| NameConstraints {
+            permitted_subtrees: vec![GeneralSubtree::DnsName(name.to_owned())],
+            excluded_subtrees: Vec::new(),
+        });
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.signed_by(&key, &self.issuer).expect("signed");
         Self {
@@ -70,15 +81,53 @@ fn path(root: &Authority, chain: &[CertificateDer<'static>]) -> Option<Vec<Strin
 #[test]
 fn the_name_is_the_one_common_name_or_a_dns_name() {
     let root = Authority::root("root");
-    let name = |params: CertificateParams| name_of(&root.issue(&params)).map(|name| name.to_string());
+    let name =
+        |params: CertificateParams| name_of_certificate(&root.issue(&params)).map(|name| name.to_string());
     assert_eq!(name(params(&["pump"], &["p.example"])).as_deref(), Some("pump"));
     assert_eq!(
-        name(params(&[], &["p.example", "q.example"])).as_deref(),
-        Some("p.example")
+        name(params(&[], &["P.Example", "q.example"])).as_deref(),
+        Some("p.example"),
+        "DNS names have one case"
     );
     assert_eq!(name(params(&[], &[])), None);
     assert_eq!(name(params(&["a\0b"], &[])), None);
-    assert_eq!(name_of(&CertificateDer::from(b"\x30\x03abc".to_vec())), None);
+    assert_eq!(
+        name_of_certificate(&CertificateDer::from(b"\x30\x03abc".to_vec())),
+        None
+    );
+}
+
+/// As `webpki` has it, which holds constraints against DNS names and never against common names.
+#[test]
+fn below_an_authority_with_name_constraints_a_common_name_is_no_name() {
+    let root = Authority::root("root");
+    let constrained = root.below_for("between", Some("plant.example"));
+    let free = root.below("free");
+    let roots = |authority: &Authority| {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der.clone()).expect("a root");
+        roots
+    };
+    let now = UnixTime::since_unix_epoch(Duration::from_millis(clock::wall()));
+    let is_constrained = |root: &Authority, chain: &[CertificateDer<'static>]| {
+        tls::issuers::has_name_constraints(&roots(root), chain, now)
+    };
+    let of =
+        |authority: &Authority, params: &CertificateParams| [authority.issue(params), authority.der.clone()];
+    let by_name = params(&["admin"], &[]);
+    assert!(is_constrained(&root, &of(&constrained, &by_name)));
+    assert!(
+        is_constrained(&constrained, &[constrained.issue(&by_name)]),
+        "the root itself"
+    );
+    assert!(!is_constrained(&root, &of(&free, &by_name)));
+    // What is not on the path does not count.
+    let [own, between] = of(&free, &by_name);
+    assert!(!is_constrained(&root, &[own, constrained.der.clone(), between]));
+    // webpki would let the common name through, and no DNS name of elsewhere.
+    assert!(path(&root, &of(&constrained, &by_name)).is_some());
+    assert!(path(&root, &of(&constrained, &params(&[], &["pump.plant.example"]))).is_some());
+    assert!(path(&root, &of(&constrained, &params(&[], &["admin.example"]))).is_none());
 }
 
 #[test]
@@ -133,9 +182,9 @@ fn without_a_certificate_or_with_another_method_it_is_not_mine() {
 fn bytes_that_are_no_certificate_are_refused_and_nothing_worse() {
     let whole = Authority::root("root").issue(&params(&["pump"], &["p.example"]));
     for at in 0..whole.len() {
-        name_of(&CertificateDer::from(whole[..at].to_vec()));
+        name_of_certificate(&CertificateDer::from(whole[..at].to_vec()));
         let mut changed = whole.to_vec();
         changed[at] ^= 0x55;
-        name_of(&CertificateDer::from(changed));
+        name_of_certificate(&CertificateDer::from(changed));
     }
 }
