@@ -23,6 +23,7 @@ use crate::now::Now;
 use crate::peer_header;
 use crate::recovery::RecoveredGroup;
 use crate::routes::ROUTES;
+use crate::scan_seal::ScanSeal;
 use crate::state_store_service::{
     Call, DialectChoice, Output, PeerError, StateStoreConfig, StateStoreService, scan_token,
 };
@@ -128,6 +129,11 @@ impl Groups {
     /// In which form requests are answered.
     pub(crate) fn dialect(&self) -> DialectChoice {
         self.services[0].dialect()
+    }
+
+    /// Seals the continuation tokens of SCAN.
+    pub(crate) fn scan_seal(&self) -> &ScanSeal {
+        self.services[0].scan_seal()
     }
 
     /// Which node they are at.
@@ -319,6 +325,7 @@ mod tests {
             snapshot_chunk_bytes: 1,
             digest_interval: Duration::from_secs(1),
             scan: store::ScanLimits::default(),
+            scan_seal: ScanSeal::new(&[1; crate::SCAN_KEY_BYTES]),
         };
         let part = config.part(3);
         assert_eq!((part.quota.keys_max, part.pending_max), (4, 34));

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use store::{Change, Effect};
 
 use crate::acks::Acknowledgement;
+use crate::authentication::Authentication;
 use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::Held;
@@ -72,6 +73,11 @@ impl Node {
             asking,
             access: connection.access.as_deref_mut().map(ConnectionAccess::access),
             client_id: entry.session.client_id.as_str(),
+            principal: connection
+                .authentication
+                .as_deref()
+                .and_then(Authentication::principal),
+            scan_seal: self.groups.scan_seal(),
             watcher: self.groups.watcher(id.0),
             ack: connection.acks.open(true, None),
             packet_id,

@@ -52,6 +52,7 @@ use self::traced::TracedCommands;
 use crate::fitness::Fitness;
 use crate::now::Now;
 use crate::recovery::RecoveredGroup;
+use crate::scan_seal::ScanSeal;
 use crate::state_store_service::reply::reply_to;
 use crate::traces::Span;
 
@@ -78,6 +79,8 @@ pub struct StateStoreConfig {
     pub digest_interval: Duration,
     /// Keys looked at and bytes returned by one page of a SCAN.
     pub scan: ScanLimits,
+    /// Seals the continuation tokens of SCAN.
+    pub scan_seal: ScanSeal,
 }
 
 /// What the service wants done.
@@ -428,6 +431,11 @@ impl StateStoreService {
     /// In which form requests are answered.
     pub(crate) fn dialect(&self) -> DialectChoice {
         self.config.dialect
+    }
+
+    /// Seals the continuation tokens of SCAN.
+    pub(crate) fn scan_seal(&self) -> &ScanSeal {
+        &self.config.scan_seal
     }
 
     /// The replica, for figures.

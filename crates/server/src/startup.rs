@@ -1,6 +1,9 @@
 //! From a data directory to a node that is ready to serve.
 
-use broker::{NodeConfig, Now, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, StateStoreConfig};
+use broker::{
+    NodeConfig, Now, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, SCAN_KEY_BYTES, ScanSeal,
+    StateStoreConfig,
+};
 use cluster::control::{CONTROL, Control};
 use cluster::forming::{Founding, Stage};
 use cluster::replica::{Replica, ReplicaConfig};
@@ -277,7 +280,15 @@ fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
         snapshot_chunk_bytes: SNAPSHOT_CHUNK_BYTES,
         digest_interval: DIGEST_INTERVAL,
         scan: ScanLimits::default(),
+        scan_seal: scan_seal(),
     }
+}
+
+/// Of this run only: what it has sealed is worth nothing after it.
+fn scan_seal() -> ScanSeal {
+    let mut key = [0; SCAN_KEY_BYTES];
+    aws_lc_rs::rand::fill(&mut key).expect("the system has random numbers");
+    ScanSeal::new(&key)
 }
 
 fn recover_control_group(

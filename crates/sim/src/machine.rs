@@ -22,6 +22,7 @@ use protocol::{Hlc, Packet, Text};
 use storage::{SimulatedDisk, Storage};
 use store::{Command, CommandAction, Image, Origin, Quota, ScanLimits, Store};
 
+pub(crate) use self::unpowered::scan_seal;
 use self::unpowered::{Snapshots, now_at};
 pub use self::unpowered::{StartError, Torn, Unpowered, founder};
 use crate::rest::Bound;

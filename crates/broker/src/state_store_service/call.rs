@@ -19,7 +19,9 @@ use crate::acks::AckSequence;
 use crate::authorization::Access;
 use crate::denial::Right;
 use crate::now::Now;
+use crate::principal::Principal;
 use crate::responding::Asking;
+use crate::scan_seal::{ScanBinding, ScanSeal};
 use crate::traces::RequestTrace;
 
 /// In which form requests are answered where the published text and the shipped clients differ.
@@ -68,6 +70,8 @@ pub(crate) struct Asker<'a> {
     /// `None`: everything is allowed.
     pub(crate) access: Option<&'a mut Access>,
     pub(crate) client_id: &'a str,
+    pub(crate) principal: Option<&'a Principal>,
+    pub(crate) scan_seal: &'a ScanSeal,
     pub(crate) watcher: Watcher,
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
@@ -125,13 +129,18 @@ impl Asker<'_> {
         (!decision.is_allowed()).then(|| (right, key.clone()))
     }
 
-    /// Leaves a GET or SCAN with what it may read.
-    fn read(&self, request: Request, pending: &mut Pending) -> Asked {
-        if matches!(request, Request::Scan { .. }) {
+    /// Leaves a GET or SCAN with what it may read. The token of a SCAN has to be one that was sealed for this client.
+    fn read(&self, mut request: Request, pending: &mut Pending) -> Result<Asked, ErrorText> {
+        if let Request::Scan { pattern, token } = &mut request {
+            let bound = ScanBinding::new(self.principal, pattern);
+            if let Some(sealed) = token {
+                *sealed = self.scan_seal.open(&bound, sealed).ok_or(ErrorText::ScanToken)?;
+            }
+            pending.bound = bound;
             pending.readable = self.access.as_deref().cloned().map(Box::new);
         }
         pending.read = Some(request);
-        Asked::Read
+        Ok(Asked::Read)
     }
 }
 
@@ -193,6 +202,7 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
         needs_disk: properties.persist,
         verb: Verb::Unknown,
         read: None,
+        bound: ScanBinding::default(),
         wants_details: properties.details,
         key: None,
         expires_at: expires_in.map(|left| now.after(left)),
@@ -233,7 +243,8 @@ fn command(
         return Err((ErrorText::NotAuthorized, Remark::Denied(right, key)));
     }
     if matches!(request, Request::Get { .. } | Request::Scan { .. }) {
-        return Ok(asker.read(request, pending));
+        let asked = asker.read(request, pending);
+        return asked.map_err(|text| (text, Remark::Nothing));
     }
     let identity = RequestIdentity {
         client_id: asker.client_id,

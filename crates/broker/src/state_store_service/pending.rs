@@ -13,6 +13,7 @@ use crate::acks::AckSequence;
 use crate::authorization::Access;
 use crate::now::Now;
 use crate::responding::Asking;
+use crate::scan_seal::ScanBinding;
 use crate::traces::RequestTrace;
 
 /// What a request asks for, for figures.
@@ -61,6 +62,8 @@ pub(crate) struct Pending {
     pub(crate) verb: Verb,
     /// GET and SCAN: what to read when the barrier is passed.
     pub(crate) read: Option<Request>,
+    /// SCAN: what the token of its next page is bound to.
+    pub(crate) bound: ScanBinding,
     /// GET: it asks for what else is known of the key.
     pub(crate) wants_details: bool,
     /// What a line about it shows, if it takes long.

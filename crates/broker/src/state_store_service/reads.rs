@@ -12,7 +12,7 @@ use store::CommandAction;
 
 use super::pending::Pending;
 use super::{DECIDED_KEY, EXPIRED_KEYS_MAX, Output, StateStoreService, Whose, scan_token};
-use crate::authorization::{self, Access};
+use crate::authorization;
 use crate::now::Now;
 
 impl StateStoreService {
@@ -88,14 +88,15 @@ impl StateStoreService {
                 None => (Reply::Missing, None),
             },
             Some(Request::Scan { pattern, token }) => {
-                let access = pending.readable.as_deref();
-                (self.scan(time, pattern, token.as_deref(), access), None)
+                let reply = self.scan(time, pattern, token.as_deref(), pending);
+                (reply, None)
             }
             _ => (Reply::Error(ErrorText::Syntax), None),
         }
     }
 
-    fn scan(&self, time: u64, pattern: &[u8], token: Option<&[u8]>, access: Option<&Access>) -> Reply {
+    fn scan(&self, time: u64, pattern: &[u8], token: Option<&[u8]>, pending: &Pending) -> Reply {
+        let access = pending.readable.as_deref();
         let Ok(glob) = Glob::compile(pattern) else {
             return Reply::Error(ErrorText::Syntax);
         };
@@ -107,11 +108,14 @@ impl StateStoreService {
             access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
         };
         match self.store.scan(&glob, token, time, limits, &mut may_read) {
-            Ok(page) => Reply::Keys {
-                keys: page.keys,
-                token: scan_token::with_group(page.token, self.replica.group(), self.groups),
-            },
-            Err(_) => Reply::Error(ErrorText::Syntax),
+            Ok(page) => {
+                let place = scan_token::with_group(page.token, self.replica.group(), self.groups);
+                Reply::Keys {
+                    keys: page.keys,
+                    token: place.map(|place| self.config.scan_seal.seal(&pending.bound, &place)),
+                }
+            }
+            Err(_) => Reply::Error(ErrorText::ScanToken),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The token of a SCAN that goes over several groups.
+//! Place in a SCAN that goes over several groups, which a client gets sealed (`scan_seal.rs`).
 //!
 //! A page is of one group, and says from where the next one goes on: within the group, or from the beginning of the next one.
 //!

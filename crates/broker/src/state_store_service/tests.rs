@@ -37,6 +37,7 @@ impl Three {
                 snapshot_chunk_bytes: 1_024,
                 digest_interval: Duration::from_secs(5),
                 scan: ScanLimits::default(),
+                scan_seal: ScanSeal::new(&[1; crate::SCAN_KEY_BYTES]),
             };
             let mut started = Vec::new();
             let replica = ReplicaConfig::new(GroupId(0), node, NODES.to_vec(), 1);

@@ -230,6 +230,7 @@ fn node(now: Now, limits: Limits) -> (Node, Vec<Action>) {
         snapshot_chunk_bytes: 1_024,
         digest_interval: Duration::from_secs(5),
         scan: ScanLimits::default(),
+        scan_seal: broker::ScanSeal::new(&[1; broker::SCAN_KEY_BYTES]),
     };
     let recovered = RecoveredStore {
         config: state_store,

@@ -15,7 +15,7 @@ pub enum ErrorText {
     FencingTokenLower,
     /// The store has reached its limit of keys or bytes, or a connection its limit of watched keys.
     QuotaExceeded,
-    /// The payload is no RESP array of bulk strings, or an option, a pattern or a token is not valid.
+    /// The payload is no RESP array of bulk strings, or an option or a pattern is not valid.
     Syntax,
     /// The first argument is no command.
     UnknownCommand,
@@ -33,11 +33,13 @@ pub enum ErrorText {
     Unavailable,
     /// The topic of the key's notifications would be longer than a topic may be.
     KeyTooLongToWatch,
+    /// The continuation token of a SCAN was not made for this client and pattern by this run of this node.
+    ScanToken,
 }
 
 impl ErrorText {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::TimestampAhead,
         Self::FencingTokenRequired,
         Self::FencingTokenAhead,
@@ -52,6 +54,7 @@ impl ErrorText {
         Self::KeyLengthZero,
         Self::Unavailable,
         Self::KeyTooLongToWatch,
+        Self::ScanToken,
     ];
 
     /// The text, without `-ERR ` and CR LF.
@@ -95,6 +98,9 @@ impl ErrorText {
             (Self::KeyLengthZero, _) => "-ERR the key length is zero\r\n",
             (Self::Unavailable, _) => "-ERR the state store is unavailable\r\n",
             (Self::KeyTooLongToWatch, _) => "-ERR the key is too long to be watched\r\n",
+            (Self::ScanToken, _) => {
+                "-ERR the continuation token does not hold here; start the scan again\r\n"
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use broker::records::RecordError;
 use broker::{
     Action, DialectChoice, Node, NodeConfig, Now, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery,
-    StateStoreConfig,
+    SCAN_KEY_BYTES, ScanSeal, StateStoreConfig,
 };
 use bytes::Bytes;
 use cluster::control::{CONTROL, Control};
@@ -216,6 +216,7 @@ fn recovered_node(
         snapshot_chunk_bytes: SNAPSHOT_CHUNK_BYTES,
         digest_interval: DIGEST_INTERVAL,
         scan: config.scan,
+        scan_seal: scan_seal(),
     };
     let mut actions = Vec::new();
     let node = recovery.start(
@@ -230,6 +231,11 @@ fn recovered_node(
         &mut actions,
     );
     Ok((node, actions))
+}
+
+/// Seal of the tokens of all simulated nodes, so that a scan can be followed from one to the other.
+pub(crate) fn scan_seal() -> ScanSeal {
+    ScanSeal::new(&[7; SCAN_KEY_BYTES])
 }
 
 fn recovered_group(

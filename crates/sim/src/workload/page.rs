@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use broker::group_of_key;
+use broker::{ScanBinding, group_of_key};
 use bytes::Bytes;
 use cluster::random::Random;
 use protocol::state_store::{Glob, Reply, RequestKind};
 
+use crate::machine::scan_seal;
 use crate::promises::l1::Histories;
 
 /// A page that a client asks for.
@@ -42,7 +43,7 @@ impl Page {
     /// What to ask with.
     pub(super) fn arguments(&self) -> Vec<&str> {
         let token = self.token.as_deref().map(std::str::from_utf8);
-        let token = token.map(|token| token.expect("keys are text, and groups are few"));
+        let token = token.map(|token| token.expect("tokens are text"));
         ["SCAN", self.pattern].into_iter().chain(token).collect()
     }
 
@@ -89,13 +90,20 @@ impl Page {
         let group = group_of_key(key.as_bytes(), self.groups);
         let at = (group.0, key.as_bytes().to_vec());
         let glob = Glob::compile(self.pattern.as_bytes()).expect("a pattern");
+        let place = |token: &[u8]| place_of(self.pattern, token);
         let is_within = self.token.as_deref().is_none_or(|token| at > place(token))
             && end.is_none_or(|token| at <= place(token));
         is_within && glob.matches(key.as_bytes())
     }
 }
 
-/// The place behind which a token goes on.
+/// The place behind which a token of nobody's scan goes on.
+fn place_of(pattern: &str, token: &[u8]) -> Place {
+    let bound = ScanBinding::new(None, pattern.as_bytes());
+    let opened = scan_seal().open(&bound, token);
+    place(&opened.expect("it was sealed by a simulated node"))
+}
+
 fn place(token: &[u8]) -> Place {
     match token {
         [WITH_GROUP, a, b, c, d, key @ ..] => (u32::from_be_bytes([*a, *b, *c, *d]), key.to_vec()),
@@ -113,7 +121,7 @@ mod tests {
     use crate::history::{Call, Condition, Outcome};
 
     /// What one client asks and is told: keys are set, then there is a page.
-    fn holds(set: &[&str], token: Option<&'static [u8]>, payload: &'static str) -> bool {
+    fn holds(set: &[&str], token: Option<&'static [u8]>, payload: &str) -> bool {
         let mut histories = Histories::default();
         for key in set {
             let call = Call::Set {
@@ -127,12 +135,20 @@ mod tests {
         }
         let page = Page {
             pattern: "key*",
-            token: token.map(Bytes::from_static),
+            token: token.map(sealed),
             groups: 1,
         };
         let moments = (histories.moment(3), histories.moment(4));
-        let answered = page.answered(moments, &Bytes::from_static(payload.as_bytes()), &mut histories);
+        let answered = page.answered(
+            moments,
+            &Bytes::copy_from_slice(payload.as_bytes()),
+            &mut histories,
+        );
         answered.is_ok() && histories.check(0).is_ok()
+    }
+
+    fn sealed(place: &[u8]) -> Bytes {
+        scan_seal().seal(&ScanBinding::new(None, b"key*"), place)
     }
 
     #[test]
@@ -151,7 +167,9 @@ mod tests {
 
     #[test]
     fn a_page_ends_where_the_next_one_begins() {
-        let first = "*2\r\n*1\r\n$4\r\nkey1\r\n$5\r\n\u{1}key1\r\n";
+        let token = sealed(b"\x01key1");
+        let (length, token) = (token.len(), String::from_utf8_lossy(&token));
+        let first = &format!("*2\r\n*1\r\n$4\r\nkey1\r\n${length}\r\n{token}\r\n");
         assert!(holds(&["key1", "key2"], None, first));
         assert!(!holds(&["key0", "key1"], None, first), "key0 is missing");
         let second = "*1\r\n*1\r\n$4\r\nkey2\r\n";

@@ -35,8 +35,35 @@ fn a_scan_lists_the_keys_of_all_groups_once_also_after_a_crash() {
     let mut machine = machine.crash();
     let client = Client::connected(&mut machine, "c");
     assert_eq!(scan(&mut machine, &client, "*"), keys);
-    let another = client.answer(&mut machine, &["SCAN", "*", "\u{2}\0\0\0\u{3}"]);
-    assert_eq!(another, "-ERR syntax error\r\n", "there is no group 3");
+}
+
+#[test]
+fn a_token_of_a_scan_shows_no_key_and_is_for_its_pattern_alone() {
+    let mut machine = machine();
+    let client = Client::connected(&mut machine, "c");
+    for number in 0..KEYS {
+        client.answer(&mut machine, &["SET", &format!("secret{number}"), "v"]);
+    }
+    let first = client.answer(&mut machine, &["SCAN", "secret*"]);
+    assert!(first.starts_with("*2\r\n"), "{first}");
+    let token = first.rsplit("\r\n").nth(1).expect("a token").to_owned();
+    assert!(!token.contains("secret"), "{token}");
+    let second = client.answer(&mut machine, &["SCAN", "secret*", &token]);
+    assert!(second.starts_with("*2\r\n"), "{second}");
+    let refused = "-ERR the continuation token does not hold here; start the scan again\r\n";
+    let shorter = &token[..token.len() - 1];
+    for (pattern, token) in [
+        ("*", &*token),
+        ("secret?*", &token),
+        ("secret*", shorter),
+        ("secret*", &token.to_lowercase()),
+        // As they were made before they were sealed.
+        ("secret*", "\u{1}secret5"),
+        ("secret*", "\u{2}\0\0\0\u{1}"),
+    ] {
+        let answer = client.answer(&mut machine, &["SCAN", pattern, token]);
+        assert_eq!(answer, refused, "{pattern} {token:?}");
+    }
 }
 
 #[test]
