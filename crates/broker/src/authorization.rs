@@ -7,6 +7,7 @@
 //! Invariant: a decision follows from the policy, the [`Subject`] and what is asked for, and from nothing else.
 
 mod access;
+mod ends;
 mod entries;
 mod error;
 mod explanation;
@@ -24,6 +25,8 @@ use std::fmt;
 use protocol::{Escaped, TopicFilter, TopicName};
 
 pub use self::access::Access;
+pub use self::ends::AmbiguityError;
+use self::ends::{Ends, Syntax};
 use self::entries::{ClientIdLists, Entries, Entry, Search};
 pub use self::error::{Place, PolicyError, Problem};
 pub use self::explanation::{Explanation, ResourceExplanation, RuleExplanation};
@@ -44,6 +47,7 @@ pub use self::warnings::{Doubt, Warning};
 #[derive(Debug)]
 pub struct Policy {
     rules: Rules,
+    ends: Ends,
     parties: Parties,
     client_ids: ClientIdLists,
     connect: Entries,
@@ -106,6 +110,7 @@ impl Policy {
             return Err(PolicyError::TooManyTexts { texts });
         }
         let mut policy = Self {
+            ends: rules.ends(),
             rules: Rules::default(),
             parties: Parties::default(),
             client_ids: ClientIdLists::default(),
@@ -190,7 +195,7 @@ impl Policy {
         let at = |field, entry| place.at("brokerResources", Some(number), field, entry);
         let mut patterns = Vec::new();
         for (entry, text) in resource.client_ids.iter().enumerate() {
-            let pattern = Pattern::of_client_ids(text);
+            let pattern = Pattern::of_client_ids(text, &self.ends);
             let problem = |error| Problem::pattern(text, error);
             patterns.push(pattern.map_err(|error| at("clientIds", Some(entry)).error(problem(error)))?);
         }
@@ -202,7 +207,7 @@ impl Policy {
             }));
         }
         for (entry, text) in resource.topics.iter().enumerate() {
-            let topic = RuleTopic::parse(text);
+            let topic = RuleTopic::parse(text, &self.ends);
             let problem = |error| Problem::topic(text, error);
             let topic = topic.map_err(|error| at("topics", Some(entry)).error(problem(error)))?;
             match resource.method {
@@ -238,7 +243,7 @@ impl Policy {
             match &resource.keys {
                 Keys::Pattern(texts) => {
                     for (entry, text) in texts.iter().enumerate() {
-                        let pattern = Pattern::of_keys(text);
+                        let pattern = Pattern::of_keys(text, &self.ends);
                         let problem = |error| Problem::pattern(text, error);
                         let pattern = pattern.map_err(|error| at(Some(entry)).error(problem(error)))?;
                         index.insert_pattern(&pattern, allowed);
@@ -278,6 +283,26 @@ fn insert_keys<'a>(
 /// How many levels a rule has to name of a topic that the state store answers another client on: `clients/NAME`, by which the usual
 /// ones say whose they are.
 const OVERHEARD_LEVELS: usize = 2;
+
+impl Rules {
+    /// What no value has that stands for a placeholder.
+    fn ends(&self) -> Ends {
+        let mut ends = Ends::default();
+        for rule in &self.rules {
+            for resource in &rule.broker_resources {
+                let (ids, topics) = (&resource.client_ids, &resource.topics);
+                ids.iter().for_each(|text| ends.add(text, Syntax::ClientIds));
+                topics.iter().for_each(|text| ends.add(text, Syntax::Topics));
+            }
+            for resource in &rule.state_store_resources {
+                if let Keys::Pattern(texts) = &resource.keys {
+                    texts.iter().for_each(|text| ends.add(text, Syntax::Keys));
+                }
+            }
+        }
+        ends
+    }
+}
 
 impl Rule {
     /// How many texts it has that are compiled.

@@ -1,5 +1,6 @@
 //! Why a policy decides as it does, for people: every rule by its words, one after the other.
 
+use super::ends::Ends;
 use super::pattern::Pattern;
 use super::rules::{BrokerMethod, BrokerResource, Keys, Rule, RuleIndex, StateStoreResource};
 use super::topics::RuleTopic;
@@ -78,11 +79,16 @@ impl Policy {
     /// Decides by the words of each rule. Slow: for people, and to see that the compiled rules say the same.
     pub fn explain(&self, subject: &Subject, request: Request<'_>) -> Explanation {
         let rules = self.rules().rules.iter().enumerate();
+        let asking = Asking {
+            ends: &self.ends,
+            subject,
+            request,
+        };
         let rules: Vec<_> = rules
             .map(|(index, rule)| RuleExplanation {
                 rule: RuleIndex::new(index),
                 is_about_client: rule.principals.include(subject),
-                resource: explain_rule(rule, subject, request),
+                resource: explain_rule(rule, &asking),
             })
             .collect();
         let first = rules.iter().find(|rule| rule.allows());
@@ -93,11 +99,18 @@ impl Policy {
     }
 }
 
-fn explain_rule(rule: &Rule, subject: &Subject, request: Request<'_>) -> ResourceExplanation {
+/// Who asks for what.
+struct Asking<'a> {
+    ends: &'a Ends,
+    subject: &'a Subject,
+    request: Request<'a>,
+}
+
+fn explain_rule(rule: &Rule, asking: &Asking<'_>) -> ResourceExplanation {
     let broker = rule.broker_resources.iter().enumerate();
     let store = rule.state_store_resources.iter().enumerate();
-    let broker = broker.map(|(place, resource)| explain_broker(place, resource, subject, request));
-    let store = store.map(|(place, resource)| explain_store(place, resource, subject, request));
+    let broker = broker.map(|(place, resource)| explain_broker(place, resource, asking));
+    let store = store.map(|(place, resource)| explain_store(place, resource, asking));
     broker
         .chain(store)
         // Of several that are as near, the first.
@@ -110,15 +123,11 @@ fn explain_rule(rule: &Rule, subject: &Subject, request: Request<'_>) -> Resourc
         })
 }
 
-fn explain_broker(
-    place: usize,
-    resource: &BrokerResource,
-    subject: &Subject,
-    request: Request<'_>,
-) -> ResourceExplanation {
+fn explain_broker(place: usize, resource: &BrokerResource, asking: &Asking<'_>) -> ResourceExplanation {
+    let (subject, request) = (asking.subject, asking.request);
     let covers = |filter: &str| {
         let topics = resource.topics.iter();
-        let mut topics = topics.map(|topic| RuleTopic::parse(topic).expect("it was compiled"));
+        let mut topics = topics.map(|topic| RuleTopic::parse(topic, asking.ends).expect("it was compiled"));
         topics.position(|topic| topic.covers(filter, subject))
     };
     let entry = match (resource.method, request) {
@@ -134,7 +143,7 @@ fn explain_broker(
         _ => return ResourceExplanation::OtherMethods,
     };
     let is_client_id = |text: &String| {
-        let pattern = Pattern::of_client_ids(text).expect("it was compiled");
+        let pattern = Pattern::of_client_ids(text, asking.ends).expect("it was compiled");
         pattern.matches(subject.client_id.as_bytes(), subject)
     };
     if !resource.client_ids.is_empty() && !resource.client_ids.iter().any(is_client_id) {
@@ -146,12 +155,8 @@ fn explain_broker(
     }
 }
 
-fn explain_store(
-    place: usize,
-    resource: &StateStoreResource,
-    subject: &Subject,
-    request: Request<'_>,
-) -> ResourceExplanation {
+fn explain_store(place: usize, resource: &StateStoreResource, asking: &Asking<'_>) -> ResourceExplanation {
+    let (subject, request) = (asking.subject, asking.request);
     let key = match request {
         Request::ReadKey(key) if resource.method.reads() => key,
         Request::WriteKey(key) if resource.method.writes() => key,
@@ -159,7 +164,7 @@ fn explain_store(
     };
     let entry = match &resource.keys {
         Keys::Pattern(texts) => texts.iter().position(|text| {
-            let pattern = Pattern::of_keys(text).expect("it was compiled");
+            let pattern = Pattern::of_keys(text, asking.ends).expect("it was compiled");
             pattern.matches(key, subject)
         }),
         Keys::Text(texts) => texts.iter().position(|text| text.as_bytes() == key),

@@ -4,12 +4,11 @@
 //! client ids only `*` has a meaning. What stands for a placeholder is taken as it is: a client whose id is `*` gets what
 //! `*` is called and no more. A key need not be UTF-8; then a byte that is no part of a character is one for `?`.
 //!
-//! Invariant of keys: what is `clients/{principal.clientId}/*` for one client is never so for another. Therefore a value
-//! with `/` in it matches nothing, nor does one with the character that comes after it in the pattern and ends it, unless that is
-//! a letter or a digit.
+//! Invariant: what is `clients/{principal.clientId}/*` for one client is never so for another (`ends.rs`).
 
 use super::Policy;
-use super::placeholders::{Piece, Placeholder, PlaceholderError, pieces};
+use super::ends::{self, AmbiguityError, Ends, Open, Syntax};
+use super::placeholders::{Piece, PlaceholderError, pieces};
 use super::subject::Subject;
 
 /// A compiled pattern.
@@ -30,13 +29,6 @@ enum Element {
     },
 }
 
-/// A placeholder, and what its value may not have in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Open {
-    placeholder: Placeholder,
-    excluded: Vec<char>,
-}
-
 /// Why a pattern is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
@@ -49,6 +41,9 @@ pub enum PatternError {
     /// A `[` without its `]`, or a class without an element.
     #[error("a character class is not closed or empty")]
     Class,
+    /// Two clients could have the same by it.
+    #[error(transparent)]
+    Ambiguous(#[from] AmbiguityError),
     /// More than [`Policy::PATTERN_ELEMENTS_MAX`].
     #[error(
         "it has more than {} wildcards, placeholders and texts between them",
@@ -59,20 +54,22 @@ pub enum PatternError {
 
 impl Pattern {
     /// A pattern of keys.
-    pub(super) fn of_keys(text: &str) -> Result<Self, PatternError> {
+    pub(super) fn of_keys(text: &str, ends: &Ends) -> Result<Self, PatternError> {
         let mut elements = Vec::new();
         for piece in non_empty(text)? {
             match piece {
                 Piece::Text(text) => push_glob(&mut elements, text)?,
-                Piece::Placeholder(placeholder) => elements.push(Element::open(placeholder)),
+                Piece::Placeholder(placeholder) => {
+                    elements.push(Element::Placeholder(Open::new(placeholder, ends)));
+                }
             }
         }
-        exclude_ends(&mut elements);
+        ends::check(text, Syntax::Keys)?;
         Self::new(elements)
     }
 
     /// A pattern of client ids.
-    pub(super) fn of_client_ids(text: &str) -> Result<Self, PatternError> {
+    pub(super) fn of_client_ids(text: &str, ends: &Ends) -> Result<Self, PatternError> {
         let mut elements = Vec::new();
         for piece in non_empty(text)? {
             match piece {
@@ -84,9 +81,12 @@ impl Pattern {
                         push_literal(&mut elements, literal);
                     }
                 }
-                Piece::Placeholder(placeholder) => elements.push(Element::open(placeholder)),
+                Piece::Placeholder(placeholder) => {
+                    elements.push(Element::Placeholder(Open::new(placeholder, ends)));
+                }
             }
         }
+        ends::check(text, Syntax::ClientIds)?;
         Self::new(elements)
     }
 
@@ -137,19 +137,6 @@ impl Pattern {
         }
     }
 
-    /// Whether a placeholder is followed by something that does not end its value, so that two values may match the same text.
-    pub(super) fn has_open_end(&self) -> bool {
-        let mut followed = self.0.iter().zip(self.0.iter().skip(1));
-        followed.any(|(element, next)| match (element, next) {
-            (Element::Placeholder(_), Element::Literal(literal)) => {
-                let first = split_character(literal).and_then(|(first, _)| first);
-                first.is_none_or(char::is_alphanumeric)
-            }
-            (Element::Placeholder(_), _) => true,
-            _ => false,
-        })
-    }
-
     /// What every text that matches begins with, for all clients.
     pub(super) fn prefix(&self) -> &[u8] {
         match self.0.first() {
@@ -160,13 +147,6 @@ impl Pattern {
 }
 
 impl Element {
-    fn open(placeholder: Placeholder) -> Self {
-        Self::Placeholder(Open {
-            placeholder,
-            excluded: Vec::new(),
-        })
-    }
-
     /// What is left of the text after what this matches at its start.
     fn strip<'a>(&self, text: &'a [u8], subject: &Subject) -> Option<&'a [u8]> {
         match self {
@@ -181,13 +161,6 @@ impl Element {
                 (is_in != *negated).then_some(rest)
             }
         }
-    }
-}
-
-impl Open {
-    fn value<'a>(&self, subject: &'a Subject) -> Option<&'a str> {
-        let value = self.placeholder.value(subject)?;
-        (!value.contains(&self.excluded[..])).then_some(value)
     }
 }
 
@@ -242,23 +215,6 @@ fn class(rest: &mut &str) -> Result<Element, PatternError> {
         }
     }
     Ok(Element::Class { negated, ranges })
-}
-
-/// Says for each placeholder what ends its value.
-fn exclude_ends(elements: &mut [Element]) {
-    for at in 0..elements.len() {
-        let (before, after) = elements.split_at_mut(at + 1);
-        let Some(Element::Placeholder(open)) = before.last_mut() else {
-            continue;
-        };
-        open.excluded.push('/');
-        if let Some(Element::Literal(literal)) = after.first()
-            && let Some((Some(end), _)) = split_character(literal)
-            && !end.is_alphanumeric()
-        {
-            open.excluded.push(end);
-        }
-    }
 }
 
 /// The first character of a text, `None` for a byte that is no part of one, and what comes after it.

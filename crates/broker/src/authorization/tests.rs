@@ -192,7 +192,7 @@ fn client_ids_of_a_resource_narrow_it() {
     let policy = policy(&[(
         "building=building22 building=building23",
         &[
-            "connect@{principal.attributes.building}*",
+            "connect@{principal.attributes.building}/*",
             "publish sensors/{principal.attributes.building}/{principal.clientId}/telemetry",
             "subscribe@x|*-display all/#",
         ],
@@ -200,14 +200,28 @@ fn client_ids_of_a_resource_narrow_it() {
     let in_22 = |client_id: &str| subject(client_id, None, &[("building", "building22")]);
     check(
         &policy,
-        &in_22("building22-a"),
-        &["connect", "publish sensors/building22/building22-a/telemetry"],
+        &in_22("building22/a"),
+        &["connect"],
         &[
-            "publish sensors/building23/building22-a/telemetry",
+            "publish sensors/building22/building22/a/telemetry",
             "subscribe all/x",
         ],
     );
-    check(&policy, &in_22("building23-a"), &[], &["connect"]);
+    check(
+        &policy,
+        &in_22("pump"),
+        &["publish sensors/building22/pump/telemetry"],
+        &["publish sensors/building23/pump/telemetry", "connect"],
+    );
+    for other in [
+        "building23/a",
+        "building22",
+        "building22-a",
+        "building221/a",
+        "building2/a",
+    ] {
+        check(&policy, &in_22(other), &[], &["connect"]);
+    }
     check(
         &policy,
         &in_22("x"),
@@ -401,8 +415,14 @@ fn what_stands_for_a_placeholder_cannot_widen_a_rule() {
     check(
         &policy,
         &subject("a:b", None, &[]),
-        &["read clients/a:b/c"],
-        &["read c:a:b:c"],
+        &[],
+        &[
+            "read clients/a:b/c",
+            "read c:a:b:c",
+            "read xa:b",
+            "publish own/a:b",
+            "connect",
+        ],
     );
     check(
         &policy,
@@ -543,6 +563,21 @@ fn a_rule_with_a_mistake_is_named() {
         (
             &["read "],
             "rule 2, stateStoreResources 1, keys 1: ``: it is empty",
+        ),
+        (
+            &["connect@x|{principal.username}-*"],
+            "rule 2, brokerResources 1, clientIds 2: `{principal.username}-*`: nothing ends the placeholder, so that a client \
+             called `a` would have what is for `a-b`: write `{principal.username}/*`",
+        ),
+        (
+            &["read c/{principal.attributes.site}*"],
+            "rule 2, stateStoreResources 1, keys 1: `c/{principal.attributes.site}*`: nothing ends the placeholder, so that a \
+             client called `a` would have what is for `a-b`: write `c/{principal.attributes.site}/*`",
+        ),
+        (
+            &["publish t/{principal.username}{principal.clientId}"],
+            "rule 2, brokerResources 1, topics 1: `t/{principal.username}{principal.clientId}`: nothing ends the placeholder, \
+             so that a client called `a` would have what is for `a-b`: write `t/{principal.username}/{principal.clientId}`",
         ),
     ] {
         assert_eq!(error("client=a", resources), expected);

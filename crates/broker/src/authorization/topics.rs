@@ -4,7 +4,7 @@
 //! rule does not name. So wildcards of the client are covered by wildcards of the rule only.
 //!
 //! Invariant: what stands for a placeholder is (part of) one level. It cannot bring a `/` or a wildcard along, because it
-//! is compared with a level of the client's that has none; and it cannot make a topic begin with `$`.
+//! is compared with a level of the client's that has none; it cannot make a topic begin with `$`; and it is one value (`ends.rs`).
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use protocol::topic::TopicFilterError;
 use protocol::{Text, TopicFilter};
 
 use super::Policy;
+use super::ends::{self, AmbiguityError, Ends, Open, Syntax};
 use super::entries::{Entries, Entry, Search};
-use super::placeholders::{Piece, Placeholder, PlaceholderError, pieces};
+use super::placeholders::{Piece, PlaceholderError, pieces};
 use super::subject::Subject;
 
 /// The topic of a rule.
@@ -37,7 +38,7 @@ struct OpenLevel(Vec<Part>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(Box<str>),
-    Placeholder(Placeholder),
+    Placeholder(Open),
 }
 
 /// Why a topic of a rule is refused.
@@ -52,6 +53,9 @@ pub enum RuleTopicError {
     /// It has a character that no topic has, or is longer than any.
     #[error("it cannot be the topic of any message")]
     Text,
+    /// Two clients could have the same by it.
+    #[error(transparent)]
+    Ambiguous(#[from] AmbiguityError),
     /// More than [`Policy::TOPIC_LEVELS_MAX`].
     #[error("it has more than {} levels", Policy::TOPIC_LEVELS_MAX)]
     Levels,
@@ -73,10 +77,11 @@ pub(super) struct TopicTree {
 }
 
 impl RuleTopic {
-    pub(super) fn parse(text: &str) -> Result<Self, RuleTopicError> {
+    pub(super) fn parse(text: &str, ends: &Ends) -> Result<Self, RuleTopicError> {
         let pieces = pieces(text)?;
         let sample: String = pieces.iter().map(Piece::sample).collect();
         TopicFilter::parse(Text::new(sample).map_err(|_| RuleTopicError::Text)?)?;
+        ends::check(text, Syntax::Topics)?;
 
         let mut levels = vec![Vec::new()];
         for piece in pieces {
@@ -93,7 +98,7 @@ impl RuleTopic {
                 }
                 Piece::Placeholder(placeholder) => {
                     if let Some(level) = levels.last_mut() {
-                        level.push(Part::Placeholder(placeholder));
+                        level.push(Part::Placeholder(Open::new(placeholder, ends)));
                     }
                 }
             }

@@ -1,10 +1,10 @@
 //! What in a policy is legal and probably not meant.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Policy;
 use super::error::Place;
-use super::pattern::Pattern;
 use super::placeholders::{Piece, pieces};
 use super::rules::{BrokerMethod, BrokerResource, Keys, Principals, Rule, RuleIndex, StateStoreResource};
 
@@ -64,13 +64,17 @@ pub enum Doubt {
         /// As written.
         text: String,
     },
-    /// Nothing ends the value.
-    #[error(
-        "`{text}`: nothing ends the placeholder, so a client has the keys of all whose value begins with its own"
-    )]
-    NoEnd {
+    /// Client ids of one may be those of another.
+    #[error("`{text}`: a client called `{called}` has it by `{whole}`: write `{instead}`")]
+    AnothersId {
         /// As written.
         text: String,
+        /// Who else has it.
+        called: String,
+        /// By what.
+        whole: String,
+        /// What is nobody else's.
+        instead: String,
     },
     /// Only patterns have placeholders.
     #[error("`{text}` has no placeholder: only keys of the type Pattern have")]
@@ -98,10 +102,19 @@ impl Policy {
                 doubt: Doubt::NobodyConnects,
             });
         }
+        let resources = rules.iter().flat_map(|rule| &rule.broker_resources);
+        let of_connect = resources.filter(|resource| resource.method == BrokerMethod::Connect);
+        let client_ids = of_connect.flat_map(|resource| &resource.client_ids);
+        let whole_names = client_ids
+            .filter_map(|text| placeholder_of(text))
+            .filter(|(before, _, after)| before.is_empty() && after.is_empty())
+            .map(|(_, placeholder, _)| placeholder)
+            .collect();
         for (index, rule) in rules.iter().enumerate() {
             let mut doubts = Doubts {
                 place: Place::in_rule(RuleIndex::new(index)),
                 is_for_everybody: rule.principals.client_ids.iter().any(|id| id == "*"),
+                whole_names: &whole_names,
                 warnings: &mut warnings,
             };
             doubts.about_rule(rule);
@@ -114,6 +127,8 @@ impl Policy {
 struct Doubts<'a> {
     place: Place,
     is_for_everybody: bool,
+    /// Placeholders that are client ids by themselves.
+    whole_names: &'a BTreeSet<&'a str>,
     warnings: &'a mut Vec<Warning>,
 }
 
@@ -154,6 +169,7 @@ impl Doubts<'_> {
         let whole = self.place;
         let place = |entry| whole.at("brokerResources", Some(number), "topics", entry);
         if resource.method == BrokerMethod::Connect {
+            self.about_client_ids(number, resource);
             if !resource.topics.is_empty() {
                 self.push(place(None), Doubt::TopicsOfConnect);
             }
@@ -175,6 +191,34 @@ impl Doubts<'_> {
         }
     }
 
+    /// A client id that is a name and something more may be another's name as it is.
+    fn about_client_ids(&mut self, number: usize, resource: &BrokerResource) {
+        for (entry, text) in resource.client_ids.iter().enumerate() {
+            let Some((before, placeholder, after)) = placeholder_of(text) else {
+                continue;
+            };
+            let is_alone = before.is_empty() && after.is_empty();
+            if is_alone || !self.whole_names.contains(placeholder) || text.contains(['/', '*']) {
+                continue;
+            }
+            let place = self
+                .place
+                .at("brokerResources", Some(number), "clientIds", Some(entry));
+            let separator = |affix: &str| if affix.is_empty() { "" } else { "/" };
+            let doubt = Doubt::AnothersId {
+                text: text.clone(),
+                called: format!("{before}a{after}"),
+                whole: placeholder.to_owned(),
+                instead: format!(
+                    "{before}{}{placeholder}{}{after}",
+                    separator(before),
+                    separator(after)
+                ),
+            };
+            self.push(place, doubt);
+        }
+    }
+
     fn about_keys(&mut self, number: usize, resource: &StateStoreResource) {
         let whole = self.place;
         let place = |entry| whole.at("stateStoreResources", Some(number), "keys", Some(entry));
@@ -185,8 +229,6 @@ impl Doubts<'_> {
                     let text = text.clone();
                     if self.is_for_everybody && !text.is_empty() && text.bytes().all(|byte| byte == b'*') {
                         self.push(place, Doubt::Everything { text });
-                    } else if Pattern::of_keys(&text).is_ok_and(|pattern| pattern.has_open_end()) {
-                        self.push(place, Doubt::NoEnd { text });
                     }
                 }
             }
@@ -202,6 +244,13 @@ impl Doubts<'_> {
             Keys::Binary(_) => {}
         }
     }
+}
+
+/// What stands before the only placeholder of a text, that, and what stands behind it.
+fn placeholder_of(text: &str) -> Option<(&str, &str, &str)> {
+    let (from, to) = (text.find('{')?, text.find('}')? + 1);
+    let (before, placeholder, after) = (&text[..from], text.get(from..to)?, &text[to..]);
+    (!after.contains('{')).then_some((before, placeholder, after))
 }
 
 impl Principals {
@@ -237,7 +286,8 @@ mod tests {
             warnings(
                 "client=a user=* room=1",
                 &[
-                    "connect@{principal.attributes.building}*",
+                    "connect@{principal.attributes.building}/*",
+                    "connect@{principal.username}|{principal.username}/*|{principal.clientId}-x",
                     "publish a/{principal.clientId} # +/#",
                     "subscribe a/#",
                     "read clients/{principal.clientId}/* c:{principal.clientId} *",
@@ -295,18 +345,12 @@ mod tests {
             &["read *"],
             "stateStoreResources 1, keys 1: `*` is everything",
         );
-        for open in [
-            "c{principal.clientId}*",
-            "{principal.username}x*",
-            "a/{principal.username}[ab]*",
-            "a/{principal.clientId}{principal.username}/*",
-        ] {
-            check(
-                "client=a",
-                &[&format!("read {open}")],
-                "nothing ends the placeholder",
-            );
-        }
+        check(
+            "client=a",
+            &["connect@{principal.username}|{principal.username}-backup"],
+            "clientIds 2: `{principal.username}-backup`: a client called `a-backup` has it by `{principal.username}`: \
+             write `{principal.username}/-backup`",
+        );
         check(
             "client=a",
             &["read-text {principal.clientId}"],

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::super::ends::check as check_text;
 use super::*;
 
 /// The text with values for its placeholders, `None` if one has none that it may have there.
@@ -93,9 +94,11 @@ fn allows(rule: &Rule, subject: &Subject, request: Request<'_>) -> bool {
     let client_id_is_right = |resource: &BrokerResource| {
         resource.client_ids.is_empty()
             || resource.client_ids.iter().any(|id| {
-                filled(id, subject, |_| true).is_some_and(|id| match id.strip_suffix('*') {
-                    Some(prefix) => subject.client_id.starts_with(prefix),
-                    None => *id == *subject.client_id,
+                filled(id, subject, |value| !value.contains('/')).is_some_and(|id| {
+                    match id.strip_suffix('*') {
+                        Some(prefix) => subject.client_id.starts_with(prefix),
+                        None => *id == *subject.client_id,
+                    }
                 })
             })
     };
@@ -207,11 +210,17 @@ fn keys() -> impl Strategy<Value = String> {
         "/",
         "aa",
     ]);
-    proptest::collection::vec(part, 1..5).prop_map(|parts| {
-        let key = parts.concat();
-        // What ends a value would be excluded from it.
-        key.replace("}a", "}/a").replace("}b", "}/b")
-    })
+    let keys = proptest::collection::vec(part, 1..5).prop_map(|parts| parts.concat());
+    keys.prop_filter("it says one thing", |key| check_text(key, Syntax::Keys).is_ok())
+}
+
+/// Patterns with a name in them that are taken.
+fn patterns_of_names() -> impl Strategy<Value = String> {
+    let part = select(vec!["a", "-", "/", ":", "*", "?", "[a-z]", "a*"]);
+    let parts = proptest::collection::vec(part, 0..3);
+    let pattern = (parts.clone(), parts)
+        .prop_map(|(before, after)| format!("{}{{principal.username}}{}", before.concat(), after.concat()));
+    pattern.prop_filter("it says one thing", |text| check_text(text, Syntax::Keys).is_ok())
 }
 
 fn resources() -> impl Strategy<Value = String> {
@@ -220,7 +229,7 @@ fn resources() -> impl Strategy<Value = String> {
         "@a",
         "@a*",
         "@{principal.username}",
-        "@{principal.attributes.room}*",
+        "@{principal.attributes.room}/*",
     ]);
     let topics = proptest::collection::vec(topics(), 1..3)
         .prop_map(|topics| topics.join(" "))
@@ -298,6 +307,26 @@ proptest! {
         for key in &keys {
             check(&format!("read {key}"), Request::ReadKey(key.as_bytes()));
             check(&format!("write {key}"), Request::WriteKey(key.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_key_or_client_id_is_never_of_two_names(
+        pattern in patterns_of_names(),
+        one in "[a:|-]{1,3}",
+        other in "[a:|-]{1,3}",
+        text in "[a:|/-]{1,8}",
+    ) {
+        prop_assume!(one != other);
+        let may = |name: &str, resource: &str, client_id: &str, what: &str| {
+            let policy = policy(&[("user=*", &[resource])]);
+            allowed_by(&policy, &subject(client_id, Some(name), &[]), what) == 1
+        };
+        let key = |name: &str| may(name, &format!("read {pattern}"), "c", &format!("read {text}"));
+        prop_assert!(!(key(&one) && key(&other)), "{pattern} {one} {other} {text}");
+        if check_text(&pattern, Syntax::ClientIds).is_ok() {
+            let id = |name: &str| may(name, &format!("connect@{pattern}"), &text, "connect");
+            prop_assert!(!(id(&one) && id(&other)), "{pattern} {one} {other} {text}");
         }
     }
 

@@ -27,7 +27,7 @@ spec:
         brokerResources:
           - method: Connect
             clientIds:
-              - "{principal.attributes.building}*" # begins with 17
+              - "{principal.attributes.building}/*" # begins with 17/
           - method: Publish
             topics:
               - "sensors/{principal.attributes.building}/{principal.clientId}/telemetry/#"
@@ -83,7 +83,7 @@ fn a_whole_resource_is_read() {
     assert_eq!(
         rule.broker_resources,
         [
-            resource(BrokerMethod::Connect, &["{principal.attributes.building}*"], &[]),
+            resource(BrokerMethod::Connect, &["{principal.attributes.building}/*"], &[]),
             resource(
                 BrokerMethod::Publish,
                 &[],
@@ -106,6 +106,19 @@ fn a_whole_resource_is_read() {
             ),
             keys(KeyMethod::ReadWrite, Keys::Binary(vec![vec![0, 255, 254]])),
         ]
+    );
+}
+
+/// As it is published: building 1 would have the client ids of building 17.
+#[test]
+fn a_placeholder_that_nothing_ends_is_refused_with_its_line_and_what_to_write() {
+    let published = RESOURCE.replace("building}/*", "building}*");
+    let (line, mistake) = mistake(Format::Yaml, &published);
+    assert_eq!(line, Some(22));
+    assert_eq!(
+        mistake,
+        "rule 1, brokerResources 1, clientIds 1: `{principal.attributes.building}*`: nothing ends the placeholder, so that a \
+         client called `a` would have what is for `a-b`: write `{principal.attributes.building}/*`"
     );
 }
 
