@@ -3,12 +3,15 @@
 //! A response is published on a topic that the request names, but it is no message to everybody who likes that topic. It is for the session
 //! that asked, by whatever subscription that has. Another session hears it only if the one that asked may publish there itself, or
 //! it is a response topic of its own, and if no wildcard stands for it: its listener's policy has a rule that names the topic's first two levels, or, where there is no
-//! policy, it has subscribed to the topic itself. So `#` and `clients/#` never show what others read.
+//! policy, it has subscribed to the topic itself. So `#` and `clients/#` never show what others read. A client whose id is the base 16 of the
+//! asker's hears nothing on the topic that both are called by.
 //!
 //! Notifications are not routed at all: `invoking.rs` hands each to the session of the connection that watches.
 
 use std::sync::Arc;
 
+use protocol::state_store::is_response_topic_of_namesake;
+use protocol::{Text, TopicName};
 use smallvec::SmallVec;
 
 use crate::connection::Connection;
@@ -18,6 +21,7 @@ use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::publishing::Keeping;
 use crate::routing::{RouteScratch, route_of_share};
+use crate::sessions::SessionEntry;
 use crate::subscriptions::ShareKey;
 
 /// Who asked for a response.
@@ -58,6 +62,7 @@ impl Node {
         scratch.begin();
         let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
         let (connections, policies) = (&self.connections, &self.policies);
+        let asker_id = asker.and_then(|key| Some(sessions.get(key)?.session.client_id.clone()));
         subscriptions.matches_by_kind(message.topic.as_str(), &mut |session, subscription, is_exact| {
             let Some(entry) = sessions.get_mut(session) else {
                 return;
@@ -65,7 +70,9 @@ impl Node {
             let is_asker = Some(session) == asker;
             let connection = entry.connection.and_then(|id| connections.get(id));
             if is_asker
-                || asking.may_publish && policies.may_overhear(entry, connection, &message.topic, is_exact)
+                || asking.may_publish
+                    && !is_of_namesake(&message.topic, asker_id.as_ref(), entry)
+                    && policies.may_overhear(entry, connection, &message.topic, is_exact)
             {
                 scratch.add(session, entry, subscription, message);
             }
@@ -93,18 +100,32 @@ impl Node {
                 continue;
             };
             let is_allowed = Some(chosen.session) == asker
-                || asking.may_publish && self.may_overhear_response(chosen.session, message);
+                || asking.may_publish && self.may_overhear_response(asker, chosen.session, message);
             if is_allowed {
                 scratch.routes.push(route_of_share(message, chosen));
             }
         }
     }
 
-    fn may_overhear_response(&self, session: SessionKey, message: &Message) -> bool {
+    fn may_overhear_response(
+        &self,
+        asker: Option<SessionKey>,
+        session: SessionKey,
+        message: &Message,
+    ) -> bool {
+        let asker = asker.and_then(|key| self.sessions.get(key));
+        let asker_id = asker.map(|entry| &entry.session.client_id);
         self.sessions.get(session).is_some_and(|entry| {
             let connection = entry.connection.and_then(|id| self.connections.get(id));
-            self.policies
-                .may_overhear(entry, connection, &message.topic, true)
+            !is_of_namesake(&message.topic, asker_id, entry)
+                && self
+                    .policies
+                    .may_overhear(entry, connection, &message.topic, true)
         })
     }
+}
+
+/// Whether the topic is the asker's own by the base 16 of its client id, and that is what the session's client is called.
+fn is_of_namesake(topic: &TopicName, asker: Option<&Text>, entry: &SessionEntry) -> bool {
+    asker.is_some_and(|asker| is_response_topic_of_namesake(topic.as_str(), asker, &entry.session.client_id))
 }

@@ -78,6 +78,15 @@ pub fn is_own_response_topic(topic: &str, client_id: &str) -> bool {
     RESPONSE_ENDS.contains(&end) && !client_id.is_empty() && is_name_of(level, client_id)
 }
 
+/// Whether this is a topic on which a client receives its replies, by the base 16 of its client id, while the same level is
+/// another client's id as it is: `632D31` is both a client id and the base 16 of `c-1`.
+pub fn is_response_topic_of_namesake(topic: &str, client_id: &str, other: &str) -> bool {
+    let level = topic
+        .strip_prefix("clients/")
+        .and_then(|rest| rest.split('/').next());
+    client_id != other && level == Some(other) && is_own_response_topic(topic, client_id)
+}
+
 /// Whether a level is the client id, or its base 16.
 fn is_name_of(level: &str, client_id: &str) -> bool {
     let is_raw = level == client_id && !client_id.contains(['+', '#']);
@@ -182,6 +191,34 @@ mod tests {
             assert!(!is_own_response_topic(&format!("clients//{end}"), ""));
         }
         assert!(!is_own_response_topic("clients/c-1/#", "c-1"));
+    }
+
+    #[test]
+    fn a_client_id_may_look_like_the_base_16_of_another() {
+        let end = RESPONSE_ENDS[0];
+        let topic = format!("clients/632D31/{end}");
+        assert!(is_response_topic_of_namesake(&topic, "c-1", "632D31"));
+        for (client_id, other) in [
+            ("632D31", "c-1"),
+            ("c-1", "c-1"),
+            ("632D31", "632D31"),
+            ("c-2", "632D31"),
+        ] {
+            assert!(
+                !is_response_topic_of_namesake(&topic, client_id, other),
+                "{client_id} {other}"
+            );
+        }
+        assert!(!is_response_topic_of_namesake(
+            "clients/632D31/x",
+            "c-1",
+            "632D31"
+        ));
+        assert!(!is_response_topic_of_namesake(
+            &format!("clients/c-1/{end}"),
+            "c-1",
+            "632D31"
+        ));
     }
 
     #[test]
