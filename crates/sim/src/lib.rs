@@ -4,12 +4,11 @@
 //! call, so a run is decided by its seed alone. `transcript` plays conversations that people can read; `workload`
 //! makes random ones, of one node and of several, with faults; `promises` are what they are checked for; `inputs` makes something of
 //! any bytes, for the fuzz targets; `scale` counts what larger clusters say to each other; `history` finds out whether what clients of the state store were told can be explained;
-//! `rest` bounds what waits for rest, and `progress` says how far a run is.
+//! `rest` bounds what waits for rest.
 
 pub mod history;
 pub mod inputs;
 pub mod machine;
-pub mod progress;
 pub mod promises;
 pub mod rest;
 pub mod scale;

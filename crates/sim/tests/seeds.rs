@@ -2,13 +2,15 @@
 
 #[path = "it/clock.rs"]
 mod clock;
+#[path = "it/progress.rs"]
+mod progress;
 
-use sim::progress::Seeds;
 use sim::workload::several_nodes::faults::Faults;
 use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Defect, Run, Summary};
 
 use self::clock::now;
+use self::progress::Seeds;
 
 /// Seeds that once found a defect, one a line.
 const SEEDS: &str = include_str!("../src/seeds.txt");

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use cluster::random::Random;
 use protocol::packet::QoS;
-use sim::progress::Seeds;
 use sim::promises::{q1, s1};
 
 use crate::places::{Party, Places, Weather, Who, all_of, number, qos_of};
+use crate::progress::Seeds;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use cluster::random::Random;
 use protocol::packet::QoS;
-use sim::progress::Seeds;
 
 use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, qos_of};
+use crate::progress::Seeds;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use cluster::random::Random;
 use protocol::packet::QoS;
-use sim::progress::Seeds;
 use sim::promises::q1;
 
 use crate::places::{Party, Places, Weather, Who};
+use crate::progress::Seeds;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use cluster::random::Random;
 use cluster::session_plane::lifecycle::NodeState;
 use protocol::packet::QoS;
-use sim::progress::Seeds;
 use sim::promises::q1;
 
 use crate::places::{Party, Places, QOS, Who};
+use crate::progress::Seeds;
 
 /// For up to how many milliseconds a client thinks that is slow.
 const SLOW: usize = 400;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use protocol::packet::QoS;
 use sim::machine::MachineConfig;
-use sim::progress::Seeds;
 
 use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, publisher_of, qos_of};
+use crate::progress::Seeds;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use cluster::random::Random;
 use protocol::packet::QoS;
-use sim::progress::Seeds;
 use sim::promises::s1;
 
 use crate::places::{Party, Places, QOS, Weather, Who, all_of, number, qos_of};
+use crate::progress::Seeds;
 
 const SECOND: Duration = Duration::from_secs(1);
 

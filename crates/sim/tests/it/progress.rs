@@ -1,4 +1,4 @@
-//! Seeds of a test or of a command, one after the other, with a word about progress.
+//! Seeds of a test, one after the other, with a word about progress.
 //!
 //! The iterator writes to standard error itself, since a test harness keeps back what the macros print. If the code that plays a seed panics, the
 //! iterator names that seed. It reads no clock: a line comes with each tenth of the seeds.
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Iterator over seeds that reports its progress.
 #[derive(Debug)]
-pub struct Seeds {
+pub(crate) struct Seeds {
     name: &'static str,
     all: Range<u64>,
     next: u64,
@@ -18,9 +18,8 @@ pub struct Seeds {
 const LINES: u64 = 10;
 
 impl Seeds {
-    /// Seeds of a range, for the test or the purpose `name`.
-    #[must_use]
-    pub fn new(name: &'static str, all: Range<u64>) -> Self {
+    /// Seeds of a range, for the test that `name` names.
+    pub(crate) fn new(name: &'static str, all: Range<u64>) -> Self {
         Self {
             name,
             next: all.start,
