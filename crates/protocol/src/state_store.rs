@@ -26,8 +26,7 @@ pub use request::{Condition, Request, RequestError, RequestKind};
 pub use resp::Malformed;
 pub use topics::{
     INVOKE_TOPIC, NOTIFY_PREFIX, is_own_response_topic, is_refused_response_topic, is_reserved,
-    is_response_topic_of_namesake,
-    notification_topic,
+    is_response_topic_of_namesake, notification_topic,
 };
 
 /// Whose form an answer has, where the published text and the official clients differ.

@@ -114,7 +114,7 @@ fn a_whole_resource_is_read() {
 fn a_placeholder_that_nothing_ends_is_refused_with_its_line_and_what_to_write() {
     let published = RESOURCE.replace("building}/*", "building}*");
     let (line, mistake) = mistake(Format::Yaml, &published);
-    assert_eq!(line, Some(22));
+    assert_eq!(line, Some(23));
     assert_eq!(
         mistake,
         "rule 1, brokerResources 1, clientIds 1: `{principal.attributes.building}*`: nothing ends the placeholder, so that a \
@@ -406,7 +406,12 @@ fn what_was_read_decides() {
             .collect(),
     };
     let topic = |name: &str| TopicName::parse(text(name)).unwrap();
-    assert!(policy.decide(&subject, Request::Connect).is_allowed());
+    assert!(!policy.decide(&subject, Request::Connect).is_allowed());
+    let connecting = Subject {
+        client_id: text("17/a"),
+        ..subject.clone()
+    };
+    assert!(policy.decide(&connecting, Request::Connect).is_allowed());
     let own = topic("sensors/17/17-a/telemetry/x");
     assert!(policy.decide(&subject, Request::Publish(&own)).is_allowed());
     let others = topic("sensors/17/17-b/telemetry/x");
