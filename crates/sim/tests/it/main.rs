@@ -25,6 +25,7 @@ mod owed;
 mod pacing;
 mod parting_storms;
 mod places;
+mod progress;
 mod response_memory;
 mod retained;
 mod retained_pages;

@@ -1,6 +1,6 @@
 //! `statehold bench hostile`: adversaries, and what a client that behaves well notices of them.
 //!
-//! Each adversary meets a server of its own. While it acts, [`Observer`] sends a PINGREQ every 5 ms and measures the longest
+//! Each adversary meets a server of its own. While it acts, [`Pinger`] sends a PINGREQ every 5 ms and measures the longest
 //! gap until the PINGRESP, and samples the resident memory of the server's process. The processors of the machine may be busy
 //! with other things; what the node's thread itself computed during a gap is measured beside it.
 //!
@@ -10,7 +10,7 @@
 mod adversary;
 mod attacker;
 mod memory;
-mod observer;
+mod pinger;
 mod pools;
 mod process;
 mod servers;
@@ -22,7 +22,7 @@ use clap::Args;
 use serde_json::Value;
 
 use self::adversary::{Adversary, Arena, Outcome};
-use self::observer::{Figures, Observer};
+use self::pinger::{Figures, Pinger};
 use self::process::Process;
 use self::servers::Servers;
 use crate::duration;
@@ -116,12 +116,12 @@ impl Hostile {
             _ => Servers::start(adversary)?,
         };
         let process = Process(servers.pid());
-        let observer = Observer::start(servers.mqtt(), process)?;
-        let arena = Arena::new(&servers, observer.acting());
+        let pinger = Pinger::start(servers.mqtt(), process)?;
+        let arena = Arena::new(&servers, pinger.acting());
         let outcome = (adversary.act)(&arena)?;
         Ok(Report {
             adversary,
-            figures: observer.finish()?,
+            figures: pinger.finish()?,
             outcome,
         })
     }

@@ -14,7 +14,7 @@ use super::process::Process;
 use crate::bench::clock;
 
 /// Pings the server on a thread of its own.
-pub(super) struct Observer {
+pub(super) struct Pinger {
     thread: JoinHandle<anyhow::Result<Figures>>,
     acting: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -47,9 +47,9 @@ const GAP_MAX: Duration = Duration::from_secs(120);
 
 const PINGREQ: [u8; 2] = [0xC0, 0];
 
-impl Observer {
+impl Pinger {
     pub(super) fn start(address: SocketAddr, process: Process) -> anyhow::Result<Self> {
-        let pinging = Attacker::connect(address, "hostile-observer")?.stream;
+        let pinging = Attacker::connect(address, "hostile-pinger")?.stream;
         pinging.set_read_timeout(Some(GAP_MAX))?;
         let (acting, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let watched = Watched {
