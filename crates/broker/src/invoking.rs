@@ -96,22 +96,34 @@ impl Node {
                 });
             }
             Checked::Refused(answer, remark) => {
-                match remark {
-                    Remark::Nothing => {}
-                    Remark::ClockAhead(ahead_ms) => {
-                        self.counters.store_clock_ahead += 1;
-                        let client_id = entry.session.client_id.clone();
-                        actions.push(Action::Report(Report::ClockAhead {
-                            connection: id,
-                            client_id,
-                            ahead_ms,
-                        }));
-                    }
-                    Remark::Denied(right, denied) => {
-                        self.deny(Some(id), key, right, &String::from_utf8_lossy(&denied), actions);
-                    }
-                }
+                self.report_refused((id, key), remark, actions);
                 self.answer(now, answer, actions);
+            }
+        }
+    }
+
+    /// Counts and reports why a request was refused, if an operator wants to know.
+    fn report_refused(
+        &mut self,
+        (id, key): (ConnectionId, SessionKey),
+        remark: Remark,
+        actions: &mut Vec<Action>,
+    ) {
+        match remark {
+            Remark::Nothing => {}
+            Remark::ClockAhead(ahead_ms) => {
+                self.counters.store_clock_ahead += 1;
+                let Some(entry) = self.sessions.get(key) else {
+                    return;
+                };
+                actions.push(Action::Report(Report::ClockAhead {
+                    connection: id,
+                    client_id: entry.session.client_id.clone(),
+                    ahead_ms,
+                }));
+            }
+            Remark::Denied(right, denied) => {
+                self.deny(Some(id), key, right, &String::from_utf8_lossy(&denied), actions);
             }
         }
     }
