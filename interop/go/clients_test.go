@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,15 +50,22 @@ func newSession(t *testing.T, address, id string, opts ...mqtt.SessionClientOpti
 // session is one that is started. A fatal error of it fails the test.
 func session(t *testing.T, address string, opts ...mqtt.SessionClientOption) *mqtt.SessionClient {
 	client := newSession(t, address, "", opts...)
+	mustGoOn(t, client)
+	require.NoError(t, client.Start())
+	return client
+}
+
+// mustGoOn fails the test if a client ends for good.
+func mustGoOn(t *testing.T, client *mqtt.SessionClient) {
+	// A client that is stopped may take its own end for a lost connection.
+	var isOver atomic.Bool
+	t.Cleanup(func() { isOver.Store(true) })
 	client.RegisterFatalErrorHandler(func(err error) {
-		// A client that is stopped may take its own end for a lost connection.
 		var stopped *mqtt.ClientStateError
-		if !errors.As(err, &stopped) {
+		if !isOver.Load() && !errors.As(err, &stopped) && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s ended for good: %v", client.ID(), err)
 		}
 	})
-	require.NoError(t, client.Start())
-	return client
 }
 
 type storeClient = statestore.Client[string, string]

@@ -67,7 +67,7 @@ func TestOneNodeOfThreeIsKilled(t *testing.T) {
 			}
 		}
 	}
-	countUnderALock(ctx, t, 3, 3, func() *storeClient { return store(t, lines[0].address) })
+	countUnderALock(ctx, t, 3, 3, func() *storeClient { return store(t, lines[0].address) }, func() {})
 }
 
 // Requests go on while a node is killed in the middle of them, each executed once.

@@ -15,28 +15,33 @@ import (
 
 // while work is under way, disturb is called again and again, each time after something has happened.
 func while(t *testing.T, disturb func(), work func(happened func())) {
-	happened := make(chan struct{}, 1)
+	happened := make(chan struct{})
 	done := make(chan struct{})
+	disturbed := 0
 	var disturber sync.WaitGroup
 	disturber.Go(func() {
 		for {
 			select {
 			case <-happened:
 				disturb()
+				disturbed++
+			case <-time.After(stuck):
+				t.Log("nothing has happened for long: the connections are lost once more")
+				disturb()
 			case <-done:
 				return
 			}
 		}
 	})
-	work(func() {
-		select {
-		case happened <- struct{}{}:
-		default:
-		}
-	})
+	work(func() { happened <- struct{}{} })
 	close(done)
 	disturber.Wait()
+	require.GreaterOrEqual(t, disturbed, 3, "hardly anything was disturbed")
 }
+
+// stuck is after which time connections are lost although nothing has happened: about once in thousands of them a command is not answered
+// until its clients connect again. Whether this client or the server holds it up is not known yet.
+const stuck = 10 * time.Second
 
 func TestAnIdleClientNoticesALostConnectionAndComesBack(t *testing.T) {
 	line := startRelay(t, shared(t))
@@ -44,7 +49,7 @@ func TestAnIdleClientNoticesALostConnectionAndComesBack(t *testing.T) {
 	events := make(chan string, 10)
 	client.RegisterConnectEventHandler(func(*mqtt.ConnectEvent) { events <- "connected" })
 	client.RegisterDisconnectEventHandler(func(*mqtt.DisconnectEvent) { events <- "disconnected" })
-	client.RegisterFatalErrorHandler(func(err error) { t.Error(err) })
+	mustGoOn(t, client)
 	require.NoError(t, client.Start())
 	require.Equal(t, "connected", next(t, events))
 	for range 3 {
@@ -113,20 +118,7 @@ func TestALockIsKeptOverLostConnections(t *testing.T) {
 	ctx := within(t)
 	line := startRelay(t, shared(t))
 	while(t, line.cut, func(happened func()) {
-		done := make(chan struct{})
-		go func() {
-			// About as often as something is answered.
-			for {
-				select {
-				case <-time.After(300 * time.Millisecond):
-					happened()
-				case <-done:
-					return
-				}
-			}
-		}()
-		countUnderALock(ctx, t, 3, 4, func() *storeClient { return store(t, line.address) })
-		close(done)
+		countUnderALock(ctx, t, 3, 4, func() *storeClient { return store(t, line.address) }, happened)
 	})
 }
 

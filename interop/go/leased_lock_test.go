@@ -130,11 +130,11 @@ func TestALockThatIsNotToBeHadEndsWithTheTimeout(t *testing.T) {
 // Each edit reads the number, and writes the next one under the lock: none may be lost.
 func TestEditsDoNotOvertakeEachOther(t *testing.T) {
 	ctx, address := within(t), shared(t)
-	countUnderALock(ctx, t, 4, 5, func() *storeClient { return store(t, address) })
+	countUnderALock(ctx, t, 4, 5, func() *storeClient { return store(t, address) }, func() {})
 }
 
 // countUnderALock lets clients count a key up together, each so many times, and holds the sum against that.
-func countUnderALock(ctx context.Context, t *testing.T, clients, times int, connect func() *storeClient) {
+func countUnderALock(ctx context.Context, t *testing.T, clients, times int, connect func() *storeClient, happened func()) {
 	name, counted := key(t), key(t)
 	var all sync.WaitGroup
 	for range clients {
@@ -142,6 +142,7 @@ func countUnderALock(ctx context.Context, t *testing.T, clients, times int, conn
 		all.Go(func() {
 			for range times {
 				err := lock.Edit(ctx, counted, 10*time.Second, func(_ context.Context, value string, there bool) (string, bool, error) {
+					happened()
 					number, err := strconv.Atoi(value)
 					if there && err != nil {
 						return "", false, err

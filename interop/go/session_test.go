@@ -155,7 +155,7 @@ func TestAServerThatIsFullIsTriedAgain(t *testing.T) {
 	_, err := first.Publish(ctx, "x", nil)
 	require.NoError(t, err)
 	second := newSession(t, server.address, "")
-	second.RegisterFatalErrorHandler(func(err error) { t.Error(err) })
+	mustGoOn(t, second)
 	second.RegisterConnectEventHandler(func(event *mqtt.ConnectEvent) { connected <- event })
 	require.NoError(t, second.Start())
 	require.NoError(t, first.Stop())
