@@ -118,6 +118,10 @@ pub struct Gauges {
     pub retained_messages: usize,
     /// Their bytes.
     pub retained_bytes: u64,
+    /// Of these, messages of the server about itself. No limit counts them.
+    pub retained_own_messages: usize,
+    /// Their bytes.
+    pub retained_own_bytes: u64,
     /// Of these, with a connection.
     pub sessions_connected: usize,
     /// Messages waiting in all queues.

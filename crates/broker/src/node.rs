@@ -275,6 +275,8 @@ impl Node {
             shares: self.shares.len(),
             retained_messages: self.retained.len(),
             retained_bytes: self.retained.bytes(),
+            retained_own_messages: self.retained.own_messages(),
+            retained_own_bytes: self.retained.own_bytes(),
             retained_copies: self.retained_figures(),
             sessions_connected: totals.connected,
             queued_messages: totals.queued_messages,

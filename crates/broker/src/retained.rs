@@ -38,7 +38,7 @@ pub struct Retained {
 /// How much the server has to say of itself.
 #[derive(Debug, Default)]
 struct Own {
-    messages: u64,
+    messages: usize,
     bytes: u64,
 }
 
@@ -146,7 +146,7 @@ impl Retained {
     /// Whether [`Retained::set`] would find room for a message of this [size](Message::size).
     pub fn check_room(&self, topic: &str, size: usize) -> Result<(), RetainedFull> {
         let replaced = self.messages.get(&Key::of(topic)).filter(|kept| !kept.is_own);
-        let counted = self.messages.len() as u64 - self.own.messages;
+        let counted = (self.messages.len() - self.own.messages) as u64;
         if replaced.is_none() && counted >= self.messages_max {
             return Err(RetainedFull::Messages {
                 limit: self.messages_max,
@@ -274,6 +274,16 @@ impl Retained {
     /// How many bytes they count for.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Number of messages that the server says of itself.
+    pub fn own_messages(&self) -> usize {
+        self.own.messages
+    }
+
+    /// Bytes of these, in payloads and topics.
+    pub fn own_bytes(&self) -> u64 {
+        self.own.bytes
     }
 
     fn take(&mut self, key: &Key) -> Option<Kept> {

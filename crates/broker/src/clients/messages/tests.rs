@@ -28,6 +28,20 @@ fn connect() -> Box<Connect> {
     })
 }
 
+fn who() -> Principal {
+    Principal::named(Text::from_static("who"))
+}
+
+fn take(principal: Principal) -> ClientMessage {
+    let take = Take {
+        at: 2,
+        clean_start: true,
+        client_id: Text::from_static("me"),
+        principal: Some(principal),
+    };
+    ClientMessage::Take(QuestionNumber(1), take)
+}
+
 /// Messages of version 1, with their bytes behind the version.
 fn all() -> Vec<(ClientMessage, &'static [u8])> {
     let number = TunnelNumber(7);
@@ -35,29 +49,11 @@ fn all() -> Vec<(ClientMessage, &'static [u8])> {
     let mqtt = Bytes::from_static(b"\xc0\0");
     vec![
         (
-            ClientMessage::Take(
-                QuestionNumber(1),
-                Take {
-                    at: 2,
-                    clean_start: true,
-                    client_id: Text::from_static("me"),
-                    principal: Some(Principal::named(Text::from_static("who"))),
-                },
-            ),
+            take(who()),
             b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x01\0\x02me\x01\0\x03who",
         ),
         (
-            ClientMessage::Take(
-                QuestionNumber(1),
-                Take {
-                    at: 2,
-                    clean_start: true,
-                    client_id: Text::from_static("me"),
-                    principal: Some(
-                        Principal::named(Text::from_static("who")).by_method(Text::from_static("x509")),
-                    ),
-                },
-            ),
+            take(who().by_method(Text::from_static("x509"))),
             b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x01\0\x02me\x02\0\x04x509\0\x03who",
         ),
         (
