@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/Azure/iot-operations-sdks/go/mqtt"
 	"github.com/Azure/iot-operations-sdks/go/protocol"
@@ -25,9 +24,6 @@ func while(t *testing.T, disturb func(), work func(happened func())) {
 			case <-happened:
 				disturb()
 				disturbed++
-			case <-time.After(stuck):
-				t.Log("nothing has happened for long: the connections are lost once more")
-				disturb()
 			case <-done:
 				return
 			}
@@ -38,10 +34,6 @@ func while(t *testing.T, disturb func(), work func(happened func())) {
 	disturber.Wait()
 	require.GreaterOrEqual(t, disturbed, 3, "hardly anything was disturbed")
 }
-
-// stuck is after which time connections are lost although nothing has happened: about once in thousands of them a command is not answered
-// until its clients connect again. Whether this client or the server holds it up is not known yet.
-const stuck = 10 * time.Second
 
 func TestAnIdleClientNoticesALostConnectionAndComesBack(t *testing.T) {
 	line := startRelay(t, shared(t))
