@@ -130,7 +130,7 @@ mod tests {
         let expected = "\
 NAME                     N
 a-long-name-of-a-client  1
-\\u{1b}[31m\\u{202e}\\n    20
+\\u{1b}[31m\\u{202e}\\n     20
 ";
         assert_eq!(table(&rows, None), expected);
     }
