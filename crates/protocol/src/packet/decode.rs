@@ -28,6 +28,7 @@ pub struct Decoder {
     sender: Sender,
     version: Option<ProtocolVersion>,
     packet_size_max: u32,
+    filters_max: usize,
 }
 
 /// Which side sent what is decoded.
@@ -53,7 +54,15 @@ impl Decoder {
             sender: Sender::Client,
             version: None,
             packet_size_max,
+            filters_max: usize::MAX,
         }
+    }
+
+    /// Refuses a SUBSCRIBE or UNSUBSCRIBE with more topic filters than this.
+    #[must_use]
+    pub fn with_filters_max(mut self, filters_max: usize) -> Self {
+        self.filters_max = filters_max;
+        self
     }
 
     /// A client's decoder, for what a server sends: version 5 unless [`set_version`](Self::set_version) says
@@ -63,6 +72,7 @@ impl Decoder {
             sender: Sender::Server,
             version: Some(ProtocolVersion::V5),
             packet_size_max,
+            filters_max: usize::MAX,
         }
     }
 
@@ -225,31 +235,31 @@ impl Decoder {
                 Err(violation) => Err(header.error(violation)),
             },
             packet if packet.is_ack() => header.checked(ack(packet, Reader::new(&body), version)),
-            packet => header.checked(other(packet, &body, version, self.sender)),
+            packet => header.checked(self.other(packet, &body, version)),
         }
     }
-}
 
-/// Decodes the body of any packet but CONNECT, PUBLISH and the four acknowledgements of PUBLISH.
-fn other(
-    packet: PacketType,
-    body: &Bytes,
-    version: ProtocolVersion,
-    sender: Sender,
-) -> Result<Packet, Violation> {
-    match packet {
-        PacketType::ConnAck => {
-            connack::connack(body, version).map(|connack| Packet::ConnAck(Box::new(connack)))
+    /// Decodes the body of any packet but CONNECT, PUBLISH and the four acknowledgements of PUBLISH.
+    fn other(&self, packet: PacketType, body: &Bytes, version: ProtocolVersion) -> Result<Packet, Violation> {
+        let (sender, filters_max) = (self.sender, self.filters_max);
+        match packet {
+            PacketType::ConnAck => {
+                connack::connack(body, version).map(|connack| Packet::ConnAck(Box::new(connack)))
+            }
+            PacketType::Subscribe => subscribe::subscribe(body, version, filters_max).map(Packet::Subscribe),
+            PacketType::SubAck => subscribe::suback(body, version).map(Packet::SubAck),
+            PacketType::Unsubscribe => {
+                subscribe::unsubscribe(body, version, filters_max).map(Packet::Unsubscribe)
+            }
+            PacketType::UnsubAck => subscribe::unsuback(body, version).map(Packet::UnsubAck),
+            PacketType::PingReq => Reader::new(body).end().map(|()| Packet::PingReq),
+            PacketType::PingResp => Reader::new(body).end().map(|()| Packet::PingResp),
+            PacketType::Disconnect => {
+                acknowledgement::disconnect(body, version, sender).map(Packet::Disconnect)
+            }
+            PacketType::Auth => acknowledgement::auth(body, sender).map(Packet::Auth),
+            _ => Err(Violation::WrongDirection),
         }
-        PacketType::Subscribe => subscribe::subscribe(body, version).map(Packet::Subscribe),
-        PacketType::SubAck => subscribe::suback(body, version).map(Packet::SubAck),
-        PacketType::Unsubscribe => subscribe::unsubscribe(body, version).map(Packet::Unsubscribe),
-        PacketType::UnsubAck => subscribe::unsuback(body, version).map(Packet::UnsubAck),
-        PacketType::PingReq => Reader::new(body).end().map(|()| Packet::PingReq),
-        PacketType::PingResp => Reader::new(body).end().map(|()| Packet::PingResp),
-        PacketType::Disconnect => acknowledgement::disconnect(body, version, sender).map(Packet::Disconnect),
-        PacketType::Auth => acknowledgement::auth(body, sender).map(Packet::Auth),
-        _ => Err(Violation::WrongDirection),
     }
 }
 

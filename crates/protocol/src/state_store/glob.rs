@@ -10,6 +10,8 @@
 //! segment of literals is found by the standard library's linear search, one with wildcards by Shift-And: bit `i`
 //! of the state says that the text read so far ends with the segment's first `i + 1` elements.
 
+use std::collections::BTreeSet;
+
 /// A compiled pattern.
 #[derive(Debug, Clone)]
 pub struct Glob {
@@ -23,7 +25,7 @@ pub enum GlobError {
     #[error("a character class of the pattern is not closed or empty")]
     Class,
     /// More than [`Glob::SEARCHED_SEGMENTS_MAX`] segments with wildcards between stars, or one of them has more than
-    /// [`Glob::SEARCHED_ELEMENTS_MAX`] elements or [`Glob::SEARCHED_RANGES_MAX`] ranges.
+    /// [`Glob::SEARCHED_ELEMENTS_MAX`] elements, or all of them more than [`Glob::SEARCHED_RANGES_MAX`] ranges.
     #[error("the pattern has too many wildcards between stars")]
     TooComplex,
 }
@@ -69,6 +71,8 @@ struct ShiftAnd {
     elements: Vec<Element>,
     /// For each ASCII character, which elements match it.
     ascii: [u128; 128],
+    /// The same for all other characters: from which one on, up to the next.
+    others: Vec<(u32, u128)>,
 }
 
 impl Glob {
@@ -76,7 +80,7 @@ impl Glob {
     pub const SEARCHED_SEGMENTS_MAX: usize = 64;
     /// How many characters such a segment may match: the bits of the state of its search.
     pub const SEARCHED_ELEMENTS_MAX: usize = 128;
-    /// How many ranges and single characters the classes of such a segment may have together.
+    /// How many ranges and single characters the classes of all such segments may have together.
     pub const SEARCHED_RANGES_MAX: usize = 512;
 
     /// Compiles a pattern. One that is not UTF-8 is legal and matches nothing.
@@ -130,12 +134,9 @@ impl Segments {
         let prefix = literal.collect();
         let rest = match parts.next_back() {
             Some(last) => {
-                let searched = parts.filter(|part| !part.is_empty()).map(Searched::new);
-                let searched = searched.collect::<Result<Vec<_>, _>>()?;
-                let is_wild = |searched: &&Searched| matches!(searched, Searched::Wild(_));
-                if searched.iter().filter(is_wild).count() > Glob::SEARCHED_SEGMENTS_MAX {
-                    return Err(GlobError::TooComplex);
-                }
+                let searched: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+                check(&searched)?;
+                let searched = searched.into_iter().map(Searched::new).collect();
                 Some(Rest { searched, last })
             }
             None => None,
@@ -164,15 +165,15 @@ impl Segments {
 }
 
 impl Searched {
-    fn new(elements: Vec<Element>) -> Result<Self, GlobError> {
+    fn new(elements: Vec<Element>) -> Self {
         let literal = elements.iter().map(|element| match element {
             Element::Character(character) => Some(*character),
             Element::Any | Element::Class { .. } => None,
         });
         if let Some(literal) = literal.collect() {
-            return Ok(Self::Literal(literal));
+            return Self::Literal(literal);
         }
-        Ok(Self::Wild(Box::new(ShiftAnd::new(elements)?)))
+        Self::Wild(Box::new(ShiftAnd::new(elements)))
     }
 
     /// Where its leftmost occurrence ends.
@@ -185,25 +186,42 @@ impl Searched {
 }
 
 impl ShiftAnd {
-    fn new(elements: Vec<Element>) -> Result<Self, GlobError> {
-        let ranges: usize = elements.iter().map(Element::range_count).sum();
-        if elements.len() > Glob::SEARCHED_ELEMENTS_MAX || ranges > Glob::SEARCHED_RANGES_MAX {
-            return Err(GlobError::TooComplex);
-        }
+    fn new(elements: Vec<Element>) -> Self {
         let mut ascii = [0; 128];
         for (character, mask) in (0_u8..).map(char::from).zip(&mut ascii) {
             *mask = mask_of(&elements, character);
         }
-        Ok(Self { elements, ascii })
+        let mut starts = BTreeSet::from([ASCII_END]);
+        for (from, to) in elements.iter().flat_map(Element::ranges) {
+            starts.extend([from as u32, to as u32 + 1].map(|start| start.max(ASCII_END)));
+        }
+        // Between two starts all characters are the same to all elements; the first may be none, and the next one is behind those.
+        let first = |start: &u32| char::from_u32(*start).unwrap_or('\u{E000}');
+        let others = starts
+            .iter()
+            .map(|start| (*start, mask_of(&elements, first(start))));
+        Self {
+            others: others.collect(),
+            elements,
+            ascii,
+        }
+    }
+
+    fn mask(&self, character: char) -> u128 {
+        let character = character as u32;
+        if let Some(mask) = self.ascii.get(character as usize) {
+            return *mask;
+        }
+        let behind = self.others.partition_point(|(start, _)| *start <= character);
+        let found = behind.checked_sub(1).and_then(|place| self.others.get(place));
+        found.map_or(0, |(_, mask)| *mask)
     }
 
     fn find_end(&self, text: &str) -> Option<usize> {
         let accepting = 1 << (self.elements.len() - 1);
         let mut state: u128 = 0;
         for (start, character) in text.char_indices() {
-            let known = self.ascii.get(character as usize).copied();
-            let mask = known.unwrap_or_else(|| mask_of(&self.elements, character));
-            state = (state << 1 | 1) & mask;
+            state = (state << 1 | 1) & self.mask(character);
             if state & accepting != 0 {
                 return Some(start + character.len_utf8());
             }
@@ -230,7 +248,34 @@ impl Element {
             Self::Class { ranges, .. } => ranges.len(),
         }
     }
+
+    /// Where what it says of characters changes.
+    fn ranges(&self) -> Vec<(char, char)> {
+        match self {
+            Self::Character(character) => vec![(*character, *character)],
+            Self::Any => Vec::new(),
+            Self::Class { ranges, .. } => ranges.clone(),
+        }
+    }
 }
+
+/// Refuses segments whose search would take long to prepare.
+fn check(searched: &[Vec<Element>]) -> Result<(), GlobError> {
+    let is_literal = |element: &Element| matches!(element, Element::Character(_));
+    let wild = searched.iter().filter(|segment| !segment.iter().all(is_literal));
+    let ranges: usize = wild.clone().flatten().map(Element::range_count).sum();
+    let longest = wild.clone().map(Vec::len).max().unwrap_or(0);
+    let is_too_complex = wild.count() > Glob::SEARCHED_SEGMENTS_MAX
+        || longest > Glob::SEARCHED_ELEMENTS_MAX
+        || ranges > Glob::SEARCHED_RANGES_MAX;
+    if is_too_complex {
+        return Err(GlobError::TooComplex);
+    }
+    Ok(())
+}
+
+/// The first character that is not ASCII.
+const ASCII_END: u32 = 0x80;
 
 /// Which of the elements match the character, the first one in the lowest bit.
 fn mask_of(elements: &[Element], character: char) -> u128 {
@@ -410,6 +455,7 @@ mod tests {
         let too_complex = [
             format!("*{}*", "?".repeat(Glob::SEARCHED_ELEMENTS_MAX + 1)),
             format!("*[{}]*", "a".repeat(Glob::SEARCHED_RANGES_MAX + 1)),
+            format!("*[{0}]?*[{0}]?*", "a".repeat(Glob::SEARCHED_RANGES_MAX / 2 + 1)),
             "*?".repeat(Glob::SEARCHED_SEGMENTS_MAX + 2),
         ];
         for pattern in too_complex {

@@ -212,6 +212,12 @@ pub enum Violation {
         /// In bytes.
         limit: u32,
     },
+    /// 0x97. A limit of the receiver, not of the protocol.
+    #[error("more than {limit} topic filters in one packet")]
+    TooManyFilters {
+        /// The most that are taken.
+        limit: usize,
+    },
 }
 
 /// The protocol name of a CONNECT whose version is not supported.
@@ -322,6 +328,7 @@ impl Violation {
             Self::TopicNameWildcard { .. } | Self::TopicNameEmpty { .. } => ReasonCode::TopicNameInvalid,
             Self::TopicAliasZero => ReasonCode::TopicAliasInvalid,
             Self::TooLarge { .. } => ReasonCode::PacketTooLarge,
+            Self::TooManyFilters { .. } => ReasonCode::QuotaExceeded,
         }
     }
 }

@@ -13,7 +13,11 @@ use crate::packet::{
 use crate::properties::{Explanation, UserProperties};
 use crate::reason_code::ReasonCode;
 
-pub(super) fn subscribe(body: &Bytes, version: ProtocolVersion) -> Result<Subscribe, Violation> {
+pub(super) fn subscribe(
+    body: &Bytes,
+    version: ProtocolVersion,
+    filters_max: usize,
+) -> Result<Subscribe, Violation> {
     let mut packet = Reader::new(body);
     let packet_id = packet.packet_id()?;
     let mut subscribe = Subscribe {
@@ -35,6 +39,9 @@ pub(super) fn subscribe(body: &Bytes, version: ProtocolVersion) -> Result<Subscr
         subscribe.user_properties = properties.into_user_properties();
     }
     while !packet.is_empty() {
+        if subscribe.filters.len() == filters_max {
+            return Err(Violation::TooManyFilters { limit: filters_max });
+        }
         let filter = packet.text(TOPIC_FILTER)?;
         let options = subscription_options(packet.u8("subscription options")?, version)?;
         if options.no_local && filter.starts_with("$share/") {
@@ -72,7 +79,11 @@ pub(super) fn suback(body: &Bytes, version: ProtocolVersion) -> Result<SubAck, V
     })
 }
 
-pub(super) fn unsubscribe(body: &Bytes, version: ProtocolVersion) -> Result<Unsubscribe, Violation> {
+pub(super) fn unsubscribe(
+    body: &Bytes,
+    version: ProtocolVersion,
+    filters_max: usize,
+) -> Result<Unsubscribe, Violation> {
     let mut packet = Reader::new(body);
     let packet_id = packet.packet_id()?;
     let user_properties = match version {
@@ -81,6 +92,9 @@ pub(super) fn unsubscribe(body: &Bytes, version: ProtocolVersion) -> Result<Unsu
     };
     let mut filters = Vec::new();
     while !packet.is_empty() {
+        if filters.len() == filters_max {
+            return Err(Violation::TooManyFilters { limit: filters_max });
+        }
         filters.push(packet.text(TOPIC_FILTER)?);
     }
     if filters.is_empty() {
