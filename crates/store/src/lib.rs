@@ -36,7 +36,7 @@ pub use entry::{Entry, EntryBuilder, EntryError, asks_for_disk, decode_entry};
 pub use key_record::{KeyRecord, KeyRecordDamaged};
 pub use protocol::state_store::{Condition, Dialect, Glob};
 pub use retry::{REPLIES_REMEMBERED_MAX, RequestIdentity, RetryKey};
-pub use scan::{ScanError, ScanLimits, ScanPage};
+pub use scan::{BYTES_PER_KEY, ScanError, ScanLimits, ScanPage};
 pub use snapshot::{CHUNK_BYTES_MAX, Chunks, Image, RestoreError, Restoring};
 pub use store::{Details, Found, Store, Usage};
 pub use tombstone::{TOMBSTONE_BYTES_MAX, TOMBSTONES_MAX};
