@@ -354,12 +354,10 @@ impl Node {
     pub(crate) fn discard_session(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
         self.timers.cancel(TimerKey::Session(key));
         self.will_step(now, will::Event::SessionEnded { session: key }, actions);
-        let Some(mut entry) = self.sessions.remove(key) else {
+        let Some(mut entry) = self.sessions.retire(key) else {
             return;
         };
-        for (filter, _) in entry.session.filters.iter() {
-            self.leave(key, filter);
-        }
+        self.leave_all(now, key, std::mem::take(&mut entry.session.filters));
         if entry.session.is_durable() {
             self.commits
                 .write(records::session::remove(&entry.session.client_id));
@@ -369,6 +367,7 @@ impl Node {
         }
         let left = entry.session.take_shared();
         self.share_again(now, left, actions);
+        self.drop_session(now, entry.session);
     }
 
     /// Tells the waiting wills what happened, and publishes those whose time has come.

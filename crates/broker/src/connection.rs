@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     pub(crate) is_held_back: bool,
     /// It published while too much is on its way to other nodes, or to the one with its session: nothing is read until there is room.
     pub(crate) awaits_nodes: bool,
+    /// A packet of it is worked through in turns: nothing is read until that is done.
+    pub(crate) is_working: bool,
     /// How fast the client publishes, if that is limited.
     pub(crate) pace: Option<Box<Pace>>,
     /// Who the client is, if that was asked.
@@ -104,6 +106,7 @@ impl Connection {
             keep_alive: 0,
             is_held_back: false,
             awaits_nodes: false,
+            is_working: false,
             pace: None,
             authentication: None,
             acks: AckQueue::default(),
@@ -138,7 +141,7 @@ impl Connection {
             Stage::Tunnelled => !self.awaits_nodes,
             Stage::Connected(_) => {
                 let is_paused = self.pace.as_ref().is_some_and(|pace| pace.is_paused());
-                !is_paused && !self.is_held_back && !self.awaits_nodes
+                !is_paused && !self.is_held_back && !self.awaits_nodes && !self.is_working
             }
         }
     }

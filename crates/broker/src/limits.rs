@@ -40,6 +40,14 @@ pub struct Limits {
     pub session_expiry_max: Option<Duration>,
     /// How many subscriptions one session may have. Default 10,000. At the limit: SUBACK 0x97 for each further filter.
     pub subscriptions_per_session_max: u32,
+    /// How many of them may be shared. Default 1,000. At the limit: as for all.
+    pub shared_subscriptions_per_session_max: u32,
+    /// How many topic filters one SUBSCRIBE or UNSUBSCRIBE may have. Default 10,000. Beyond it: DISCONNECT 0x97.
+    pub filters_per_packet_max: u32,
+    /// How many steps finding the subscribers of a message may take, whatever its topic: one for each beginning of a filter with
+    /// wildcards that the topic has. Default 8,192, about a millisecond. A session may cause a sixteenth of it. At the
+    /// limit: SUBACK 0x97 for each filter that would raise it.
+    pub matching_steps_max: u32,
     /// How many levels a topic name or filter may have. Default 128. Beyond it: SUBACK 0x8F for a filter, PUBACK or
     /// PUBREC 0x90 for a topic name (DISCONNECT 0x90 at QoS 0).
     pub topic_levels_max: u16,
@@ -113,6 +121,9 @@ impl Default for Limits {
             inflight_max: 1_024,
             session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),
             subscriptions_per_session_max: 10_000,
+            shared_subscriptions_per_session_max: 1_000,
+            filters_per_packet_max: 10_000,
+            matching_steps_max: 8_192,
             topic_levels_max: 128,
             topic_bytes_max: 65_527,
             retained_messages_max: 1_000_000,

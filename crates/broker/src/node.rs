@@ -49,6 +49,7 @@ use crate::subscriptions::{Shares, Subscriptions};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::traces::{Tracer, TracesConfig};
+use crate::turns::{Turns, Work, WorkCounters};
 use crate::waiting::Waiter;
 use crate::will::{self, PendingWills};
 
@@ -80,8 +81,6 @@ pub(crate) enum TimerKey {
     Connection(ConnectionId),
     /// The end of a pause of a client that published too fast.
     Pace(ConnectionId),
-    /// The next retained messages of a new subscription.
-    RetainedDue(SessionKey),
     /// The end of a pause of a publisher while memory is critical.
     HeldBack(ConnectionId),
     /// The end of a re-authentication, or of what the last one found out.
@@ -90,7 +89,12 @@ pub(crate) enum TimerKey {
     Withdrawal,
     /// The session's expiry after its connection ended.
     Session(SessionKey),
+    /// The next part of what is too much for one turn.
+    Turn,
 }
+
+/// What a timer costs, in [units](crate::turns), whatever it is for.
+const TIMER_UNITS: u64 = 4;
 
 /// A cluster member: connections, sessions, subscriptions, retained messages and the state store.
 #[derive(Debug)]
@@ -127,6 +131,8 @@ pub struct Node {
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
     pub(crate) tracer: Tracer,
+    pub(crate) work: Work,
+    pub(crate) turns: Turns,
     pub(crate) counters: Counters,
     pub(crate) memory: Memory,
     pub(crate) sys_topics: SysTopics,
@@ -187,7 +193,10 @@ impl Node {
             }
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Waiting { bytes } => self.memory.outbound = bytes,
-            Event::Flush => self.flush(now, actions),
+            Event::Flush => {
+                self.flush(now, actions);
+                self.end_turn();
+            }
             Event::Stop => self.stop(now, actions),
             Event::Timeout => self.timeout(now, actions),
         }
@@ -234,6 +243,15 @@ impl Node {
     /// What was counted since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The work that was done since the start.
+    pub fn work(&self) -> WorkCounters {
+        let scan_keys = self.groups.iter().map(StateStoreService::scan_steps).sum();
+        WorkCounters {
+            scan_keys,
+            ..self.work.counters
+        }
     }
 
     /// The groups of the state store.
@@ -382,10 +400,8 @@ impl Node {
             Packet::PubRec(ack) => self.received_pubrec(now, id, key, &ack, actions),
             Packet::PubRel(ack) => self.received_pubrel(now, id, key, &ack, actions),
             Packet::PubComp(ack) => self.received_pubcomp(key, &ack),
-            Packet::Subscribe(subscribe) => self.received_subscribe(now, id, key, &subscribe, actions),
-            Packet::Unsubscribe(unsubscribe) => {
-                self.received_unsubscribe(now, id, key, &unsubscribe, actions);
-            }
+            Packet::Subscribe(subscribe) => self.received_subscribe(now, id, key, subscribe, actions),
+            Packet::Unsubscribe(unsubscribe) => self.received_unsubscribe(now, id, key, unsubscribe, actions),
             Packet::PingReq => actions.push(Action::Send {
                 connection: id,
                 packet: Packet::PingResp,
@@ -462,15 +478,19 @@ impl Node {
     }
 
     fn timeout(&mut self, now: Now, actions: &mut Vec<Action>) {
-        while let Some(timer) = self.timers.due(now.instant) {
+        // What is left when the turn is over is still due, and comes in the next one.
+        while !self.work.is_turn_over()
+            && let Some(timer) = self.timers.due(now.instant)
+        {
+            self.work.charge(TIMER_UNITS);
             match timer {
                 TimerKey::Connection(id) => self.connection_timer(now, id, actions),
                 TimerKey::Pace(id) => self.end_pause(now, id, actions),
-                TimerKey::RetainedDue(key) => self.pump(now, key, actions),
                 TimerKey::HeldBack(id) => self.end_holding_back(now, id, actions),
                 TimerKey::Authentication(id) => self.authentication_timer(now, id, actions),
                 TimerKey::Withdrawal => self.go_on_withdrawing(now, actions),
                 TimerKey::Session(key) => self.session_expired(now, key, actions),
+                TimerKey::Turn => self.take_turns(now, actions),
             }
         }
         self.will_step(now, will::Event::Timeout, actions);

@@ -226,6 +226,7 @@ impl Node {
 
     /// Whether the client may have a subscription.
     pub(crate) fn may_subscribe(&mut self, id: ConnectionId, filter: &TopicFilter) -> bool {
+        self.work.filter_checked();
         self.access(id).is_none_or(|access| may_have(access, filter))
     }
 

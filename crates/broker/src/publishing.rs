@@ -511,7 +511,11 @@ impl Node {
 
     /// Retained messages whose Message Expiry Interval has passed are gone. [MQTT-3.3.2-5]
     pub(crate) fn drop_expired_retained(&mut self, now: Now) {
-        while let Some((message, edition)) = self.retained.pop_expired(now) {
+        // What is left when the turn is over has its next deadline, and is sent to nobody.
+        while !self.work.is_turn_over()
+            && let Some((message, edition)) = self.retained.pop_expired(now)
+        {
+            self.work.charge(EXPIRED_UNITS);
             match edition.filter(|_| self.retained_copies.is_some()) {
                 Some(edition) => self.retained_expired(now, &message.topic, edition),
                 None => self.commits.write(records::retained::remove(&message.topic)),
@@ -519,6 +523,9 @@ impl Node {
         }
     }
 }
+
+/// What taking out a message costs that has expired, in [units](crate::turns).
+const EXPIRED_UNITS: u64 = 2;
 
 /// What a client is told whose topic name passes the limits.
 const TOPIC_TOO_LONG: &str = "the topic name is too long or has too many levels";

@@ -47,6 +47,7 @@ use crate::subscriptions::{Shares, Subscription, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
 use crate::traces::Tracer;
+use crate::turns::{Turns, Work};
 use crate::will::{self, PendingWills};
 
 /// The state store as it was recovered.
@@ -180,6 +181,8 @@ impl Recovery {
             routes: RouteScratch::default(),
             stored: None,
             tracer: Tracer::new(self.config.traces),
+            work: Work::default(),
+            turns: Turns::default(),
             counters: Counters::default(),
             memory: self.memory,
             sys_topics: SysTopics::new(now.instant, self.config.sys_interval),

@@ -80,6 +80,7 @@ impl Node {
         if !self.shares.is_empty() {
             self.find_sharers_of_response(message, asker, asking, &mut scratch);
         }
+        self.charge_matching(&scratch);
         scratch
     }
 

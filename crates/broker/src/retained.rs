@@ -191,14 +191,14 @@ impl Retained {
     }
 
     /// Visits the next messages that have not expired, in the order of their topics, until the visitor breaks off, which leaves that
-    /// message for the next time, or so many topics were looked at. True if there can be no more.
+    /// message for the next time, or so many topics were looked at. True if there can be no more; with how many topics were looked at.
     pub fn go_on(
         &self,
         now: Now,
         search: &mut Search,
         lookups_max: usize,
         visit: &mut impl FnMut(&Arc<Message>) -> ControlFlow<()>,
-    ) -> bool {
+    ) -> (bool, u64) {
         let Search {
             filter,
             place,

@@ -8,20 +8,20 @@
 //! What is still due of a durable session's subscription is in its record, written in one batch with the page before it: after
 //! a restart it goes on from there.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use protocol::topic::SubscriptionFilter;
 
 use crate::ids::SessionKey;
 use crate::message::{Delivery, Message};
-use crate::node::{Action, Node, TimerKey};
+use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
 use crate::retained::Search;
 use crate::subscriptions::Subscription;
+use crate::turns::Unfinished;
 
 /// A subscription whose retained messages have not all been delivered.
 #[derive(Debug)]
@@ -35,49 +35,97 @@ pub(crate) struct RetainedDue {
 
 /// What a session has due, in the order of its subscriptions. Nearly always nothing, so it is small.
 #[derive(Debug, Default)]
-#[expect(
-    clippy::box_collection,
-    reason = "a place in each of a million sessions, and nearly always empty"
-)]
-pub(crate) struct AllDue(Option<Box<VecDeque<RetainedDue>>>);
+pub(crate) struct AllDue(Option<Box<DueList>>);
+
+/// Found by place in the order and by filter, so that nothing is looked for one by one: a client may subscribe to as many filters as
+/// the limits allow, and to each of them again and again.
+#[derive(Debug, Default)]
+struct DueList {
+    next: u64,
+    in_order: BTreeMap<u64, RetainedDue>,
+    places: BTreeMap<SubscriptionFilter, u64>,
+    /// Those that were made or replaced since the subscriptions were written.
+    unrecorded: BTreeSet<u64>,
+}
 
 impl AllDue {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
+    /// Adds what is due of a subscription, behind all others, instead of what was due of it.
     pub(crate) fn push(&mut self, due: RetainedDue) {
-        self.0.get_or_insert_default().push_back(due);
+        self.forget(&due.filter);
+        let list = self.0.get_or_insert_default();
+        let place = list.next;
+        list.next += 1;
+        if !due.is_recorded {
+            list.unrecorded.insert(place);
+        }
+        list.places.insert(due.filter.clone(), place);
+        list.in_order.insert(place, due);
     }
 
     /// Forgets what is due of one subscription.
     pub(crate) fn forget(&mut self, filter: &SubscriptionFilter) {
-        if let Some(all) = &mut self.0 {
-            all.retain(|due| due.filter != *filter);
+        let place = self.0.as_mut().and_then(|list| list.places.remove(filter));
+        if let Some(place) = place {
+            self.remove(place);
         }
-        self.shrink();
     }
 
     /// From where on retained messages are due for a subscription, if they are.
     pub(crate) fn place_of(&self, filter: &SubscriptionFilter) -> Option<&[u8]> {
-        let due = self.0.iter().flat_map(|all| all.iter());
-        let due = due.filter(|due| due.filter == *filter);
-        due.map(|due| due.search.place()).next()
+        let list = self.0.as_ref()?;
+        let due = list.in_order.get(list.places.get(filter)?)?;
+        Some(due.search.place())
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut RetainedDue> {
-        self.0.iter_mut().flat_map(|all| all.iter_mut())
+    /// What is due of a subscription goes on as this one says.
+    fn replace(&mut self, filter: &SubscriptionFilter, subscription: Subscription) {
+        let Some(list) = &mut self.0 else { return };
+        let place = list.places.get(filter).copied();
+        if let Some((place, due)) = place.and_then(|place| Some((place, list.in_order.get_mut(&place)?))) {
+            due.subscription = subscription;
+            due.is_recorded = false;
+            list.unrecorded.insert(place);
+        }
+    }
+
+    /// What is not recorded is now.
+    fn record(&mut self, mut record: impl FnMut(&RetainedDue)) {
+        let Some(list) = &mut self.0 else { return };
+        for place in std::mem::take(&mut list.unrecorded) {
+            if let Some(due) = list.in_order.get_mut(&place).filter(|due| !due.is_recorded) {
+                record(due);
+                due.is_recorded = true;
+            }
+        }
+    }
+
+    fn first_mut(&mut self) -> Option<&mut RetainedDue> {
+        let list = self.0.as_mut()?;
+        list.in_order.values_mut().next()
     }
 
     fn pop_first(&mut self) {
-        if let Some(all) = &mut self.0 {
-            all.pop_front();
+        let first = self
+            .0
+            .as_ref()
+            .and_then(|list| list.in_order.keys().next().copied());
+        if let Some(place) = first {
+            self.remove(place);
         }
-        self.shrink();
     }
 
-    fn shrink(&mut self) {
-        self.0.take_if(|all| all.is_empty());
+    fn remove(&mut self, place: u64) {
+        if let Some(list) = &mut self.0 {
+            list.unrecorded.remove(&place);
+            if let Some(due) = list.in_order.remove(&place) {
+                list.places.remove(&due.filter);
+            }
+        }
+        self.0.take_if(|list| list.in_order.is_empty());
     }
 }
 
@@ -93,8 +141,8 @@ const PAGE_LOOKUPS: usize = 1_024;
 /// Pages of one session before others have their turn: about a millisecond.
 const PAGES_AT_ONCE: usize = 4;
 
-/// How long the others have their turn.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Topics looked at for the price of one [unit](crate::turns).
+const LOOKUPS_PER_UNIT: u64 = 4;
 
 impl Node {
     /// A session that was elsewhere takes part in what it has subscribed to; with what is due of retained messages from this place on.
@@ -121,7 +169,6 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        entry.due.forget(&filter);
         entry.due.push(RetainedDue {
             filter,
             subscription,
@@ -140,10 +187,7 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        if let Some(due) = entry.due.iter_mut().find(|due| due.filter == *filter) {
-            due.subscription = subscription;
-            due.is_recorded = false;
-        }
+        entry.due.replace(filter, subscription);
     }
 
     /// The end of a SUBSCRIBE: what is still due is written with the subscriptions themselves.
@@ -154,25 +198,32 @@ impl Node {
         if !entry.session.is_durable() {
             return;
         }
-        for due in entry.due.iter_mut().filter(|due| !due.is_recorded) {
-            self.commits.write(due.record(entry.session.number));
-            due.is_recorded = true;
+        let number = entry.session.number;
+        entry.due.record(|due| self.commits.write(due.record(number)));
+    }
+
+    /// Gives a session that keeps up the next pages of what is due to it, and the rest when others have had their turn.
+    pub(crate) fn deliver_retained(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
+        if self.turns.is_waiting(key) {
+            return;
+        }
+        if self.deliver_pages(now, key, actions) {
+            self.wait_for_turn(now, Unfinished::Retained(key));
         }
     }
 
-    /// Gives a session that keeps up the next pages of what is due to it.
-    pub(crate) fn deliver_retained(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) {
-        if self.timers.get(TimerKey::RetainedDue(key)).is_some() {
-            return;
-        }
+    /// Some pages. True if there may be more at once.
+    pub(crate) fn deliver_pages(&mut self, now: Now, key: SessionKey, actions: &mut Vec<Action>) -> bool {
         for _ in 0..PAGES_AT_ONCE {
+            if self.work.is_turn_over() {
+                return self.room_for_page(key).is_some();
+            }
             if !self.take_page(now, key, actions) {
-                return;
+                return false;
             }
             self.send_next(now, key, actions);
         }
-        self.timers
-            .schedule(TimerKey::RetainedDue(key), now.instant + PAUSE);
+        true
     }
 
     /// Puts a page into the session's queue. False if there is no room, or nothing due.
@@ -183,10 +234,12 @@ impl Node {
         let Some(entry) = self.sessions.get_mut(key) else {
             return false;
         };
-        let Some(due) = entry.due.iter_mut().next() else {
+        let Some(due) = entry.due.first_mut() else {
             return false;
         };
         let page = Page::find(now, &self.retained, &mut due.search, room);
+        self.work.retained_topics(page.looked_at, LOOKUPS_PER_UNIT);
+        self.work.charge(page.messages.len() as u64);
         let subscription = due.subscription;
         if entry.session.is_durable() && (due.is_recorded || !page.is_last) {
             let record = if page.is_last {
@@ -245,6 +298,8 @@ impl Node {
 /// The next retained messages for one subscription.
 struct Page {
     messages: Vec<Arc<Message>>,
+    /// Topics, for that.
+    looked_at: u64,
     is_last: bool,
 }
 
@@ -256,7 +311,7 @@ impl Page {
         (messages_max, bytes_max): (usize, u64),
     ) -> Self {
         let (mut messages, mut bytes) = (Vec::new(), 0);
-        let is_last = retained.go_on(now, search, PAGE_LOOKUPS, &mut |message| {
+        let (is_last, looked_at) = retained.go_on(now, search, PAGE_LOOKUPS, &mut |message| {
             bytes += message.size() as u64;
             if messages.len() >= messages_max || bytes > bytes_max && !messages.is_empty() {
                 return ControlFlow::Break(());
@@ -264,7 +319,11 @@ impl Page {
             messages.push(Arc::clone(message));
             ControlFlow::Continue(())
         });
-        Self { messages, is_last }
+        Self {
+            messages,
+            looked_at,
+            is_last,
+        }
     }
 }
 

@@ -241,6 +241,11 @@ impl Routes {
         gone
     }
 
+    /// Steps of finding the nodes for messages since the start.
+    pub(crate) fn visited(&self) -> u64 {
+        self.table.visited()
+    }
+
     /// A session of this node has subscribed to a filter.
     pub(crate) fn subscribed(&mut self, filter: &TopicFilter) {
         if self.announced.add(filter) {

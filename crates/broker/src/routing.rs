@@ -41,6 +41,9 @@ impl Route {
     }
 }
 
+/// A session may cause this part of [`crate::limits::Limits::matching_steps_max`], so that none leaves nothing to the others.
+const SESSIONS_OF_STEPS: u32 = 16;
+
 /// Memory that every publish uses again.
 #[derive(Debug, Default)]
 pub(crate) struct RouteScratch {
@@ -106,7 +109,48 @@ impl Node {
         self.find_nodes(message, &mut scratch);
         self.find_routes(message, &mut scratch);
         self.find_sharers(message, &mut scratch);
+        self.charge_matching(&scratch);
         scratch
+    }
+
+    /// What finding the receivers of a message was, and what giving it to them will be.
+    pub(crate) fn charge_matching(&mut self, scratch: &RouteScratch) {
+        let elsewhere = self.peers.as_ref().map_or(0, |peers| peers.visited());
+        let visited = self.subscriptions.visited() + self.shares.visited() + elsewhere;
+        self.work.matched(visited, scratch.routes.len() as u64);
+    }
+
+    /// Whether messages are found a way still in a bounded number of steps if a session has this subscription as well; then
+    /// what that adds counts for the session.
+    pub(crate) fn takes_few_steps(&mut self, key: SessionKey, filter: &SubscriptionFilter) -> bool {
+        let (before, after) = self.reaches(filter);
+        let steps_max = self.config.limits.matching_steps_max;
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return false;
+        };
+        let added = entry.matching_steps.saturating_add(after - before);
+        if after > before && (after > steps_max || added > steps_max / SESSIONS_OF_STEPS) {
+            return false;
+        }
+        entry.matching_steps = added;
+        true
+    }
+
+    /// A session does not have a subscription any more, before which messages took so many steps.
+    pub(crate) fn gives_back_steps(&mut self, key: SessionKey, filter: &SubscriptionFilter, before: u32) {
+        let (after, _) = self.reaches(filter);
+        if let Some(entry) = self.sessions.get_mut(key) {
+            entry.matching_steps = entry.matching_steps.saturating_sub(before.saturating_sub(after));
+        }
+    }
+
+    /// How many steps messages take at most, and with this subscription.
+    pub(crate) fn reaches(&self, filter: &SubscriptionFilter) -> (u32, u32) {
+        if filter.share.is_some() {
+            self.shares.reach_with(filter)
+        } else {
+            self.subscriptions.reach_with(&filter.filter)
+        }
     }
 
     /// Collects the sessions with a matching subscription, each once.

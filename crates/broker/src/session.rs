@@ -538,6 +538,16 @@ impl Session {
         taken
     }
 
+    /// Forgets the first ones of what waits, of a session that has ended. True if there are more.
+    pub(crate) fn drop_some(&mut self, count: usize) -> bool {
+        for _ in 0..count {
+            if self.queue.pop().is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// A shared subscription ends: takes what waits for it and was never sent. The caller removes the records. What was
     /// sent is completed. [MQTT-3.10.4-3]
     pub fn take_waiting(&mut self, share: &SubscriptionFilter) -> Vec<Delivery> {

@@ -44,6 +44,8 @@ pub(crate) struct SessionEntry {
     /// The place of this session in the route being worked out, if `mark` is the route's.
     pub(crate) route_place: u32,
     pub(crate) route_mark: u64,
+    /// By how much its subscriptions have raised [what a message may cost](crate::limits::Limits::matching_steps_max).
+    pub(crate) matching_steps: u32,
     /// As the shares know it that the session is in; not kept up to date while it is in none.
     pub(crate) standing: Standing,
     /// What the totals have of it.
@@ -65,6 +67,7 @@ impl SessionEntry {
             taken: None,
             route_place: 0,
             route_mark: 0,
+            matching_steps: 0,
             standing: Standing::Away,
             counted: Totals::default(),
         }
@@ -183,7 +186,8 @@ impl ForcedEnds {
 /// Sessions by key and by client id.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    slab: Slab<Box<SessionEntry>>,
+    /// `None`: it has ended, and some of its subscriptions are still there.
+    slab: Slab<Option<Box<SessionEntry>>>,
     by_client_id: HashMap<Text, SessionKey, FixedState>,
     next_number: u64,
     /// Kept up to date: walking through a million sessions would stop everybody for a while.
@@ -210,18 +214,29 @@ impl Sessions {
     }
 
     pub(crate) fn insert(&mut self, client_id: &Text, entry: SessionEntry) -> SessionKey {
-        let key =
-            SessionKey(u32::try_from(self.slab.insert(Box::new(entry))).expect("fewer than 2^32 sessions"));
+        let key = SessionKey(
+            u32::try_from(self.slab.insert(Some(Box::new(entry)))).expect("fewer than 2^32 sessions"),
+        );
         let replaced = self.by_client_id.insert(client_id.clone(), key);
         assert!(replaced.is_none(), "a client id has one session");
         key
     }
 
-    pub(crate) fn remove(&mut self, key: SessionKey) -> Option<SessionEntry> {
-        let entry = self.slab.try_remove(key.0 as usize)?;
+    /// Ends a session. Its key is not given to another one before [`Sessions::release`].
+    pub(crate) fn retire(&mut self, key: SessionKey) -> Option<SessionEntry> {
+        let entry = self.slab.get_mut(key.0 as usize)?.take()?;
         self.by_client_id.remove(&entry.session.client_id);
         self.totals.replace(entry.counted, Totals::default());
         Some(*entry)
+    }
+
+    /// Nothing refers to the key of a retired session any more.
+    pub(crate) fn release(&mut self, key: SessionKey) {
+        let retired = self.slab.try_remove(key.0 as usize);
+        assert!(
+            matches!(retired, Some(None)),
+            "only a retired session is released"
+        );
     }
 
     pub(crate) fn find(&self, client_id: &str) -> Option<SessionKey> {
@@ -229,17 +244,17 @@ impl Sessions {
     }
 
     pub(crate) fn get(&self, key: SessionKey) -> Option<&SessionEntry> {
-        self.slab.get(key.0 as usize).map(|entry| &**entry)
+        self.slab.get(key.0 as usize)?.as_deref()
     }
 
     pub(crate) fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
-        self.slab.get_mut(key.0 as usize).map(|entry| &mut **entry)
+        self.slab.get_mut(key.0 as usize)?.as_deref_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionKey, &SessionEntry)> {
-        self.slab.iter().map(|(key, entry)| {
+        self.slab.iter().filter_map(|(key, entry)| {
             let key = u32::try_from(key).expect("fewer than 2^32 sessions");
-            (SessionKey(key), &**entry)
+            Some((SessionKey(key), entry.as_deref()?))
         })
     }
 
@@ -249,7 +264,7 @@ impl Sessions {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slab.len()
+        self.by_client_id.len()
     }
 
     /// Sums over all sessions.
@@ -259,10 +274,10 @@ impl Sessions {
 
     /// Counts a session anew, after it may have changed.
     pub(crate) fn recount(&mut self, key: SessionKey) {
-        if let Some(entry) = self.slab.get_mut(key.0 as usize) {
+        if let Some(entry) = self.get_mut(key) {
             let counted = Totals::of(entry);
-            self.totals
-                .replace(std::mem::replace(&mut entry.counted, counted), counted);
+            let before = std::mem::replace(&mut entry.counted, counted);
+            self.totals.replace(before, counted);
         }
     }
 }

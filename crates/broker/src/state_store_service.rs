@@ -46,6 +46,7 @@ use self::peers::PeerMessage;
 pub(crate) use self::pending::Answer;
 pub use self::pending::Verb;
 use self::pending::{Pending, PendingCalls};
+use self::reads::Scans;
 use self::snapshots::Snapshots;
 use self::spread::Spread;
 use self::traced::TracedCommands;
@@ -140,6 +141,7 @@ pub(crate) struct StateStoreService {
     persist_needs_disk: bool,
     pending: PendingCalls,
     reads: Vec<Pending>,
+    scans: Scans,
     reads_on_the_way: Vec<(ReadId, Vec<Pending>)>,
     next_read: u64,
     forwarding: Forwarding,
@@ -211,6 +213,7 @@ impl StateStoreService {
             pending: PendingCalls::default(),
             reads: Vec::new(),
             reads_on_the_way: Vec::new(),
+            scans: Scans::default(),
             next_read: 0,
             forwarding: Forwarding::default(),
             spread: Spread::default(),
@@ -328,6 +331,7 @@ impl StateStoreService {
 
     /// Sends out what was collected: the open entry if none is on its way, and one barrier for all reads.
     pub(crate) fn flush(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        self.scans.next_turn();
         if !self.replica.is_leader() && !self.replica.is_alone() {
             self.flush_to_leader(now, outputs);
             return self.drain(now, outputs);
@@ -385,6 +389,7 @@ impl StateStoreService {
 
     /// Does what is due: elections, and keys whose time is over.
     pub(crate) fn timeout(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        self.answer_scans(now, outputs);
         if self
             .replica
             .deadline()
@@ -423,6 +428,7 @@ impl StateStoreService {
             self.spread_deadline(),
             self.fitness_deadline(now),
             self.gathering.deadline().filter(|_| self.entry.is_some()),
+            self.scans.deadline(),
             expiry,
         ];
         deadlines.into_iter().flatten().min()
@@ -453,6 +459,11 @@ impl StateStoreService {
         &mut self.store
     }
 
+    /// What SCANs have walked since the start.
+    pub(crate) fn scan_steps(&self) -> u64 {
+        self.scans.walked()
+    }
+
     /// Whether requests are served.
     pub(crate) fn is_available(&self) -> bool {
         !self.is_stateless() && (self.replica.is_leader() || self.forwarding.leader.is_some())
@@ -461,7 +472,8 @@ impl StateStoreService {
     /// How many requests wait for their decision.
     pub(crate) fn pending_len(&self) -> usize {
         let on_the_way = self.reads_on_the_way.iter().map(|(_, reads)| reads.len());
-        let reads = self.reads.len() + on_the_way.sum::<usize>() + self.forwarding.reads_len();
+        let reads =
+            self.reads.len() + on_the_way.sum::<usize>() + self.forwarding.reads_len() + self.scans.len();
         self.pending.len() + reads
     }
 

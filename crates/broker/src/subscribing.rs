@@ -1,15 +1,20 @@
 //! SUBSCRIBE and UNSUBSCRIBE.
+//!
+//! A packet with many filters is worked through in turns (`turns.rs`), and its client is not read from meanwhile. What was subscribed
+//! to is in force at once.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use protocol::packet::{
-    QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions, UnsubAck,
-    Unsubscribe,
+    PacketId, QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions,
+    UnsubAck, Unsubscribe,
 };
 use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
 use protocol::{Packet, ReasonCode, Text};
 
+use crate::commits::WriteMark;
 use crate::denial::{NOT_AUTHORIZED, Right};
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node};
@@ -17,7 +22,69 @@ use crate::now::Now;
 use crate::records;
 use crate::report::Report;
 use crate::subscriptions::Subscription;
+use crate::turns::{UNITS_AT_ONCE, Unfinished};
 use crate::waiting::Waiter;
+
+/// A SUBSCRIBE that is being worked through.
+#[derive(Debug)]
+pub(crate) struct Subscribing {
+    connection: ConnectionId,
+    session: SessionKey,
+    packet_id: PacketId,
+    id: Option<SubscriptionId>,
+    filters: std::vec::IntoIter<SubscribeFilter>,
+    reasons: Vec<ReasonCode>,
+    refused: RefusedFilters,
+    /// What was written before it.
+    began: WriteMark,
+    received: Instant,
+}
+
+/// An UNSUBSCRIBE that is being worked through.
+#[derive(Debug)]
+pub(crate) struct Unsubscribing {
+    connection: ConnectionId,
+    session: SessionKey,
+    packet_id: PacketId,
+    filters: std::vec::IntoIter<Text>,
+    reasons: Vec<ReasonCode>,
+    refused: RefusedFilters,
+    /// What was written before it.
+    began: WriteMark,
+}
+
+/// Topic filters of a packet that were refused, the first one for each reason.
+#[derive(Debug, Default)]
+struct RefusedFilters(BTreeMap<ReasonCode, FirstRefused>);
+
+#[derive(Debug)]
+struct FirstRefused {
+    filter: Text,
+    /// How many were refused for the same reason after it.
+    further: usize,
+}
+
+impl RefusedFilters {
+    fn count(&mut self, filter: &Text, reason: ReasonCode) {
+        if !reason.is_error() {
+            return;
+        }
+        let first = self.0.entry(reason);
+        first
+            .and_modify(|first| first.further += 1)
+            .or_insert_with(|| FirstRefused {
+                filter: filter.clone(),
+                further: 0,
+            });
+    }
+}
+
+/// What a filter of a SUBSCRIBE costs, and one of an UNSUBSCRIBE, in [units](crate::turns).
+const SUBSCRIBE_UNITS: u64 = 4;
+const UNSUBSCRIBE_UNITS: u64 = 2;
+
+/// So much longer a filter is as much work again.
+const FILTER_BYTES: u64 = 512;
 
 impl Node {
     /// SUBSCRIBE: the SUBACK leaves when the subscriptions are durable, and the other nodes know them.
@@ -26,60 +93,89 @@ impl Node {
         now: Now,
         id: ConnectionId,
         key: SessionKey,
-        subscribe: &Subscribe,
+        subscribe: Subscribe,
         actions: &mut Vec<Action>,
     ) {
-        let subscription_id = subscribe.subscription_id;
-        let reasons: Vec<ReasonCode> = subscribe
-            .filters
-            .iter()
-            .map(|line| self.subscribe(id, key, line, subscription_id, actions))
-            .collect();
-        let filters = subscribe.filters.iter().map(|line| &line.filter);
-        self.report_refused_filters((id, key), "SUBSCRIBE", filters.zip(&reasons), actions);
-        let packet = Packet::SubAck(SubAck {
+        let subscribing = Box::new(Subscribing {
+            connection: id,
+            session: key,
             packet_id: subscribe.packet_id,
-            explanation: Explanation::default(),
-            reasons,
+            id: subscribe.subscription_id,
+            reasons: Vec::with_capacity(subscribe.filters.len()),
+            filters: subscribe.filters.into_iter(),
+            refused: RefusedFilters::default(),
+            began: self.step_began,
+            received: now.instant,
         });
+        if let Some(rest) = self.go_on_subscribing(now, subscribing, actions) {
+            self.set_working(now, id, true, actions);
+            self.wait_for_turn(now, Unfinished::Subscribe(rest));
+        }
+    }
+
+    /// Takes as many lines of a SUBSCRIBE as make a turn; gives back what is left.
+    pub(crate) fn go_on_subscribing(
+        &mut self,
+        now: Now,
+        mut subscribing: Box<Subscribing>,
+        actions: &mut Vec<Action>,
+    ) -> Option<Box<Subscribing>> {
+        let (id, key) = (subscribing.connection, subscribing.session);
+        if !self.is_connection_of(id, key) {
+            return None;
+        }
+        for _ in 0..UNITS_AT_ONCE / SUBSCRIBE_UNITS {
+            let Some(line) = subscribing.filters.next() else {
+                break;
+            };
+            self.work
+                .filter(SUBSCRIBE_UNITS + line.filter.len() as u64 / FILTER_BYTES);
+            let reason = self.subscribe(id, key, &line, subscribing.id, actions);
+            subscribing.refused.count(&line.filter, reason);
+            subscribing.reasons.push(reason);
+        }
+        if subscribing.filters.len() > 0 {
+            self.record_retained_due(key);
+            return Some(subscribing);
+        }
+        self.report_refused_filters((id, key), "SUBSCRIBE", subscribing.refused, actions);
         let waiter = self.after_routes(
             now,
             Waiter::Suback {
                 connection: id,
-                packet,
-                received: now.instant,
+                packet: Packet::SubAck(SubAck {
+                    packet_id: subscribing.packet_id,
+                    explanation: Explanation::default(),
+                    reasons: subscribing.reasons,
+                }),
+                received: subscribing.received,
             },
         );
-        self.after_own_writes(now, waiter, actions);
+        self.after_writes_since(now, subscribing.began, waiter, actions);
+        self.set_working(now, id, false, actions);
         self.pump(now, key, actions);
         self.record_retained_due(key);
+        None
     }
 
     /// Tells the operator which lines of a packet are refused: once for each reason, however many there are.
-    fn report_refused_filters<'a>(
+    fn report_refused_filters(
         &self,
         (id, key): (ConnectionId, SessionKey),
         packet: &'static str,
-        answered: impl Iterator<Item = (&'a Text, &'a ReasonCode)>,
+        refused: RefusedFilters,
         actions: &mut Vec<Action>,
     ) {
-        let mut refused = BTreeMap::<ReasonCode, (&Text, usize)>::new();
-        for (filter, reason) in answered.filter(|(_, reason)| reason.is_error()) {
-            let first = refused.entry(*reason);
-            first
-                .and_modify(|(_, further)| *further += 1)
-                .or_insert((filter, 0));
-        }
         let Some(entry) = self.sessions.get(key) else {
             return;
         };
-        for (reason, (filter, further)) in refused {
+        for (reason, first) in refused.0 {
             actions.push(Action::Report(Report::FiltersRefused {
                 connection: id,
                 client_id: entry.session.client_id.clone(),
                 packet,
-                filter: filter.clone(),
-                further,
+                filter: first.filter,
+                further: first.further,
                 reason,
                 why: why_refused(reason),
             }));
@@ -116,17 +212,26 @@ impl Node {
             line.options
         };
         let is_memory_full = self.is_memory_full();
+        let is_new = self
+            .sessions
+            .get(key)
+            .is_some_and(|entry| entry.session.filters.get(&filter).is_none());
+        let limits = &self.config.limits;
+        let Some(entry) = self.sessions.get(key) else {
+            return ReasonCode::UnspecifiedError;
+        };
+        let is_full = entry.session.filters.len() >= limits.subscriptions_per_session_max as usize
+            || filter.share.is_some()
+                && entry.session.filters.shared_len() >= limits.shared_subscriptions_per_session_max as usize;
+        if is_new && (is_full || is_memory_full || !self.takes_few_steps(key, &filter)) {
+            return ReasonCode::QuotaExceeded;
+        }
         let Some(entry) = self.sessions.get_mut(key) else {
             return ReasonCode::UnspecifiedError;
         };
-        let is_full =
-            entry.session.filters.len() >= self.config.limits.subscriptions_per_session_max as usize;
-        if (is_full || is_memory_full) && entry.session.filters.get(&filter).is_none() {
-            return ReasonCode::QuotaExceeded;
-        }
         let subscription = Subscription { options, id };
         // [MQTT-3.8.4-3]: a subscription to the same filter is replaced.
-        let is_new = entry.session.filters.insert(&filter, subscription).is_none();
+        entry.session.filters.insert(&filter, subscription);
         if entry.session.is_durable() {
             self.commits.write(records::subscription::put(
                 entry.session.number,
@@ -156,31 +261,60 @@ impl Node {
         }
     }
 
-    /// UNSUBSCRIBE.
+    /// UNSUBSCRIBE: the UNSUBACK leaves when what it says is on disk.
     pub(crate) fn received_unsubscribe(
         &mut self,
         now: Now,
         id: ConnectionId,
         key: SessionKey,
-        unsubscribe: &Unsubscribe,
+        unsubscribe: Unsubscribe,
         actions: &mut Vec<Action>,
     ) {
-        let filters = unsubscribe.filters.iter();
-        let reasons: Vec<ReasonCode> = filters
-            .map(|filter| self.unsubscribe(now, key, filter.clone(), actions))
-            .collect();
-        let answered = unsubscribe.filters.iter().zip(&reasons);
-        self.report_refused_filters((id, key), "UNSUBSCRIBE", answered, actions);
-        let packet = Packet::UnsubAck(UnsubAck {
+        let unsubscribing = Box::new(Unsubscribing {
+            connection: id,
+            session: key,
             packet_id: unsubscribe.packet_id,
-            explanation: Explanation::default(),
-            reasons,
+            reasons: Vec::with_capacity(unsubscribe.filters.len()),
+            filters: unsubscribe.filters.into_iter(),
+            refused: RefusedFilters::default(),
+            began: self.step_began,
         });
-        self.answer_when_durable(now, id, packet, actions);
+        if let Some(rest) = self.go_on_unsubscribing(now, unsubscribing, actions) {
+            self.set_working(now, id, true, actions);
+            self.wait_for_turn(now, Unfinished::Unsubscribe(rest));
+        }
     }
 
-    /// UNSUBACK leaves when what it says is on disk.
-    fn answer_when_durable(&mut self, now: Now, id: ConnectionId, packet: Packet, actions: &mut Vec<Action>) {
+    /// Takes as many filters of an UNSUBSCRIBE as make a turn; gives back what is left.
+    pub(crate) fn go_on_unsubscribing(
+        &mut self,
+        now: Now,
+        mut unsubscribing: Box<Unsubscribing>,
+        actions: &mut Vec<Action>,
+    ) -> Option<Box<Unsubscribing>> {
+        let (id, key) = (unsubscribing.connection, unsubscribing.session);
+        if !self.is_connection_of(id, key) {
+            return None;
+        }
+        for _ in 0..UNITS_AT_ONCE / UNSUBSCRIBE_UNITS {
+            let Some(filter) = unsubscribing.filters.next() else {
+                break;
+            };
+            self.work
+                .filter(UNSUBSCRIBE_UNITS + filter.len() as u64 / FILTER_BYTES);
+            let reason = self.unsubscribe(now, key, filter.clone(), actions);
+            unsubscribing.refused.count(&filter, reason);
+            unsubscribing.reasons.push(reason);
+        }
+        if unsubscribing.filters.len() > 0 {
+            return Some(unsubscribing);
+        }
+        self.report_refused_filters((id, key), "UNSUBSCRIBE", unsubscribing.refused, actions);
+        let packet = Packet::UnsubAck(UnsubAck {
+            packet_id: unsubscribing.packet_id,
+            explanation: Explanation::default(),
+            reasons: unsubscribing.reasons,
+        });
         let action = Action::Send {
             connection: id,
             packet,
@@ -189,7 +323,9 @@ impl Node {
             connection: id,
             action,
         };
-        self.after_own_writes(now, waiter, actions);
+        self.after_writes_since(now, unsubscribing.began, waiter, actions);
+        self.set_working(now, id, false, actions);
+        None
     }
 
     fn unsubscribe(
@@ -224,12 +360,17 @@ impl Node {
         if entry.session.filters.remove(filter).is_none() {
             return false;
         }
+        let (steps, _) = self.reaches(filter);
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return false;
+        };
         entry.due.forget(filter);
         if entry.session.is_durable() {
             self.commits
                 .write(records::subscription::remove(entry.session.number, filter));
         }
         self.leave(key, filter);
+        self.gives_back_steps(key, filter, steps);
         if filter.share.is_some() {
             self.give_back(now, key, filter, actions);
         }
@@ -253,7 +394,7 @@ fn why_refused(reason: ReasonCode) -> &'static str {
         ReasonCode::TopicFilterInvalid => "the topic filter is malformed, too long, or has too many levels",
         ReasonCode::NotAuthorized => NOT_AUTHORIZED,
         ReasonCode::QuotaExceeded => {
-            "the session has limits.subscriptions_per_session_max subscriptions, or memory is full"
+            "the session has as many subscriptions, shared ones or matching steps as limits allow, or memory is full"
         }
         _ => "the session has ended",
     }

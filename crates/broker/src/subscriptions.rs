@@ -68,6 +68,16 @@ impl Subscriptions {
         existed
     }
 
+    /// How many steps finding the subscriptions for a topic takes at most, and how many with one to this filter as well.
+    pub fn reach_with(&self, filter: &TopicFilter) -> (u32, u32) {
+        self.index.reach_with(filter)
+    }
+
+    /// How many such steps there were since the start.
+    pub fn visited(&self) -> u64 {
+        self.index.visited()
+    }
+
     /// Visits every subscription that a message to `topic` is for: a session with several once for each.
     pub fn matches(&self, topic: &str, visit: &mut impl FnMut(SessionKey, &Subscription)) {
         self.index.matches(topic, visit);

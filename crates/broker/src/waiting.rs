@@ -13,7 +13,7 @@ use protocol::packet::PacketId;
 
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::clients::Place;
-use crate::commits::{Committed, DiskTicket};
+use crate::commits::{Committed, DiskTicket, WriteMark};
 use crate::copies::MergeMessage;
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::node::{Action, Node};
@@ -164,8 +164,19 @@ impl Node {
 
     /// Lets `waiter` go on when what this step has written is durable: at once if it has written nothing.
     pub(crate) fn after_own_writes(&mut self, now: Now, waiter: Waiter, actions: &mut Vec<Action>) {
+        self.after_writes_since(now, self.step_began, waiter, actions);
+    }
+
+    /// The same for what was written in several turns, since a mark.
+    pub(crate) fn after_writes_since(
+        &mut self,
+        now: Now,
+        mark: WriteMark,
+        waiter: Waiter,
+        actions: &mut Vec<Action>,
+    ) {
         self.write_owed();
-        if let Some(waiter) = self.commits.wait_since(self.step_began, waiter) {
+        if let Some(waiter) = self.commits.wait_since(mark, waiter) {
             self.release(now, waiter, actions);
         }
     }

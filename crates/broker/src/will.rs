@@ -68,6 +68,9 @@ pub(crate) struct DueWill {
     pub(crate) message: Arc<Message>,
 }
 
+/// Wills that are published in one turn because their time has come.
+const PUBLISHED_AT_ONCE: usize = 128;
+
 /// Wills waiting for their Will Delay Interval to pass.
 #[derive(Debug, Default)]
 pub struct PendingWills {
@@ -115,9 +118,12 @@ impl PendingWills {
                 self.publish(session, actions);
             }
             Event::Timeout => {
-                while !self.is_holding_back
-                    && let Some(session) = self.due.due(now.instant)
-                {
+                if self.is_holding_back {
+                    return;
+                }
+                // The others have their deadline, too, and come in the next turn.
+                let due = (0..PUBLISHED_AT_ONCE).map_while(|_| self.due.due(now.instant));
+                for session in due.collect::<Vec<_>>() {
                     self.publish(session, actions);
                 }
             }

@@ -22,6 +22,7 @@ use cluster::NodeId;
 use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
 use protocol::Packet;
+use protocol::packet::Decoder;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -38,7 +39,7 @@ use crate::observed::Observed;
 use crate::peers::{PeerEvent, Peers};
 use crate::questions::Questions;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
-use crate::socket::{Socket, Written};
+use crate::socket::{Socket, WORK_AT_LEAST, WORK_AT_ONCE_MAX, Written};
 use crate::sockets::Sockets;
 use crate::traces::Traces;
 use storage::Fault;
@@ -78,6 +79,8 @@ pub(crate) struct Driver {
     /// When the present turn's first event came: all its events are of the same moment.
     turn_began: Cell<Option<Now>>,
     turn_ends: Notify,
+    /// What sockets' tasks have done in the present turn, in units of about a microsecond.
+    turn_work: Cell<u64>,
     ends: Ends,
     /// Bytes that wait to be written to all sockets, and how many the node was told of.
     waiting: Cell<usize>,
@@ -89,6 +92,7 @@ pub(crate) struct Driver {
 pub(crate) struct DriverSettings {
     pub(crate) node: NodeId,
     pub(crate) packet_size_max: u32,
+    pub(crate) filters_per_packet_max: usize,
     pub(crate) outbound_bytes_max: usize,
     pub(crate) connections_max: usize,
 }
@@ -146,6 +150,7 @@ impl Driver {
             clock,
             turn_began: Cell::default(),
             turn_ends: Notify::new(),
+            turn_work: Cell::default(),
             ends: Ends::new(),
             waiting: Cell::default(),
             waiting_told: Cell::default(),
@@ -195,6 +200,10 @@ impl Driver {
     /// Waits for something to happen, and ends one turn.
     pub(crate) async fn turn(self: &Rc<Self>, inputs: &mut Inputs) -> Result<(), Fault> {
         let deadline = self.deadline();
+        if deadline.is_some_and(|deadline| deadline <= clock::instant()) {
+            // There was more than one turn is for: sockets come first.
+            tokio::task::yield_now().await;
+        }
         tokio::select! {
             biased;
             Some(event) = inputs.disk.recv() => self.disk_event(event)?,
@@ -249,6 +258,7 @@ impl Driver {
     /// Everybody is told before anything is written here. Gives back what is left to be written.
     fn flush(self: &Rc<Self>, persist: impl FnOnce(&DiskThread, Batch) -> Option<Batch>) -> Option<Batch> {
         self.encoder.borrow_mut().forget();
+        self.turn_work.set(0);
         self.tell_waiting();
         self.step_quietly(Event::Flush);
         // After a fault the thread takes nothing; its event stops the node.
@@ -318,8 +328,30 @@ impl Driver {
         self.clock.now().wall
     }
 
-    pub(crate) fn packet_size_max(&self) -> u32 {
-        self.settings.packet_size_max
+    /// For what a client sends.
+    pub(crate) fn decoder(&self) -> Decoder {
+        let decoder = Decoder::for_server(self.settings.packet_size_max);
+        decoder.with_filters_max(self.settings.filters_per_packet_max)
+    }
+
+    /// A packet from a client. Returns how much work it was, in units of about a microsecond.
+    pub(crate) fn received(&self, connection: ConnectionId, packet: Packet) -> u64 {
+        self.step(Event::Received { connection, packet });
+        let work = self.node.borrow_mut().take_work();
+        self.turn_work.set(self.turn_work.get() + work);
+        work
+    }
+
+    /// How much a task may still do before others have their turn. What all of them do in a turn is bounded as long as few are
+    /// busy; each has a little in any case.
+    pub(crate) fn is_turn_long(&self, work: usize) -> bool {
+        let is_long = self.turn_work.get() >= TURN_WORK_MAX;
+        work >= if is_long { WORK_AT_LEAST } else { WORK_AT_ONCE_MAX }
+    }
+
+    /// A task did this much, besides what the node did.
+    pub(crate) fn count_work(&self, units: u64) {
+        self.turn_work.set(self.turn_work.get() + units);
     }
 
     /// Whether the state store can serve.
@@ -707,6 +739,9 @@ impl Driver {
 
 /// Connections over the limit that are told so by CONNACK at once; further ones are closed without a word.
 pub(crate) const REFUSED_AT_ONCE_MAX: usize = 256;
+
+/// What all sockets together may do in a turn before each has no more than [`WORK_AT_LEAST`]: two milliseconds.
+const TURN_WORK_MAX: u64 = 2_048;
 
 /// Answers about clients that are taken before others have their turn.
 const ANSWERS_AT_ONCE: usize = 32;

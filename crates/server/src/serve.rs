@@ -448,6 +448,7 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
     let settings = DriverSettings {
         node: node_id,
         packet_size_max: config.limits.packet_size_max,
+        filters_per_packet_max: config.limits.filters_per_packet_max.get() as usize,
         outbound_bytes_max: config.limits.outbound_bytes_max as usize,
         connections_max: config.limits.connections_max as usize,
     };

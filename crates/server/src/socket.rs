@@ -83,7 +83,13 @@ const READ_SIZE_MIN: usize = 1024;
 /// What a task does before others have their turn: packets handed over, and a share of each read by its bytes. At a few
 /// microseconds each it is a millisecond at most that one busy connection costs the others, and far more than a client
 /// has under way that waits for answers.
-const WORK_AT_ONCE_MAX: usize = 256;
+pub(crate) const WORK_AT_ONCE_MAX: usize = 256;
+
+/// The same while many tasks are busy.
+pub(crate) const WORK_AT_LEAST: usize = 8;
+
+/// Units of the node's work that count as one packet.
+const UNITS_PER_WORK: u64 = 4;
 
 /// Bytes that are as much work as a packet: two full reads are a whole turn.
 const BYTES_PER_WORK: usize = 2 * READ_SIZE / WORK_AT_ONCE_MAX;
@@ -189,7 +195,7 @@ impl Socket {
 pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>, waited: Duration) {
     driver.opened(&socket, waited);
     let mut reading = Reading {
-        decoder: Decoder::new(driver.packet_size_max()),
+        decoder: driver.decoder(),
         rest: BytesMut::new(),
         told: 0,
         is_detached: false,
@@ -255,7 +261,7 @@ impl Reading {
             if socket.is_closing.get() {
                 return;
             }
-            if self.work >= WORK_AT_ONCE_MAX {
+            if driver.is_turn_long(self.work) {
                 self.work = 0;
                 tokio::task::yield_now().await;
                 if !driver.may_read(socket) {
@@ -304,7 +310,9 @@ impl Reading {
                     self.is_broken = true;
                     0
                 });
-                self.work += count / BYTES_PER_WORK;
+                let work = 1 + count / BYTES_PER_WORK;
+                self.work += work;
+                driver.count_work(work as u64 * UNITS_PER_WORK);
                 driver.observed.borrow_mut().bytes_received += count as u64;
                 count > 0
             })
@@ -318,12 +326,10 @@ impl Reading {
             match self.decoder.decode(&mut self.rest) {
                 Ok(Some(packet)) => {
                     self.told = 0;
-                    self.work += 1;
                     self.ends_with_ack = matches!(packet, Packet::PubAck(_) | Packet::PubComp(_));
-                    driver.step(Event::Received {
-                        connection: socket.id,
-                        packet,
-                    });
+                    let units = driver.received(socket.id, packet);
+                    driver.count_work(UNITS_PER_WORK);
+                    self.work += 1 + usize::try_from(units / UNITS_PER_WORK).unwrap_or(WORK_AT_ONCE_MAX);
                     if socket.is_closing.get() {
                         return false;
                     }
@@ -331,7 +337,7 @@ impl Reading {
                         self.detach_rest();
                         return true;
                     }
-                    if self.work >= WORK_AT_ONCE_MAX {
+                    if driver.is_turn_long(self.work) {
                         return true;
                     }
                 }

@@ -20,6 +20,9 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 pub(crate) use self::opening::{Endpoint, OpeningError};
 
+/// Frames without a byte of MQTT that are taken before others have their turn: each is a few microseconds at most.
+const EMPTY_FRAMES_MAX: usize = 8;
+
 /// Bytes read at once. Kept for as long as the connection lasts, so no more than what most messages need.
 const READ_SIZE: usize = 4 * 1024;
 
@@ -75,7 +78,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
         if self.is_refused {
             return Pin::new(self.messages.get_mut()).poll_read(context, buffer);
         }
+        let mut empty_frames = 0;
         while self.rest.is_empty() {
+            if empty_frames == EMPTY_FRAMES_MAX {
+                // Others have their turn, however many more of them have come.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            empty_frames += 1;
             match ready!(Pin::new(&mut self.messages).poll_next(context)) {
                 Some(Ok(Message::Binary(bytes))) => self.rest = bytes,
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}

@@ -51,7 +51,7 @@ impl Node {
         let StandingBy {
             mut session,
             record,
-            due,
+            mut due,
             ..
         } = copy;
         let record = record.ok_or(Misfit)?;
@@ -65,8 +65,7 @@ impl Node {
         let entry = SessionEntry::recovered(session, record);
         let key = self.sessions.insert(client_id, entry);
         for (filter, subscription) in filters {
-            let place = due.iter().find(|(due, _)| *due == filter);
-            let place = place.map(|(_, place)| place.clone());
+            let place = due.remove(&filter);
             self.join_from(key, filter, (subscription, place));
         }
         self.recover_session(now, key, actions);

@@ -1,6 +1,7 @@
 //! A copy of a session that another node holds: kept up to date on disk and in memory, and not in the index of subscriptions, without timers, and
 //! known to nobody. When its holder is lost, it is the session (`taking_over.rs`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -33,7 +34,7 @@ pub(crate) struct StandingBy {
     /// As its holder has written it last, but with this node's number. `None`: it has not come.
     pub(super) record: Option<SessionRecord>,
     /// Retained messages that are due for a subscription, from where on.
-    pub(super) due: Vec<(SubscriptionFilter, Vec<u8>)>,
+    pub(super) due: BTreeMap<SubscriptionFilter, Vec<u8>>,
     pub(super) holder: Actor,
     /// Its holder's number.
     pub(super) number_there: SessionNumber,
@@ -79,7 +80,7 @@ impl StandingBy {
         Self {
             session: Session::new(number, client_id, limits),
             record: None,
-            due: Vec::new(),
+            due: BTreeMap::new(),
             holder,
             number_there,
             clock: VectorClock::new(),
@@ -176,7 +177,7 @@ impl StandingBy {
             Change::Unsubscribed(suffix) => {
                 let filter = records::subscription::filter_of(&key(&suffix))?;
                 self.session.filters.remove(&filter);
-                self.due.retain(|(due, _)| *due != filter);
+                self.due.remove(&filter);
                 surroundings
                     .writes
                     .push(records::subscription::remove(number, &filter));
@@ -270,8 +271,10 @@ impl StandingBy {
         place: Option<Vec<u8>>,
     ) {
         self.session.filters.insert(&filter, subscription);
-        self.due.retain(|(due, _)| *due != filter);
-        self.due.extend(place.map(|place| (filter, place)));
+        match place {
+            Some(place) => self.due.insert(filter, place),
+            None => self.due.remove(&filter),
+        };
     }
 
     pub(crate) fn restore_received(&mut self, packet_id: PacketId) {

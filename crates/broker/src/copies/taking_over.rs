@@ -149,7 +149,7 @@ impl Node {
         let StandingBy {
             mut session,
             record,
-            due,
+            mut due,
             clock,
             number_there,
             ..
@@ -192,8 +192,8 @@ impl Node {
         };
         let key = self.sessions.insert(&client_id, entry);
         for (filter, subscription) in filters {
-            let place = due.iter().find(|(due, _)| *due == filter);
-            self.join_from(key, filter, (subscription, place.map(|(_, place)| place.clone())));
+            let place = due.remove(&filter);
+            self.join_from(key, filter, (subscription, place));
         }
         self.recover_session(now, key, actions);
         if is_over {
@@ -223,12 +223,10 @@ impl Node {
         };
         self.end_for_other_node(now, key, actions);
         self.timers.cancel(TimerKey::Session(key));
-        let Some(entry) = self.sessions.remove(key) else {
+        let Some(mut entry) = self.sessions.retire(key) else {
             return;
         };
-        for (filter, _) in entry.session.filters.iter() {
-            self.leave(key, filter);
-        }
+        self.leave_all(now, key, std::mem::take(&mut entry.session.filters));
         let own = [
             records::session::remove(&entry.session.client_id),
             records::copy::remove(number),

@@ -40,7 +40,7 @@ impl Node {
     pub fn retained_seen(&self, now: Now, asked: &RetainedAsked) -> Piece<RetainedSeen, Vec<u8>> {
         let mut search = self.retained.search_from(&asked.filter, asked.from.clone());
         let (mut found, mut bytes) = (Vec::new(), 0);
-        let is_over = self
+        let (is_over, _) = self
             .retained
             .go_on(now, &mut search, LOOKUPS_MAX, &mut |message| {
                 if found.len() >= asked.limit || bytes >= TEXT_BYTES_MAX {

@@ -58,7 +58,7 @@ fn matching_in_pages(retained: &Retained, text: &str, lookups: usize, messages: 
     let mut search = retained.search(&filter(text));
     loop {
         let mut taken = 0;
-        let is_last = retained.go_on(now(), &mut search, lookups, &mut |message| {
+        let (is_last, _) = retained.go_on(now(), &mut search, lookups, &mut |message| {
             if taken == messages {
                 return ControlFlow::Break(());
             }
@@ -81,10 +81,11 @@ fn what_is_set_after_a_search_began_is_not_found() {
     retained.set(message("b", "new", None)).unwrap();
     retained.set(message("d", "new", None)).unwrap();
     let mut found = vec![];
-    assert!(retained.go_on(now(), &mut search, usize::MAX, &mut |message| {
+    let (is_last, _) = retained.go_on(now(), &mut search, usize::MAX, &mut |message| {
         found.push(message.topic.as_str().to_owned());
         ControlFlow::Continue(())
-    }));
+    });
+    assert!(is_last);
     assert_eq!(found, ["a", "c"]);
 }
 

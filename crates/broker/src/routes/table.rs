@@ -13,6 +13,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::messages;
 use crate::subscriptions::{Index, Point};
 
+/// How many nodes of the trie of their filters a message visits at most: as many as the default of
+/// [`crate::limits::Limits::matching_steps_max`]. What goes beyond it lets a node have everything.
+const REACH_MAX: u32 = 8_192;
+
 /// A node's place here, below 64.
 pub(crate) type Slot = usize;
 
@@ -41,6 +45,8 @@ struct NodeRoutes {
     /// Rises with each announcement of everything.
     round: u64,
     bytes: u64,
+    /// In the present round something of it was not kept.
+    is_over: bool,
 }
 
 /// A share that has members at other nodes.
@@ -78,7 +84,9 @@ impl RouteTable {
 
     /// The node announces everything anew.
     pub(super) fn begin(&mut self, slot: Slot) {
-        self.nodes.entry(slot).or_default().round += 1;
+        let routes = self.nodes.entry(slot).or_default();
+        routes.round += 1;
+        routes.is_over = false;
     }
 
     /// It has announced everything: what it did not name is gone.
@@ -98,7 +106,7 @@ impl RouteTable {
             self.leave(slot, share);
         }
         let routes = self.nodes.get(&slot);
-        if routes.is_some_and(|routes| routes.bytes <= self.bytes_max) {
+        if routes.is_some_and(|routes| !routes.is_over) {
             self.wants_all &= !(1 << slot);
         }
     }
@@ -123,7 +131,9 @@ impl RouteTable {
             return true;
         }
         let bytes = size(filter.as_str());
-        if routes.bytes + bytes > self.bytes_max {
+        let (before, reach) = self.filters.reach_with(filter);
+        if routes.bytes + bytes > self.bytes_max || reach > before.max(REACH_MAX) {
+            routes.is_over = true;
             self.wants_all |= 1 << slot;
             return false;
         }
@@ -155,7 +165,8 @@ impl RouteTable {
         let known = self.by_filter.get(filter).copied();
         let is_in = known.is_some_and(|share| routes.shares.contains_key(&share));
         let bytes = size_of_share(filter);
-        if !is_in && routes.bytes + bytes > self.bytes_max {
+        let (before, reach) = self.share_index.reach_with(&filter.filter);
+        if !is_in && (routes.bytes + bytes > self.bytes_max || reach > before.max(REACH_MAX)) {
             return false;
         }
         routes.bytes += if is_in { 0 } else { bytes };
@@ -194,6 +205,11 @@ impl RouteTable {
     /// Visits the shares of other nodes that a message to `topic` is for.
     pub(super) fn matching_shares(&self, topic: &str, visit: &mut impl FnMut(u32)) {
         self.share_index.matches(topic, &mut |share, ()| visit(share));
+    }
+
+    /// How many nodes of the tries messages have visited since the start.
+    pub(super) fn visited(&self) -> u64 {
+        self.filters.visited() + self.share_index.visited()
     }
 
     /// The place of a share in which other nodes take part.

@@ -5,6 +5,9 @@
 //! deadline by the clock of its node, but not yet by the log, asks the log to delete it, and is answered when that is decided, by the clock
 //! of the leader. So it waits for one entry, however far the clocks are apart.
 
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use cluster::replica::ReadId;
 use protocol::state_store::{ErrorText, Glob, Reply, Request};
@@ -14,6 +17,54 @@ use super::pending::Pending;
 use super::{DECIDED_KEY, EXPIRED_KEYS_MAX, Output, StateStoreService, Whose, scan_token};
 use crate::authorization;
 use crate::now::Now;
+
+/// SCANs that may be answered and wait for their turn: one page is a few milliseconds.
+#[derive(Debug)]
+pub(super) struct Scans {
+    waiting: VecDeque<Pending>,
+    /// What they may still walk in this turn.
+    budget: usize,
+    due: Option<Instant>,
+    walked: u64,
+}
+
+impl Default for Scans {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            budget: SCAN_TURN,
+            due: None,
+            walked: 0,
+        }
+    }
+}
+
+impl Scans {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn walked(&self) -> u64 {
+        self.walked
+    }
+
+    /// The turn is over.
+    pub(super) fn next_turn(&mut self) {
+        self.budget = SCAN_TURN;
+        if self.waiting.is_empty() {
+            self.due = None;
+        }
+    }
+
+    fn count(&mut self, walked: usize, decided: usize) {
+        self.walked += walked as u64;
+        self.budget = self.budget.saturating_sub(walked * decided);
+    }
+}
 
 impl StateStoreService {
     /// Enough is applied for these.
@@ -59,7 +110,30 @@ impl StateStoreService {
         }
     }
 
-    pub(super) fn answer_read(&self, now: Now, pending: Pending, outputs: &mut Vec<Output>) {
+    /// Answers a GET; a SCAN when it has its turn, which may be at once.
+    pub(super) fn answer_read(&mut self, now: Now, pending: Pending, outputs: &mut Vec<Output>) {
+        if matches!(pending.read, Some(Request::Scan { .. })) {
+            self.scans.waiting.push_back(pending);
+            return self.answer_scans(now, outputs);
+        }
+        self.answer_at_once(now, pending, outputs);
+    }
+
+    /// Answers SCANs that wait, as many as make a turn: what they are to see is applied, and more than that does not matter.
+    pub(super) fn answer_scans(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        while self.scans.budget > 0 {
+            let Some(pending) = self.scans.waiting.pop_front() else {
+                self.scans.due = None;
+                return;
+            };
+            self.answer_at_once(now, pending, outputs);
+        }
+        if !self.scans.waiting.is_empty() {
+            self.scans.due.get_or_insert(now.instant + SCAN_PAUSE);
+        }
+    }
+
+    fn answer_at_once(&mut self, now: Now, pending: Pending, outputs: &mut Vec<Output>) {
         let (reply, version) = self.read(now, &pending);
         let details = match &pending.read {
             Some(Request::Get { key }) if pending.wants_details => {
@@ -80,7 +154,7 @@ impl StateStoreService {
         }
     }
 
-    fn read(&self, now: Now, pending: &Pending) -> (Reply, Option<store::Version>) {
+    fn read(&mut self, now: Now, pending: &Pending) -> (Reply, Option<store::Version>) {
         let time = self.read_time(now);
         match &pending.read {
             Some(Request::Get { key }) => match self.store.get(key, time) {
@@ -95,20 +169,20 @@ impl StateStoreService {
         }
     }
 
-    fn scan(&self, time: u64, pattern: &[u8], token: Option<&[u8]>, pending: &Pending) -> Reply {
+    fn scan(&mut self, time: u64, pattern: &[u8], token: Option<&[u8]>, pending: &Pending) -> Reply {
         let access = pending.readable.as_deref();
         let Ok(glob) = Glob::compile(pattern) else {
             return Reply::Error(ErrorText::Syntax);
         };
         let mut limits = self.config.scan;
-        if access.is_some() {
-            limits.keys_walked_max /= DECIDED_KEY;
-        }
+        let decided = if access.is_some() { DECIDED_KEY } else { 1 };
+        limits.keys_walked_max /= decided;
         let mut may_read = |key: &[u8]| {
             access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
         };
         match self.store.scan(&glob, token, time, limits, &mut may_read) {
             Ok(page) => {
+                self.scans.count(page.walked, decided);
                 let place = scan_token::with_group(page.token, self.replica.group(), self.groups);
                 Reply::Keys {
                     keys: page.keys,
@@ -119,6 +193,12 @@ impl StateStoreService {
         }
     }
 }
+
+/// What all SCANs of a turn walk: a page, or several that are shorter.
+const SCAN_TURN: usize = 10_000;
+
+/// How long the others have their turn.
+const SCAN_PAUSE: Duration = Duration::from_millis(1);
 
 /// The store takes the time of the log where that is later.
 const LOG_TIME: u64 = 0;

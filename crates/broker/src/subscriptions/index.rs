@@ -42,6 +42,22 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
         }
     }
 
+    /// How many nodes of the trie of filters with wildcards a message visits at most, and how many if there were this filter as well.
+    pub(crate) fn reach_with(&self, filter: &TopicFilter) -> (u32, u32) {
+        let before = self.wildcards.reach();
+        let after = if filter.is_exact() {
+            before
+        } else {
+            self.wildcards.reach_with(filter.as_str())
+        };
+        (before, after)
+    }
+
+    /// How many nodes of the trie messages have visited since the start.
+    pub(crate) fn visited(&self) -> u64 {
+        self.wildcards.visited()
+    }
+
     /// Visits every key under every filter that matches `topic`.
     pub(crate) fn matches(&self, topic: &str, visit: &mut impl FnMut(K, &V)) {
         self.matches_exactly(topic, visit);

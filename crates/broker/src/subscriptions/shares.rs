@@ -143,6 +143,16 @@ impl Shares {
         share.circle(standing).insert(place);
     }
 
+    /// How many steps finding the shares for a topic takes at most, and how many with one of this filter as well.
+    pub fn reach_with(&self, filter: &SubscriptionFilter) -> (u32, u32) {
+        self.index.reach_with(&filter.filter)
+    }
+
+    /// How many such steps there were since the start.
+    pub fn visited(&self) -> u64 {
+        self.index.visited()
+    }
+
     /// Visits every share that a message to `topic` is for.
     pub fn matches(&self, topic: &str, visit: &mut impl FnMut(ShareKey)) {
         self.index.matches(topic, &mut |share, ()| visit(share));

@@ -138,6 +138,29 @@ fn neither_depth_nor_width_uses_the_stack() {
     assert_eq!(subscriptions.index.wildcards.nodes(), 1);
 }
 
+/// The most nodes that a message visits, from the filters alone.
+fn reach_of(model: &BTreeMap<(SessionKey, TopicFilter), Subscription>) -> u32 {
+    let wildcards = model
+        .keys()
+        .map(|(_, filter)| filter)
+        .filter(|filter| !filter.is_exact());
+    let levels = |filter: &TopicFilter| -> Vec<String> {
+        let levels = filter.as_str().split('/').filter(|level| *level != "#");
+        levels.map(str::to_owned).collect()
+    };
+    reach_below(&wildcards.map(levels).collect::<Vec<_>>())
+}
+
+fn reach_below(filters: &[Vec<String>]) -> u32 {
+    let mut children: BTreeMap<&str, Vec<Vec<String>>> = BTreeMap::new();
+    for (first, rest) in filters.iter().filter_map(|levels| levels.split_first()) {
+        children.entry(first).or_default().push(rest.to_vec());
+    }
+    let plus = children.remove("+").map_or(0, |below| reach_below(&below));
+    let named = children.values().map(|below| reach_below(below)).max();
+    1 + plus + named.unwrap_or(0)
+}
+
 #[derive(Debug, Clone)]
 enum Call {
     Subscribe { session: u32, filter: String, id: u32 },
@@ -167,7 +190,9 @@ proptest! {
             match call {
                 Call::Subscribe { session, filter: text, id } => {
                     let (session, filter) = (SessionKey(session), filter(&text));
+                    let (_, foreseen) = subscriptions.reach_with(&filter);
                     let replaced = subscriptions.subscribe(session, &filter, with_id(id));
+                    prop_assert_eq!(foreseen, subscriptions.index.wildcards.reach());
                     prop_assert_eq!(replaced, model.insert((session, filter), with_id(id)));
                 }
                 Call::Unsubscribe { session, filter: text } => {
@@ -183,9 +208,14 @@ proptest! {
                     let mut expected: Vec<_> =
                         matches.map(|((session, _), subscription)| (*session, *subscription)).collect();
                     expected.sort_unstable_by_key(|(session, subscription)| (*session, subscription.id));
+                    let before = subscriptions.visited();
                     prop_assert_eq!(matching(&subscriptions, &topic), expected);
+                    // The root is not counted.
+                    let visited = subscriptions.visited() - before;
+                    prop_assert!(visited < u64::from(subscriptions.index.wildcards.reach()));
                 }
             }
+            prop_assert_eq!(subscriptions.index.wildcards.reach(), reach_of(&model));
             prop_assert_eq!(subscriptions.len(), model.len());
         }
     }

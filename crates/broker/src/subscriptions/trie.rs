@@ -7,6 +7,13 @@
 //!
 //! Matching walks all nodes of one depth at a time, so neither depth nor width of what clients subscribe to can
 //! exhaust the stack; [`crate::limits::Limits::topic_levels_max`] bounds the depth before it comes here.
+//!
+//! How many nodes a message can visit is known beforehand: of the children by name of a node one at most, and its `+` child. So
+//! the *reach* of a node is one, with the largest reach of its children by name, and that of its `+` child. Whoever subscribes asks
+//! for the reach of the root first, and keeps it below a limit: then no topic, whatever it is, costs more than that.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use hashbrown::HashTable;
 use slab::Slab;
@@ -21,6 +28,8 @@ pub(super) struct Trie<K, V> {
     nodes: Slab<Node<K, V>>,
     children: HashTable<Slot>,
     hash: NameHash,
+    /// Nodes that messages have visited.
+    visited: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -29,8 +38,10 @@ struct Node<K, V> {
     parent: u32,
     /// The child for the level `+`, or [`NONE`].
     plus: u32,
-    /// How many children by name it has.
-    named: u32,
+    /// How many children by name it has, and the reach of each.
+    named: Reaches,
+    /// How many nodes a message visits at most that comes by here, this one included.
+    reach: u32,
     /// Of the filter that ends here.
     ending: Subscribers<K, V>,
     /// Of the filter that goes on with `#` and ends.
@@ -46,20 +57,75 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
             nodes,
             children: HashTable::new(),
             hash: NameHash::new(seed),
+            visited: Cell::new(0),
         }
+    }
+
+    /// How many nodes a message visits at most, whatever its topic.
+    pub(super) fn reach(&self) -> u32 {
+        self.node(ROOT).reach
+    }
+
+    /// The same, if there were a subscription to `filter` as well.
+    pub(super) fn reach_with(&self, filter: &str) -> u32 {
+        let mut path: SmallVec<[(u32, bool); FRONTIER_INLINE]> = SmallVec::new();
+        let mut at = Some(ROOT);
+        let mut missing: u32 = 0;
+        for level in filter.split('/').filter(|level| *level != "#") {
+            let Some(parent) = at else {
+                missing += 1;
+                continue;
+            };
+            path.push((parent, level == "+"));
+            at = match level {
+                "+" => Some(self.node(parent).plus).filter(|plus| *plus != NONE),
+                name => self.child(parent, name),
+            };
+            missing += u32::from(at.is_none());
+        }
+        if missing == 0 {
+            return self.reach();
+        }
+        // Nodes are only added here, so that no reach gets smaller.
+        path.iter().rev().fold(missing, |child, (parent, is_plus)| {
+            let node = self.node(*parent);
+            if *is_plus {
+                1 + node.named.most() + child
+            } else {
+                1 + node.named.most().max(child) + self.reach_of(node.plus)
+            }
+        })
+    }
+
+    /// Nodes that messages have visited since the start.
+    pub(super) fn visited(&self) -> u64 {
+        self.visited.get()
     }
 
     /// The subscribers of `filter`, which the caller adds one to.
     pub(super) fn subscribers(&mut self, filter: &str) -> &mut Subscribers<K, V> {
-        let mut at = ROOT;
+        let (mut at, before) = (ROOT, self.nodes.len());
+        let mut is_multi_level = false;
         for level in filter.split('/') {
             at = match level {
-                "#" => return &mut self.node_mut(at).multi_level,
+                "#" => {
+                    is_multi_level = true;
+                    break;
+                }
                 "+" => self.plus_child_or_new(at),
                 name => self.child_or_new(at, name),
             };
         }
-        &mut self.node_mut(at).ending
+        if self.nodes.len() > before {
+            // Once for all that are new.
+            self.note_reach(self.node(at).parent);
+        }
+        let node = self.node_mut(at);
+        if is_multi_level {
+            &mut node.multi_level
+        } else {
+            &mut node.ending
+        }
     }
 
     /// Removes a subscription, and the nodes that no other filter needs.
@@ -104,7 +170,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
             children.clear();
             for at in &nodes {
                 let node = self.node(*at);
-                if node.named > 0 {
+                if node.named.count > 0 {
                     children.extend(self.child(*at, level));
                 }
                 if node.plus != NONE && !is_hidden_from_wildcards {
@@ -117,6 +183,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
             }
             std::mem::swap(&mut nodes, &mut children);
             is_hidden_from_wildcards = false;
+            self.visited.set(self.visited.get() + nodes.len() as u64);
         }
         for at in &nodes {
             self.node(*at).ending.visit(visit);
@@ -139,9 +206,12 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
                 let hash = Slot::spread(self.hash.of(parent, &node.name));
                 let slot = self.children.find_entry(hash, |slot| slot.index == at);
                 slot.expect("a child that is not `+` is in the table").remove();
-                self.node_mut(parent).named -= 1;
+                self.node_mut(parent).named.remove(node.reach);
             }
             at = parent;
+        }
+        if at != from {
+            self.note_reach(at);
         }
     }
 
@@ -164,8 +234,32 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
         let slot = Slot { hash, index: new };
         self.children
             .insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
-        self.node_mut(parent).named += 1;
+        self.node_mut(parent).named.insert(1);
         new
+    }
+
+    /// The children of a node have changed, and so may the reach of it and of those above.
+    fn note_reach(&mut self, mut at: u32) {
+        loop {
+            let node = self.node(at);
+            let reach = 1 + node.named.most() + self.reach_of(node.plus);
+            let node = self.node_mut(at);
+            let before = std::mem::replace(&mut node.reach, reach);
+            if before == reach || at == ROOT {
+                return;
+            }
+            let parent = node.parent;
+            let above = self.node_mut(parent);
+            if above.plus != at {
+                above.named.remove(before);
+                above.named.insert(reach);
+            }
+            at = parent;
+        }
+    }
+
+    fn reach_of(&self, at: u32) -> u32 {
+        if at == NONE { 0 } else { self.node(at).reach }
     }
 
     fn child(&self, parent: u32, name: &str) -> Option<u32> {
@@ -199,14 +293,69 @@ impl<K: Copy + Ord, V: Copy> Node<K, V> {
             name: name.into(),
             parent,
             plus: NONE,
-            named: 0,
+            named: Reaches::default(),
+            reach: 1,
             ending: Subscribers::None,
             multi_level: Subscribers::None,
         }
     }
 
     fn is_unneeded(&self) -> bool {
-        self.named == 0 && self.plus == NONE && self.ending.is_empty() && self.multi_level.is_empty()
+        self.named.count == 0 && self.plus == NONE && self.ending.is_empty() && self.multi_level.is_empty()
+    }
+}
+
+/// The reaches of children by name. Nearly always all are the same, also where there are a million.
+#[derive(Debug, Default)]
+struct Reaches {
+    count: u32,
+    /// The largest of them.
+    most: u32,
+    /// How many there are of each, if they differ.
+    #[expect(
+        clippy::box_collection,
+        reason = "a tree in place would make each node larger"
+    )]
+    different: Option<Box<BTreeMap<u32, u32>>>,
+}
+
+impl Reaches {
+    fn most(&self) -> u32 {
+        self.most
+    }
+
+    fn insert(&mut self, reach: u32) {
+        if self.count > 0 && self.most != reach && self.different.is_none() {
+            self.different = Some(Box::new(BTreeMap::from([(self.most, self.count)])));
+        }
+        if let Some(different) = &mut self.different {
+            *different.entry(reach).or_default() += 1;
+        }
+        self.most = if self.count == 0 {
+            reach
+        } else {
+            self.most.max(reach)
+        };
+        self.count += 1;
+    }
+
+    fn remove(&mut self, reach: u32) {
+        self.count -= 1;
+        if let Some(different) = &mut self.different {
+            if let Some(count) = different.get_mut(&reach) {
+                *count -= 1;
+                if *count == 0 {
+                    different.remove(&reach);
+                }
+            }
+            self.most = different.keys().next_back().copied().unwrap_or(0);
+            if different.len() <= 1 {
+                self.different = None;
+            }
+        }
+        if self.count == 0 {
+            self.most = 0;
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `[limits]`: what a client may use of the server.
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -95,6 +95,17 @@ pub struct Limits {
 
     /// Subscriptions of one session. One more is answered with SUBACK 0x97.
     pub subscriptions_per_session_max: u32,
+
+    /// Shared subscriptions of one session, of all that it may have. One more is answered with SUBACK 0x97.
+    pub shared_subscriptions_per_session_max: u32,
+
+    /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE. A packet with more is answered with DISCONNECT 0x97.
+    pub filters_per_packet_max: NonZeroU32,
+
+    /// Steps that finding the subscribers of a message may take, whatever its topic: one for each beginning of a filter with
+    /// wildcards that matches a beginning of the topic. 8,192 are about a millisecond. A filter that would make it more is answered
+    /// with SUBACK 0x97, and so is one with which a single session would cause more than a sixteenth of it.
+    pub matching_steps_max: NonZeroU32,
 
     /// Messages that wait in one session's queue. Then `queue_full` decides.
     pub queue_messages_max: u32,
@@ -235,6 +246,9 @@ impl Limits {
             inflight_max: self.inflight_max.get(),
             session_expiry_max: self.session_expiry_max,
             subscriptions_per_session_max: self.subscriptions_per_session_max,
+            shared_subscriptions_per_session_max: self.shared_subscriptions_per_session_max,
+            filters_per_packet_max: self.filters_per_packet_max.get(),
+            matching_steps_max: self.matching_steps_max.get(),
             topic_levels_max: self.topic_levels_max.get(),
             topic_bytes_max: self.topic_bytes_max,
             retained_messages_max: self.retained_messages_max,
@@ -343,6 +357,9 @@ impl Default for Limits {
             topic_levels_max: non_zero(128),
             topic_bytes_max: TOPIC_BYTES_MOST,
             subscriptions_per_session_max: 10_000,
+            shared_subscriptions_per_session_max: 1_000,
+            filters_per_packet_max: NonZeroU32::new(10_000).expect("the defaults are not zero"),
+            matching_steps_max: NonZeroU32::new(8_192).expect("the defaults are not zero"),
             queue_messages_max: 10_000,
             queue_bytes_max: 64 << 20,
             queue_full: QueueFull::default(),
