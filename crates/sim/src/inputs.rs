@@ -13,6 +13,7 @@ mod peers;
 mod records;
 mod requests;
 mod restored;
+mod work;
 
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ pub use self::peers::peers;
 pub use self::records::records;
 pub use self::requests::requests;
 pub use self::restored::{restored, restored_after};
+pub use self::work::work;
 use crate::machine::MachineConfig;
 
 /// A server whose limits are within reach of an input of a few hundred bytes; `choices` is a bit for each setting.

@@ -56,6 +56,31 @@ const CONVERSATIONS: [(&str, &[u8]); 10] = [
     ),
 ];
 
+/// Packets made from a few bytes; see `sim/src/inputs/work.rs`.
+const WORK: [(&str, &[u8]); 5] = [
+    (
+        "seed-filters-that-all-but-match",
+        // a subscribes to 1,000 filters of 127 levels, of which 16 are `+` or not; b publishes to a topic of as many.
+        b"\0\x03\xe7\x7e\x01\0\x01\x14\0\x7f\0\0",
+    ),
+    (
+        "seed-filters-in-no-order-and-again",
+        b"\0\x03\xe7\0\x01\x01\x02\0\x03\xe7\0\x01\x01\x02\x03\x03\xe7\0\x01\x01\x02",
+    ),
+    (
+        "seed-retained-for-many",
+        b"\x14\x01\x05\x01\x03\0\x14\x01\x06\x01\x03\0\x14\x01\x07\x01\x03\0\0\x03\xe7\0\x01\x02\0\0\0\x01\0\0\0",
+    ),
+    (
+        "seed-overlapping",
+        b"\0\x03\xe7\x0f\x03\0\0\x02\0\x10\x03\xe7\x0f\x03\0\0\x02\0\x24\0\x0f\0\0",
+    ),
+    (
+        "seed-one-filter-again-and-again",
+        b"\0\x03\xe7\0\x01\x03\x02\x03\x03\xe7\0\x01\x03\x02\x14\0\0\x01\x03\x02",
+    ),
+];
+
 /// Requests: step, and what it takes; see `sim/src/inputs/requests.rs`.
 const REQUESTS: [(&str, &[u8]); 8] = [
     ("seed-set-and-get", b"\0\0\0\x01\x02\xff\x01\x03\x01\xff\x0f\0\x03\x01\xff"),
@@ -144,7 +169,15 @@ fn stored_requests_are_answered() {
 }
 
 #[test]
+fn stored_packets_are_no_more_work_than_they_are_worth() {
+    replay("work", 5, |input| inputs::work(input, now()));
+}
+
+#[test]
 fn seeds_are_these() {
+    for (name, input) in WORK {
+        compare(&folder("work").join(name), input);
+    }
     for (name, input) in CONVERSATIONS {
         compare(&folder("conversation").join(name), input);
     }

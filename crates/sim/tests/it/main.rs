@@ -43,4 +43,5 @@ mod wandering;
 mod wandering_storms;
 mod wills;
 mod withdrawal;
+mod work;
 mod world;

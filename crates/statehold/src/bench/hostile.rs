@@ -13,7 +13,9 @@ mod memory;
 mod pinger;
 mod pools;
 mod process;
+mod requests;
 mod servers;
+mod sessions;
 mod work;
 
 use std::time::Duration;
@@ -49,6 +51,9 @@ pub(super) struct Hostile {
     /// Process id of --server, on this machine
     #[arg(long, requires = "server")]
     pid: Option<u32>,
+    /// Start this binary as the server, to compare versions [default: this one]
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    binary: Option<std::path::PathBuf>,
     /// Fail if the server's main thread computed for longer than this while the client that pings waited
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     gap_max: Option<Duration>,
@@ -113,7 +118,7 @@ impl Hostile {
     fn try_one(&self, adversary: &'static Adversary) -> anyhow::Result<Report> {
         let servers = match (self.server, self.pid) {
             (Some(mqtt), Some(pid)) => Servers::given(mqtt, pid),
-            _ => Servers::start(adversary)?,
+            _ => Servers::start(adversary, self.binary.as_deref())?,
         };
         let process = Process(servers.pid());
         let pinger = Pinger::start(servers.mqtt(), process)?;

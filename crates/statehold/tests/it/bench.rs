@@ -179,3 +179,35 @@ fn kv_uses_all_nodes_that_it_is_told_of() {
         assert!(keys.text().lines().count() > 10);
     }
 }
+
+#[test]
+fn hostile_says_of_each_adversary_what_others_noticed_and_what_became_of_it() {
+    let run = |arguments: &[&str]| {
+        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_statehold"))
+            .args(["bench", "hostile"])
+            .args(arguments)
+            .output()
+            .expect("the binary runs");
+        let text = String::from_utf8(ended.stdout).expect("text");
+        assert!(
+            ended.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
+        text
+    };
+    let names = run(&["--list"]);
+    assert!(names.contains("subscribe_repeats "), "{names}");
+    let reports = run(&["--only", "subscribe_denied,user_properties", "--json"]);
+    let outcomes: Vec<_> = reports
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .inspect(|report| assert!(report["pings"].as_u64() > Some(0), "{report}"))
+        .map(|report| format!("{} {}", report["adversary"], report["outcome"]).replace('"', ""))
+        .collect();
+    // More filters than one packet may have, and a packet that is legal.
+    assert_eq!(
+        outcomes,
+        ["subscribe_denied DISCONNECT 0x97", "user_properties PUBACK 0x00"]
+    );
+}

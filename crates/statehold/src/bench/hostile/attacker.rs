@@ -5,12 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::Context;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use client::protocol::packet::{
-    Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions, encode,
+    Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
+    SubscribeFilter, SubscriptionOptions, encode,
 };
-use client::protocol::properties::UserProperties;
+use client::protocol::properties::{MessageProperties, UserProperties};
 use client::protocol::{ReasonCode, Text};
 
 /// A blocking connection. Nothing is buffered on the way out.
@@ -140,17 +140,26 @@ pub(super) fn subscribe(filters: impl IntoIterator<Item = String>) -> anyhow::Re
 
 /// PUBLISH of QoS 1 without a payload.
 pub(super) fn publish(topic: &str) -> anyhow::Result<Vec<u8>> {
-    let topic_length = u16::try_from(topic.len()).context("a topic is shorter than 64 KiB")?;
-    let body = [&topic_length.to_be_bytes(), topic.as_bytes(), &[0, 1, 0]].concat();
-    let mut packet = vec![0x32];
-    let mut length = body.len();
-    while length >= 0x80 {
-        packet.push(u8::try_from(length & 0x7F).unwrap_or(0) | 0x80);
-        length >>= 7;
-    }
-    packet.push(u8::try_from(length)?);
-    packet.extend(body);
-    Ok(packet)
+    publish_with(topic, MessageProperties::default(), Bytes::new())
+}
+
+/// PUBLISH of QoS 1.
+pub(super) fn publish_with(
+    topic: &str,
+    properties: MessageProperties,
+    payload: Bytes,
+) -> anyhow::Result<Vec<u8>> {
+    Ok(encoded(&Packet::Publish(Box::new(Publish {
+        dup: false,
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        topic: Text::new(topic)?,
+        packet_id: PacketId::new(1),
+        topic_alias: None,
+        subscription_ids: Default::default(),
+        properties,
+        payload,
+    }))))
 }
 
 /// The bytes of a packet of version 5.

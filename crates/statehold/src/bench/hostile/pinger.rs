@@ -42,7 +42,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// What the adversary leaves behind may still be worked on for so long.
 const AFTERWARDS: Duration = Duration::from_millis(500);
 
-/// A gap that is longer counts as this, and ends the observation.
+/// A gap that is longer counts as this, and ends the measurement.
 const GAP_MAX: Duration = Duration::from_secs(120);
 
 const PINGREQ: [u8; 2] = [0xC0, 0];

@@ -59,7 +59,11 @@ impl Servers {
     }
 
     /// Starts what the adversary needs, and waits until it is ready.
-    pub(super) fn start(adversary: &Adversary) -> anyhow::Result<Self> {
+    pub(super) fn start(adversary: &Adversary, binary: Option<&Path>) -> anyhow::Result<Self> {
+        let binary = match binary {
+            Some(binary) => binary.to_owned(),
+            None => std::env::current_exe()?,
+        };
         let name = format!("statehold-hostile-{}-{}", std::process::id(), clock::wall_ms());
         let directory = std::env::temp_dir().join(name);
         fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
@@ -78,7 +82,7 @@ impl Servers {
             fs::create_dir(&place)?;
             fs::write(place.join("statehold.toml"), settings(adversary, &place))?;
             fs::write(place.join("policy.yaml"), policy())?;
-            let process = spawn(&place, number, &peers)?;
+            let process = spawn(&binary, &place, number, &peers)?;
             servers.nodes.push(Node {
                 process,
                 ready: String::new(),
@@ -145,9 +149,9 @@ fn settings(adversary: &Adversary, place: &Path) -> String {
     settings + adversary.settings
 }
 
-fn spawn(place: &Path, number: usize, peers: &[SocketAddr]) -> anyhow::Result<Child> {
+fn spawn(binary: &Path, place: &Path, number: usize, peers: &[SocketAddr]) -> anyhow::Result<Child> {
     let log = fs::File::create(place.join("log"))?;
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(binary);
     command
         .arg("serve")
         .arg("--config")

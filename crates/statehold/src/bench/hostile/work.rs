@@ -4,10 +4,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use client::protocol::packet::Packet;
+use anyhow::Context;
+use bytes::Bytes;
+use client::protocol::Text;
+use client::protocol::packet::{Packet, PacketId, Unsubscribe};
+use client::protocol::properties::{MessageProperties, UserProperties};
 
 use super::adversary::{Adversary, Arena, Outcome, World};
-use super::attacker::{publish, subscribe};
+use super::attacker::{encoded, publish, publish_with, subscribe};
+use super::{requests, sessions};
 use crate::bench::clock;
 
 pub(super) const ADVERSARIES: &[Adversary] = &[
@@ -67,6 +72,76 @@ pub(super) const ADVERSARIES: &[Adversary] = &[
         settings: "",
         act: |arena| websocket_frames(arena, EMPTY_PING),
     },
+    Adversary {
+        name: "unsubscribe_many",
+        about: "one UNSUBSCRIBE with 10,000 filters",
+        world: World::Alone,
+        settings: "",
+        act: unsubscribe_many,
+    },
+    Adversary {
+        name: "user_properties",
+        about: "one PUBLISH with a MiB of user properties",
+        world: World::Alone,
+        settings: "",
+        act: user_properties,
+    },
+    Adversary {
+        name: "session_end",
+        about: "the end of a session with 10,000 subscriptions",
+        world: World::Alone,
+        settings: "",
+        act: sessions::session_end,
+    },
+    Adversary {
+        name: "clean_start",
+        about: "a clean start over a durable session with 10,000 subscriptions and 10,000 messages",
+        world: World::Alone,
+        settings: "",
+        act: sessions::clean_start,
+    },
+    Adversary {
+        name: "shared_sessions",
+        about: "a session with 1,000 shared subscriptions that comes and goes",
+        world: World::Alone,
+        settings: "",
+        act: sessions::shared_sessions,
+    },
+    Adversary {
+        name: "retained_for_many",
+        about: "50 clients that subscribe at once to 10,000 retained messages",
+        world: World::Alone,
+        settings: "",
+        act: sessions::retained_for_many,
+    },
+    Adversary {
+        name: "scan_long_keys",
+        about: "64 SCANs at once over 4,000 keys of 16 KiB",
+        world: World::Alone,
+        settings: "",
+        act: requests::scan_long_keys,
+    },
+    Adversary {
+        name: "scan_costly_pattern",
+        about: "16 SCANs whose patterns have as many wildcards as may be",
+        world: World::Alone,
+        settings: "",
+        act: requests::scan_costly_pattern,
+    },
+    Adversary {
+        name: "keynotify_many",
+        about: "a client that watches 10,000 keys and goes",
+        world: World::Alone,
+        settings: "",
+        act: requests::keynotify_many,
+    },
+    Adversary {
+        name: "expiry_at_once",
+        about: "10,000 keys and 10,000 retained messages that expire in one moment",
+        world: World::Alone,
+        settings: "",
+        act: requests::expiry_at_once,
+    },
 ];
 
 fn subscribe_repeats(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
@@ -86,6 +161,36 @@ fn subscribe_denied(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
 fn subscribe_distinct(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
     let names = (0..FILTERS_MAX).rev().map(|number| format!("{number:04x}"));
     send_one(arena, "open-distinct", &subscribe(names)?)
+}
+
+fn unsubscribe_many(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
+    let mut attacker = arena.client("open-unsubscribe")?;
+    let names = (0..FILTERS_MAX).map(|number| format!("{number:04x}"));
+    attacker.send(&subscribe(names.clone())?)?;
+    attacker.outcome(|packet| matches!(packet, Packet::SubAck(_)))?;
+    let filters = names.map(Text::new).collect::<Result<_, _>>()?;
+    let packet = encoded(&Packet::Unsubscribe(Unsubscribe {
+        packet_id: PacketId::new(2).context("not zero")?,
+        user_properties: UserProperties::EMPTY,
+        filters,
+    }));
+    arena.begin();
+    attacker.send(&packet)?;
+    let became = attacker.outcome(|packet| matches!(packet, Packet::UnsubAck(_)))?;
+    Ok(Outcome::new(became, packet.len()))
+}
+
+fn user_properties(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
+    let pairs = vec![("", ""); PACKET_BYTES / 5 - 16];
+    let properties = MessageProperties {
+        user_properties: UserProperties::from_pairs(pairs)?,
+        ..MessageProperties::default()
+    };
+    send_one(
+        arena,
+        "open-properties",
+        &publish_with("t", properties, Bytes::new())?,
+    )
 }
 
 fn publish_many_plus(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
@@ -166,7 +271,7 @@ fn send_one(arena: &Arena<'_>, client_id: &str, packet: &[u8]) -> anyhow::Result
 }
 
 /// Subscriptions that a session may have.
-const FILTERS_MAX: usize = 10_000;
+pub(super) const FILTERS_MAX: usize = 10_000;
 
 /// Levels that a topic may have.
 const LEVELS_MAX: usize = 128;
