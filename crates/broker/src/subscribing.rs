@@ -53,9 +53,46 @@ pub(crate) struct Unsubscribing {
     began: WriteMark,
 }
 
+/// Why a topic filter is refused: what the client is told, and what the operator is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Refusal {
+    reason: ReasonCode,
+    why: &'static str,
+}
+
+impl Refusal {
+    const INVALID: Self = Self {
+        reason: ReasonCode::TopicFilterInvalid,
+        why: "the topic filter is malformed, too long, or has too many levels",
+    };
+    const DENIED: Self = Self {
+        reason: ReasonCode::NotAuthorized,
+        why: NOT_AUTHORIZED,
+    };
+    const ENDED: Self = Self {
+        reason: ReasonCode::UnspecifiedError,
+        why: "the session has ended",
+    };
+    const MEMORY: Self = Self::of_quota("memory is full");
+    const SUBSCRIPTIONS: Self =
+        Self::of_quota("the session has limits.subscriptions_per_session_max subscriptions");
+    const SHARED: Self =
+        Self::of_quota("the session has limits.shared_subscriptions_per_session_max shared subscriptions");
+    const STEPS: Self = Self::of_quota(
+        "with this filter messages could take more than their share of limits.matching_steps_max steps",
+    );
+
+    const fn of_quota(why: &'static str) -> Self {
+        Self {
+            reason: ReasonCode::QuotaExceeded,
+            why,
+        }
+    }
+}
+
 /// Topic filters of a packet that were refused, the first one for each reason.
 #[derive(Debug, Default)]
-struct RefusedFilters(BTreeMap<ReasonCode, FirstRefused>);
+struct RefusedFilters(BTreeMap<Refusal, FirstRefused>);
 
 #[derive(Debug)]
 struct FirstRefused {
@@ -65,17 +102,20 @@ struct FirstRefused {
 }
 
 impl RefusedFilters {
-    fn count(&mut self, filter: &Text, reason: ReasonCode) {
-        if !reason.is_error() {
-            return;
-        }
-        let first = self.0.entry(reason);
-        first
+    /// Counts a filter whose line is refused; returns its reason code.
+    fn reason_of(&mut self, filter: &Text, line: Result<ReasonCode, Refusal>) -> ReasonCode {
+        let refusal = match line {
+            Ok(reason) => return reason,
+            Err(refusal) => refusal,
+        };
+        self.0
+            .entry(refusal)
             .and_modify(|first| first.further += 1)
             .or_insert_with(|| FirstRefused {
                 filter: filter.clone(),
                 further: 0,
             });
+        refusal.reason
     }
 }
 
@@ -130,8 +170,8 @@ impl Node {
             };
             self.work
                 .filter(SUBSCRIBE_UNITS + line.filter.len() as u64 / FILTER_BYTES);
-            let reason = self.subscribe(id, key, &line, subscribing.id, actions);
-            subscribing.refused.count(&line.filter, reason);
+            let line_ends = self.subscribe(id, key, &line, subscribing.id, actions);
+            let reason = subscribing.refused.reason_of(&line.filter, line_ends);
             subscribing.reasons.push(reason);
         }
         if subscribing.filters.len() > 0 {
@@ -169,15 +209,15 @@ impl Node {
         let Some(entry) = self.sessions.get(key) else {
             return;
         };
-        for (reason, first) in refused.0 {
+        for (refusal, first) in refused.0 {
             actions.push(Action::Report(Report::FiltersRefused {
                 connection: id,
                 client_id: entry.session.client_id.clone(),
                 packet,
                 filter: first.filter,
                 further: first.further,
-                reason,
-                why: why_refused(reason),
+                reason: refusal.reason,
+                why: refusal.why,
             }));
         }
     }
@@ -190,17 +230,14 @@ impl Node {
         line: &SubscribeFilter,
         id: Option<SubscriptionId>,
         actions: &mut Vec<Action>,
-    ) -> ReasonCode {
-        let filter = match SubscriptionFilter::parse(line.filter.detached()) {
-            Ok(filter) => filter,
-            Err(_) => return ReasonCode::TopicFilterInvalid,
-        };
+    ) -> Result<ReasonCode, Refusal> {
+        let filter = SubscriptionFilter::parse(line.filter.detached()).map_err(|_| Refusal::INVALID)?;
         if !self.config.limits.allow_topic(&line.filter) {
-            return ReasonCode::TopicFilterInvalid;
+            return Err(Refusal::INVALID);
         }
         if !self.may_subscribe(connection, &filter.filter) {
             self.deny(Some(connection), key, Right::Subscribe, &line.filter, actions);
-            return ReasonCode::NotAuthorized;
+            return Err(Refusal::DENIED);
         }
         let is_bridge = self
             .connections
@@ -211,24 +248,12 @@ impl Node {
         } else {
             line.options
         };
-        let is_memory_full = self.is_memory_full();
-        let is_new = self
-            .sessions
-            .get(key)
-            .is_some_and(|entry| entry.session.filters.get(&filter).is_none());
-        let limits = &self.config.limits;
-        let Some(entry) = self.sessions.get(key) else {
-            return ReasonCode::UnspecifiedError;
-        };
-        let is_full = entry.session.filters.len() >= limits.subscriptions_per_session_max as usize
-            || filter.share.is_some()
-                && entry.session.filters.shared_len() >= limits.shared_subscriptions_per_session_max as usize;
-        if is_new && (is_full || is_memory_full || !self.takes_few_steps(key, &filter)) {
-            return ReasonCode::QuotaExceeded;
+        let entry = self.sessions.get(key).ok_or(Refusal::ENDED)?;
+        let is_new = entry.session.filters.get(&filter).is_none();
+        if is_new {
+            self.check_room(key, &filter)?;
         }
-        let Some(entry) = self.sessions.get_mut(key) else {
-            return ReasonCode::UnspecifiedError;
-        };
+        let entry = self.sessions.get_mut(key).ok_or(Refusal::ENDED)?;
         let subscription = Subscription { options, id };
         // [MQTT-3.8.4-3]: a subscription to the same filter is replaced.
         entry.session.filters.insert(&filter, subscription);
@@ -254,11 +279,31 @@ impl Node {
         } else {
             self.owe_retained_as(key, &filter, subscription);
         }
-        match options.qos {
+        Ok(match options.qos {
             QoS::AtMostOnce => ReasonCode::Success,
             QoS::AtLeastOnce => ReasonCode::GrantedQos1,
             QoS::ExactlyOnce => ReasonCode::GrantedQos2,
+        })
+    }
+
+    /// Checks that a session may have one more subscription.
+    fn check_room(&mut self, key: SessionKey, filter: &SubscriptionFilter) -> Result<(), Refusal> {
+        let filters = &self.sessions.get(key).ok_or(Refusal::ENDED)?.session.filters;
+        let limits = &self.config.limits;
+        if filters.len() >= limits.subscriptions_per_session_max as usize {
+            return Err(Refusal::SUBSCRIPTIONS);
         }
+        let shared_max = limits.shared_subscriptions_per_session_max as usize;
+        if filter.share.is_some() && filters.shared_len() >= shared_max {
+            return Err(Refusal::SHARED);
+        }
+        if self.is_memory_full() {
+            return Err(Refusal::MEMORY);
+        }
+        if !self.takes_few_steps(key, filter) {
+            return Err(Refusal::STEPS);
+        }
+        Ok(())
     }
 
     /// UNSUBSCRIBE: the UNSUBACK leaves when what it says is on disk.
@@ -302,8 +347,8 @@ impl Node {
             };
             self.work
                 .filter(UNSUBSCRIBE_UNITS + filter.len() as u64 / FILTER_BYTES);
-            let reason = self.unsubscribe(now, key, filter.clone(), actions);
-            unsubscribing.refused.count(&filter, reason);
+            let line_ends = self.unsubscribe(now, key, filter.clone(), actions);
+            let reason = unsubscribing.refused.reason_of(&filter, line_ends);
             unsubscribing.reasons.push(reason);
         }
         if unsubscribing.filters.len() > 0 {
@@ -334,16 +379,14 @@ impl Node {
         key: SessionKey,
         filter: Text,
         actions: &mut Vec<Action>,
-    ) -> ReasonCode {
-        let Ok(filter) = SubscriptionFilter::parse(filter) else {
-            return ReasonCode::TopicFilterInvalid;
-        };
+    ) -> Result<ReasonCode, Refusal> {
+        let filter = SubscriptionFilter::parse(filter).map_err(|_| Refusal::INVALID)?;
         if self.end_subscription(now, key, &filter, actions) {
-            return ReasonCode::Success;
+            return Ok(ReasonCode::Success);
         }
         // An UNSUBSCRIBE a moment ago may have removed it and not be answered yet.
         self.commits.rely_on_earlier();
-        ReasonCode::NoSubscriptionExisted
+        Ok(ReasonCode::NoSubscriptionExisted)
     }
 
     /// Removes a subscription; false if there is none.
@@ -385,17 +428,5 @@ fn of_bridge(options: SubscriptionOptions, filter: &SubscriptionFilter) -> Subsc
         no_local: filter.share.is_none(),
         retain_as_published: true,
         ..options
-    }
-}
-
-/// Why a topic filter is refused, in words.
-fn why_refused(reason: ReasonCode) -> &'static str {
-    match reason {
-        ReasonCode::TopicFilterInvalid => "the topic filter is malformed, too long, or has too many levels",
-        ReasonCode::NotAuthorized => NOT_AUTHORIZED,
-        ReasonCode::QuotaExceeded => {
-            "the session has as many subscriptions, shared ones or matching steps as limits allow, or memory is full"
-        }
-        _ => "the session has ended",
     }
 }

@@ -271,7 +271,7 @@ const CASES: &[Case] = &[
         },
         says: &[
             "rejected SUBSCRIBE: ",
-            "subscriptions_per_session_max",
+            "limits.subscriptions_per_session_max",
             "filter=b",
             "client_id=c-97",
         ],
