@@ -41,7 +41,7 @@ use smallvec::SmallVec;
 use self::awaited::Awaited;
 pub use self::figures::CopyFigures;
 pub(crate) use self::merging::MergeMessage;
-use self::merging::{Fences, Giving, Holding, Origins, Question, TakingIn};
+use self::merging::{Deferred, Fences, Giving, Holding, Origins, Question, TakingIn};
 pub(crate) use self::messages::Change as SessionChange;
 use self::messages::Positions;
 use self::noting::Noting;
@@ -111,6 +111,7 @@ pub(crate) struct Copies {
     giving: BTreeSet<SessionNumber>,
     /// Those of this node that others give way to, by the node and its number.
     taking_in: BTreeMap<(NodeId, SessionNumber), SessionNumber>,
+    deferred: Deferred,
     /// Who waits for sessions that give way.
     questions: Vec<Question>,
     /// The clients of those that do not any more.
@@ -224,6 +225,7 @@ impl Copies {
             go_on_at: None,
             giving: BTreeSet::new(),
             taking_in: BTreeMap::new(),
+            deferred: Deferred::default(),
             questions: Vec::new(),
             ended_giving: Vec::new(),
             fences: Fences::default(),
@@ -272,10 +274,13 @@ impl Copies {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.go_on_at, self.holding.deadline(), self.noting.deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let deadlines = [
+            self.go_on_at,
+            self.holding.deadline(),
+            self.noting.deadline(),
+            self.deferred.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// The owners of a client id have changed, or can be told something: all sessions are looked at.

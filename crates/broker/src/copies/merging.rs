@@ -18,8 +18,11 @@
 //! Two sessions may begin to give way to each other. Then the node with the higher id answers `crossed` instead of `joined`, and its own session is the
 //! one that gives way.
 //!
+//! A session takes in one other at a time; further ones are deferred (`deferred.rs`).
+//!
 //! *Invariant*: a session ends at the node that gives way when the other one has everything of it durably.
 
+mod deferred;
 mod deliveries;
 mod fences;
 mod giving;
@@ -31,6 +34,7 @@ mod subscriptions;
 mod taking_in;
 mod waiting;
 
+pub(super) use self::deferred::Deferred;
 pub(super) use self::fences::Fences;
 pub(super) use self::giving::Giving;
 pub(super) use self::holding::Holding;

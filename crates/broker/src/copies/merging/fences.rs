@@ -76,6 +76,7 @@ impl Node {
     /// Asks what there is to ask, answers what can be answered, and goes on with what was answered by all.
     pub(in crate::copies) fn go_on_with_merging(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.answer_after_merging(now, actions);
+        self.end_deferrals(now);
         let copies = self.copies.as_ref();
         if copies.is_none_or(|copies| copies.fences.is_idle()) {
             return;

@@ -86,7 +86,7 @@ impl Node {
             self.tell_merging(from, &MergeMessage::Crossed(there));
             return;
         }
-        if leave.is_first && !self.begin_taking_in(from, number, &leave) {
+        if leave.is_first && !self.begin_taking_in(now, from, number, &leave) {
             return;
         }
         let is_last = leave.is_last;
@@ -139,7 +139,7 @@ impl Node {
     }
 
     /// False if it is another client's.
-    fn begin_taking_in(&mut self, from: NodeId, number: SessionNumber, leave: &Leave) -> bool {
+    fn begin_taking_in(&mut self, now: Now, from: NodeId, number: SessionNumber, leave: &Leave) -> bool {
         let decoded = records::session::decode(leave.client_id.as_bytes(), leave.record.clone());
         let Ok((_, record)) = decoded else { return false };
         let key = self.key_of(number);
@@ -171,7 +171,11 @@ impl Node {
             return false;
         }
         let before = std::mem::replace(&mut held.taking_in, taking_in.map(Box::new));
-        before.map(|before| copies.taking_in.remove(&before.place()));
+        if let Some(before) = before {
+            copies.taking_in.remove(&before.place());
+            copies.deferred.add(now, before.place(), number);
+        }
+        copies.deferred.remove((from, leave.number));
         let has_inherited = held.inherit_mark(own_node, leave);
         copies.taking_in.insert((from, leave.number), number);
         if has_inherited {
@@ -184,7 +188,9 @@ impl Node {
     fn take_leavings(&mut self, now: Now, from: NodeId, leavings: Leavings, actions: &mut Vec<Action>) {
         let Some(copies) = &mut self.copies else { return };
         let Some(number) = copies.taking_in.get(&(from, leavings.number)).copied() else {
-            self.tell_merging(from, &MergeMessage::Merged(leavings.number, false));
+            if !copies.deferred.contains((from, leavings.number)) {
+                self.tell_merging(from, &MergeMessage::Merged(leavings.number, false));
+            }
             return;
         };
         let Some(key) = self.key_of(number) else { return };
@@ -227,6 +233,7 @@ impl Node {
             && let Some(number) = copies.taking_in.get(&(to, *there)).copied()
         {
             copies.forget_stage(number, to);
+            self.end_deferral(number);
         }
         self.tell_merging(to, message);
     }
