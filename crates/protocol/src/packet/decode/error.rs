@@ -213,6 +213,12 @@ pub enum Violation {
         limit: u32,
     },
     /// 0x97. A limit of the receiver, not of the protocol.
+    #[error("more than {limit} user properties in one packet")]
+    TooManyUserProperties {
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// 0x97. A limit of the receiver, not of the protocol.
     #[error("more than {limit} topic filters in one packet")]
     TooManyFilters {
         /// The most that are taken.
@@ -328,7 +334,7 @@ impl Violation {
             Self::TopicNameWildcard { .. } | Self::TopicNameEmpty { .. } => ReasonCode::TopicNameInvalid,
             Self::TopicAliasZero => ReasonCode::TopicAliasInvalid,
             Self::TooLarge { .. } => ReasonCode::PacketTooLarge,
-            Self::TooManyFilters { .. } => ReasonCode::QuotaExceeded,
+            Self::TooManyUserProperties { .. } | Self::TooManyFilters { .. } => ReasonCode::QuotaExceeded,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 
+use super::super::properties::USER_PROPERTIES_MAX;
 use super::*;
 
 #[test]
@@ -61,6 +62,39 @@ fn mqtt_3_3_2_17_user_properties_keep_their_order_wherever_they_are() {
     let properties = publish.properties.user_properties.iter().collect::<Vec<_>>();
     assert_eq!(properties, [("k", "1"), ("k", "2"), ("j", "3")]);
     assert_eq!(publish.properties.message_expiry, Some(9));
+}
+
+#[test]
+fn more_user_properties_than_the_limit_are_refused() {
+    let publish = |count: usize| {
+        let properties = b"\x26\0\0\0\0".repeat(count);
+        // 10,000 properties of 5 bytes, and their length in 3.
+        let mut body = vec![0, 1, b't'];
+        put_length(properties.len(), &mut body);
+        body.extend(properties);
+        let mut packet = vec![0x30];
+        put_length(body.len(), &mut packet);
+        packet.extend(body);
+        packet
+    };
+    let limit = USER_PROPERTIES_MAX;
+    assert!(from_client(&publish(limit)).is_ok());
+    assert_eq!(
+        violation(from_client(&publish(limit + 1))),
+        Violation::TooManyUserProperties { limit }
+    );
+}
+
+/// Appends a variable byte integer. (section 1.5.5)
+fn put_length(mut length: usize, bytes: &mut Vec<u8>) {
+    loop {
+        let more = if length >= 0x80 { 0x80 } else { 0 };
+        bytes.push((length & 0x7F) as u8 | more);
+        length >>= 7;
+        if length == 0 {
+            return;
+        }
+    }
 }
 
 #[test]
