@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
-use client::protocol::ReasonCode;
-use client::protocol::packet::{Connect, ConnectProperties, Disconnect, Packet};
+use anyhow::Context;
+use client::protocol::packet::{
+    Connect, ConnectProperties, Disconnect, Packet, PacketId, QoS, Subscribe, SubscribeFilter,
+    SubscriptionOptions,
+};
+use client::protocol::properties::UserProperties;
+use client::protocol::{ReasonCode, Text};
 
 use super::adversary::{Arena, Outcome};
 use super::attacker::{Attacker, Next, connect, encoded, publish, subscribe};
 use super::work::FILTERS_MAX;
+
+/// Sessions that one message is for.
+const SESSIONS: usize = 10_000;
 
 pub(super) fn session_end(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
     let mut attacker = arena.client("open-end")?;
@@ -64,6 +72,32 @@ pub(super) fn shared_sessions(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
         attacker.outcome(|_| false)?;
     }
     Ok(Outcome::new(became, 20 * 64))
+}
+
+pub(super) fn fan_out(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
+    let filter = encoded(&Packet::Subscribe(Subscribe {
+        packet_id: PacketId::new(1).context("not zero")?,
+        subscription_id: None,
+        user_properties: UserProperties::EMPTY,
+        filters: vec![SubscribeFilter {
+            filter: Text::from_static("fan"),
+            options: SubscriptionOptions {
+                qos: QoS::AtLeastOnce,
+                ..SubscriptionOptions::default()
+            },
+        }],
+    }));
+    for number in 0..SESSIONS {
+        let mut attacker = Attacker::connect_as(arena.mqtt(), &durable(&format!("open-{number}"))?)?;
+        attacker.send(&filter)?;
+        attacker.outcome(|packet| matches!(packet, Packet::SubAck(_)))?;
+    }
+    let mut publisher = arena.client("open-publisher")?;
+    let packet = publish("fan")?;
+    arena.begin();
+    publisher.send(&packet)?;
+    let became = publisher.outcome(|packet| matches!(packet, Packet::PubAck(_)))?;
+    Ok(Outcome::new(became, packet.len()))
 }
 
 pub(super) fn retained_for_many(arena: &Arena<'_>) -> anyhow::Result<Outcome> {

@@ -17,6 +17,13 @@ use crate::bench::clock;
 
 pub(super) const ADVERSARIES: &[Adversary] = &[
     Adversary {
+        name: "nothing",
+        about: "no adversary at all for 2 seconds: what the machine itself costs",
+        world: World::Alone,
+        settings: "",
+        act: nothing,
+    },
+    Adversary {
         name: "subscribe_repeats",
         about: "one SUBSCRIBE with 10,000 filters and repeats of them up to 1 MiB",
         world: World::Alone,
@@ -108,6 +115,13 @@ pub(super) const ADVERSARIES: &[Adversary] = &[
         act: sessions::shared_sessions,
     },
     Adversary {
+        name: "fan_out",
+        about: "one PUBLISH for 10,000 durable sessions that are away",
+        world: World::Alone,
+        settings: "",
+        act: sessions::fan_out,
+    },
+    Adversary {
         name: "retained_for_many",
         about: "50 clients that subscribe at once to 10,000 retained messages",
         world: World::Alone,
@@ -143,6 +157,12 @@ pub(super) const ADVERSARIES: &[Adversary] = &[
         act: requests::expiry_at_once,
     },
 ];
+
+fn nothing(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
+    arena.begin();
+    std::thread::sleep(Duration::from_secs(2));
+    Ok(Outcome::new("was not there", 0))
+}
 
 fn subscribe_repeats(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
     // Three bytes and an octet of options beside the length: as many as the packet holds.
