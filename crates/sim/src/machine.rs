@@ -10,7 +10,7 @@ use broker::backups::{Item, Tally};
 use broker::limits::Limits;
 use broker::{
     Action, Administration, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DiskTicket, Event, Node,
-    Now, Policies, PolicyId, Question, Redirect, Report, RoutesConfig, ShareStrategy, Span, TracesConfig,
+    Now, Policies, PolicyId, Question, Redirect, RoutesConfig, ShareStrategy, Span, TracesConfig,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
@@ -107,8 +107,6 @@ pub struct Machine {
     has_failed: bool,
     /// What was appended to the log, and removed from it.
     logged: Vec<Write>,
-    /// What operators were told.
-    pub reports: Vec<Report>,
     /// Who is in the cluster, as the node told its edge last.
     pub peers: BTreeSet<Founder>,
     /// Who was in it, and is hung up on.
@@ -240,7 +238,6 @@ impl Machine {
             to_peers: VecDeque::new(),
             has_failed: false,
             logged: Vec::new(),
-            reports: Vec::new(),
             peers: BTreeSet::new(),
             removed: Vec::new(),
             cluster_answers: VecDeque::new(),
@@ -689,7 +686,8 @@ impl Machine {
                 } => {
                     self.snapshotting.insert(group, (LogPoint { index, term }, image));
                 }
-                Action::Report(report) => self.reports.push(report),
+                // Nobody reads the log of a simulated node.
+                Action::Report(_) => {}
                 Action::Resume { connection } => self.resumed.push_back(connection),
                 Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
                 Action::Peers { members, removed } => (self.peers, self.removed) = (members, removed),
