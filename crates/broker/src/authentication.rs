@@ -145,10 +145,6 @@ impl Node {
         mut connect: Box<Connect>,
         actions: &mut Vec<Action>,
     ) {
-        if self.authenticating >= self.config.limits.authentications_max as usize {
-            let why = "the limit of clients that are being authenticated is reached";
-            return self.refuse_client(id, Some(connect.client_id), ReasonCode::ServerBusy, why, actions);
-        }
         let until = now.instant + self.config.limits.connect_timeout;
         // What is left of it below is part of one piece of memory, as long as the packet.
         let bytes = encoded_len(&Packet::Connect(connect.clone()), connect.version);

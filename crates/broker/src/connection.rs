@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) wants_problem_information: bool,
     /// The client has to say who it is.
     pub(crate) is_asked: bool,
+    /// It counts towards [`crate::limits::Limits::connections_max`]: whose it is was found out, if anybody asked.
+    is_known: bool,
     /// Its listener's policy.
     pub(crate) policy: Option<PolicyId>,
     /// What the client may do, if the listener has a policy, from CONNECT on.
@@ -94,6 +96,7 @@ impl Connection {
             is_bridge: false,
             wants_problem_information: true,
             is_asked,
+            is_known: false,
             policy: None,
             access: None,
             has_watches: false,
@@ -156,6 +159,8 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     near: Slots,
+    /// Those to this node whose clients are known.
+    known: usize,
     /// Of clients at other nodes.
     far: Slots,
     /// Slots of far connections that are free, and how many connections have had one.
@@ -200,7 +205,23 @@ impl Connections {
         }
         let slots = self.of_mut(id);
         slots.count -= 1;
-        slots.slots[id.slot()].take().map(|connection| *connection)
+        let removed = slots.slots[id.slot()].take()?;
+        self.known -= usize::from(removed.is_known);
+        Some(*removed)
+    }
+
+    /// Connections to this node whose clients are known.
+    pub(crate) fn known_len(&self) -> usize {
+        self.known
+    }
+
+    /// From here on it counts as one of a client that is known.
+    pub(crate) fn know(&mut self, id: ConnectionId) {
+        let connection = self.get_mut(id).filter(|connection| !connection.is_known);
+        if let Some(connection) = connection.filter(|_| !id.is_far()) {
+            connection.is_known = true;
+            self.known += 1;
+        }
     }
 
     /// Connections to this node.

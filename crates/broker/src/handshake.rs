@@ -32,6 +32,12 @@ struct Refusal {
     why: &'static str,
 }
 
+/// As many clients as may be are connected.
+const CONNECTIONS_FULL: Refusal = Refusal {
+    reason: ReasonCode::ServerBusy,
+    why: "the limit of connections is reached",
+};
+
 /// A CONNECT that is, with what was made of its wishes.
 struct Accepted {
     connect: Connect,
@@ -73,9 +79,15 @@ impl Node {
         proof: Option<Bytes>,
         actions: &mut Vec<Action>,
     ) {
+        // Others may have become known while it said who it is.
+        if self.connections.known_len() >= self.config.limits.connections_max as usize {
+            let Refusal { reason, why } = CONNECTIONS_FULL;
+            return self.refuse_client(id, Some(connect.client_id), reason, why, actions);
+        }
         let Some(client_id) = self.name_and_permit(id, &connect, actions) else {
             return;
         };
+        self.connections.know(id);
         if self.must_seek(&connect) {
             let sought = self.sought(connect, proof);
             return self.seek(now, id, sought, actions);
@@ -313,11 +325,8 @@ impl Node {
                 why: "clients of this server use another one",
             });
         }
-        if self.connections.len() > self.config.limits.connections_max as usize {
-            return Err(Refusal {
-                reason: ReasonCode::ServerBusy,
-                why: "the limit of connections is reached",
-            });
+        if self.connections.known_len() >= self.config.limits.connections_max as usize {
+            return Err(CONNECTIONS_FULL);
         }
         if connect.properties.authentication_method.is_some() && !is_asked {
             let why = "the Authentication Method is not supported";

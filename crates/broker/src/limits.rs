@@ -63,7 +63,8 @@ pub struct Limits {
     /// How many bytes the node may hold for others, in its own account ([`crate::memory`]). Default: any. Towards the limit:
     /// see [`crate::memory::MemoryLevel`].
     pub memory_max: u64,
-    /// How many network connections are open at once. Default 100,000. At the limit: CONNACK 0x89, then closed.
+    /// How many connections of clients that are known are open at once. Default 100,000. At the limit: CONNACK 0x89, then closed.
+    /// The edge bounds those whose client is not known yet.
     pub connections_max: u32,
     /// How many sessions there are, connected or not. Default 1,000,000. At the limit: CONNACK 0x97 to a client that has no
     /// session yet.
@@ -75,9 +76,6 @@ pub struct Limits {
     pub connect_timeout: Duration,
     /// From when on something is slow, and the operator is told of it. Default: never.
     pub slow_operation: Duration,
-    /// How many clients are being authenticated at once: from CONNECT until it is known who they are, at most for
-    /// [`Limits::connect_timeout`]. Default 1,000. At the limit: CONNACK 0x89. A re-authentication is no further one.
-    pub authentications_max: u32,
     /// How many bytes wait to be written to one connection before nothing more is taken from its session's queue.
     /// Default 1 MiB.
     pub outbound_bytes_max: u32,
@@ -133,7 +131,6 @@ impl Default for Limits {
             sessions_max: 1_000_000,
             keep_alive_max: Some(Duration::from_secs(3_600)),
             connect_timeout: Duration::from_secs(10),
-            authentications_max: 1_000,
             outbound_bytes_max: 1_048_576,
             slow_operation: Duration::MAX,
         }

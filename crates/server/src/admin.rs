@@ -22,13 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::cluster::NodeId;
-use axum::Router;
 use broker::{ClusterAnswer, ClusterQuestion};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use self::access::Access;
-use self::connections::CurrentTls;
+use self::connections::{CurrentTls, Served};
 use self::pages::{About, NodeThread, Pages};
 use self::tokens::Tokens;
 pub use self::tokens::{Scope, TokensError, new_token};
@@ -36,6 +35,7 @@ use crate::clock;
 use crate::config;
 use crate::metrics::Figures;
 use crate::side_thread::{Look, Looks, SideThread};
+use crate::strangers::Strangers;
 use crate::tls::{Expiries, Tls, TlsError};
 use crate::watched_file::WatchedFile;
 
@@ -95,6 +95,7 @@ pub enum AdminError {
 pub struct Admin {
     address: SocketAddr,
     recovered: Arc<AtomicBool>,
+    strangers: Strangers,
     _thread: SideThread,
 }
 
@@ -131,6 +132,7 @@ impl Admin {
                 requests,
                 answer_within: settings.answer_within,
                 recovered: Arc::clone(&recovered),
+                health: Arc::default(),
             },
             access: Arc::new(Access::new(files.current_tokens())),
             host_names: settings.host_names.clone().into(),
@@ -142,10 +144,17 @@ impl Admin {
             }),
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
         };
-        let thread = spawn(listener, files, pages.router()).map_err(AdminError::Thread)?;
+        let strangers = connections::strangers();
+        let served = Served {
+            router: pages.router(),
+            strangers: strangers.clone(),
+            request_within: settings.answer_within + connections::BODY_WITHIN,
+        };
+        let thread = spawn(listener, files, served).map_err(AdminError::Thread)?;
         let admin = Self {
             address,
             recovered,
+            strangers,
             _thread: thread,
         };
         Ok((admin, received))
@@ -156,20 +165,25 @@ impl Admin {
         self.address
     }
 
+    /// Places of connections to the pages.
+    pub(crate) fn strangers(&self) -> &Strangers {
+        &self.strangers
+    }
+
     /// From here on the node's thread is asked.
     pub fn recovered(&self) {
         self.recovered.store(true, Ordering::Release);
     }
 }
 
-fn spawn(listener: TcpListener, files: AdminFiles, router: Router) -> io::Result<SideThread> {
+fn spawn(listener: TcpListener, files: AdminFiles, served: Served) -> io::Result<SideThread> {
     let prepared = SideThread::prepare()?;
     let listener = prepared.listen(listener)?;
     let tls = files.current_tls();
     // A page is written at once or not at all: nothing is worth waiting for.
     prepared.start("admin", |looks| async move {
         tokio::select! {
-            () = connections::serve(listener, tls, router) => {}
+            () = connections::serve(listener, tls, served) => {}
             () = files.keep_current(looks) => {}
         }
     })

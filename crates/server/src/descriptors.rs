@@ -30,10 +30,17 @@ fn room(descriptors: usize) -> usize {
     descriptors - OTHER_DESCRIPTORS.min(descriptors / 2)
 }
 
-/// How many connections there may be of those that the settings allow: some places are for those that are told that there is none.
-pub(crate) fn connections_max(wanted: u32, room: Option<usize>, told: usize) -> u32 {
+/// How many strangers each of the listeners may have: all together take a quarter of the room at most, and the rest is for clients.
+pub(crate) fn strangers_max(wanted: u32, room: Option<usize>, listeners: usize) -> u32 {
     let Some(room) = room else { return wanted };
-    let possible = u32::try_from(room - told.min(room / 8)).unwrap_or(u32::MAX);
+    let each = (room / 4 / listeners.max(1)).max(1);
+    wanted.min(u32::try_from(each).unwrap_or(u32::MAX))
+}
+
+/// How many connections there may be of those that the settings allow, beside so many strangers.
+pub(crate) fn connections_max(wanted: u32, room: Option<usize>, strangers: usize) -> u32 {
+    let Some(room) = room else { return wanted };
+    let possible = u32::try_from(clients_max(room, strangers)).unwrap_or(u32::MAX);
     if possible < wanted {
         tracing::warn!(
             connections_max = wanted,
@@ -43,6 +50,11 @@ pub(crate) fn connections_max(wanted: u32, room: Option<usize>, told: usize) -> 
         );
     }
     wanted.min(possible)
+}
+
+/// Descriptors for clients that are known, in a room that so many strangers share.
+pub(crate) fn clients_max(room: usize, strangers: usize) -> usize {
+    room.saturating_sub(strangers).max(1)
 }
 
 #[cfg(test)]
@@ -56,10 +68,18 @@ mod tests {
 
     #[test]
     fn connections_are_as_many_as_the_settings_and_the_system_allow() {
-        assert_eq!(connections_max(100_000, None, 256), 100_000);
-        assert_eq!(connections_max(100_000, Some(19_488), 256), 19_232);
-        assert_eq!(connections_max(100, Some(19_488), 256), 100);
-        assert_eq!(connections_max(100, Some(10), 256), 9);
+        assert_eq!(connections_max(100_000, None, 1_000), 100_000);
+        assert_eq!(connections_max(100_000, Some(19_488), 1_000), 18_488);
+        assert_eq!(connections_max(100, Some(19_488), 1_000), 100);
+        assert_eq!(connections_max(100, Some(10), 2), 8);
+    }
+
+    #[test]
+    fn strangers_of_all_listeners_take_a_quarter_at_most() {
+        assert_eq!(strangers_max(1_000, None, 3), 1_000);
+        assert_eq!(strangers_max(1_000, Some(19_488), 3), 1_000);
+        assert_eq!(strangers_max(1_000, Some(512), 2), 64);
+        assert_eq!(strangers_max(1_000, Some(10), 4), 1);
     }
 
     #[test]

@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::{
-    Action, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question, Report,
-    SlowOperation, Span,
+    Action, Answer, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question,
+    Report, SlowOperation, Span,
 };
 use bytes::Bytes;
 use bytes::BytesMut;
 use cluster::NodeId;
 use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
-use protocol::Packet;
 use protocol::packet::Decoder;
+use protocol::{Packet, ReasonCode};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -41,6 +41,8 @@ use crate::questions::Questions;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
 use crate::socket::{Socket, WORK_AT_LEAST, WORK_AT_ONCE_MAX, Written};
 use crate::sockets::Sockets;
+use crate::standing::Standing;
+use crate::strangers::Strangers;
 use crate::traces::Traces;
 use storage::Fault;
 
@@ -75,6 +77,8 @@ pub(crate) struct Driver {
     administrations: RefCell<Questions<ApiAnswered>>,
     /// Where clients are served, to be shown.
     listeners: RefCell<Vec<ServedAt>>,
+    /// Waiting places of all ports, to be shown.
+    pools: Vec<Strangers>,
     clock: Rc<Clock>,
     /// When the present turn's first event came: all its events are of the same moment.
     turn_began: Cell<Option<Now>>,
@@ -94,7 +98,6 @@ pub(crate) struct DriverSettings {
     pub(crate) packet_size_max: u32,
     pub(crate) filters_per_packet_max: usize,
     pub(crate) outbound_bytes_max: usize,
-    pub(crate) connections_max: usize,
 }
 
 /// What the driver waits for besides sockets.
@@ -116,6 +119,8 @@ pub(crate) struct Edge {
     pub(crate) traces: Option<Traces>,
     pub(crate) clock: Rc<Clock>,
     pub(crate) settings: DriverSettings,
+    /// Places of strangers, to be shown.
+    pub(crate) pools: Vec<Strangers>,
 }
 
 impl Driver {
@@ -126,6 +131,7 @@ impl Driver {
             traces,
             clock,
             settings,
+            pools,
         } = edge;
         Self {
             node: RefCell::new(node),
@@ -147,6 +153,7 @@ impl Driver {
             cluster_questions: RefCell::default(),
             administrations: RefCell::default(),
             listeners: RefCell::default(),
+            pools,
             clock,
             turn_began: Cell::default(),
             turn_ends: Notify::new(),
@@ -221,6 +228,7 @@ impl Driver {
         while let Ok(event) = inputs.disk.try_recv() {
             self.disk_event(event)?;
         }
+        self.hear_others(inputs);
         // While there is always something else to do, time passes all the same.
         if deadline.is_some_and(|deadline| deadline <= self.now().instant) {
             self.step_quietly(Event::Timeout);
@@ -229,6 +237,22 @@ impl Driver {
         self.stop_timing();
         self.ends.next_turn();
         Ok(())
+    }
+
+    /// Takes what others have said: while clients always have something, it would not be heard otherwise.
+    fn hear_others(&self, inputs: &mut Inputs) {
+        if let Ok(answered) = inputs.answers.try_recv() {
+            self.authenticated(answered, &mut inputs.answers);
+        }
+        if let Ok(event) = inputs.peers.try_recv() {
+            self.peer_event(event, &mut inputs.peers);
+        }
+        if let Ok(event) = inputs.snapshots.try_recv() {
+            self.snapshot_event(event);
+        }
+        if let Ok(request) = inputs.admin.try_recv() {
+            self.admin_request(request);
+        }
     }
 
     /// Sends out what the turn has collected, and writes what the disk's thread leaves to this one.
@@ -364,13 +388,23 @@ impl Driver {
         self.node.borrow().is_stopping()
     }
 
-    /// A connection id for a new socket, or `None` at the limit of connections.
-    pub(crate) fn reserve(&self) -> Option<ConnectionId> {
-        let mut sockets = self.sockets.borrow_mut();
-        if sockets.len() >= self.settings.connections_max + REFUSED_AT_ONCE_MAX {
-            return None;
+    /// A connection id for a new socket.
+    pub(crate) fn reserve(&self) -> ConnectionId {
+        self.sockets.borrow_mut().reserve()
+    }
+
+    /// Whether a CONNECT is looked at. Where nobody asks who the client is, it takes its place here.
+    pub(crate) fn may_connect(&self, socket: &Socket) -> bool {
+        if socket.origin.policy.is_some() {
+            return true;
         }
-        Some(sockets.reserve())
+        let let_in = socket.let_in();
+        if let Err(limit) = let_in {
+            let (peer, listener) = (socket.peer, &socket.origin.listener);
+            tracing::debug!(%peer, %listener, why = limit.name(), "closed a connection: a limit is reached");
+            self.turned_away(limit.name());
+        }
+        let_in.is_ok()
     }
 
     /// Counts a connection that is closed as soon as it is accepted.
@@ -523,6 +557,7 @@ impl Driver {
             AdminRequest::Metrics(answer) => {
                 let mut figures = self.observed.borrow().figures(&self.node.borrow());
                 figures.peers = self.peers.as_ref().map(Peers::figures).unwrap_or_default();
+                figures.pools = self.pools.iter().map(Strangers::figures).collect();
                 figures.spans = self.traces.as_ref().map(Traces::counts).unwrap_or_default();
                 let _ = answer.send(Box::new(figures));
             }
@@ -655,6 +690,7 @@ impl Driver {
         let Some(policy) = socket.origin.policy.clone() else {
             return;
         };
+        socket.awaits(Standing::awaits_server);
         let asked = Asked {
             connection,
             policy,
@@ -679,7 +715,22 @@ impl Driver {
     }
 
     fn answered(&self, answered: Answered) {
-        let Answered { connection, outcome } = answered;
+        let Answered {
+            connection,
+            mut outcome,
+        } = answered;
+        self.with_socket(connection, |socket| {
+            if !matches!(outcome.answer, Answer::Accept { .. }) {
+                return socket.awaits(Standing::awaits_client);
+            }
+            if let Err(limit) = socket.let_in() {
+                self.turned_away(limit.name());
+                outcome.answer = Answer::Refuse {
+                    reason: ReasonCode::ServerBusy,
+                    why: "the limit of connections is reached".into(),
+                };
+            }
+        });
         if let Some((method, cause)) = outcome.failed {
             self.observed.borrow_mut().authentication_failed(method, cause);
         }
@@ -736,9 +787,6 @@ impl Driver {
         }
     }
 }
-
-/// Connections over the limit that are told so by CONNACK at once; further ones are closed without a word.
-pub(crate) const REFUSED_AT_ONCE_MAX: usize = 256;
 
 /// What all sockets together may do in a turn before each has no more than [`WORK_AT_LEAST`]: two milliseconds.
 const TURN_WORK_MAX: u64 = 2_048;

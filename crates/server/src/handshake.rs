@@ -4,6 +4,7 @@
 //! the node does.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::client_address::ClientAddress;
+use crate::client_address::{ClientAddress, SourceNetwork};
+use crate::clock;
 use crate::proxy_protocol::{self, ProxyError};
 use crate::spoken::{FIRST_BYTES, Spoken};
+use crate::strangers::{NoPlace, Place};
 use crate::stream::Stream;
 use crate::tls::explanation;
 use crate::websocket::{Endpoint, OpeningError, WebSocket};
@@ -36,6 +39,8 @@ pub(crate) enum HandshakeError {
     Silent,
     #[error("it took longer than limits.connect_timeout")]
     TooSlow,
+    #[error("PROXY protocol: the header took longer than a fifth of limits.connect_timeout")]
+    HeaderTooSlow,
     #[error("{0}")]
     Spoken(&'static str),
     #[error("PROXY protocol: {0}")]
@@ -44,12 +49,23 @@ pub(crate) enum HandshakeError {
     Tls(io::Error),
     #[error("WebSocket: {0}")]
     WebSocket(#[from] OpeningError),
+    /// The address that the proxy names has too many already.
+    #[error("no waiting place is free for the client's address ({})", .0.name())]
+    NoPlace(NoPlace),
 }
 
 impl HandshakeError {
     /// Whether it is worth a line, and counts as a handshake that failed: who says nothing looks whether somebody listens.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Silent)
+    }
+
+    fn without_header(has_spoken: bool) -> Self {
+        if has_spoken {
+            Self::HeaderTooSlow
+        } else {
+            Self::Silent
+        }
     }
 }
 
@@ -59,36 +75,42 @@ impl Layers {
         !self.proxy_protocol && self.tls.is_none() && self.websocket.is_none()
     }
 
-    /// Puts the layers on a connection. Gives up after `within`. The address is the one that a proxy names, if it came to that.
+    /// Puts the layers on a connection. Gives up after `within`. The address is the one that a proxy names, if it came to that; then
+    /// the waiting place counts for that address.
     pub(crate) async fn put_on(
         self,
         stream: Stream,
         mut peer: ClientAddress,
+        place: Place,
         within: Duration,
-    ) -> (ClientAddress, Result<Stream, HandshakeError>) {
+    ) -> (ClientAddress, Result<(Stream, Place), HandshakeError>) {
         let mut has_spoken = false;
-        let shaking = self.shake_hands(stream, &mut peer, &mut has_spoken);
+        let shaking = self.shake_hands(stream, &mut peer, (&place, within), &mut has_spoken);
         let shaken = match tokio::time::timeout(within, shaking).await {
             Ok(shaken) => shaken,
             Err(_) if has_spoken => Err(HandshakeError::TooSlow),
             Err(_) => Err(HandshakeError::Silent),
         };
-        (peer, shaken)
+        (peer, shaken.map(|stream| (stream, place)))
     }
 
     async fn shake_hands(
         self,
         mut stream: Stream,
         peer: &mut ClientAddress,
+        (place, within): (&Place, Duration),
         has_spoken: &mut bool,
     ) -> Result<Stream, HandshakeError> {
         let mut first = [0; FIRST_BYTES];
         if self.proxy_protocol {
-            look(&stream, &mut first).await?;
-            *has_spoken = true;
-            if let Some(client) = proxy_protocol::read(&mut stream).await? {
+            let named = named_by_proxy(&mut stream, has_spoken);
+            let named = tokio::time::timeout(within / HEADER_PART, named).await;
+            let named = named.unwrap_or_else(|_| Err(HandshakeError::without_header(*has_spoken)));
+            if let Some(client) = named? {
                 *peer = ClientAddress::Ip(client);
             }
+            let moved = place.move_to(SourceNetwork::of(*peer), clock::instant());
+            moved.map_err(HandshakeError::NoPlace)?;
         }
         if let Some(tls) = self.tls {
             let spoken = look(&stream, &mut first).await?;
@@ -110,6 +132,20 @@ impl Layers {
         }
         Ok(stream)
     }
+}
+
+/// Part of the time for handshakes in which the header of a proxy has to be complete: a proxy sends it at once, and until then
+/// nothing bounds the places of one client.
+const HEADER_PART: u32 = 5;
+
+/// Reads the header of a proxy.
+async fn named_by_proxy(
+    stream: &mut Stream,
+    has_spoken: &mut bool,
+) -> Result<Option<SocketAddr>, HandshakeError> {
+    look(stream, &mut [0; FIRST_BYTES]).await?;
+    *has_spoken = true;
+    Ok(proxy_protocol::read(stream).await?)
 }
 
 /// What a connection begins with, which stays where it is.

@@ -17,11 +17,12 @@ pub(crate) struct HandshakeThread {
 }
 
 impl HandshakeThread {
-    pub(crate) fn start(tls: Vec<Tls>) -> io::Result<Self> {
+    /// Starts a thread of this name, which keeps these certificates up to date.
+    pub(crate) fn start(name: &'static str, tls: Vec<Tls>) -> io::Result<Self> {
         let prepared = SideThread::prepare()?;
         Ok(Self {
             handle: prepared.handle().clone(),
-            _thread: prepared.start("handshake", |looks| reload(tls, looks))?,
+            _thread: prepared.start(name, |looks| reload(tls, looks))?,
         })
     }
 

@@ -8,19 +8,22 @@ use std::time::{Duration, Instant};
 use broker::PolicyId;
 use rustix::io::Errno;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use crate::admission::{Admission, Place, Places};
+use crate::admission::{Admission, ClientPlaces, Places};
 use crate::authentication::Policy;
 use crate::bound_socket::{BoundSocket, ReservedPort};
-use crate::client_address::ClientAddress;
+use crate::client_address::{ClientAddress, SourceNetwork};
 use crate::clock;
 use crate::config::{self, ListenAddress};
 use crate::driver::Driver;
 use crate::error::RunError;
-use crate::handshake::Layers;
+use crate::handshake::{HandshakeError, Layers};
 use crate::revocation::Revocation;
 use crate::socket::{self, Socket};
+use crate::standing::{Patience, Standing, Stranger};
+use crate::strangers::{GaveWay, Place, PoolLimits, Strangers};
 use crate::stream::Stream;
 use crate::tls::{ClientVerifier, Tls};
 
@@ -34,6 +37,7 @@ pub(crate) struct Listener {
     settings: config::Listener,
     layers: Layers,
     admission: Admission,
+    strangers: Strangers,
     origin: Arc<Origin>,
     /// What is asked of the certificates of clients, if they are asked for any.
     verifier: Option<watch::Receiver<Option<Arc<ClientVerifier>>>>,
@@ -58,10 +62,6 @@ pub(crate) struct Acceptor {
     pub(crate) handshakes: Option<Handle>,
     /// `limits.connect_timeout`
     pub(crate) connect_timeout: Duration,
-    /// `limits.handshakes_max`
-    pub(crate) handshakes_max: usize,
-    /// As many connections as the process has descriptors for.
-    pub(crate) descriptors: Places,
 }
 
 /// Connections accepted before others have their turn.
@@ -71,11 +71,13 @@ const ACCEPTS_AT_ONCE: usize = 32;
 const PAUSE_WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 impl Listener {
-    /// Binds an address. Has to be called within a tokio runtime.
+    /// Binds an address, with these limits for strangers and, in the whole process, for clients. Has to be called within a tokio
+    /// runtime.
     pub(crate) fn bind(
         settings: &config::Listener,
         layers: Layers,
         authorization: Option<PolicyId>,
+        (strangers, clients): (PoolLimits, &Places),
     ) -> Result<Self, RunError> {
         let socket = BoundSocket::bind(settings);
         let socket = socket.map_err(|error| cannot_bind(&settings.address, error))?;
@@ -86,7 +88,8 @@ impl Listener {
             reserved: None,
             settings: settings.clone(),
             layers,
-            admission: Admission::new(settings),
+            admission: Admission::new(settings, clients),
+            strangers: Strangers::new(listener.to_string(), strangers),
             origin: Arc::new(Origin {
                 listener,
                 policy,
@@ -122,6 +125,11 @@ impl Listener {
         self.layers.is_none()
     }
 
+    /// The waiting places of its connections.
+    pub(crate) fn strangers(&self) -> &Strangers {
+        &self.strangers
+    }
+
     /// Where it really is.
     pub(crate) fn address(&self) -> &ListenAddress {
         &self.origin.listener
@@ -149,25 +157,18 @@ impl Listener {
 
     /// Accepts until it is dropped.
     pub(crate) async fn accept(mut self, acceptor: Acceptor) {
-        let handshakes = Arc::new(Semaphore::new(acceptor.handshakes_max));
         let mut is_failing = false;
         for accepted in 1_usize.. {
             if accepted.is_multiple_of(ACCEPTS_AT_ONCE) {
                 tokio::task::yield_now().await;
             }
-            let permit = if self.is_plain() {
-                None
-            } else {
-                // Whoever comes while all are under way waits in the system's backlog.
-                Arc::clone(&handshakes).acquire_owned().await.ok()
-            };
             let Some(socket) = &self.socket else {
                 return;
             };
             match socket.accept().await {
                 Ok((stream, peer)) => {
                     is_failing = false;
-                    self.admit(&acceptor, stream, peer, permit);
+                    self.admit(&acceptor, stream, peer);
                 }
                 Err(error) => {
                     // Told once, not for every connection that waits.
@@ -180,57 +181,79 @@ impl Listener {
         }
     }
 
-    fn admit(
-        &mut self,
-        acceptor: &Acceptor,
-        stream: Stream,
-        peer: ClientAddress,
-        permit: Option<OwnedSemaphorePermit>,
-    ) {
-        let accepted = clock::instant();
-        let places = match self.admission.admit(&acceptor.descriptors, accepted) {
-            Ok(places) => places,
-            Err(turned_away) => {
-                tracing::debug!(%peer, listener = %self.origin.listener, why = turned_away.name(), "closed a connection: a limit is reached");
-                return acceptor.driver.turned_away(turned_away.name());
+    fn admit(&mut self, acceptor: &Acceptor, stream: Stream, peer: ClientAddress) {
+        let now = clock::instant();
+        let turned_away = |why| {
+            tracing::debug!(%peer, listener = %self.origin.listener, why, "closed a connection: a limit is reached");
+        };
+        let clients = match self.admission.admit(now) {
+            Ok(clients) => clients,
+            Err(limit) => {
+                turned_away(limit.name());
+                return acceptor.driver.turned_away(limit.name());
             }
         };
-        let origin = Arc::clone(&self.origin);
-        let Some(handle) = acceptor.handshakes.as_ref().filter(|_| !self.is_plain()) else {
-            return Accepted {
-                stream,
-                peer,
-                origin,
-                at: accepted,
-                places,
-            }
-            .serve(&acceptor.driver);
+        let patience = Patience {
+            whole: acceptor.connect_timeout,
         };
-        let layers = self.layers.clone().put_on(stream, peer, acceptor.connect_timeout);
-        let handshake = handle.spawn(layers);
+        let handshakes = acceptor.handshakes.as_ref().filter(|_| !self.is_plain());
+        let protected_until = match handshakes {
+            Some(_) => patience.for_handshake(now),
+            None => patience.for_packet(now),
+        };
+        // The balancer's address says nothing of its clients.
+        let network = match self.layers.proxy_protocol {
+            true => SourceNetwork::Unnamed,
+            false => SourceNetwork::of(peer),
+        };
+        let entered = self.strangers.enter(network, now, protected_until);
+        let (place, gave_way) = match entered {
+            Ok(entered) => entered,
+            Err(why) => return turned_away(why.name()),
+        };
+        let accepted = Accepted {
+            peer,
+            origin: Arc::clone(&self.origin),
+            at: now,
+            clients,
+            patience,
+            gave_way,
+        };
+        let Some(handle) = handshakes else {
+            return accepted.serve(stream, place, &acceptor.driver);
+        };
+        let layers = self.layers.clone();
+        let shaking = handle.spawn(layers.put_on(stream, peer, place, patience.whole));
         let driver = Rc::clone(&acceptor.driver);
-        tokio::task::spawn_local(async move {
-            let ended = handshake.await;
-            drop(permit);
-            match ended {
-                Ok((peer, Ok(stream))) => Accepted {
-                    stream,
-                    peer,
-                    origin,
-                    at: accepted,
-                    places,
-                }
-                .serve(&driver),
-                Ok((peer, Err(error))) if error.is_silent() => {
-                    tracing::debug!(%peer, listener = %origin.listener, "closed connection: {error}");
-                }
-                Ok((peer, Err(error))) => {
-                    driver.observed.borrow_mut().handshakes_failed += 1;
-                    tracing::info!(%peer, listener = %origin.listener, "rejected handshake: {error}");
-                }
-                Err(error) => tracing::debug!(%peer, %error, "a handshake was given up"),
-            }
-        });
+        tokio::task::spawn_local(end_handshake(driver, accepted, shaking));
+    }
+}
+
+/// Waits until MQTT begins, or does not.
+async fn end_handshake(driver: Rc<Driver>, mut accepted: Accepted, mut shaking: JoinHandle<Shaken>) {
+    let listener = &accepted.origin.listener;
+    let ended = tokio::select! {
+        ended = &mut shaking => ended,
+        () = accepted.gave_way.happened() => {
+            shaking.abort();
+            tracing::debug!(peer = %accepted.peer, %listener, "closed connection: its place was needed for another one during its handshake");
+            return;
+        }
+    };
+    match ended {
+        Ok((peer, Ok((stream, place)))) => {
+            accepted.peer = peer;
+            place.protect_until(accepted.patience.for_packet(clock::instant()));
+            accepted.serve(stream, place, &driver);
+        }
+        Ok((peer, Err(error))) if error.is_silent() => {
+            tracing::debug!(%peer, %listener, "closed connection: {error}");
+        }
+        Ok((peer, Err(error))) => {
+            driver.observed.borrow_mut().handshakes_failed += 1;
+            tracing::info!(%peer, %listener, "rejected handshake: {error}");
+        }
+        Err(error) => tracing::debug!(peer = %accepted.peer, %error, "a handshake was given up"),
     }
 }
 
@@ -253,29 +276,48 @@ fn cannot_bind(address: &ListenAddress, error: io::Error) -> RunError {
     RunError::Bind { address, error }
 }
 
-/// A connection on which MQTT begins.
+/// What came of handshakes, and from where the connection really is.
+type Shaken = (ClientAddress, Result<(Stream, Place), HandshakeError>);
+
+/// A connection that was accepted.
 struct Accepted {
-    stream: Stream,
     peer: ClientAddress,
     origin: Arc<Origin>,
     at: Instant,
-    places: [Place; 2],
+    clients: ClientPlaces,
+    patience: Patience,
+    gave_way: GaveWay,
 }
 
 impl Accepted {
-    fn serve(self, driver: &Rc<Driver>) {
-        let peer = self.peer;
-        let Some(id) = driver.reserve() else {
-            tracing::warn!(%peer, "closed a connection: the limit of connections is reached");
-            return driver.turned_away("server_connections");
-        };
-        let waited = clock::instant() - self.at;
-        let socket = Rc::new(Socket::new(id, peer, self.origin, self.stream));
-        let serving = socket::run(Rc::clone(driver), socket, waited);
-        let places = self.places;
+    /// MQTT begins.
+    fn serve(self, stream: Stream, place: Place, driver: &Rc<Driver>) {
+        let Self {
+            peer,
+            origin,
+            at,
+            clients,
+            patience,
+            mut gave_way,
+        } = self;
+        let waited = clock::instant() - at;
+        let standing = Standing::Stranger(Stranger {
+            place,
+            clients,
+            patience,
+        });
+        let socket = Socket::new(driver.reserve(), peer, origin, stream).with_standing(standing);
+        let socket = Rc::new(socket);
+        let weak = Rc::downgrade(&socket);
+        tokio::task::spawn_local(socket::run(Rc::clone(driver), socket, waited));
+        // It ends when the client is known, or has gone.
         tokio::task::spawn_local(async move {
-            serving.await;
-            drop(places);
+            if gave_way.heard().await
+                && let Some(socket) = weak.upgrade()
+            {
+                tracing::debug!(%peer, listener = %socket.origin.listener, "closed a connection: its place was needed for another one");
+                socket.cut();
+            }
         });
     }
 }

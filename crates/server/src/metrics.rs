@@ -52,6 +52,8 @@ pub struct Figures {
     pub spans: Counts,
     /// What the self-test has found.
     pub self_test: crate::self_test::Results,
+    /// Waiting places of strangers.
+    pub pools: Vec<PoolFigures>,
     /// Requests that the admin pages have refused, by cause.
     pub admin_refused: Counts,
     /// Certificates of TLS that are in use.
@@ -88,6 +90,19 @@ pub struct Connections {
     pub reauthentications: BTreeMap<u8, u64>,
     /// Bytes read from clients, and written to them.
     pub bytes: InOut<u64>,
+}
+
+/// Waiting places of one port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolFigures {
+    /// Which port.
+    pub pool: String,
+    /// Places that are taken at the moment.
+    pub taken: u64,
+    /// Places in all.
+    pub places: u64,
+    /// Strangers without a place, by reason.
+    pub refused: Counts,
 }
 
 /// Sessions, their subscriptions and what waits in them.

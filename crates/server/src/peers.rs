@@ -42,11 +42,13 @@ use self::dialling::Target;
 use self::log::Problems;
 use self::outgoing::Outgoing;
 pub(crate) use self::tls::PeerTls;
+use crate::admission::Places;
 use crate::bound_socket::bind_tcp;
 use crate::clock::Clock;
 use crate::config;
 use crate::error::RunError;
 use crate::metrics::{PeerFigures, PeersFigures};
+use crate::strangers::Strangers;
 
 /// The other nodes of the cluster.
 #[derive(Debug)]
@@ -84,6 +86,10 @@ struct Shared {
     /// The newest incarnation that was seen of each node.
     newest: RefCell<BTreeMap<NodeId, u32>>,
     targets: RefCell<BTreeMap<PeerAddress, Rc<Target>>>,
+    /// Connections that others have made, and whose other side has not proved yet that it is a node.
+    strangers: Strangers,
+    /// Those whose other side has.
+    proved: Places,
     /// Connections with something to write.
     dirty: RefCell<Vec<Rc<Outgoing>>>,
     /// Memory for what is on its way out.
@@ -213,6 +219,8 @@ impl Peers {
             incoming: RefCell::default(),
             newest: RefCell::default(),
             targets: RefCell::default(),
+            strangers: accepting::strangers(),
+            proved: Places::new(Some(accepting::PROVED_MAX)),
             dirty: RefCell::default(),
             spare: RefCell::default(),
             problems: RefCell::default(),
@@ -280,6 +288,11 @@ impl Peers {
             Some((*node, outgoing.measured.get()?.clock_ahead_ms))
         };
         outgoing.iter().filter_map(measured).collect()
+    }
+
+    /// Places of those who connect here.
+    pub(crate) fn strangers(&self) -> &Strangers {
+        &self.shared.strangers
     }
 
     /// For `/metrics`.

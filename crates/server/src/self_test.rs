@@ -141,12 +141,14 @@ impl SelfTester {
     /// A connection to the server itself.
     fn connection(&self) -> Result<UnixStream, String> {
         let (near, far) = UnixStream::pair().map_err(|error| error.to_string())?;
-        let Some(id) = self.driver.reserve() else {
-            return Err("the limit of connections is reached".to_owned());
-        };
         let peer = ClientAddress::Unix(far.peer_cred().ok());
         let origin = Arc::clone(&self.origin);
-        let socket = Rc::new(Socket::new(id, peer, origin, Stream::Unix(far)));
+        let socket = Rc::new(Socket::new(
+            self.driver.reserve(),
+            peer,
+            origin,
+            Stream::Unix(far),
+        ));
         tokio::task::spawn_local(socket::run(Rc::clone(&self.driver), socket, Duration::ZERO));
         Ok(near)
     }

@@ -26,7 +26,7 @@ use crate::config::{self, Config, Durability, ListenAddress, PeerAddress};
 use crate::container;
 use crate::descriptors;
 use crate::disk_thread::{ClockMarks, DiskThread, Sync};
-use crate::driver::{self, Driver, DriverSettings, Edge, Inputs};
+use crate::driver::{Driver, DriverSettings, Edge, Inputs};
 use crate::error::RunError;
 use crate::handshake::Layers;
 use crate::handshake_thread::HandshakeThread;
@@ -38,6 +38,7 @@ use crate::self_test;
 use crate::slow::SlowLog;
 use crate::snapshot_thread::SnapshotThread;
 use crate::startup::{self, Opened, Started};
+use crate::strangers::{PoolLimits, Strangers};
 use crate::tls::{Expiries, Tls};
 use crate::traces::{Traces, TracesFiles};
 use crate::websocket::Endpoint;
@@ -135,12 +136,21 @@ pub fn run(
     result
 }
 
-/// With no more connections than the process has descriptors for.
+/// With no more connections and strangers than the process has descriptors for.
 fn with_room(config: &Config, room: Option<usize>) -> Config {
     let mut config = config.clone();
+    let limits = &mut config.limits;
+    limits.strangers_max = descriptors::strangers_max(limits.strangers_max, room, config.listeners.len());
+    limits.strangers_per_address_max = limits.strangers_per_address_max.min(limits.strangers_max);
+    let strangers = strangers_of(&config);
     let connections_max = &mut config.limits.connections_max;
-    *connections_max = descriptors::connections_max(*connections_max, room, driver::REFUSED_AT_ONCE_MAX);
+    *connections_max = descriptors::connections_max(*connections_max, room, strangers);
     config
+}
+
+/// Strangers at all listeners.
+fn strangers_of(config: &Config) -> usize {
+    config.limits.strangers_max as usize * config.listeners.len()
 }
 
 /// `None`: the server was stopped before there was a node.
@@ -152,12 +162,13 @@ async fn serve(
 ) -> Result<Option<(Rc<Driver>, Result<(), RunError>)>, RunError> {
     let files = NamedFiles::load(config)?;
     // Addresses are bound before the data directory is read: one in use is told before a long recovery.
-    let (mut listeners, mut tls) = bind(config, files.listeners)?;
+    let (mut listeners, tls) = bind(config, files.listeners, room)?;
     let peer_socket = peers::bind(config.cluster.as_ref())?;
-    let peer_tls = take_peers(files.peers, &mut tls);
+    let (peer_tls, peer_files) = files.peers.unzip();
     let (watched, policies) = AuthorizationThread::start(files.policies).map_err(RunError::System)?;
-    let expiries = expiries_of(&tls);
-    let handshakes = start_handshakes(&listeners, tls, peer_tls.is_some())?;
+    let expiries = expiries_of(tls.iter().chain(&peer_files));
+    let handshakes = start_handshakes(&listeners, tls)?;
+    let peer_handshakes = start_peer_handshakes(peer_files)?;
     let notify_socket = NotifySocket::of_process();
     let told = hear_hangups(notify_socket.clone())?;
     let mut shutdown = pin!(shutdown);
@@ -168,7 +179,7 @@ async fn serve(
     let joining = Joining {
         socket: peer_socket,
         tls: peer_tls,
-        handshakes: handle.clone(),
+        handshakes: peer_handshakes.as_ref().map(|thread| thread.handle().clone()),
         clock: Rc::clone(&clock),
         listeners: &mut listeners,
         admin_url: config.admin.url(admin.address()),
@@ -179,6 +190,7 @@ async fn serve(
         joined = join(config.cluster.as_ref(), &mut opened, joining) => joined?,
         () = &mut shutdown => return Ok(None),
     };
+    let pools = pools(&listeners, &admin, joined.as_ref(), files.methods.as_ref());
     let peer_address = joined.as_ref().map(|joined| joined.peers.address().clone());
     let parts = Parts {
         opened,
@@ -188,6 +200,7 @@ async fn serve(
         policies,
         requests,
         traces: files.traces,
+        pools,
     };
     let (driver, mut inputs) = start_driver(config, parts)?;
     recover(&driver, &mut inputs, peer_address.is_some()).await?;
@@ -197,8 +210,6 @@ async fn serve(
         driver: Rc::clone(&driver),
         handshakes: handle,
         connect_timeout: config.limits.connect_timeout,
-        handshakes_max: config.limits.handshakes_max as usize,
-        descriptors: Places::new(room),
     };
     let (addresses, accepting) = accept(config, listeners, &acceptor, seed);
     drop(acceptor);
@@ -355,7 +366,16 @@ struct Joined {
 }
 
 /// Binds the listeners. Returns them and what those with TLS have read.
-fn bind(config: &Config, tls: Vec<Option<Tls>>) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
+fn bind(
+    config: &Config,
+    tls: Vec<Option<Tls>>,
+    room: Option<usize>,
+) -> Result<(Vec<Listener>, Vec<Tls>), RunError> {
+    let clients = Places::new(room.map(|room| descriptors::clients_max(room, strangers_of(config))));
+    let strangers = PoolLimits {
+        places: config.limits.strangers_max as usize,
+        of_network: config.limits.strangers_per_address_max as usize,
+    };
     let (mut listeners, mut all_tls) = (Vec::new(), Vec::new());
     for (settings, tls) in config.listeners.iter().zip(tls) {
         let layers = Layers {
@@ -367,7 +387,7 @@ fn bind(config: &Config, tls: Vec<Option<Tls>>) -> Result<(Vec<Listener>, Vec<Tl
                 .map(|websocket| Arc::new(Endpoint::new(websocket, config.limits.packet_size_max))),
         };
         let policy = config::authorization::policy_id(&config.authorization, settings);
-        let listener = Listener::bind(settings, layers, policy)?;
+        let listener = Listener::bind(settings, layers, policy, (strangers, &clients))?;
         listeners.push(match &tls {
             Some(tls) => listener.with_tls(tls),
             None => listener,
@@ -378,30 +398,40 @@ fn bind(config: &Config, tls: Vec<Option<Tls>>) -> Result<(Vec<Listener>, Vec<Tl
     Ok((listeners, all_tls))
 }
 
-/// What connections between nodes are made with. The other half is kept up to date with that of the listeners.
-fn take_peers(files: Option<(PeerTls, Tls)>, all: &mut Vec<Tls>) -> Option<PeerTls> {
-    let (peer_tls, tls) = files?;
-    all.push(tls);
-    Some(peer_tls)
-}
-
 /// When what is shown to clients and nodes expires.
-fn expiries_of(tls: &[Tls]) -> Expiries {
+fn expiries_of<'a>(tls: impl Iterator<Item = &'a Tls>) -> Expiries {
     let mut expiries = Expiries::default();
-    tls.iter().for_each(|tls| expiries.extend(tls.expiries()));
+    tls.for_each(|tls| expiries.extend(tls.expiries()));
     expiries
 }
 
-/// Plain listeners need no thread.
-fn start_handshakes(
+/// The places of strangers at all ports, and of questions about them.
+fn pools(
     listeners: &[Listener],
-    tls: Vec<Tls>,
-    is_among_peers: bool,
-) -> Result<Option<HandshakeThread>, RunError> {
-    if listeners.iter().all(Listener::is_plain) && !is_among_peers {
+    admin: &Admin,
+    joined: Option<&Joined>,
+    methods: Option<&Methods>,
+) -> Vec<Strangers> {
+    let of_listeners = listeners.iter().map(Listener::strangers);
+    let of_peers = joined.map(|joined| joined.peers.strangers());
+    let of_ports = of_listeners.chain([admin.strangers()]).chain(of_peers);
+    let of_methods = methods.into_iter().flat_map(Methods::pools);
+    of_ports.cloned().chain(of_methods).collect()
+}
+
+/// Plain listeners need no thread.
+fn start_handshakes(listeners: &[Listener], tls: Vec<Tls>) -> Result<Option<HandshakeThread>, RunError> {
+    if listeners.iter().all(Listener::is_plain) {
         return Ok(None);
     }
-    HandshakeThread::start(tls).map(Some).map_err(RunError::System)
+    let thread = HandshakeThread::start("handshake", tls);
+    thread.map(Some).map_err(RunError::System)
+}
+
+/// Nodes have a thread of their own, so that handshakes of clients, however many, delay none of theirs.
+fn start_peer_handshakes(files: Option<Tls>) -> Result<Option<HandshakeThread>, RunError> {
+    let thread = files.map(|files| HandshakeThread::start("peer-handshake", vec![files]));
+    thread.transpose().map_err(RunError::System)
 }
 
 /// What a driver is made of.
@@ -415,6 +445,8 @@ struct Parts {
     requests: mpsc::Receiver<AdminRequest>,
     /// `None`: nothing is traced.
     traces: Option<TracesFiles>,
+    /// Places of strangers, to be shown.
+    pools: Vec<Strangers>,
 }
 
 fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs), RunError> {
@@ -450,10 +482,10 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
         packet_size_max: config.limits.packet_size_max,
         filters_per_packet_max: config.limits.filters_per_packet_max.get() as usize,
         outbound_bytes_max: config.limits.outbound_bytes_max as usize,
-        connections_max: config.limits.connections_max as usize,
     };
     // A connection has one question at a time; only those of connections that are gone could take the room.
-    let questions_max = settings.connections_max + settings.connections_max / 2;
+    let askers_max = config.limits.connections_max as usize + strangers_of(config);
+    let questions_max = askers_max + askers_max / 2;
     let started = parts
         .methods
         .map(|methods| AuthenticationThread::start(methods, questions_max))
@@ -470,6 +502,7 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
             .transpose()?,
         clock,
         settings,
+        pools: parts.pools,
     };
     let driver = Rc::new(Driver::new(node, disk, snapshots, edge));
     driver.observed.borrow_mut().slow = SlowLog::new(config.log.slow_operation);

@@ -21,11 +21,13 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
 
+use crate::admission::TurnedAway;
 use crate::client_address::ClientAddress;
 use crate::driver::Driver;
 use crate::listener::Origin;
 use crate::out_buffer::OutBuffer;
 use crate::spoken::Spoken;
+use crate::standing::Standing;
 use crate::stream::Stream;
 
 /// The side of a connection that the driver writes to.
@@ -52,6 +54,10 @@ pub(crate) struct Socket {
     pub(crate) is_closing: Cell<bool>,
     /// Wakes the task: read on, write on, or stop.
     pub(crate) changed: Notify,
+    /// `None`: of a connection that needs no place.
+    standing: RefCell<Option<Box<Standing>>>,
+    /// Its place was given to somebody else: it ends without a farewell.
+    is_cut: Cell<bool>,
 }
 
 /// What became of a write.
@@ -112,6 +118,51 @@ impl Socket {
             is_blocked: Cell::new(false),
             is_closing: Cell::new(false),
             changed: Notify::new(),
+            standing: RefCell::default(),
+            is_cut: Cell::new(false),
+        }
+    }
+
+    /// With a place that it has.
+    pub(crate) fn with_standing(mut self, standing: Standing) -> Self {
+        self.standing = RefCell::new(Some(Box::new(standing)));
+        self
+    }
+
+    /// The client is known and takes its place.
+    pub(crate) fn let_in(&self) -> Result<(), TurnedAway> {
+        if let Some(standing) = self.standing.take() {
+            let known = standing.let_in()?;
+            self.standing.replace(Some(Box::new(known)));
+        }
+        Ok(())
+    }
+
+    /// It is the server's turn, or the client's.
+    pub(crate) fn awaits(&self, awaits: impl FnOnce(&Standing)) {
+        if let Some(standing) = self.standing.borrow().as_deref() {
+            awaits(standing);
+        }
+    }
+
+    /// Ends the connection at once.
+    pub(crate) fn cut(&self) {
+        self.is_cut.set(true);
+        self.is_closing.set(true);
+        self.changed.notify_one();
+    }
+
+    /// Does something that takes a while, unless the connection has to end at once.
+    async fn unless_cut(&self, work: impl Future<Output = ()>) {
+        let cut = async {
+            while !self.is_cut.get() {
+                self.changed.notified().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cut => {}
+            () = work => {}
         }
     }
 
@@ -205,11 +256,20 @@ pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>, waited: Duration
     };
     reading.packets(&driver, &socket).await;
     driver.lost(socket.id).await;
-    finish(&driver, &socket).await;
+    // Memory for the end is taken at the end: most tasks are those of idle connections.
+    Box::pin(end(driver, socket, reading.is_broken)).await;
+}
+
+/// Says what is left to say, unless nobody listens or the place is needed for another connection.
+async fn end(driver: Rc<Driver>, socket: Rc<Socket>, is_broken: bool) {
+    socket.unless_cut(finish(&driver, &socket)).await;
     driver.remove(&socket);
-    if !reading.is_broken {
-        socket.shut_down().await;
-        socket.linger().await;
+    if !is_broken {
+        let farewell = async {
+            socket.shut_down().await;
+            socket.linger().await;
+        };
+        socket.unless_cut(farewell).await;
     }
 }
 
@@ -327,6 +387,9 @@ impl Reading {
                 Ok(Some(packet)) => {
                     self.told = 0;
                     self.ends_with_ack = matches!(packet, Packet::PubAck(_) | Packet::PubComp(_));
+                    if matches!(packet, Packet::Connect(_)) && !driver.may_connect(socket) {
+                        return false;
+                    }
                     let units = driver.received(socket.id, packet);
                     driver.count_work(UNITS_PER_WORK);
                     self.work += 1 + usize::try_from(units / UNITS_PER_WORK).unwrap_or(WORK_AT_ONCE_MAX);
@@ -413,7 +476,7 @@ mod tests {
     #[test]
     fn a_connection_stays_small() {
         let (socket, task) = (size_of::<Socket>(), task_size(run));
-        assert!(socket <= 232, "{socket} bytes");
+        assert!(socket <= 248, "{socket} bytes");
         assert!(task <= 384, "{task} bytes");
     }
 

@@ -1,14 +1,15 @@
 //! Accepts connections to the admin pages and serves requests on them: TLS where it is set, and a bound on everything that a client can
 //! draw out or pile up.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,14 +17,26 @@ use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections to the pages at once; a further one waits until another has ended.
-const CONNECTIONS_MAX: usize = 64;
+use super::pages;
+use crate::client_address::SourceNetwork;
+use crate::clock;
+use crate::strangers::{Place, PoolLimits, Strangers};
 
-/// Connections of one address at once, if it is not this machine; a further one is closed.
-const CONNECTIONS_OF_ADDRESS_MAX: usize = 16;
+/// Connections to the pages, all of them and those of one address. One without a request under way gives way to a newcomer at once:
+/// it waits for its client, and a probe of `/healthz` is answered within milliseconds.
+const PLACES: PoolLimits = PoolLimits {
+    places: 64,
+    of_network: 32,
+};
+
+/// How long the body of a request may take, besides the answer of the node's thread. Parts of backups have places of their own.
+pub(super) const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a client that reads its answer does not give way.
+const ANSWER_READ_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long a client may take for its handshake of TLS, and for the head of each request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -47,16 +60,30 @@ pub(super) struct Peer(pub(super) IpAddr);
 /// What is spoken below HTTP.
 pub(super) type CurrentTls = Option<watch::Receiver<Arc<ServerConfig>>>;
 
+/// What is served to connections, and where they are counted.
+#[derive(Debug, Clone)]
+pub(super) struct Served {
+    pub(super) router: Router,
+    pub(super) strangers: Strangers,
+    /// For each request, parts of backups apart.
+    pub(super) request_within: Duration,
+}
+
+/// Places of connections to the pages.
+pub(super) fn strangers() -> Strangers {
+    Strangers::new("admin", PLACES)
+}
+
 /// Serves until it is dropped.
-pub(super) async fn serve(listener: TcpListener, tls: CurrentTls, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let addresses = Addresses::default();
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+pub(super) async fn serve(listener: TcpListener, tls: CurrentTls, served: Served) {
+    loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(PAUSE_WITHOUT_DESCRIPTORS).await;
             continue;
         };
-        let Some(counted) = addresses.count(peer) else {
+        let now = clock::instant();
+        let network = SourceNetwork::of_ip(peer.ip());
+        let Ok((place, mut gave_way)) = served.strangers.enter(network, now, now) else {
             continue;
         };
         let tls = tls
@@ -64,22 +91,25 @@ pub(super) async fn serve(listener: TcpListener, tls: CurrentTls, router: Router
             .map(|tls| TlsAcceptor::from(Arc::clone(&tls.borrow())));
         let connection = Connection {
             peer: Peer(peer.ip()),
-            router: router.clone(),
-            _place: place,
-            _counted: counted,
+            served: served.clone(),
+            place: Arc::new(place),
         };
-        tokio::spawn(tokio::time::timeout(
-            CONNECTION_LASTS,
-            connection.run(stream, tls),
-        ));
+        tokio::spawn(async move {
+            let lasting = tokio::time::timeout(CONNECTION_LASTS, connection.run(stream, tls));
+            tokio::select! {
+                _ = lasting => {}
+                () = gave_way.happened() => {
+                    tracing::debug!(peer = %peer.ip(), "closed a connection to the admin pages: its place was needed for another one");
+                }
+            }
+        });
     }
 }
 
 struct Connection {
     peer: Peer,
-    router: Router,
-    _place: OwnedSemaphorePermit,
-    _counted: Counted,
+    served: Served,
+    place: Arc<Place>,
 }
 
 impl Connection {
@@ -96,15 +126,11 @@ impl Connection {
     }
 
     async fn requests(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let (peer, router) = (self.peer, self.router.clone());
+        let (peer, connection) = (self.peer, Arc::new(self));
         let answer = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(peer);
-            let router = TowerToHyperService::new(router.clone());
-            async move {
-                let answered: Result<axum::response::Response, Infallible> =
-                    hyper::service::Service::call(&router, request.map(Body::new)).await;
-                answered
-            }
+            let connection = Arc::clone(&connection);
+            async move { Ok::<_, Infallible>(connection.answer(request.map(Body::new)).await) }
         });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -116,62 +142,29 @@ impl Connection {
             tracing::debug!(peer = %peer.0, %error, "a connection to the admin pages ended");
         }
     }
-}
 
-/// How many connections each address has.
-#[derive(Debug, Clone, Default)]
-struct Addresses(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
-
-/// Counts a connection until it is dropped.
-struct Counted {
-    address: IpAddr,
-    addresses: Addresses,
-}
-
-impl Addresses {
-    fn count(&self, peer: SocketAddr) -> Option<Counted> {
-        let address = peer.ip();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(address).or_default();
-        if *count >= CONNECTIONS_OF_ADDRESS_MAX && !address.is_loopback() {
-            return None;
-        }
-        *count += 1;
-        Some(Counted {
-            address,
-            addresses: self.clone(),
-        })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut all = self.addresses.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = all.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                all.remove(&self.address);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_has_only_so_many_connections_and_this_machine_more() {
-        let addresses = Addresses::default();
-        let other = SocketAddr::from(([192, 0, 2, 1], 1));
-        let mut counted: Vec<_> = (0..20).filter_map(|_| addresses.count(other)).collect();
-        assert_eq!(counted.len(), CONNECTIONS_OF_ADDRESS_MAX);
-        counted.pop();
-        assert!(addresses.count(other).is_some());
-        let own = SocketAddr::from(([127, 0, 0, 1], 1));
-        let own: Vec<_> = (0..20).filter_map(|_| addresses.count(own)).collect();
-        assert_eq!(own.len(), 20);
-        drop((counted, own));
-        assert!(addresses.0.lock().expect("whole").is_empty());
+    /// Answers one request within its time.
+    async fn answer(&self, request: hyper::Request<Body>) -> Response {
+        let is_long = pages::is_long(request.uri().path());
+        let within = if is_long {
+            CONNECTION_LASTS
+        } else {
+            self.served.request_within
+        };
+        self.place.protect_until(clock::instant() + within);
+        let router = TowerToHyperService::new(self.served.router.clone());
+        let answering = hyper::service::Service::call(&router, request);
+        let response = match tokio::time::timeout(within, answering).await {
+            Ok(Ok(response)) => response,
+            Err(_) => (StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response(),
+        };
+        let is_stream = is_long && response.status().is_success();
+        let read_within = if is_stream {
+            CONNECTION_LASTS
+        } else {
+            ANSWER_READ_WITHIN
+        };
+        self.place.protect_until(clock::instant() + read_within);
+        response
     }
 }

@@ -11,13 +11,14 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
 use super::access::{Access, Refusal};
 use super::connections::Peer;
 use super::tokens::Scope;
-use super::{AdminRequest, api, cluster, dashboard, host, origin};
+use super::{AdminRequest, Health, api, cluster, dashboard, host, origin};
 use crate::audit::{Audit, Happened, Shown, Source};
+use crate::clock;
 use crate::tls::Expiries;
 
 /// What the pages know.
@@ -49,9 +50,15 @@ pub(super) struct NodeThread {
     pub(super) requests: mpsc::Sender<AdminRequest>,
     pub(super) answer_within: Duration,
     pub(super) recovered: Arc<AtomicBool>,
+    /// The last answer about its health, and when that was asked for.
+    pub(super) health: Arc<Mutex<Option<HealthAnswer>>>,
 }
 
+/// When the node was asked for its health, and what it said.
+type HealthAnswer = (Instant, Result<Health, Silence>);
+
 /// Why the node's thread was not heard.
+#[derive(Debug, Clone)]
 pub(super) enum Silence {
     Starting,
     Busy,
@@ -139,6 +146,11 @@ fn is_backup(path: &str) -> bool {
     path == "/api/backup" || path.starts_with("/api/backup/")
 }
 
+/// Whether a request to this page may last for as long as its connection: parts of backups have places of their own.
+pub(super) fn is_long(path: &str) -> bool {
+    is_backup(path) || path == "/api/restore"
+}
+
 /// What every answer says to browsers, where it does not say it itself: keep it nowhere, take it for nothing else, load nothing for it, show it in no frame.
 const TO_BROWSERS: [(header::HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -207,7 +219,7 @@ async fn guard(
 
 /// 200 while the process does its work, if only to recover.
 async fn healthz(State(pages): State<Pages>) -> Response {
-    match pages.node.ask(AdminRequest::Health).await {
+    match pages.node.health().await {
         Ok(_) => "ok\n".into_response(),
         Err(Silence::Starting) => "starting\n".into_response(),
         Err(silence) => silence.into_response(),
@@ -216,7 +228,7 @@ async fn healthz(State(pages): State<Pages>) -> Response {
 
 /// 200 while clients should be sent here.
 async fn readyz(State(pages): State<Pages>) -> Response {
-    match pages.node.ask(AdminRequest::Health).await {
+    match pages.node.health().await {
         Ok(health) if health.not_ready.is_empty() => "ready\n".into_response(),
         Ok(health) => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -270,6 +282,39 @@ impl NodeThread {
                 mpsc::error::TrySendError::Full(_) => Silence::Busy,
                 mpsc::error::TrySendError::Closed(_) => Silence::Gone,
             })?;
+        self.answer(answered).await
+    }
+
+    /// Whether the node does its work. All who ask at the same time share one question, which waits for its turn: no number of other
+    /// requests makes a node look dead.
+    pub(super) async fn health(&self) -> Result<Health, Silence> {
+        if !self.recovered.load(Ordering::Acquire) {
+            return Err(Silence::Starting);
+        }
+        let wanted = clock::instant();
+        let mut last = self.health.lock().await;
+        if let Some((asked, health)) = &*last
+            && *asked >= wanted
+        {
+            return health.clone();
+        }
+        let asked = clock::instant();
+        let (answer, answered) = oneshot::channel();
+        let health = self.answer(async {
+            let asking = self.requests.send(AdminRequest::Health(answer));
+            // The receiver goes with the node's thread; then nobody answers, either.
+            let _ = asking.await;
+            answered.await
+        });
+        let health = health.await;
+        *last = Some((asked, health.clone()));
+        health
+    }
+
+    async fn answer<T>(
+        &self,
+        answered: impl Future<Output = Result<T, oneshot::error::RecvError>>,
+    ) -> Result<T, Silence> {
         match tokio::time::timeout(self.answer_within, answered).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(Silence::Gone),

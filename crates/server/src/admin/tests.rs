@@ -164,12 +164,14 @@ fn more_requests_than_can_wait_are_refused() {
     admin.recovered();
     // Nobody takes the requests, so each stays in the channel when its page has given up.
     for _ in 0..REQUESTS_WAITING_MAX {
-        assert_eq!(get(&admin, "/healthz").1, "the node did not answer within 1ms\n");
+        assert_eq!(get(&admin, "/metrics").1, "the node did not answer within 1ms\n");
     }
     assert_eq!(
-        get(&admin, "/healthz"),
+        get(&admin, "/metrics"),
         (503, "too many requests are waiting\n".to_owned())
     );
+    // A probe waits for its turn.
+    assert_eq!(get(&admin, "/healthz").1, "the node did not answer within 1ms\n");
 }
 
 #[test]

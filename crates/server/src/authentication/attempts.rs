@@ -6,11 +6,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::Asked;
-use crate::client_address::ClientAddress;
+use crate::client_address::{ClientAddress, SourceNetwork};
 use crate::clock;
 use crate::config;
 
@@ -27,8 +26,8 @@ pub(super) struct Attempts {
 /// Addresses that have failed and whose buckets are not full yet.
 #[derive(Debug, Default)]
 struct Failed {
-    by_address: BTreeMap<Address, Bucket>,
-    by_time: BTreeSet<(Instant, Address)>,
+    by_address: BTreeMap<SourceNetwork, Bucket>,
+    by_time: BTreeSet<(Instant, SourceNetwork)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,16 +35,6 @@ struct Bucket {
     full_at: Instant,
     /// The operator knows that it was empty.
     is_told: bool,
-}
-
-/// What has a bucket of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Address {
-    V4([u8; 4]),
-    /// The first half: one site has all the others.
-    V6([u8; 8]),
-    /// A user of this machine, if the system says which.
-    Unix(Option<u32>),
 }
 
 /// About 150 bytes each.
@@ -70,14 +59,14 @@ impl Attempts {
     /// Counts a failed one.
     pub(super) fn count(&self, peer: ClientAddress) {
         if self.count_at(peer, clock::instant()) {
-            let address = Address::of(peer);
+            let address = SourceNetwork::of(peer);
             tracing::warn!(%peer, ?address, "too many failed attempts to say who one is: what comes from there is refused unless it was verified before");
         }
     }
 
     fn are_exhausted_at(&self, peer: ClientAddress, now: Instant) -> bool {
         let failed = self.failed.borrow();
-        let bucket = failed.by_address.get(&Address::of(peer));
+        let bucket = failed.by_address.get(&SourceNetwork::of(peer));
         bucket.is_some_and(|bucket| self.is_empty(bucket.full_at, now))
     }
 
@@ -88,7 +77,7 @@ impl Attempts {
         };
         let mut failed = self.failed.borrow_mut();
         failed.forget_full(now);
-        let address = Address::of(peer);
+        let address = SourceNetwork::of(peer);
         let before = failed.take(address);
         let full_at = before.map_or(now, |bucket| bucket.full_at.max(now)) + self.interval;
         // Those that were under way together may be more than the bucket holds.
@@ -112,13 +101,13 @@ impl Attempts {
 }
 
 impl Failed {
-    fn take(&mut self, address: Address) -> Option<Bucket> {
+    fn take(&mut self, address: SourceNetwork) -> Option<Bucket> {
         let bucket = self.by_address.remove(&address)?;
         self.by_time.remove(&(bucket.full_at, address));
         Some(bucket)
     }
 
-    fn put(&mut self, address: Address, bucket: Bucket) {
+    fn put(&mut self, address: SourceNetwork, bucket: Bucket) {
         if self.by_address.len() >= ADDRESSES_MAX {
             self.forget_first();
         }
@@ -139,23 +128,10 @@ impl Failed {
     }
 }
 
-impl Address {
-    fn of(peer: ClientAddress) -> Self {
-        match peer {
-            ClientAddress::Ip(address) => match address.ip().to_canonical() {
-                IpAddr::V4(address) => Self::V4(address.octets()),
-                IpAddr::V6(address) => {
-                    let [a, b, c, d, e, f, g, h, ..] = address.octets();
-                    Self::V6([a, b, c, d, e, f, g, h])
-                }
-            },
-            ClientAddress::Unix(credentials) => Self::Unix(credentials.map(|credentials| credentials.uid())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use broker::Principal;
     use protocol::Text;
 

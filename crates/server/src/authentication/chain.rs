@@ -3,7 +3,6 @@
 //! A listener's methods are tried in their order. Each says whether the client's credentials are of its kind; the first whose they
 //! are decides, and no other is asked. So a wrong password is not tried as something else.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use broker::Answer;
@@ -19,7 +18,10 @@ use super::scram::ScramMethod;
 use super::verdict::{Cause, Refusal, Verdict};
 use super::x509::X509Method;
 use super::{Asked, AuthenticationError};
+use crate::client_address::SourceNetwork;
+use crate::clock;
 use crate::config::{AuthenticationMethod, Config};
+use crate::strangers::{PoolLimits, Strangers};
 
 /// All methods that any listener has.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub(crate) struct Methods {
 struct Entry {
     name: AuthenticationMethod,
     method: Method,
-    under_way: Cell<usize>,
+    under_way: Strangers,
 }
 
 /// A way to say who one is. What it needs it reads from files when the server starts, and anew when they change.
@@ -59,9 +61,6 @@ pub(crate) struct Outcome {
     pub(crate) failed: Option<(&'static str, Cause)>,
 }
 
-/// Counts a client until it is dropped.
-struct UnderWay<'a>(&'a Cell<usize>);
-
 /// As metrics call it when no method has decided.
 const NO_METHOD: &str = "none";
 
@@ -75,11 +74,17 @@ impl Methods {
         let mut names: Vec<_> = of_listeners.copied().collect();
         names.sort_unstable();
         names.dedup();
+        // One that waits for something slow leaves the other half of a listener's places to the others.
+        let under_way_max = (config.limits.strangers_max as usize / 2).max(1);
+        let limits = PoolLimits {
+            places: under_way_max,
+            of_network: (under_way_max / 4).max(1),
+        };
         let all = names.into_iter().map(|name| {
             Ok(Entry {
                 name,
                 method: Method::load(name, config)?,
-                under_way: Cell::default(),
+                under_way: Strangers::new(format!("authentication {}", name.name()), limits),
             })
         });
         let all = all.collect::<Result<Vec<_>, AuthenticationError>>()?;
@@ -87,8 +92,7 @@ impl Methods {
             all,
             attempts: Attempts::new(&config.authentication),
             within: config.limits.connect_timeout,
-            // One that waits for something slow leaves the other half of the node's places to the others.
-            under_way_max: (config.limits.authentications_max as usize / 2).max(1),
+            under_way_max,
         }))
     }
 
@@ -117,10 +121,7 @@ impl Methods {
             let Some(entry) = self.all.iter().find(|entry| entry.name == *name) else {
                 continue;
             };
-            let verdict = match entry.begin(self.under_way_max) {
-                Some(_under_way) => entry.method.answer(asked, &self.attempts).await,
-                None => Verdict::busy(),
-            };
+            let verdict = entry.answer(asked, &self.attempts, self.within).await;
             match verdict {
                 Verdict::NotMine => {}
                 Verdict::Unknown(refusal) => unknown = Some((entry.name.name(), refusal)),
@@ -144,6 +145,11 @@ impl Methods {
         self.all.iter().for_each(|entry| entry.method.look());
     }
 
+    /// How many questions are under way at each method.
+    pub(crate) fn pools(&self) -> Vec<Strangers> {
+        self.all.iter().map(|entry| entry.under_way.clone()).collect()
+    }
+
     /// Takes all files anew.
     pub(super) fn reload(&self) {
         self.all.iter().for_each(|entry| entry.method.reload());
@@ -156,19 +162,20 @@ impl Methods {
 }
 
 impl Entry {
-    /// `None` if as many are under way as may be.
-    fn begin(&self, under_way_max: usize) -> Option<UnderWay<'_>> {
-        let under_way = self.under_way.get();
-        (under_way < under_way_max).then(|| {
-            self.under_way.set(under_way + 1);
-            UnderWay(&self.under_way)
-        })
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+    /// Asks the method, if it has a place: a question of an address with many under way gives way to one with few.
+    async fn answer(&self, asked: &Asked, attempts: &Attempts, within: Duration) -> Verdict {
+        let now = clock::instant();
+        let entered = self
+            .under_way
+            .enter(SourceNetwork::of(asked.peer), now, now + within);
+        let Ok((_place, mut gave_way)) = entered else {
+            return Verdict::busy();
+        };
+        tokio::select! {
+            biased;
+            verdict = self.method.answer(asked, attempts) => verdict,
+            () = gave_way.happened() => Verdict::busy(),
+        }
     }
 }
 

@@ -29,18 +29,22 @@ pub struct Limits {
     /// Sessions, connected or not. A client without a session is then answered with CONNACK 0x97 Quota exceeded.
     pub sessions_max: u32,
 
-    /// How long a new connection may take to send its CONNECT packet, handshakes included; then it is closed.
+    /// How long a new connection may take to send its CONNECT packet, handshakes included; then it is closed. While a listener has too
+    /// many strangers, one that is silent has less: see `strangers_max`.
     #[serde(with = "quantity::duration")]
     #[schemars(with = "quantity::DurationText")]
     pub connect_timeout: Duration,
 
-    /// Clients at once of which it is not known yet who they are, where `listeners.authentication` asks. One more is answered with
-    /// CONNACK 0x89 Server busy.
-    pub authentications_max: u32,
+    /// Strangers at once at one listener, between 1 and 1,000,000: connections whose client has not proved yet who it is, in the header
+    /// of a proxy, a handshake, before CONNECT, or in an authentication. When all places are taken, the one of the address with most of
+    /// them gives way that is silent for longer than a fifth of `connect_timeout` in a handshake, or a fortieth of it where CONNECT or
+    /// AUTH is due; else the newest one of that address. All listeners together take a quarter of the open files of the process at most.
+    pub strangers_max: u32,
 
-    /// Connections of one listener at once whose handshake (TLS, WebSocket) is under way. One more waits in the system's backlog until
-    /// one of them is done.
-    pub handshakes_max: u32,
+    /// Strangers at once of one address (IPv4 address, IPv6 /64, Unix user) at one listener, between 1 and 1,000,000. Beyond it the
+    /// one of that address that is silent for too long gives way, else the newcomer is closed. Behind a proxy that sends the PROXY
+    /// protocol it is the address of the client.
+    pub strangers_per_address_max: u32,
 
     /// The longest Keep Alive; `"none"` lets clients choose any, also none at all. A client that asks for a longer one is told
     /// this one in CONNACK (Server Keep Alive). At most 65,535 seconds.
@@ -258,7 +262,6 @@ impl Limits {
             sessions_max: self.sessions_max,
             keep_alive_max: self.keep_alive_max,
             connect_timeout: self.connect_timeout,
-            authentications_max: self.authentications_max,
             outbound_bytes_max: self.outbound_bytes_max,
             // It is `log.slow_operation`.
             slow_operation: Duration::MAX,
@@ -308,14 +311,14 @@ impl Limits {
             "a server without connections serves nobody",
         );
         require(
-            self.handshakes_max > 0,
-            "handshakes_max",
-            "without handshakes nobody can connect with TLS or WebSocket",
+            (1..=STRANGERS_MOST).contains(&self.strangers_max),
+            "strangers_max",
+            "strangers are between 1 and 1000000: every client begins as one",
         );
         require(
-            self.authentications_max > 0,
-            "authentications_max",
-            "nobody could say who he is",
+            (1..=STRANGERS_MOST).contains(&self.strangers_per_address_max),
+            "strangers_per_address_max",
+            "strangers of one address are between 1 and 1000000",
         );
         require(
             self.sessions_max > 0,
@@ -343,8 +346,8 @@ impl Default for Limits {
             connections_max: 100_000,
             sessions_max: 1_000_000,
             connect_timeout: Duration::from_secs(10),
-            authentications_max: 1_000,
-            handshakes_max: 1_000,
+            strangers_max: 1_000,
+            strangers_per_address_max: 200,
             keep_alive_max: Some(Duration::from_secs(3_600)),
             session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),
             packet_size_max: (1 << 20) + (64 << 10),
@@ -369,6 +372,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// More connections than a machine has ports towards another one.
+const STRANGERS_MOST: u32 = 1_000_000;
 
 /// Less would be reached by a few clients.
 const MEMORY_LEAST: u64 = 8 << 20;

@@ -2,6 +2,7 @@
 
 mod copies;
 mod peers;
+mod pools;
 mod retained;
 mod routes;
 mod self_test;
@@ -19,6 +20,7 @@ use super::{
 pub(super) fn write(figures: &Figures, page: &mut Page) {
     process(figures, page);
     connections(&figures.connections, page);
+    pools::write(&figures.pools, page);
     sessions(&figures.sessions, page);
     messages(&figures.messages, page);
     requests(&figures.state_store, page);

@@ -41,6 +41,11 @@ fn full() -> String {
     figures.slow_operations.insert("disk", 1);
     figures.spans.insert("exported", 1);
     figures.admin_refused.insert("no_token", 1);
+    figures.pools.push(PoolFigures {
+        pool: "admin".to_owned(),
+        refused: Counts::from([("pool", 1)]),
+        ..PoolFigures::default()
+    });
     figures.certificates.push(Expiry::default());
     figures.revocation_lists.push(Expiry::default());
     figures.peers = PeersFigures {

@@ -1,26 +1,35 @@
 //! Connections that other nodes have made: messages are read from them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use cluster::forming::{Founder, Stage, Step};
 use cluster::peers::{Frame, FrameError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout};
 
 use super::meeting::{self, Meeting, MeetingError};
 use super::{Incoming, PeerEvent, SILENCE_MAX, Shared, tls};
+use crate::admission::Counted;
+use crate::client_address::SourceNetwork;
 use crate::clock::instant as now;
+use crate::strangers::{GaveWay, Place, PoolLimits, Strangers};
 use crate::stream::Stream;
 
-/// Connections whose other side is not known yet; further ones wait in the system's backlog.
-const MEETINGS_MAX: usize = 64;
+/// Connections whose other side has not proved yet that it is a node. A proof takes a node some milliseconds, so with as many
+/// places a flood needs thousands of connections a second to push one out.
+const STRANGERS: PoolLimits = PoolLimits {
+    places: 64,
+    of_network: 16,
+};
+
+/// Nodes that have proved what they are, and say hello: strangers take none of these places.
+pub(super) const PROVED_MAX: usize = 64;
 
 /// How long to wait when the system has no descriptor left.
 const PAUSE_WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(50);
@@ -44,24 +53,30 @@ enum End {
     Stopping,
 }
 
-/// Accepts connections of other nodes.
+/// Places of strangers at the port of the nodes.
+pub(super) fn strangers() -> Strangers {
+    Strangers::new("peers", STRANGERS)
+}
+
+/// Accepts connections of other nodes. It never waits for those that were accepted before: who says nothing gives way.
 pub(super) async fn accept(shared: Rc<Shared>, listener: TcpListener) {
-    let meetings = Arc::new(Semaphore::new(MEETINGS_MAX));
     loop {
-        let permit = Arc::clone(&meetings).acquire_owned().await.ok();
         match listener.accept().await {
             Ok((stream, from)) => {
                 // This fails on a connection that has ended, which reading will show.
                 let _ = stream.set_nodelay(true);
-                let shared = Rc::clone(&shared);
-                tokio::task::spawn_local(async move {
-                    let met = meet(&shared, Stream::Tcp(stream)).await;
-                    drop(permit);
-                    match met {
-                        Ok(meeting) => serve(&shared, meeting, from).await,
-                        Err(error) => shared.accepting_failed(from, &error),
+                let accepted = now();
+                let network = SourceNetwork::of_ip(from.ip());
+                // Whoever came before has had its time: a node speaks first, and at once.
+                match shared.strangers.enter(network, accepted, accepted) {
+                    Ok((place, gave_way)) => {
+                        let accepted = accepted_from(Rc::clone(&shared), stream, from, place, gave_way);
+                        tokio::task::spawn_local(accepted);
                     }
-                });
+                    Err(why) => {
+                        tracing::debug!(%from, why = why.name(), "closed a connection at the port of the nodes");
+                    }
+                }
             }
             Err(error) => {
                 tracing::error!(%error, "cannot accept a connection of a node");
@@ -71,9 +86,61 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: TcpListener) {
     }
 }
 
-async fn meet(shared: &Shared, stream: Stream) -> Result<Meeting, MeetingError> {
+async fn accepted_from(
+    shared: Rc<Shared>,
+    stream: TcpStream,
+    from: SocketAddr,
+    place: Place,
+    mut gave_way: GaveWay,
+) {
+    let met = tokio::select! {
+        met = meet(&shared, Stream::Tcp(stream), place) => met,
+        () = gave_way.happened() => {
+            tracing::debug!(%from, "closed a connection at the port of the nodes: its place was needed for another one");
+            return;
+        }
+    };
+    match met {
+        Ok((meeting, counted)) => {
+            drop(counted);
+            serve(&shared, meeting, from).await;
+        }
+        Err(error) => shared.accepting_failed(from, &error),
+    }
+}
+
+/// A node has proved what it is: with TLS by its certificate, else by a hello that fits.
+async fn meet(shared: &Shared, stream: Stream, place: Place) -> Result<(Meeting, Counted), MeetingError> {
+    let proof = Proof {
+        place: RefCell::new(Some(place)),
+        counted: RefCell::default(),
+    };
     let stream = tls::accept(shared, stream).await?;
-    meeting::by_accepting(shared, stream).await
+    if shared.tls.is_some() {
+        proof.given(shared)?;
+    }
+    let meeting = meeting::by_accepting(shared, stream, &proof).await?;
+    let counted = proof.counted.take().ok_or(MeetingError::Unexpected)?;
+    Ok((meeting, counted))
+}
+
+/// What a connection has instead of a stranger's place, once its other side has proved that it is a node.
+#[derive(Debug)]
+pub(super) struct Proof {
+    place: RefCell<Option<Place>>,
+    counted: RefCell<Option<Counted>>,
+}
+
+impl Proof {
+    /// It has; from here on it does not give way to strangers.
+    pub(super) fn given(&self, shared: &Shared) -> Result<(), MeetingError> {
+        if let Some(place) = self.place.take() {
+            let counted = shared.proved.take().ok_or(MeetingError::TooMany)?;
+            self.counted.replace(Some(counted));
+            drop(place);
+        }
+        Ok(())
+    }
 }
 
 /// Reads from a node until the connection ends.

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::Shared;
+use super::accepting::Proof;
 use crate::stream::Stream;
 
 /// A connection on which both sides go on.
@@ -53,6 +54,9 @@ pub(super) enum MeetingError {
     /// What is there does not keep to the protocol.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// Too many nodes say hello.
+    #[error("too many nodes say hello at once")]
+    TooMany,
     /// It said something else than whether it goes on.
     #[error("it does not keep to the protocol")]
     Unexpected,
@@ -106,6 +110,9 @@ pub(super) fn cause_of(code: RefusalCode) -> &'static str {
 /// the same id is alive takes [`super::SILENCE_MAX`] and a little more.
 const MEETING_MAX: Duration = Duration::from_secs(4);
 
+/// How long a node that connects may take for its hello: it sends it without waiting for anything.
+const HELLO_MAX: Duration = Duration::from_secs(2);
+
 /// How long the other side may take to read why it is refused.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -134,13 +141,19 @@ pub(super) async fn by_dialling(shared: &Shared, stream: Stream) -> Result<Meeti
 }
 
 /// Of a connection that another node has made.
-pub(super) async fn by_accepting(shared: &Shared, stream: Stream) -> Result<Meeting, MeetingError> {
+pub(super) async fn by_accepting(
+    shared: &Shared,
+    stream: Stream,
+    proof: &Proof,
+) -> Result<Meeting, MeetingError> {
     let mut meeting = Beginning::new(stream);
     within(async {
-        let theirs = meeting.hello().await?;
+        let theirs = timeout(HELLO_MAX, meeting.hello()).await;
+        let theirs = theirs.unwrap_or(Err(MeetingError::Silent(HELLO_MAX)))?;
         let own = shared.hello();
         let mut checked = shared.check(&own, &theirs);
         if checked.is_ok() {
+            proof.given(shared)?;
             checked = shared.check_alone_patiently(&theirs).await;
         }
         // The clock is read now: the other side takes it as of the moment it is sent.

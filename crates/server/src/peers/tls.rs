@@ -15,6 +15,7 @@ use rustls::{
     ServerConfig, SignatureScheme,
 };
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
@@ -171,14 +172,20 @@ pub(super) async fn accept(shared: &Shared, stream: Stream) -> Result<Stream, Me
 async fn within(
     shaken: tokio::task::JoinHandle<std::io::Result<TlsStream<Stream>>>,
 ) -> Result<Stream, MeetingError> {
-    let stop = shaken.abort_handle();
+    let _stop = Stop(shaken.abort_handle());
     match timeout(HANDSHAKE_MAX, shaken).await {
         Ok(Ok(shaken)) => Ok(Stream::Tls(Box::new(shaken.map_err(MeetingError::Tls)?))),
         Ok(Err(_)) => Err(MeetingError::Closed),
-        Err(_) => {
-            stop.abort();
-            Err(MeetingError::Silent(HANDSHAKE_MAX))
-        }
+        Err(_) => Err(MeetingError::Silent(HANDSHAKE_MAX)),
+    }
+}
+
+/// Ends a handshake that nobody waits for any more.
+struct Stop(AbortHandle);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

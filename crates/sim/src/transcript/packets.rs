@@ -99,9 +99,6 @@ pub(super) fn limit(limits: &mut Limits, line: &str) -> Result<(), String> {
     if let Some(limit) = words.number("connections_max")? {
         limits.connections_max = limit;
     }
-    if let Some(limit) = words.number("authentications_max")? {
-        limits.authentications_max = limit;
-    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Listeners that ask who clients are: SCRAM-SHA-256, over the wire with a client that is written here from RFC 5802.
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -152,6 +153,17 @@ fn reason(server: &Configured, name: &str, password: &'static str) -> ReasonCode
     authenticate(server, name, password).1.reason
 }
 
+/// A CONNECT from an address, and no answer to what the server asks then.
+fn half(from: Ipv4Addr, to: &str) -> Wire {
+    let mut wire = Wire::open_from(from, to.parse().expect("an address")).expect("open");
+    let mut packet = connect("", true);
+    packet.properties.authentication_method = Some(text(METHOD));
+    packet.properties.authentication_data = Some(Scram::of("pump", "pencil").first());
+    // Closed already, if its address has too many.
+    let _ = wire.send_connect(packet);
+    wire
+}
+
 /// How a CONNECT without a method is answered.
 fn anonymous(server: &Configured, version: ProtocolVersion) -> ReasonCode {
     without_method(server, version, None)
@@ -212,17 +224,26 @@ fn a_listener_may_let_in_those_who_say_nothing_as_well() {
 }
 
 #[test]
-fn one_who_does_not_go_on_takes_the_place_of_the_next() {
-    let settings = Names::of("pump", "pencil");
-    let with_limit = format!("{}[limits]\nauthentications_max = 1\n", settings.settings(""));
-    let server = Configured::start(&with_limit);
-    let mut first = begin(&server, METHOD, Some(Scram::of("pump", "pencil").first()));
-    asked(&mut first);
-    let mut second = begin(&server, METHOD, Some(Scram::of("pump", "pencil").first()));
-    assert_eq!(connack(&mut second).reason, ReasonCode::ServerBusy);
-    first.finish_sending().expect("open");
-    assert!(first.receive().is_err(), "the server has seen its end");
+fn exchanges_that_are_half_done_give_way_and_other_listeners_do_not_notice() {
+    const HALVES: usize = 1_000;
+    let names = Names::of("pump", "pencil");
+    let server = Configured::start(&format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\nauthentication = [\"scram\"]\n{}",
+        names.settings("")
+    ));
+    let to = server.at("mqtt");
+    let there = Ipv4Addr::new(127, 0, 1, 1);
+    let mut halves: Vec<_> = (0..HALVES).map(|_| half(there, to)).collect();
+    // At another address one is let in at once, here as well as at the other listener.
     assert_eq!(reason(&server, "pump", "pencil"), ReasonCode::Success);
+    let other = server.all_at("mqtt").pop().expect("two listeners");
+    asked(&mut half(Ipv4Addr::LOCALHOST, &other));
+    // At the same address the one that waits for longest gives way.
+    let gave_way = format!("statehold_strangers_refused_total{{pool=\"{to}\",reason=\"gave_way\"}}");
+    while server.figure(&gave_way) < 1.0 {
+        halves.push(half(there, to));
+    }
+    assert!(server.figure("statehold_connections_authenticating") <= 201.0);
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod shells;
 mod slow;
 mod state_store;
 mod steady;
+mod strangers;
 #[path = "../support/support.rs"]
 #[expect(
     clippy::unwrap_used,

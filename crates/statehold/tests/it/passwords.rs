@@ -290,7 +290,7 @@ fn guessing_hurts_nobody_who_is_in() {
     const EACH: usize = 250;
     let passwords = Passwords::of("pump", "pencil");
     let server = Configured::start(&format!(
-        "{}[authentication]\nfailures_max = 5\n[limits]\nauthentications_max = 100\n[log]\nlevel = \"error\"\n",
+        "{}[authentication]\nfailures_max = 5\n[limits]\nstrangers_max = 100\n[log]\nlevel = \"error\"\n",
         passwords.settings("allow_anonymous = true")
     ));
     let mut steady = Steady::start(&server);

@@ -271,7 +271,8 @@ fn who_takes_all_descriptors_stops_neither_the_disk_nor_those_who_are_there() {
     let mut steady = Steady::start(&server);
     let mut greedy: Vec<_> = (0..300).map(|_| Raw::open(server.at("mqtt"))).collect();
     greedy.last_mut().expect("many").closed();
-    assert!(server.figure("statehold_connections_turned_away_total{limit=\"descriptors\"}") > 0.0);
+    let pool = format!("{{pool=\"{}\",reason=\"address\"}}", server.at("mqtt"));
+    assert!(server.figure(&format!("statehold_strangers_refused_total{pool}")) > 0.0);
     steady.rounds(20);
     drop(greedy);
     while Raw::begin(server.at("mqtt"), connect("next"))

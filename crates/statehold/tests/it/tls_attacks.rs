@@ -129,7 +129,7 @@ fn thousands_of_handshakes_that_never_end_stop_neither_clients_nor_other_listene
     let authority = Authority::new();
     let server = start(
         &authority,
-        "[limits]\nhandshakes_max = 500\nconnect_timeout = \"2s\"\n",
+        "[limits]\nstrangers_max = 500\nconnect_timeout = \"2s\"\n",
     );
     let mut steady = Steady::start(&server);
     let hello = hello(TLS_1_2, &[ECDHE_ECDSA_AES_128_GCM], EXTENSIONS);
@@ -137,17 +137,16 @@ fn thousands_of_handshakes_that_never_end_stop_neither_clients_nor_other_listene
     for number in 0..HALVES {
         let mut stream = TcpStream::connect(server.at("mqtts")).expect("connected");
         let beginnings = [&hello[..], &hello[..20], b""];
-        stream
-            .write_all(beginnings[number % beginnings.len()])
-            .expect("sent");
+        // Closed already, if there are too many.
+        let _ = stream.write_all(beginnings[number % beginnings.len()]);
         halves.push(stream);
     }
     steady.rounds(20);
     server.run("mqtt", &["set", "k", "v"]).expect(0);
-    // At the same listener one has to wait for its turn, and then gets it.
+    // At the same listener one of the same address has to wait until they give way.
     let ca_file = authority.ca_file();
     let patient = ["set", "k", "v", "--cafile", &ca_file, "--timeout", "100s"];
-    server.run("mqtts", &patient).expect(0);
+    while server.run("mqtts", &patient).code != Some(0) {}
     drop(halves);
     steady.rounds(5);
     steady.end();

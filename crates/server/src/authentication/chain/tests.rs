@@ -148,10 +148,11 @@ fn a_principal_is_of_its_method_and_who_shows_to_be_another_has_failed() {
 
 #[test]
 fn a_method_with_many_under_way_refuses_one_more_and_leaves_places_to_others() {
-    let (_directory, methods) = methods("[limits]\nauthentications_max = 2\n");
+    let (_directory, methods) = methods("[limits]\nstrangers_max = 2\n");
     let entry = methods.all.iter().find(|entry| entry.name == Password);
-    let under_way = entry.and_then(|entry| entry.begin(methods.under_way_max));
-    assert!(under_way.is_some());
+    let (now, elsewhere) = (clock::instant(), SourceNetwork::Unix(None));
+    let under_way = entry.map(|entry| entry.under_way.enter(elsewhere, now, now + methods.within));
+    assert!(under_way.as_ref().is_some_and(Result::is_ok));
     let asked = with_password(&[Password], "pump 7", b"pencil");
     let busy = (Err(ReasonCode::ServerBusy), Some(("password", Cause::Busy)));
     assert_eq!(outcome(&methods, &asked), busy);

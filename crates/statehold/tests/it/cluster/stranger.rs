@@ -1,8 +1,12 @@
 //! What comes to the port of the nodes and is no node, or no good one. Bytes are written by hand: another program may write others.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use socket2::{Domain, Socket, Type};
 
 use super::member::Place;
 
@@ -150,4 +154,56 @@ fn who_is_no_member_is_told_so() {
     assert_eq!(code, 3);
     assert!(text.contains("statehold cluster add"), "{text}");
     drop(members);
+}
+
+/// As many as the port has places for, several times over, from its own address and from others; each opened again as soon as it ends.
+#[test]
+fn silent_strangers_do_not_keep_a_node_out_that_is_started_again() {
+    let place = Place::new();
+    let mut members = place.start_all(3);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        members.pop().expect("three").kill();
+        for member in 0..2 {
+            for from in 1..=4 {
+                let (to, is_over) = (place.peer(member), &is_over);
+                scope.spawn(move || hold_places(Ipv4Addr::new(127, 0, 1, from), &to, is_over));
+            }
+        }
+        let pool =
+            |reason| format!("statehold_strangers_refused_total{{pool=\"peers\",reason=\"{reason}\"}}");
+        while members
+            .iter()
+            .any(|member| member.figure(&pool("gave_way")) < 100.0)
+        {}
+        let mut back = place.start(2, 3);
+        back.wait_ready();
+        // It is reached by the others, and they by it.
+        while back.figure("statehold_peers_connected") < 2.0 {}
+        members[0].set("k", "v");
+        assert_eq!(back.get("k"), "v");
+        for member in &members {
+            while member.figure("statehold_peers_connected") < 2.0 {}
+            assert!(member.figure("statehold_strangers{pool=\"peers\"}") <= 64.0);
+        }
+        is_over.store(true, Ordering::Release);
+    });
+}
+
+/// Keeps connections that say nothing at a port.
+fn hold_places(from: Ipv4Addr, to: &str, is_over: &AtomicBool) {
+    const HELD: usize = 40;
+    let to: SocketAddr = to.parse().expect("an address");
+    let mut held = VecDeque::new();
+    while !is_over.load(Ordering::Acquire) {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let bound = socket.bind(&SocketAddr::from((from, 0)).into());
+        // The system may have no port left for a moment.
+        if bound.and_then(|()| socket.connect(&to.into())).is_ok() {
+            held.push_back(socket);
+        }
+        if held.len() > HELD {
+            held.pop_front();
+        }
+    }
 }
