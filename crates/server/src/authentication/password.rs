@@ -6,6 +6,7 @@
 mod file;
 mod hash;
 mod hash_threads;
+mod turns;
 mod verified;
 
 use broker::{Answer, Principal};
@@ -18,6 +19,7 @@ use self::verified::Verified;
 use super::attempts::Attempts;
 use super::verdict::{Refusal, Verdict};
 use super::{Asked, AuthenticationError};
+use crate::client_address::SourceNetwork;
 use crate::config;
 use crate::watched_file::WatchedFile;
 
@@ -68,7 +70,7 @@ impl PasswordMethod {
                 PasswordHash::decoy(passwords.cost_of_unknown(number), &salt)
             }
         };
-        let Some(place) = self.threads.place().await else {
+        let Some(place) = self.threads.place(SourceNetwork::of(asked.peer)).await else {
             return refused(Refusal::unavailable(STOPPING));
         };
         // Others from there may have failed while this one waited.

@@ -1,7 +1,7 @@
 //! Threads that compute hashes of passwords, with less right to a processor than the rest of the server.
 //!
 //! Each keeps the memory of the most expensive hash it has computed, so all of them take as many times the largest `m` of the file.
-//! What waits for one waits in the order in which it came, and nothing is computed for whom nobody waits any more.
+//! Networks get their [`Turns`] in rounds, and nothing is computed for whom nobody waits any more.
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::hash::{PasswordHash, Scratch};
+use super::turns::{Turn, Turns};
+use crate::client_address::SourceNetwork;
 
 /// The threads while they run; they end when this is dropped.
 pub(super) struct HashThreads {
-    idle: Arc<Semaphore>,
+    turns: Turns,
     jobs: Option<SyncSender<Job>>,
     threads: Vec<JoinHandle<()>>,
     #[cfg(test)]
@@ -26,7 +28,7 @@ pub(super) struct HashThreads {
 /// A place on one of the threads.
 pub(super) struct Place<'a> {
     threads: &'a HashThreads,
-    permit: OwnedSemaphorePermit,
+    turn: Turn,
 }
 
 struct Job {
@@ -34,7 +36,7 @@ struct Job {
     password: Bytes,
     answer: oneshot::Sender<bool>,
     /// Until the job is done, also if nobody waits for it any more.
-    _permit: OwnedSemaphorePermit,
+    _turn: Turn,
 }
 
 /// More would only take memory: half of the processors are left to those who are in.
@@ -56,7 +58,7 @@ impl HashThreads {
                 .spawn(move || work(&waiting))
         });
         Ok(Self {
-            idle: Arc::new(Semaphore::new(count)),
+            turns: Turns::new(count),
             jobs: Some(jobs),
             threads: threads.collect::<Result<_, _>>()?,
             #[cfg(test)]
@@ -64,12 +66,11 @@ impl HashThreads {
         })
     }
 
-    /// Waits for a thread that has nothing to do.
-    pub(super) async fn place(&self) -> Option<Place<'_>> {
-        let permit = Arc::clone(&self.idle).acquire_owned().await.ok()?;
+    /// Waits for a thread that has nothing to do, and for the turn of a client of this network.
+    pub(super) async fn place(&self, network: SourceNetwork) -> Option<Place<'_>> {
         Some(Place {
             threads: self,
-            permit,
+            turn: self.turns.take(network).await?,
         })
     }
 
@@ -88,11 +89,11 @@ impl Place<'_> {
             hash,
             password,
             answer,
-            _permit: self.permit,
+            _turn: self.turn,
         };
         #[cfg(test)]
         self.threads.computed.set(self.threads.computed.get() + 1);
-        // There is room: each job has a permit.
+        // There is room: each job has a turn.
         self.threads.jobs.as_ref()?.try_send(job).ok()?;
         answered.await.ok()
     }
