@@ -13,7 +13,8 @@ pub(super) struct Adversary {
     /// What it does, in one sentence.
     pub(super) about: &'static str,
     pub(super) world: World,
-    /// Settings of the server, tables of TOML, such as `"[limits]\nmemory_max = \"256 MiB\"\n"`.
+    /// Settings of the server, tables of TOML, such as `"[limits]\nmemory_max = \"256 MiB\"\n"`. `{place}` is its directory, with
+    /// an empty `clients.scram`.
     pub(super) settings: &'static str,
     /// Prepares, calls [`Arena::begin`], and does its worst until it is answered, closed, or has had its time.
     pub(super) act: fn(&Arena<'_>) -> anyhow::Result<Outcome>,
@@ -79,6 +80,11 @@ impl<'a> Arena<'a> {
     /// Its MQTT over WebSocket, at the path `/mqtt`.
     pub(super) fn websocket(&self) -> anyhow::Result<SocketAddr> {
         self.servers.address("ws")
+    }
+
+    /// The last listener of a kind, or another port: `mqtt`, `ws`, `admin`, `peers`.
+    pub(super) fn last(&self, name: &str) -> anyhow::Result<SocketAddr> {
+        self.servers.last_address(name)
     }
 
     /// A client with this id and a new session that ends with the connection.

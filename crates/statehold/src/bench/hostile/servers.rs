@@ -82,6 +82,8 @@ impl Servers {
             fs::create_dir(&place)?;
             fs::write(place.join("statehold.toml"), settings(adversary, &place))?;
             fs::write(place.join("policy.yaml"), policy())?;
+            // Nobody is in it; whoever asks is asked back all the same.
+            fs::write(place.join("clients.scram"), "")?;
             let process = spawn(&binary, &place, number, &peers)?;
             servers.nodes.push(Node {
                 process,
@@ -102,14 +104,26 @@ impl Servers {
         self.mqtt
     }
 
-    /// An address of the first node, as in its line when it is ready: `mqtt`, `ws`, `peers`, `admin`.
+    /// The first address with this name of the first node, as in its line when it is ready: `mqtt`, `ws`, `peers`, `admin`.
     pub(super) fn address(&self, name: &str) -> anyhow::Result<SocketAddr> {
+        let all = self.addresses(name)?;
+        all.first().copied().with_context(|| format!("no address {name}"))
+    }
+
+    /// The last one: of a listener that the adversary's settings add.
+    pub(super) fn last_address(&self, name: &str) -> anyhow::Result<SocketAddr> {
+        let all = self.addresses(name)?;
+        all.last().copied().with_context(|| format!("no address {name}"))
+    }
+
+    fn addresses(&self, name: &str) -> anyhow::Result<Vec<SocketAddr>> {
         let words = self.nodes.first().map(|node| node.ready.split(' '));
         let value = words
             .into_iter()
             .flatten()
             .find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        Ok(value.with_context(|| format!("no address {name}"))?.parse()?)
+        let all = value.with_context(|| format!("no address {name}"))?;
+        Ok(all.split(',').map(str::parse).collect::<Result<_, _>>()?)
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -146,7 +160,10 @@ fn settings(adversary: &Adversary, place: &Path) -> String {
             place.join("policy.yaml").display()
         );
     }
-    settings + adversary.settings
+    settings
+        + &adversary
+            .settings
+            .replace("{place}", &place.display().to_string())
 }
 
 fn spawn(binary: &Path, place: &Path, number: usize, peers: &[SocketAddr]) -> anyhow::Result<Child> {
