@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -19,7 +20,7 @@ use crate::proxy_protocol::{self, ProxyError};
 use crate::spoken::{FIRST_BYTES, Spoken};
 use crate::strangers::{NoPlace, Place};
 use crate::stream::Stream;
-use crate::tls::explanation;
+use crate::tls::{ClientVerifier, explanation};
 use crate::websocket::{Endpoint, OpeningError, WebSocket};
 
 /// What a listener puts between its sockets and MQTT.
@@ -28,6 +29,8 @@ pub(crate) struct Layers {
     /// Connections begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
     pub(crate) tls: Option<watch::Receiver<Arc<ServerConfig>>>,
+    /// What is asked of the certificates of clients, if they are asked for any.
+    pub(crate) verifier: Option<watch::Receiver<Option<Arc<ClientVerifier>>>>,
     pub(crate) websocket: Option<Arc<Endpoint>>,
 }
 
@@ -52,6 +55,9 @@ pub(crate) enum HandshakeError {
     /// The address that the proxy names has too many already.
     #[error("no waiting place is free for the client's address ({})", .0.name())]
     NoPlace(NoPlace),
+    /// Something else is asked of certificates than when its handshake began.
+    #[error("TLS: {0}")]
+    Revoked(String),
 }
 
 impl HandshakeError {
@@ -69,6 +75,52 @@ impl HandshakeError {
     }
 }
 
+/// A connection on which MQTT may begin.
+pub(crate) struct Shaken {
+    pub(crate) stream: Stream,
+    pub(crate) place: Place,
+    pub(crate) verified: Option<Verified>,
+}
+
+/// What a client's certificate was held against, and what certificates are held against now: files may change between the
+/// handshakes of TLS and WebSocket.
+#[derive(Debug, Clone)]
+pub(crate) struct Verified {
+    by: Option<Arc<ClientVerifier>>,
+    current: watch::Receiver<Option<Arc<ClientVerifier>>>,
+}
+
+impl Verified {
+    fn new(current: &watch::Receiver<Option<Arc<ClientVerifier>>>) -> Self {
+        Self {
+            by: current.borrow().clone(),
+            current: current.clone(),
+        }
+    }
+
+    /// Whether nothing else is asked of certificates by now.
+    pub(crate) fn is_current(&self) -> bool {
+        match (&self.by, &*self.current.borrow()) {
+            (Some(by), Some(current)) => Arc::ptr_eq(by, current),
+            (_, None) => true,
+            (None, Some(_)) => false,
+        }
+    }
+
+    /// Why a client with these certificates has to go by what is asked now. Takes as long as checking signatures does.
+    pub(crate) fn objection(&mut self, chain: &[CertificateDer<'_>]) -> Option<String> {
+        while !self.is_current() {
+            self.by = self.current.borrow().clone();
+            let error = self.by.as_ref()?.objection(chain);
+            if let Some(error) = error {
+                let why = explanation::of_error(&error);
+                return Some(format!("the certificate does not hold any more: {why}"));
+            }
+        }
+        None
+    }
+}
+
 impl Layers {
     /// Whether MQTT begins with the first byte.
     pub(crate) fn is_none(&self) -> bool {
@@ -83,7 +135,7 @@ impl Layers {
         mut peer: ClientAddress,
         place: Place,
         within: Duration,
-    ) -> (ClientAddress, Result<(Stream, Place), HandshakeError>) {
+    ) -> (ClientAddress, Result<Shaken, HandshakeError>) {
         let mut has_spoken = false;
         let shaking = self.shake_hands(stream, &mut peer, (&place, within), &mut has_spoken);
         let shaken = match tokio::time::timeout(within, shaking).await {
@@ -91,7 +143,12 @@ impl Layers {
             Err(_) if has_spoken => Err(HandshakeError::TooSlow),
             Err(_) => Err(HandshakeError::Silent),
         };
-        (peer, shaken.map(|stream| (stream, place)))
+        let shaken = shaken.map(|(stream, verified)| Shaken {
+            stream,
+            place,
+            verified,
+        });
+        (peer, shaken)
     }
 
     async fn shake_hands(
@@ -100,7 +157,7 @@ impl Layers {
         peer: &mut ClientAddress,
         (place, within): (&Place, Duration),
         has_spoken: &mut bool,
-    ) -> Result<Stream, HandshakeError> {
+    ) -> Result<(Stream, Option<Verified>), HandshakeError> {
         let mut first = [0; FIRST_BYTES];
         if self.proxy_protocol {
             let named = named_by_proxy(&mut stream, has_spoken);
@@ -112,6 +169,8 @@ impl Layers {
             let moved = place.move_to(SourceNetwork::of(*peer), clock::instant());
             moved.map_err(HandshakeError::NoPlace)?;
         }
+        // Before the settings of TLS, so that a handshake by newer ones is looked at again and never the other way round.
+        let mut verified = self.verifier.as_ref().map(Verified::new);
         if let Some(tls) = self.tls {
             let spoken = look(&stream, &mut first).await?;
             *has_spoken = true;
@@ -128,9 +187,11 @@ impl Layers {
                 look(&stream, &mut first).await?;
                 *has_spoken = true;
             }
-            stream = Stream::WebSocket(Box::new(WebSocket::accept(stream, &endpoint).await?));
+            let objection = |stream: &Stream| verified.as_mut()?.objection(stream.peer_certificates());
+            let accepted = WebSocket::accept(stream, &endpoint, objection).await?;
+            stream = Stream::WebSocket(Box::new(accepted));
         }
-        Ok(stream)
+        Ok((stream, verified))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::config::{self, ListenAddress};
 use crate::driver::Driver;
 use crate::error::RunError;
-use crate::handshake::{HandshakeError, Layers};
+use crate::handshake::{HandshakeError, Layers, Shaken};
 use crate::revocation::Revocation;
 use crate::socket::{self, Socket};
 use crate::standing::{Patience, Standing, Stranger};
@@ -225,14 +225,19 @@ impl Listener {
         let layers = self.layers.clone();
         let shaking = handle.spawn(layers.put_on(stream, peer, place, patience.whole));
         let driver = Rc::clone(&acceptor.driver);
-        tokio::task::spawn_local(end_handshake(driver, accepted, shaking));
+        tokio::task::spawn_local(end_handshake(driver, accepted, handle.clone(), shaking));
     }
 }
 
 /// Waits until MQTT begins, or does not.
-async fn end_handshake(driver: Rc<Driver>, mut accepted: Accepted, mut shaking: JoinHandle<Shaken>) {
+async fn end_handshake(
+    driver: Rc<Driver>,
+    mut accepted: Accepted,
+    handshakes: Handle,
+    mut shaking: JoinHandle<Ended>,
+) {
     let listener = &accepted.origin.listener;
-    let ended = tokio::select! {
+    let mut ended = tokio::select! {
         ended = &mut shaking => ended,
         () = accepted.gave_way.happened() => {
             shaking.abort();
@@ -240,8 +245,11 @@ async fn end_handshake(driver: Rc<Driver>, mut accepted: Accepted, mut shaking: 
             return;
         }
     };
+    if let Ok((_, shaken)) = &mut ended {
+        look_again(&handshakes, shaken).await;
+    }
     match ended {
-        Ok((peer, Ok((stream, place)))) => {
+        Ok((peer, Ok(Shaken { stream, place, .. }))) => {
             accepted.peer = peer;
             place.protect_until(accepted.patience.for_packet(clock::instant()));
             accepted.serve(stream, place, &driver);
@@ -254,6 +262,30 @@ async fn end_handshake(driver: Rc<Driver>, mut accepted: Accepted, mut shaking: 
             tracing::info!(%peer, %listener, "rejected handshake: {error}");
         }
         Err(error) => tracing::debug!(peer = %accepted.peer, %error, "a handshake was given up"),
+    }
+}
+
+/// Looks at a client's certificate again for as long as something else is asked of it than when it was looked at. From here on
+/// `revocation.rs` does that.
+async fn look_again(handshakes: &Handle, shaken: &mut Result<Shaken, HandshakeError>) {
+    while let Ok(Shaken {
+        stream,
+        verified: Some(verified),
+        ..
+    }) = shaken
+        && !verified.is_current()
+    {
+        let (chain, mut looking) = (stream.peer_certificates().to_vec(), verified.clone());
+        let looked = handshakes.spawn(async move {
+            let objection = looking.objection(&chain);
+            (looking, objection)
+        });
+        // The thread ends only with the server.
+        match looked.await {
+            Ok((_, Some(why))) => *shaken = Err(HandshakeError::Revoked(why)),
+            Ok((looked, None)) => *verified = looked,
+            Err(_) => return,
+        }
     }
 }
 
@@ -277,7 +309,7 @@ fn cannot_bind(address: &ListenAddress, error: io::Error) -> RunError {
 }
 
 /// What came of handshakes, and from where the connection really is.
-type Shaken = (ClientAddress, Result<(Stream, Place), HandshakeError>);
+type Ended = (ClientAddress, Result<Shaken, HandshakeError>);
 
 /// A connection that was accepted.
 struct Accepted {
@@ -309,7 +341,9 @@ impl Accepted {
         let socket = Socket::new(driver.reserve(), peer, origin, stream).with_standing(standing);
         let socket = Rc::new(socket);
         let weak = Rc::downgrade(&socket);
-        tokio::task::spawn_local(socket::run(Rc::clone(driver), socket, waited));
+        // At once, so that it is among those that are looked at when certificates are revoked.
+        driver.opened(&socket, waited);
+        tokio::task::spawn_local(socket::run(Rc::clone(driver), socket));
         // It ends when the client is known, or has gone.
         tokio::task::spawn_local(async move {
             if gave_way.heard().await

@@ -74,6 +74,7 @@ pub(crate) fn policy() -> NamedPolicy {
         method,
         client_ids: Vec::new(),
         topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
+        high_priority: None,
     };
     let topics = &["$statehold/self-test/#"];
     let rule = Rule {
@@ -149,7 +150,8 @@ impl SelfTester {
             origin,
             Stream::Unix(far),
         ));
-        tokio::task::spawn_local(socket::run(Rc::clone(&self.driver), socket, Duration::ZERO));
+        self.driver.opened(&socket, Duration::ZERO);
+        tokio::task::spawn_local(socket::run(Rc::clone(&self.driver), socket));
         Ok(near)
     }
 

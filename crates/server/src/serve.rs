@@ -381,6 +381,7 @@ fn bind(
         let layers = Layers {
             proxy_protocol: settings.proxy_protocol,
             tls: tls.as_ref().map(Tls::current),
+            verifier: tls.as_ref().and_then(Tls::verifier),
             websocket: settings
                 .websocket
                 .as_ref()

@@ -242,9 +242,8 @@ impl Socket {
     }
 }
 
-/// Reads packets until the connection ends. It was accepted `waited` before.
-pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>, waited: Duration) {
-    driver.opened(&socket, waited);
+/// Reads packets of a connection that the driver knows until it ends.
+pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>) {
     let mut reading = Reading {
         decoder: driver.decoder(),
         rest: BytesMut::new(),
@@ -480,7 +479,7 @@ mod tests {
         assert!(task <= 384, "{task} bytes");
     }
 
-    fn task_size<F: Future>(_: impl Fn(Rc<Driver>, Rc<Socket>, Duration) -> F) -> usize {
+    fn task_size<F: Future>(_: impl Fn(Rc<Driver>, Rc<Socket>) -> F) -> usize {
         size_of::<F>()
     }
 }

@@ -41,8 +41,12 @@ pub(crate) struct WebSocket<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     /// Shakes hands.
-    pub(crate) async fn accept(mut stream: S, endpoint: &Endpoint) -> Result<Self, OpeningError> {
-        let rest = endpoint.open(&mut stream).await?;
+    pub(crate) async fn accept(
+        mut stream: S,
+        endpoint: &Endpoint,
+        objection: impl FnOnce(&S) -> Option<String>,
+    ) -> Result<Self, OpeningError> {
+        let rest = endpoint.open(&mut stream, objection).await?;
         let config = Some(config(endpoint.message_bytes_max));
         Ok(Self {
             messages: WebSocketStream::from_partially_read(stream, rest, Role::Server, config).await,

@@ -43,6 +43,9 @@ pub(crate) enum OpeningError {
     Malformed(tungstenite::Error),
     #[error("{why} ({asked})")]
     Refused { why: String, asked: Asked },
+    /// Something about the client itself.
+    #[error("{0}")]
+    Objection(String),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -76,13 +79,21 @@ impl Endpoint {
         }
     }
 
-    /// Reads a request and answers it. What came behind the request is returned.
-    pub(super) async fn open<S>(&self, stream: &mut S) -> Result<Vec<u8>, OpeningError>
+    /// Reads a request and answers it, unless there is an objection to the client by then. What came behind the request is returned.
+    pub(super) async fn open<S>(
+        &self,
+        stream: &mut S,
+        objection: impl FnOnce(&S) -> Option<String>,
+    ) -> Result<Vec<u8>, OpeningError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let (head, rest) = read_head(stream).await?;
-        let (status, error) = match self.answer(&head) {
+        let answer = match objection(stream) {
+            Some(why) => Err(Box::new((StatusCode::FORBIDDEN, OpeningError::Objection(why)))),
+            None => self.answer(&head),
+        };
+        let (status, error) = match answer {
             Ok(accepted) => {
                 stream.write_all(&accepted).await?;
                 stream.flush().await?;
@@ -269,7 +280,7 @@ mod tests {
             let (mut client, mut server) = tokio::io::duplex(64 * 1024);
             client.write_all(request.as_bytes()).await.unwrap();
             client.shutdown().await.unwrap();
-            let opened = endpoint().open(&mut server).await;
+            let opened = endpoint().open(&mut server, |_| None).await;
             drop(server);
             let mut answer = String::new();
             client.read_to_string(&mut answer).await.unwrap();

@@ -7,8 +7,8 @@ use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
     KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 
@@ -55,16 +55,34 @@ impl Authority {
 
     /// What a client of TLS is told that trusts this authority only.
     pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_file(self.ca_file()).expect("PEM");
-        roots.add(certificate).expect("a root");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
-            .with_root_certificates(roots)
+            .with_root_certificates(self.roots())
             .with_no_client_auth();
         Arc::new(config)
+    }
+
+    /// The same of one that shows a certificate, by TLS 1.2: when its handshake is done, that of the server is.
+    pub(crate) fn client_config_of(&self, identity: &Identity) -> Arc<ClientConfig> {
+        let chain = CertificateDer::pem_file_iter(&identity.cert).expect("PEM");
+        let chain = chain.collect::<Result<_, _>>().expect("certificates");
+        let key = PrivateKeyDer::from_pem_file(&identity.key).expect("a key");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS12])
+            .expect("versions")
+            .with_root_certificates(self.roots())
+            .with_client_auth_cert(chain, key);
+        Arc::new(config.expect("they belong together"))
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_file(self.ca_file()).expect("PEM");
+        roots.add(certificate).expect("a root");
+        roots
     }
 
     /// Sets a key at the server's listener with TLS, trusting this authority, with further options.

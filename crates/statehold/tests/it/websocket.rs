@@ -252,3 +252,42 @@ fn with_tls_below_it_is_wss() {
         assert_eq!(receive(&mut socket, 5).await[0], 0x20, "CONNACK");
     });
 }
+
+/// The handshake of TLS looks at the certificate, and MQTT begins later.
+#[test]
+fn a_certificate_that_is_revoked_between_tls_and_websocket_is_refused() {
+    let authority = Authority::new();
+    let list = authority.revoke(&[]);
+    let client = authority.issue_with("pump", |params| {
+        params.serial_number = Some(rcgen::SerialNumber::from(7_u64));
+    });
+    let mut server = Configured::start(&format!(
+        "{LISTENER}[listeners.websocket]\n[listeners.tls]\n{}client_ca = \"{}\"\ncrl = [\"{list}\"]\n",
+        authority.issue("localhost").settings(),
+        authority.ca_file(),
+    ));
+    let connector = tokio_rustls::TlsConnector::from(authority.client_config_of(&client));
+    let at = server.at("wss").to_owned();
+    let shake_hands = async || {
+        let stream = TcpStream::connect(&at).await.expect("connected");
+        let name = ServerName::try_from("localhost").expect("a name");
+        connector.connect(name, stream).await.expect("TLS")
+    };
+    block_on(async {
+        let mut early = open(shake_hands().await, "/mqtt", &[MQTT])
+            .await
+            .expect("a WebSocket");
+        send(&mut early, CONNECT).await;
+        assert_eq!(receive(&mut early, 5).await[0], 0x20, "it holds so far");
+
+        let between = shake_hands().await;
+        authority.revoke(&[7]);
+        server.signal("HUP");
+        server.logged("took the files of TLS anew");
+        let refused = open(between, "/mqtt", &[MQTT]).await;
+        assert!(matches!(refused, Err(Error::Http(answer)) if answer.status() == 403));
+    });
+    let line = server.logged("rejected handshake");
+    assert!(line.contains("the certificate does not hold any more"), "{line}");
+    assert!(line.contains("is revoked"), "{line}");
+}
