@@ -11,6 +11,7 @@ use crate::audit::AuditError;
 use crate::authentication::AuthenticationError;
 use crate::authorization::AuthorizationError;
 use crate::config::{ConfigError, ListenAddress};
+use crate::exposure::Exposure;
 use crate::logging::LoggingError;
 use crate::tls::TlsError;
 use crate::traces::TracesError;
@@ -21,6 +22,9 @@ pub enum RunError {
     /// The settings do not make sense together.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The settings would let anybody in.
+    #[error(transparent)]
+    Exposed(#[from] Exposure),
     /// The data directory cannot be used. Nothing in it was changed.
     #[error("{0}{advice}", advice = advice(.0.is_damage()))]
     Open(#[from] OpenError),

@@ -19,6 +19,7 @@ mod driver;
 mod encoding;
 mod ends;
 mod error;
+mod exposure;
 mod handshake;
 mod handshake_thread;
 mod https_client;
@@ -62,6 +63,7 @@ pub use crate::admin_client::{AdminClient, AdminClientError, AdminStream, percen
 pub use crate::audit::AuditError;
 pub use crate::config::Config;
 pub use crate::error::RunError;
+pub use crate::exposure::Exposure;
 pub use crate::https_client::{
     ClientTlsError, ConnectTlsError, HeadersError, HttpError, HttpsClient, RequestLimits, Response, TlsFault,
     TlsFiles, Url, UrlError, connect_tls,

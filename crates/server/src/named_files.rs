@@ -9,6 +9,7 @@ use crate::authentication::Methods;
 use crate::authorization::PolicyFiles;
 use crate::config::Config;
 use crate::error::RunError;
+use crate::exposure::{self, Exposure};
 use crate::logging;
 use crate::peers::PeerTls;
 use crate::tls::{Tls, TlsError};
@@ -26,12 +27,18 @@ pub(crate) struct NamedFiles {
     pub(crate) policies: PolicyFiles,
     pub(crate) encryption: storage::Encryption,
     pub(crate) traces: Option<TracesFiles>,
+    /// What others of the machine could use, and the server starts nevertheless.
+    pub(crate) warnings: Vec<Exposure>,
 }
 
 impl NamedFiles {
     /// Reads all files; the error names each that cannot be used.
     pub(crate) fn load(config: &Config) -> Result<Self, RunError> {
         let mut problems = Problems::default();
+        let exposures = exposure::look(config);
+        problems
+            .0
+            .extend(exposures.errors.into_iter().map(RunError::Exposed));
         let mut listeners = Vec::new();
         for (index, settings) in config.listeners.iter().enumerate() {
             let name = format!("listeners[{index}].tls");
@@ -56,28 +63,36 @@ impl NamedFiles {
                     policies,
                     encryption,
                     traces,
+                    warnings: exposures.warnings,
                 })
             }
             _ => Err(problems.into_error()),
         }
     }
+
+    /// Tells what others of the machine could use.
+    pub(crate) fn with_warnings_logged(self) -> Self {
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+        self
+    }
 }
 
 /// Whether a server would take these settings and the files that they name. Ports and the data directory are not looked at: a
-/// server that runs has them.
+/// server that runs has them. What it would warn of is returned.
 ///
 /// # Errors
 /// All that is wrong, as [`crate::run`] would say it.
-pub fn check(config: &Config) -> Result<(), RunError> {
+pub fn check(config: &Config) -> Result<Vec<Exposure>, RunError> {
     config.check()?;
     let mut problems = Problems::default();
     problems.keep(logging::check(&config.log));
     problems.keep(audit::check(&config.audit));
-    problems.keep(NamedFiles::load(config));
-    if problems.0.is_empty() {
-        return Ok(());
+    match problems.keep(NamedFiles::load(config)) {
+        Some(files) if problems.0.is_empty() => Ok(files.warnings),
+        _ => Err(problems.into_error()),
     }
-    Err(problems.into_error())
 }
 
 fn load_peers(config: &Config) -> Result<Option<(PeerTls, Tls)>, TlsError> {

@@ -160,7 +160,7 @@ async fn serve(
     shutdown: impl Future<Output = ()>,
     on_ready: impl FnOnce(&Ready),
 ) -> Result<Option<(Rc<Driver>, Result<(), RunError>)>, RunError> {
-    let files = NamedFiles::load(config)?;
+    let files = NamedFiles::load(config)?.with_warnings_logged();
     // Addresses are bound before the data directory is read: one in use is told before a long recovery.
     let (mut listeners, tls) = bind(config, files.listeners, room)?;
     let peer_socket = peers::bind(config.cluster.as_ref())?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use server::config::Config;
 
-use crate::exit::{Exit, UsageError};
+use crate::exit::{self, Exit, UsageError};
 use crate::output;
 use crate::serve::SettingsArgs;
 
@@ -41,7 +41,10 @@ impl ConfigCommand {
         match self.action {
             Action::Check { file, settings } => {
                 let config = Config::load(Some(&file), &settings.overrides())?;
-                server::check(&config).map_err(|error| UsageError(error.to_string()))?;
+                let warnings = server::check(&config).map_err(|error| UsageError(error.to_string()))?;
+                for warning in warnings {
+                    exit::note(&format!("warning: {warning}"));
+                }
                 output::line(format!("{} is valid", file.display()))?;
             }
             Action::Schema => output::line(Config::schema_json().trim_end())?,

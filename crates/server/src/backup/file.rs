@@ -24,6 +24,12 @@ pub enum BackupFileError {
     /// There is a file of that name.
     #[error("{} is there already: give the backup another name, or take that away", .0.display())]
     Exists(PathBuf),
+    /// Something has the name under which a backup is written.
+    #[error(
+        "{} is there already: another backup is being written, one was broken off, or somebody has put it there; look at it, and take it away",
+        .0.display()
+    )]
+    Unfinished(PathBuf),
     /// It is not what was written.
     #[error("{}: {error}", .file.display())]
     Format {
@@ -59,19 +65,23 @@ impl BackupFile {
     /// # Errors
     /// If there is one of that name, or it cannot be made.
     pub fn create(path: &Path) -> Result<Self, BackupFileError> {
-        if path.exists() {
+        // A link counts as well, also one to nothing.
+        if path.symlink_metadata().is_ok() {
             return Err(BackupFileError::Exists(path.to_owned()));
         }
         let mut name = path.as_os_str().to_owned();
         name.push(UNFINISHED);
         let unfinished = PathBuf::from(name);
+        // New: what somebody else has put there could be a link to another file, or be read by who has it open.
         let file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&unfinished);
-        let file = file.map_err(|error| io_error(&unfinished, error))?;
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => BackupFileError::Unfinished(unfinished.clone()),
+            _ => io_error(&unfinished, error),
+        })?;
         let (encoder, head) = Encoder::begin();
         Ok(Self {
             path: path.to_owned(),

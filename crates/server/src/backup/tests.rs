@@ -162,6 +162,35 @@ fn a_file_has_its_name_when_it_is_whole_and_never_takes_that_of_another() {
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
+#[test]
+fn what_somebody_has_put_in_its_way_is_neither_followed_nor_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("backup");
+    let victim = directory.path().join("victim");
+    std::fs::write(&victim, "precious").expect("written");
+    for target in [victim.as_path(), std::path::Path::new("nowhere")] {
+        for name in ["backup", "backup.unfinished"] {
+            let planted = directory.path().join(name);
+            std::os::unix::fs::symlink(target, &planted).expect("linked");
+            let error = BackupFile::create(&path).expect_err("it is in the way");
+            assert!(
+                error.to_string().contains(&format!("{name} is there already")),
+                "{error}"
+            );
+            assert!(planted.symlink_metadata().is_ok(), "it is not ours to take away");
+            std::fs::remove_file(&planted).expect("removed");
+        }
+    }
+    assert_eq!(std::fs::read(&victim).expect("there"), b"precious");
+    assert!(!directory.path().join("nowhere").exists());
+    // One that can be read by who has made it.
+    std::fs::write(directory.path().join("backup.unfinished"), "").expect("written");
+    assert!(matches!(
+        BackupFile::create(&path),
+        Err(BackupFileError::Unfinished(_))
+    ));
+}
+
 proptest! {
     #[test]
     fn any_change_of_a_byte_is_found(at in 0_usize..1_000, bit in 0_u32..8) {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustls::pki_types::pem::PemObject;
@@ -30,17 +29,13 @@ pub(crate) fn certificates(setting: &str, file: &Path) -> Result<Vec<Certificate
 
 /// The private key of a PEM file.
 pub(crate) fn private_key(setting: &str, file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let key = PrivateKeyDer::from_pem_file(file).map_err(|cause| {
+    PrivateKeyDer::from_pem_file(file).map_err(|cause| {
         let (has_passphrase, file) = (has_passphrase(file), file.to_owned());
         if has_passphrase {
             return TlsProblem::Passphrase { file }.at(setting);
         }
         TlsProblem::File { file, cause }.at(setting)
-    })?;
-    if is_readable_by_all(file) {
-        tracing::warn!(setting, file = %file.display(), "every user of this machine can read the private key: take the right from others (chmod o-r)");
-    }
-    Ok(key)
+    })
 }
 
 /// Whether the key in a file is encrypted, in the form of PKCS #8 or in that of OpenSSL.
@@ -79,10 +74,6 @@ fn read_list(file: &Path) -> io::Result<Vec<u8>> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     fs::read(file)
-}
-
-fn is_readable_by_all(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
 /// What a structure in DER begins with; no text of PEM does.

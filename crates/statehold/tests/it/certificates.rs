@@ -211,7 +211,8 @@ fn a_key_that_everybody_can_read_is_said() {
         "[[listeners]]\naddress = \"127.0.0.1:0\"\n[listeners.tls]\n{}",
         identity.settings()
     );
-    let line = Configured::start(&settings).logged("can read the private key");
+    let line =
+        Configured::start(&settings).logged("listeners[0].tls.key`: every user of this machine can read");
     assert!(line.contains("localhost.key"), "{line}");
 }
 

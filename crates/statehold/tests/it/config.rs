@@ -1,6 +1,10 @@
 //! `config`
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::authority::{Authority, Identity};
+use crate::configured::Configured;
 use crate::harness::{run, statehold};
 
 #[test]
@@ -43,4 +47,39 @@ fn a_file_that_is_right_with_options_of_the_command_line_alone_is_checked_with_t
 fn the_schema_is_json() {
     let schema = run(statehold(&["config", "schema"])).expect(0).json();
     assert!(schema["properties"]["durability"].is_object(), "{schema}");
+}
+
+#[test]
+fn files_that_others_could_use_are_told_by_config_check_and_by_serve() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let passwords = directory.path().join("clients.passwd");
+    std::fs::write(&passwords, "").expect("written");
+    let settings = format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\nauthentication = [\"password\"]\n[authentication.password]\nfile = \"{}\"\n",
+        passwords.display()
+    );
+    let file = directory.path().join("statehold.toml");
+    std::fs::write(&file, &settings).expect("written");
+    let check = || run(statehold(&["config", "check", file.to_str().expect("text")]));
+
+    let set_mode = |mode| std::fs::set_permissions(&passwords, Permissions::from_mode(mode)).expect("ours");
+    set_mode(0o644);
+    let ran = check().expect(0);
+    assert!(
+        ran.stderr
+            .contains("warning: `authentication.password.file`: every user"),
+        "{ran:?}"
+    );
+    Configured::start(&settings).logged("authentication.password.file`: every user of this machine can read");
+    set_mode(0o666);
+    for ran in [check().expect(3), Configured::refused(&settings)] {
+        assert!(
+            ran.stderr
+                .contains("`authentication.password.file`: every user of this machine can change"),
+            "{ran:?}"
+        );
+    }
+    set_mode(0o600);
+    let ran = check().expect(0);
+    assert!(!ran.stderr.contains("authentication.password"), "{ran:?}");
 }
