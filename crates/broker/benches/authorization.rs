@@ -19,6 +19,7 @@ fn policy(principals: impl Fn(usize) -> Principals) -> Arc<Policy> {
             method,
             client_ids: Vec::new(),
             topics,
+            high_priority: None,
         };
         Rule {
             line: None,

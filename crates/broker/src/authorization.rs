@@ -55,6 +55,10 @@ pub struct Policy {
     subscribe: TopicTree,
     read: KeyIndex,
     write: KeyIndex,
+    /// Whose notifications may be heard by others.
+    audit: KeyIndex,
+    /// `None`: no rule says anything of `$high_priority`, so whoever may publish may use it.
+    high_priority: Option<TopicTree>,
 }
 
 /// What a client asks for.
@@ -70,6 +74,10 @@ pub enum Request<'a> {
     ReadKey(&'a [u8]),
     /// To write a key.
     WriteKey(&'a [u8]),
+    /// To hear what others are notified of a key.
+    AuditKey(&'a [u8]),
+    /// To have a message to a topic go before others while memory runs out.
+    HighPriority(&'a TopicName),
 }
 
 /// What a policy says to a request.
@@ -119,6 +127,8 @@ impl Policy {
             subscribe: TopicTree::default(),
             read: KeyIndex::default(),
             write: KeyIndex::default(),
+            audit: KeyIndex::default(),
+            high_priority: rules.say_priority().then(TopicTree::default),
         };
         for (index, rule) in rules.rules.iter().enumerate() {
             policy.add(RuleIndex::new(index), rule)?;
@@ -126,6 +136,16 @@ impl Policy {
         policy.parties.index_attributes();
         policy.rules = rules;
         Ok(policy)
+    }
+
+    /// Whether anybody may hear the notifications of others.
+    pub fn audits(&self) -> bool {
+        let mut resources = self
+            .rules
+            .rules
+            .iter()
+            .flat_map(|rule| &rule.state_store_resources);
+        resources.any(|resource| resource.method == KeyMethod::Audit)
     }
 
     /// The rules as they were written.
@@ -146,6 +166,11 @@ impl Policy {
             Request::Subscribe(filter) => self.subscribe.find(filter.as_str(), &mut search),
             Request::ReadKey(key) => self.read.find(key, &mut search),
             Request::WriteKey(key) => self.write.find(key, &mut search),
+            Request::AuditKey(key) => self.audit.find(key, &mut search),
+            Request::HighPriority(topic) => {
+                let tree = self.high_priority.as_ref().unwrap_or(&self.publish);
+                tree.find(topic.as_str(), &mut search);
+            }
         }
         search.decision()
     }
@@ -212,7 +237,12 @@ impl Policy {
             let topic = topic.map_err(|error| at("topics", Some(entry)).error(problem(error)))?;
             match resource.method {
                 BrokerMethod::Connect => {}
-                BrokerMethod::Publish => self.publish.insert(&topic, allowed),
+                BrokerMethod::Publish => {
+                    self.publish.insert(&topic, allowed);
+                    if let (Some(tree), Some(true)) = (&mut self.high_priority, resource.high_priority) {
+                        tree.insert(&topic, allowed);
+                    }
+                }
                 BrokerMethod::Subscribe => self.subscribe.insert(&topic, allowed),
             }
         }
@@ -239,7 +269,8 @@ impl Policy {
         }
         let read = resource.method.reads().then_some(&mut self.read);
         let write = resource.method.writes().then_some(&mut self.write);
-        for index in read.into_iter().chain(write) {
+        let audit = (resource.method == KeyMethod::Audit).then_some(&mut self.audit);
+        for index in read.into_iter().chain(write).chain(audit) {
             match &resource.keys {
                 Keys::Pattern(texts) => {
                     for (entry, text) in texts.iter().enumerate() {
@@ -285,6 +316,12 @@ fn insert_keys<'a>(
 const OVERHEARD_LEVELS: usize = 2;
 
 impl Rules {
+    /// Whether any of them says who may use `$high_priority`.
+    fn say_priority(&self) -> bool {
+        let mut resources = self.rules.iter().flat_map(|rule| &rule.broker_resources);
+        resources.any(|resource| resource.high_priority.is_some())
+    }
+
     /// What no value has that stands for a placeholder.
     fn ends(&self) -> Ends {
         let mut ends = Ends::default();
@@ -328,6 +365,14 @@ impl fmt::Display for Request<'_> {
             Self::Subscribe(filter) => write!(f, "subscribe to {}", Escaped::new(filter.as_str())),
             Self::ReadKey(key) => write!(f, "read the key {}", Escaped::new(key)),
             Self::WriteKey(key) => write!(f, "write the key {}", Escaped::new(key)),
+            Self::AuditKey(key) => write!(f, "hear notifications of the key {}", Escaped::new(key)),
+            Self::HighPriority(topic) => {
+                write!(
+                    f,
+                    "use $high_priority in messages to {}",
+                    Escaped::new(topic.as_str())
+                )
+            }
         }
     }
 }

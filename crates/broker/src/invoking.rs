@@ -21,6 +21,7 @@ use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::overload::RESPONSE_WOULD_WAIT;
 use crate::policies::{ConnectionAccess, is_below_sys};
+use crate::publishing::Keeping;
 use crate::report::{CopyNews, Report};
 use crate::responding::Asking;
 use crate::slow::SlowKind;
@@ -282,8 +283,12 @@ impl Node {
         let mut message = own_message(now, topic, payload);
         message.properties.user_properties = properties::of_notification(version);
         self.counters.store_notifications += 1;
+        let message = Arc::new(message);
+        if self.policies.has_auditors {
+            self.notify_auditors(now, (session, &key), Arc::clone(&message), actions);
+        }
         let delivery = Delivery {
-            message: Arc::new(message),
+            message,
             qos: QoS::AtLeastOnce,
             retain: false,
             subscription_ids: SmallVec::new(),
@@ -294,6 +299,31 @@ impl Node {
             is_resumed: false,
         };
         self.deliver(now, session, delivery, actions);
+    }
+
+    /// Hands a notification to other sessions that have subscribed to it and may hear what others are notified of the key. Only
+    /// sessions with a connection at this node do: nothing is kept for the others.
+    fn notify_auditors(
+        &mut self,
+        now: Now,
+        (watching, key): (SessionKey, &[u8]),
+        message: Arc<Message>,
+        actions: &mut Vec<Action>,
+    ) {
+        let mut scratch = std::mem::take(&mut self.routes);
+        scratch.begin();
+        let (subscriptions, sessions) = (&self.subscriptions, &mut self.sessions);
+        let (connections, policies) = (&self.connections, &self.policies);
+        subscriptions.matches(message.topic.as_str(), &mut |session, subscription| {
+            let Some(entry) = sessions.get_mut(session).filter(|_| session != watching) else {
+                return;
+            };
+            let connection = entry.connection.and_then(|id| connections.get(id));
+            if connection.is_some_and(|connection| policies.may_audit(connection, key)) {
+                scratch.add(session, entry, subscription, &message);
+            }
+        });
+        self.publish_to(now, message, scratch, Keeping::Memory, actions);
     }
 
     /// A PUBLISH to the invoke topic that is no request: refused as far as the client can be told.

@@ -63,6 +63,8 @@ pub struct Limits {
     /// How many bytes the node may hold for others, in its own account ([`crate::memory`]). Default: any. Towards the limit:
     /// see [`crate::memory::MemoryLevel`].
     pub memory_max: u64,
+    /// Whether messages with `$high_priority` go before others while memory runs out. Default true. False: the property means nothing.
+    pub high_priority: bool,
     /// How many connections of clients that are known are open at once. Default 100,000. At the limit: CONNACK 0x89, then closed.
     /// The edge bounds those whose client is not known yet.
     pub connections_max: u32,
@@ -127,6 +129,7 @@ impl Default for Limits {
             retained_messages_max: 1_000_000,
             retained_bytes_max: 1_073_741_824,
             memory_max: u64::MAX,
+            high_priority: true,
             connections_max: 100_000,
             sessions_max: 1_000_000,
             keep_alive_max: Some(Duration::from_secs(3_600)),

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use protocol::ReasonCode;
+use protocol::TopicName;
 use protocol::packet::{Publish, QoS};
 use protocol::properties::UserProperties;
 use protocol::state_store::properties::HIGH_PRIORITY;
@@ -91,7 +92,7 @@ impl Node {
     /// Whether a client's message is refused because it would have to be kept.
     pub(crate) fn lacks_memory_for(&self, message: &Message, routes: &[Route]) -> bool {
         let level = self.memory.level;
-        if level < MemoryLevel::Full && is_high_priority(&message.properties.user_properties) {
+        if level < MemoryLevel::Full && self.is_urgent(message) {
             return false;
         }
         let is_kept = |route: &Route| {
@@ -118,11 +119,7 @@ impl Node {
         match self.memory.level {
             MemoryLevel::Normal => false,
             MemoryLevel::Scarce | MemoryLevel::Critical if is_own => false,
-            MemoryLevel::Scarce | MemoryLevel::Critical
-                if is_high_priority(&message.properties.user_properties) =>
-            {
-                false
-            }
+            MemoryLevel::Scarce | MemoryLevel::Critical if self.is_urgent(message) => false,
             _ => self.retained.would_grow(message),
         }
     }
@@ -142,10 +139,18 @@ impl Node {
     }
 
     /// While memory is critical, a publisher is not read from for a moment after each message.
-    pub(crate) fn hold_back(&mut self, now: Now, id: ConnectionId, key: SessionKey, publish: &Publish) {
-        if self.memory.level < MemoryLevel::Critical
-            || self.memory.level < MemoryLevel::Full && is_high_priority(&publish.properties.user_properties)
-        {
+    pub(crate) fn hold_back(
+        &mut self,
+        now: Now,
+        id: ConnectionId,
+        key: SessionKey,
+        (topic, publish): (&TopicName, &Publish),
+    ) {
+        if self.memory.level < MemoryLevel::Critical {
+            return;
+        }
+        let properties = &publish.properties.user_properties;
+        if self.memory.level < MemoryLevel::Full && self.counts_as_urgent(Some(key), topic, properties) {
             return;
         }
         let Some(connection) = self.connections.get_mut(id) else {
@@ -190,6 +195,30 @@ impl Node {
         // It could not be heard; its silence begins now.
         connection.last_received = now.instant;
         actions.push(Action::Resume { connection: id });
+    }
+
+    fn is_urgent(&self, message: &Message) -> bool {
+        self.counts_as_urgent(
+            message.publisher,
+            &message.topic,
+            &message.properties.user_properties,
+        )
+    }
+
+    /// Whether a publisher says that its message matters more than others, and may say so. What comes from another node was
+    /// looked at there.
+    fn counts_as_urgent(
+        &self,
+        publisher: Option<SessionKey>,
+        topic: &TopicName,
+        properties: &UserProperties,
+    ) -> bool {
+        if !self.config.limits.high_priority || !is_high_priority(properties) {
+            return false;
+        }
+        let entry = publisher.and_then(|key| self.sessions.get(key));
+        let connection = entry.and_then(|entry| self.connections.get(entry.connection?));
+        connection.is_none_or(|connection| self.policies.may_hurry(connection, topic))
     }
 
     /// Whether a delivery would have to wait for its receiver: it is away, or does not keep up.

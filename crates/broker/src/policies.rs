@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use protocol::packet::Will;
-use protocol::state_store::topics::notified_key;
+use protocol::state_store::topics::{key_of_notification, notified_key};
 use protocol::state_store::{INVOKE_TOPIC, is_own_response_topic, is_reserved};
 use protocol::{Text, TopicFilter, TopicName};
 
@@ -46,6 +46,8 @@ pub(crate) struct PoliciesInForce {
     /// Stands for one that is missing.
     nothing: Arc<Policy>,
     generation: u32,
+    /// Whether any policy lets anybody hear the notifications of others.
+    pub(crate) has_auditors: bool,
     /// Connections that may have what they may not have any more.
     pub(crate) due: VecDeque<ConnectionId>,
 }
@@ -70,6 +72,10 @@ impl Policies {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    fn audit(&self) -> bool {
+        self.0.iter().any(|named| named.policy.audits())
+    }
 }
 
 impl ConnectionAccess {
@@ -83,6 +89,7 @@ impl PoliciesInForce {
     pub(crate) fn new(policies: Policies) -> Self {
         let nothing = Policy::new(Rules::default()).expect("no rule has a mistake");
         Self {
+            has_auditors: policies.audit(),
             policies,
             nothing: Arc::new(nothing),
             generation: 0,
@@ -92,6 +99,7 @@ impl PoliciesInForce {
 
     /// From now on these decide.
     pub(crate) fn replace(&mut self, policies: Policies) {
+        self.has_auditors = policies.audit();
         self.policies = policies;
         self.generation = self.generation.wrapping_add(1);
     }
@@ -151,14 +159,35 @@ impl PoliciesInForce {
             let owner = entry.owner.as_deref();
             return is_exact && owner.is_none_or(|owner| owner.policy.is_none());
         };
+        self.by_present_rules(connection, is_exact, |access| {
+            access.may_overhear(topic).is_allowed()
+        })
+    }
+
+    /// Whether the client of a connection may hear what others are notified of a key. Without a policy nobody may.
+    pub(crate) fn may_audit(&self, connection: &Connection, key: &[u8]) -> bool {
+        self.by_present_rules(connection, false, |access| access.may_audit_key(key).is_allowed())
+    }
+
+    /// Whether `$high_priority` counts in messages of the client of a connection.
+    pub(crate) fn may_hurry(&self, connection: &Connection, topic: &TopicName) -> bool {
+        self.by_present_rules(connection, true, |access| access.may_hurry(topic).is_allowed())
+    }
+
+    /// Decides by the policies in force, also for a connection that was granted something by those before. `without`: where
+    /// its listener has no policy.
+    fn by_present_rules(
+        &self,
+        connection: &Connection,
+        without: bool,
+        decide: impl FnOnce(&Access) -> bool,
+    ) -> bool {
         match connection.access.as_deref() {
-            None => is_exact,
-            Some(granted) if granted.generation == self.generation => {
-                granted.access.may_overhear(topic).is_allowed()
-            }
+            None => without,
+            Some(granted) if granted.generation == self.generation => decide(&granted.access),
             Some(granted) => {
                 let renewed = self.permit(granted.policy, granted.access.subject().clone());
-                renewed.access.may_overhear(topic).is_allowed()
+                decide(&renewed.access)
             }
         }
     }
@@ -280,8 +309,12 @@ pub(crate) fn may_have(access: &Access, filter: &TopicFilter) -> bool {
 /// Whether a client may have a message of this topic that is already in its queue.
 pub(crate) fn may_get(access: &Access, topic: &TopicName) -> bool {
     if is_reserved(topic.as_str()) {
-        let key = notified_key(topic.as_str(), &access.subject().client_id);
-        return key.is_some_and(|key| access.decide(Request::ReadKey(&key)).is_allowed());
+        let own = notified_key(topic.as_str(), &access.subject().client_id);
+        if own.is_some_and(|key| access.decide(Request::ReadKey(&key)).is_allowed()) {
+            return true;
+        }
+        let key = key_of_notification(topic.as_str());
+        return key.is_some_and(|key| access.may_audit_key(&key).is_allowed());
     }
     // A topic is a filter that nothing else matches.
     TopicFilter::parse(topic.text().clone()).is_ok_and(|filter| may_have(access, &filter))

@@ -64,7 +64,7 @@ impl Node {
             return self.received_invoke(now, id, key, *publish, actions);
         }
         self.begin_message_trace(now, &topic, &publish);
-        self.hold_back(now, id, key, &publish);
+        self.hold_back(now, id, key, (&topic, &publish));
         if publish.qos == QoS::ExactlyOnce && self.is_received_again(now, id, key, &publish, actions) {
             return;
         }

@@ -61,6 +61,12 @@ struct Check {
     /// May it write this key?
     #[arg(long, value_name = "KEY")]
     write: Vec<String>,
+    /// May it hear what others are notified of this key?
+    #[arg(long, value_name = "KEY")]
+    audit: Vec<String>,
+    /// Does `$high_priority` count in its messages to this topic?
+    #[arg(long, value_name = "TOPIC")]
+    high_priority: Vec<String>,
     /// Print a JSON object for each answer
     #[arg(long)]
     json: bool,
@@ -77,6 +83,7 @@ impl Check {
     fn run(self) -> anyhow::Result<Exit> {
         let subject = self.subject()?;
         let topics = parse_all(&self.publish, |text| Ok(TopicName::parse(text)?))?;
+        let urgent = parse_all(&self.high_priority, |text| Ok(TopicName::parse(text)?))?;
         let filters = parse_all(&self.subscribe, |text| Ok(SubscriptionFilter::parse(text)?))?;
         let policy = match read(&self.file) {
             Ok(policy) => policy,
@@ -91,6 +98,8 @@ impl Check {
         requests.extend(filters.iter().map(|filter| Request::Subscribe(&filter.filter)));
         requests.extend(self.read.iter().map(|key| Request::ReadKey(key.as_bytes())));
         requests.extend(self.write.iter().map(|key| Request::WriteKey(key.as_bytes())));
+        requests.extend(self.audit.iter().map(|key| Request::AuditKey(key.as_bytes())));
+        requests.extend(urgent.iter().map(Request::HighPriority));
         if requests.is_empty() {
             self.summarise(&policy)?;
             return Ok(Exit::Done);

@@ -83,6 +83,16 @@ impl Access {
         self.policy.overhearing_for(&self.subject, &self.parties, topic)
     }
 
+    /// Whether it may hear what others are notified of a key.
+    pub fn may_audit_key(&self, key: &[u8]) -> Decision {
+        self.decide(Request::AuditKey(key))
+    }
+
+    /// Whether `$high_priority` counts in its messages to a topic.
+    pub fn may_hurry(&self, topic: &TopicName) -> Decision {
+        self.decide(Request::HighPriority(topic))
+    }
+
     /// Decides without remembering.
     pub fn decide(&self, request: Request<'_>) -> Decision {
         self.policy.decide_for(&self.subject, &self.parties, request)

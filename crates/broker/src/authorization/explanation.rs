@@ -2,7 +2,7 @@
 
 use super::ends::Ends;
 use super::pattern::Pattern;
-use super::rules::{BrokerMethod, BrokerResource, Keys, Rule, RuleIndex, StateStoreResource};
+use super::rules::{BrokerMethod, BrokerResource, KeyMethod, Keys, Rule, RuleIndex, StateStoreResource};
 use super::topics::RuleTopic;
 use super::{Decision, Policy, Request, Subject};
 
@@ -81,6 +81,7 @@ impl Policy {
         let rules = self.rules().rules.iter().enumerate();
         let asking = Asking {
             ends: &self.ends,
+            says_priority: self.high_priority.is_some(),
             subject,
             request,
         };
@@ -102,6 +103,8 @@ impl Policy {
 /// Who asks for what.
 struct Asking<'a> {
     ends: &'a Ends,
+    /// The policy says who may use `$high_priority`.
+    says_priority: bool,
     subject: &'a Subject,
     request: Request<'a>,
 }
@@ -132,10 +135,17 @@ fn explain_broker(place: usize, resource: &BrokerResource, asking: &Asking<'_>) 
     };
     let entry = match (resource.method, request) {
         (BrokerMethod::Connect, Request::Connect) => None,
-        (BrokerMethod::Publish, Request::Publish(topic)) => match covers(topic.as_str()) {
-            None => return ResourceExplanation::Elsewhere { resource: place },
-            entry => entry,
-        },
+        (BrokerMethod::Publish, Request::HighPriority(_))
+            if asking.says_priority && resource.high_priority != Some(true) =>
+        {
+            return ResourceExplanation::OtherMethods;
+        }
+        (BrokerMethod::Publish, Request::Publish(topic) | Request::HighPriority(topic)) => {
+            match covers(topic.as_str()) {
+                None => return ResourceExplanation::Elsewhere { resource: place },
+                entry => entry,
+            }
+        }
         (BrokerMethod::Subscribe, Request::Subscribe(filter)) => match covers(filter.as_str()) {
             None => return ResourceExplanation::Elsewhere { resource: place },
             entry => entry,
@@ -160,6 +170,7 @@ fn explain_store(place: usize, resource: &StateStoreResource, asking: &Asking<'_
     let key = match request {
         Request::ReadKey(key) if resource.method.reads() => key,
         Request::WriteKey(key) if resource.method.writes() => key,
+        Request::AuditKey(key) if resource.method == KeyMethod::Audit => key,
         _ => return ResourceExplanation::OtherMethods,
     };
     let entry = match &resource.keys {

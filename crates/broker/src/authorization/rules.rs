@@ -46,6 +46,8 @@ pub struct BrokerResource {
     pub client_ids: Vec<String>,
     /// With these topics, which may have wildcards and placeholders.
     pub topics: Vec<String>,
+    /// Publish: whether `$high_priority` counts in messages to these topics. `None`: it is not said.
+    pub high_priority: Option<bool>,
 }
 
 /// What may be done with connections and topics.
@@ -77,6 +79,8 @@ pub enum KeyMethod {
     Write,
     /// Both.
     ReadWrite,
+    /// Hearing the notifications of others.
+    Audit,
 }
 
 /// Keys of the state store.

@@ -28,7 +28,13 @@ pub(super) fn rule(principals: &str, resources: &[&str]) -> Rule {
         let (method, client_ids) = what.split_once('@').unwrap_or((&what, ""));
         let client_ids = client_ids.split('|').filter(|id| !id.is_empty());
         let client_ids = client_ids.map(str::to_owned).collect();
+        let high_priority = match method {
+            "publish-urgent" => Some(true),
+            "publish-calm" => Some(false),
+            _ => None,
+        };
         let method = match method {
+            "publish-urgent" | "publish-calm" => BrokerMethod::Publish,
             "connect" => BrokerMethod::Connect,
             "publish" => BrokerMethod::Publish,
             "subscribe" => BrokerMethod::Subscribe,
@@ -39,6 +45,7 @@ pub(super) fn rule(principals: &str, resources: &[&str]) -> Rule {
                         "read" => KeyMethod::Read,
                         "write" => KeyMethod::Write,
                         "readwrite" => KeyMethod::ReadWrite,
+                        "audit" => KeyMethod::Audit,
                         unknown => panic!("{unknown}"),
                     },
                     keys: match kind {
@@ -55,6 +62,7 @@ pub(super) fn rule(principals: &str, resources: &[&str]) -> Rule {
             method,
             client_ids,
             topics: texts,
+            high_priority,
         });
     }
     rule
@@ -108,6 +116,14 @@ fn allowed_by(policy: &Arc<Policy>, subject: &Subject, what: &str) -> u32 {
             Request::WriteKey(asked.as_bytes()),
             access.may_write_key(asked.as_bytes()),
         ),
+        "audit" => (
+            Request::AuditKey(asked.as_bytes()),
+            access.may_audit_key(asked.as_bytes()),
+        ),
+        "hurry" => {
+            topic = TopicName::parse(text()).unwrap();
+            (Request::HighPriority(&topic), access.may_hurry(&topic))
+        }
         unknown => panic!("{unknown}"),
     };
     assert_eq!(policy.decide(subject, request), decision, "{what}");
@@ -455,6 +471,52 @@ fn what_stands_for_a_placeholder_cannot_widen_a_rule() {
         &[],
         &["publish room-/x", "publish named//x"],
     );
+}
+
+#[test]
+fn who_hears_the_notifications_of_others_is_named() {
+    let policy = policy(&[
+        ("client=a", &["readwrite *", "subscribe #"]),
+        ("client=auditor", &["audit pumps/* x/{principal.username}"]),
+    ]);
+    check(
+        &policy,
+        &subject("auditor", Some("u"), &[]),
+        &["audit pumps/1", "audit x/u"],
+        &["audit x/a", "read pumps/1", "write pumps/1"],
+    );
+    check(
+        &policy,
+        &subject("a", None, &[]),
+        &["read pumps/1"],
+        &["audit pumps/1"],
+    );
+    assert!(policy.audits());
+}
+
+#[test]
+fn high_priority_is_for_all_who_publish_until_a_rule_says_for_whom() {
+    let silent = policy(&[("client=a", &["publish t/#"])]);
+    check(&silent, &subject("a", None, &[]), &["hurry t/1"], &["hurry u"]);
+    let said = policy(&[
+        ("client=a client=b", &["publish t/#"]),
+        ("client=a", &["publish-urgent t/+"]),
+    ]);
+    check(
+        &said,
+        &subject("a", None, &[]),
+        &["hurry t/1", "publish t/1/x"],
+        &["hurry t/1/x"],
+    );
+    check(&said, &subject("b", None, &[]), &["publish t/1"], &["hurry t/1"]);
+    let nobody = policy(&[("client=a", &["publish-calm t/#"])]);
+    check(
+        &nobody,
+        &subject("a", None, &[]),
+        &["publish t/1"],
+        &["hurry t/1"],
+    );
+    assert!(!nobody.audits());
 }
 
 #[test]

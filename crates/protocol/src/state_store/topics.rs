@@ -60,6 +60,14 @@ pub fn notified_key(topic: &str, client_id: &str) -> Option<Vec<u8>> {
     decode_hex(key)
 }
 
+/// The key that a notification on this topic is about, whoever it is for.
+pub fn key_of_notification(topic: &str) -> Option<Vec<u8>> {
+    let rest = topic.strip_prefix(NOTIFY_PREFIX)?.strip_prefix('/')?;
+    let (client, key) = rest.split_once(NOTIFY_INFIX)?;
+    decode_hex(client)?;
+    decode_hex(key)
+}
+
 /// Where the published text advises a client to receive its replies.
 pub fn response_topic(client_id: &str) -> Option<TopicName> {
     let topic = format!("clients/{client_id}/services/statestore/_any_/command/invoke/response");
@@ -150,6 +158,8 @@ mod tests {
         assert_eq!(notified_key(TEXT_EXAMPLE, "client-id1").unwrap(), b"SOMEKEY");
         assert!(notification_filter("client-id1").unwrap().matches(TEXT_EXAMPLE));
         assert_eq!(notified_key(TEXT_EXAMPLE, "client-id2"), None);
+        assert_eq!(key_of_notification(TEXT_EXAMPLE).unwrap(), b"SOMEKEY");
+        assert_eq!(key_of_notification("clients/c/command/notify/00"), None);
     }
 
     #[test]

@@ -178,13 +178,15 @@ fn attributes(node: &Node) -> Result<BTreeMap<String, String>, MistakeAt> {
 
 fn broker_resource(node: &Node) -> Result<BrokerResource, MistakeAt> {
     let part = "one of brokerResources";
-    check_fields(node, part, &["method", "clientIds", "topics"])?;
+    check_fields(node, part, &["method", "clientIds", "topics", "highPriority"])?;
     let methods = [
         ("Connect", BrokerMethod::Connect),
         ("Publish", BrokerMethod::Publish),
         ("Subscribe", BrokerMethod::Subscribe),
     ];
+    let said = node.get("highPriority").filter(|node| node.value != Value::Null);
     Ok(BrokerResource {
+        high_priority: said.map(|node| flag(node, "highPriority")).transpose()?,
         method: choice(required(node, part, "method")?, "method", &methods)?,
         client_ids: texts(node, "clientIds")?,
         topics: texts(node, "topics")?,
@@ -198,6 +200,7 @@ fn state_store_resource(node: &Node) -> Result<StateStoreResource, MistakeAt> {
         ("Read", KeyMethod::Read),
         ("Write", KeyMethod::Write),
         ("ReadWrite", KeyMethod::ReadWrite),
+        ("Audit", KeyMethod::Audit),
     ];
     required(node, part, "keys")?;
     let key_types = [

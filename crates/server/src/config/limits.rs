@@ -90,6 +90,10 @@ pub struct Limits {
     /// was not used for longest gets another topic.
     pub topic_alias_outbound_max: u16,
 
+    /// Whether messages with the user property `$high_priority` go before others while memory runs out. `false`: the property means
+    /// nothing. A policy says who may use it (`docs/authorization.md`).
+    pub high_priority: bool,
+
     /// Levels of a topic name or filter. Beyond it: SUBACK 0x8F for a filter; PUBACK, PUBREC or DISCONNECT 0x90 for a
     /// topic name.
     pub topic_levels_max: NonZeroU16,
@@ -254,6 +258,7 @@ impl Limits {
             filters_per_packet_max: self.filters_per_packet_max.get(),
             matching_steps_max: self.matching_steps_max.get(),
             topic_levels_max: self.topic_levels_max.get(),
+            high_priority: self.high_priority,
             topic_bytes_max: self.topic_bytes_max,
             retained_messages_max: self.retained_messages_max,
             retained_bytes_max: self.retained_bytes_max,
@@ -358,6 +363,7 @@ impl Default for Limits {
             topic_alias_maximum: 32,
             topic_alias_outbound_max: 32,
             topic_levels_max: non_zero(128),
+            high_priority: true,
             topic_bytes_max: TOPIC_BYTES_MOST,
             subscriptions_per_session_max: 10_000,
             shared_subscriptions_per_session_max: 1_000,

@@ -96,6 +96,9 @@ pub(super) fn limit(limits: &mut Limits, line: &str) -> Result<(), String> {
     if let Some(limit) = words.number("memory_max")? {
         limits.memory_max = limit;
     }
+    if let Some(is_on) = words.named("high_priority") {
+        limits.high_priority = is_on == "on";
+    }
     if let Some(limit) = words.number("connections_max")? {
         limits.connections_max = limit;
     }

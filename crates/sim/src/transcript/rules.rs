@@ -18,7 +18,7 @@ pub(super) fn policies(rules: &[&str]) -> Result<Policies, String> {
     }]))
 }
 
-/// `[user=x,y] [client=x,y] [attribute=name:value] connect publish=topic,topic subscribe=topic,topic read=pattern write=pattern`
+/// `[user=x,y] [client=x,y] [attribute=name:value] connect publish=topic,topic urgent=topic subscribe=topic,topic read=pattern write=pattern audit=pattern`
 pub(super) fn rule(line: &str) -> Result<Rule, String> {
     let mut principals = Principals::default();
     let (mut broker_resources, mut state_store_resources) = (Vec::new(), Vec::new());
@@ -30,6 +30,7 @@ pub(super) fn rule(line: &str) -> Result<Rule, String> {
                 method,
                 client_ids: Vec::new(),
                 topics,
+                high_priority: None,
             });
         };
         let mut allow_keys = |method| {
@@ -50,8 +51,15 @@ pub(super) fn rule(line: &str) -> Result<Rule, String> {
             "connect" => allow(BrokerMethod::Connect, Vec::new()),
             "publish" => allow(BrokerMethod::Publish, texts()),
             "subscribe" => allow(BrokerMethod::Subscribe, texts()),
+            "urgent" => broker_resources.push(BrokerResource {
+                method: BrokerMethod::Publish,
+                client_ids: Vec::new(),
+                topics: texts(),
+                high_priority: Some(true),
+            }),
             "read" => allow_keys(KeyMethod::Read),
             "write" => allow_keys(KeyMethod::Write),
+            "audit" => allow_keys(KeyMethod::Audit),
             other => return Err(format!("{other} is nothing that is allowed")),
         }
     }

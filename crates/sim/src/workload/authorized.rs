@@ -89,6 +89,7 @@ impl Rights {
                     method,
                     client_ids: Vec::new(),
                     topics,
+                    high_priority: None,
                 });
             }
         };
@@ -178,6 +179,7 @@ pub(super) fn policies<'a>(
                 BrokerMethod::Connect => Vec::new(),
                 BrokerMethod::Publish | BrokerMethod::Subscribe => vec!["#".to_owned()],
             },
+            high_priority: None,
         })
         .into(),
         state_store_resources: vec![StateStoreResource {

@@ -53,6 +53,8 @@ impl<'a> Told<'a> {
             Request::Subscribe(filter) => ("subscribe", Some(filter.as_str().as_bytes())),
             Request::ReadKey(key) => ("read", Some(key)),
             Request::WriteKey(key) => ("write", Some(key)),
+            Request::AuditKey(key) => ("audit", Some(key)),
+            Request::HighPriority(topic) => ("high_priority", Some(topic.as_str().as_bytes())),
         };
         let mut json = Json::new().with("request", what);
         if let Some(asked) = asked {
@@ -120,7 +122,7 @@ impl<'a> Told<'a> {
             ResourceExplanation::Elsewhere { resource } => {
                 let rule = self.rule(rule);
                 let texts = match self.request {
-                    Request::ReadKey(_) | Request::WriteKey(_) => {
+                    Request::ReadKey(_) | Request::WriteKey(_) | Request::AuditKey(_) => {
                         key_texts(&rule.state_store_resources[resource].keys)
                     }
                     _ => rule.broker_resources[resource].topics.clone(),
@@ -133,7 +135,7 @@ impl<'a> Told<'a> {
 
     fn part(&self) -> &'static str {
         match self.request {
-            Request::ReadKey(_) | Request::WriteKey(_) => "stateStoreResources",
+            Request::ReadKey(_) | Request::WriteKey(_) | Request::AuditKey(_) => "stateStoreResources",
             _ => "brokerResources",
         }
     }
@@ -149,7 +151,7 @@ impl<'a> Told<'a> {
         };
         let rule = self.rule(explanation);
         match self.request {
-            Request::ReadKey(_) | Request::WriteKey(_) => {
+            Request::ReadKey(_) | Request::WriteKey(_) | Request::AuditKey(_) => {
                 key_texts(&rule.state_store_resources.get(resource)?.keys)
                     .get(entry)
                     .cloned()

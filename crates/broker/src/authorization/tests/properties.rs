@@ -127,7 +127,8 @@ fn allows(rule: &Rule, subject: &Subject, request: Request<'_>) -> bool {
                 r.method == BrokerMethod::Subscribe && client_id_is_right(r) && r.topics.iter().any(covers)
             });
         }
-        Request::ReadKey(key) | Request::WriteKey(key) => key,
+        Request::ReadKey(key) | Request::WriteKey(key) | Request::AuditKey(key) => key,
+        Request::HighPriority(_) => panic!("it is not asked here"),
     };
     let is_read = matches!(request, Request::ReadKey(_));
     rule.state_store_resources.iter().any(|resource| {

@@ -79,6 +79,7 @@ fn a_whole_resource_is_read() {
         method,
         client_ids: strings(client_ids),
         topics: strings(topics),
+        high_priority: None,
     };
     assert_eq!(
         rule.broker_resources,
@@ -450,7 +451,14 @@ fn examples(language: &str) -> Vec<String> {
 #[test]
 fn the_examples_of_the_page_are_policies() {
     let yaml = examples("yaml");
-    assert_eq!(yaml.len(), 1);
+    assert_eq!(yaml.len(), 2);
+    let of_auditor = parse(Format::Yaml, &yaml[1]).unwrap();
+    let auditor = Subject {
+        username: Some(Text::from_static("auditor")),
+        ..Subject::default()
+    };
+    let audits = |key: &'static [u8]| of_auditor.decide(&auditor, Request::AuditKey(key)).is_allowed();
+    assert!(audits(b"doors/1") && !audits(b"keys/1"));
     let policy = parse(Format::Yaml, &yaml[0]).unwrap();
     assert_eq!(policy.warnings(), []);
     let subject = |name: &str, attributes: &[(&str, &str)]| {
