@@ -26,7 +26,7 @@ use protocol::{ReasonCode, TopicName};
 use self::comparison::Comparison;
 use self::digests::Digests;
 use self::messages::Said;
-use self::tombstones::{Forgetting, Tombstones};
+use self::tombstones::{Forgetting, Postponed, Tombstones};
 use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -60,6 +60,8 @@ pub(crate) struct RetainedCopies {
     /// Of each other node of the cluster.
     comparisons: BTreeMap<NodeId, Comparison>,
     forgetting: Forgetting,
+    /// A question about tombstones that cannot be answered yet: there is one at a time, the last one.
+    postponed: Option<Postponed>,
     figures: RetainedFigures,
 }
 
@@ -72,6 +74,7 @@ impl RetainedCopies {
             tombstones: Tombstones::default(),
             comparisons: BTreeMap::new(),
             forgetting: Forgetting::new(first_number(own)),
+            postponed: None,
             figures: RetainedFigures::default(),
         };
         for (_, message, edition) in retained.editions_after(&[]) {
@@ -130,7 +133,8 @@ impl RetainedCopies {
         let begun_here = self.comparisons.iter().filter(|(node, _)| own < **node);
         let comparisons = begun_here.filter_map(|(_, comparison)| comparison.deadline());
         let forgetting = self.tombstones.due(grace).filter(|_| self.may_forget());
-        comparisons.chain(forgetting).min()
+        let postponed = self.postponed.as_ref().map(|postponed| postponed.again_at);
+        comparisons.chain(forgetting).chain(postponed).min()
     }
 
     fn figures(&self) -> RetainedFigures {
@@ -350,6 +354,11 @@ impl Node {
             self.tell_of_retained(node, out);
         }
         self.begin_forgetting(now, actions);
+        let postponed = self.retained_copies.as_mut();
+        let is_due = |postponed: &mut Postponed| postponed.again_at <= now.instant;
+        if let Some(postponed) = postponed.and_then(|copies| copies.postponed.take_if(is_due)) {
+            self.answer_question(now, postponed.question, actions);
+        }
     }
 
     /// When that is.

@@ -11,16 +11,20 @@
 //!   7 want       | ask u64 | for each: topic                              send me these
 //!   8 given      | ask u64                                                they were sent
 //!   9 done       | round u64                                              I have what you have
-//!  10 confirm    | round u64 | for each: topic | edition                  nothing is retained there; do you know?
+//!  10 confirm    | round u64 | nodes | for each: topic | edition          nothing is retained there; do you know? I ask these nodes
 //!  11 confirmed  | round u64                                              it is on my disk, and nothing older on its way from me
 //!  12 forget     | for each: topic | edition                              so does everybody
 //!
 //! topic: length u16 | bytes    place: length u32 | bytes    edition: HLC u64 | node u64 | incarnation u32
+//! nodes: count u16 | for each: u64
 //! ```
 //!
 //! A place is what the node that lists makes of it; the one that asks gives it back as it came.
 
+use std::collections::BTreeSet;
+
 use bytes::{Buf, BufMut, Bytes};
+use cluster::NodeId;
 use protocol::{Text, TopicName};
 
 use super::digests::{BUCKETS, Buckets, Digests};
@@ -72,6 +76,8 @@ pub(super) enum Said {
     },
     Confirm {
         round: u64,
+        /// All that are asked, and the one that asks.
+        nodes: BTreeSet<NodeId>,
         tombstones: Vec<(TopicName, Edition)>,
     },
     Confirmed {
@@ -162,8 +168,13 @@ impl Said {
             }
             Self::Given { ask } => put_head(&mut out, GIVEN, *ask),
             Self::Done { round } => put_head(&mut out, DONE, *round),
-            Self::Confirm { round, tombstones } => {
+            Self::Confirm {
+                round,
+                nodes,
+                tombstones,
+            } => {
                 put_head(&mut out, CONFIRM, *round);
+                put_nodes(&mut out, nodes);
                 put_tombstones(&mut out, tombstones);
             }
             Self::Confirmed { round } => put_head(&mut out, CONFIRMED, *round),
@@ -216,6 +227,7 @@ impl Said {
             DONE => Self::Done { round: number(body)? },
             CONFIRM => Self::Confirm {
                 round: number(body)?,
+                nodes: nodes(body)?,
                 tombstones: all(body, tombstone)?,
             },
             CONFIRMED => Self::Confirmed { round: number(body)? },
@@ -231,6 +243,19 @@ impl Said {
 fn put_head(out: &mut Vec<u8>, kind: u8, number: u64) {
     out.put_u8(kind);
     out.put_u64(number);
+}
+
+fn put_nodes(out: &mut Vec<u8>, nodes: &BTreeSet<NodeId>) {
+    // A cluster has a handful of nodes.
+    out.put_u16(u16::try_from(nodes.len()).unwrap_or(u16::MAX));
+    for node in nodes.iter().take(usize::from(u16::MAX)) {
+        out.put_u64(node.0);
+    }
+}
+
+fn nodes(body: &mut Bytes) -> Option<BTreeSet<NodeId>> {
+    let count = body.try_get_u16().ok()?;
+    (0..count).map(|_| body.try_get_u64().ok().map(NodeId)).collect()
 }
 
 fn put_tombstone(out: &mut Vec<u8>, topic: &TopicName, edition: Edition) {

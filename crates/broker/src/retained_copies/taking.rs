@@ -9,6 +9,7 @@ use protocol::TopicName;
 
 use super::digests::Buckets;
 use super::messages::{self, Listed, Said};
+use super::tombstones::{ASK_AGAIN, Postponed, Question};
 use super::{RetainedCopies, Tombstones};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
@@ -52,8 +53,13 @@ impl Node {
                 Err(_) => drop_message(from, PeerError::Damaged, actions),
             },
             Said::Want { ask, topics } => self.give(now, from, ask, &topics),
-            Said::Confirm { round, tombstones } => {
-                self.confirm_tombstones(now, (from, round), tombstones, actions);
+            Said::Confirm {
+                round,
+                nodes,
+                tombstones,
+            } => {
+                let question = Question { from, round, nodes };
+                self.confirm_tombstones(now, question, tombstones, actions);
             }
             Said::Confirmed { round } => self.tombstones_confirmed(from, round),
             Said::Forget { tombstones } => self.forget_tombstones(&tombstones),
@@ -180,7 +186,11 @@ impl Node {
         let Some((round, tombstones)) = copies.forgetting.begin(&copies.tombstones, made_until, all) else {
             return;
         };
-        let said = Said::Confirm { round, tombstones };
+        let said = Said::Confirm {
+            round,
+            nodes: nodes.iter().copied().chain([own]).collect(),
+            tombstones,
+        };
         for node in nodes {
             self.tell_of_retained(node, vec![said.clone()]);
         }
@@ -191,7 +201,7 @@ impl Node {
     fn confirm_tombstones(
         &mut self,
         now: Now,
-        to: (NodeId, u64),
+        question: Question,
         tombstones: Vec<(TopicName, Edition)>,
         actions: &mut Vec<Action>,
     ) {
@@ -205,7 +215,28 @@ impl Node {
             };
             self.take_edition(now, found, (record.into(), None), actions);
         }
-        self.after_all_before(now, to, actions);
+        self.look_for_nodes_of_retained(now);
+        self.answer_question(now, question, actions);
+    }
+
+    /// Confirms, unless this node knows of one that is not asked: it may have got what a tombstone stands against. Then the question waits
+    /// until this node and the one that asks know of the same nodes.
+    pub(super) fn answer_question(&mut self, now: Now, question: Question, actions: &mut Vec<Action>) {
+        let Some(copies) = &mut self.retained_copies else {
+            return;
+        };
+        if copies
+            .comparisons
+            .keys()
+            .all(|node| question.nodes.contains(node))
+        {
+            self.after_all_before(now, (question.from, question.round), actions);
+        } else {
+            copies.postponed = Some(Postponed {
+                question,
+                again_at: now.instant + ASK_AGAIN,
+            });
+        }
     }
 
     /// Confirms when all is on the disk that was written until now, and nothing is on its way any more that was told to other nodes until now.

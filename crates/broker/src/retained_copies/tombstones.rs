@@ -4,6 +4,9 @@
 //! with the lowest id asks all for that when tombstones are old enough, and then tells all to forget them. A node that is away cannot
 //! answer: so nothing is forgotten that it might bring back, however long it is away. Removing it from the cluster lets it go on.
 //!
+//! A node joins while others do not know of it yet, and may have got from one that does what a tombstone stands against. So all say whom they ask, and
+//! nobody confirms who knows of a node that is not asked.
+//!
 //! Nodes forget one after another. Who is compared with one that still has it gets it again, and it is forgotten once more.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +39,26 @@ struct Round {
     tombstones: Vec<(TopicName, Edition)>,
     unconfirmed: BTreeSet<NodeId>,
 }
+
+/// Question of a round to one node.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) from: NodeId,
+    pub(super) round: u64,
+    /// All that are asked, and the one that asks.
+    pub(super) nodes: BTreeSet<NodeId>,
+}
+
+/// A question that waits for this node and the one that asks to know of the same nodes.
+#[derive(Debug)]
+pub(super) struct Postponed {
+    pub(super) question: Question,
+    /// When to look again.
+    pub(super) again_at: Instant,
+}
+
+/// How long a question that cannot be answered waits until it is looked at again.
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Tombstones of one round, and the bytes of their topics.
 const ROUND_MAX: usize = 1_024;

@@ -70,6 +70,7 @@ fn golden() -> Vec<(Said, u8, Vec<u8>)> {
     };
     let confirm = Said::Confirm {
         round,
+        nodes: [NodeId(1), NodeId(2)].into(),
         tombstones: tombstones.clone(),
     };
     vec![
@@ -90,7 +91,19 @@ fn golden() -> Vec<(Said, u8, Vec<u8>)> {
         (want, 7, of_round(&named)),
         (Said::Given { ask }, 8, of_round(&[])),
         (Said::Done { round }, 9, of_round(&[])),
-        (confirm, 10, of_round(&tombstone)),
+        (
+            confirm,
+            10,
+            of_round(
+                &[
+                    [0, 2].as_slice(),
+                    &[0, 0, 0, 0, 0, 0, 0, 1],
+                    &[0, 0, 0, 0, 0, 0, 0, 2],
+                    &tombstone,
+                ]
+                .concat(),
+            ),
+        ),
         (Said::Confirmed { round }, 11, of_round(&[])),
         (Said::Forget { tombstones }, 12, tombstone.clone()),
     ]
