@@ -125,7 +125,7 @@ pub fn decode(key: &[u8], value: Bytes, now: Now) -> Result<RetainedRecord, Reco
 }
 
 fn key(topic: &TopicName) -> Bytes {
-    Bytes::copy_from_slice(topic.as_str().as_bytes())
+    topic.text().as_bytes().clone()
 }
 
 const VERSION: u8 = 1;

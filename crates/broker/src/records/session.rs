@@ -232,7 +232,8 @@ fn key(client_id: &Text) -> Bytes {
         !client_id.is_empty(),
         "the server gives a client id to a client without one"
     );
-    Bytes::copy_from_slice(client_id.as_str().as_bytes())
+    // Shared with the session: a client id may be 65,535 bytes long.
+    client_id.as_bytes().clone()
 }
 
 const VERSION: u8 = 1;

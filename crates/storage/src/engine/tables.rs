@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::Keyspace;
+use fjall::compaction::Leveled;
+use fjall::config::PinningPolicy;
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
 use super::changes::{Changes, Pending};
@@ -25,6 +27,10 @@ use crate::fault::{Doing, Fault};
 
 /// Memory for blocks of tables that were read. What is hot lives in the broker's own memory, so little is read twice.
 const CACHE_BYTES: u64 = 8 << 20;
+
+/// Bytes of a table. While one is written, its index and the last key of each of its blocks are in memory, and a key may be as
+/// large as a block. Fixed for a database when it is made, as all options of its keyspaces are.
+const TABLE_BYTES: u64 = 8 << 20;
 
 /// Threads that compact tables.
 const WORKER_THREADS: usize = 1;
@@ -327,7 +333,13 @@ fn with_tables() -> impl Iterator<Item = Keyspace> {
 fn open_keyspaces(database: &Database) -> fjall::Result<Vec<(Keyspace, fjall::Keyspace)>> {
     with_tables()
         .map(|keyspace| {
-            let options = || KeyspaceCreateOptions::default().manual_journal_persist(true);
+            let options = || {
+                KeyspaceCreateOptions::default()
+                    .manual_journal_persist(true)
+                    // An index has a key for each block, and keys may be larger than blocks: those that are needed have the cache.
+                    .index_block_pinning_policy(PinningPolicy::disabled())
+                    .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
+            };
             Ok((keyspace, database.keyspace(keyspace.name(), options)?))
         })
         .collect()
