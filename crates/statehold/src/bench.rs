@@ -9,6 +9,7 @@ mod history;
 mod hostile;
 mod kv;
 mod load;
+mod process;
 mod pubsub;
 mod random;
 mod report;

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use super::clock;
 use super::kv::share;
 use super::load::{self, LoadArgs, Progress, Running, Work};
+use super::process::Process;
 use super::report::{Report, Tally};
 use super::wire::{SessionEnd, Target, Wire};
 use crate::duration;
@@ -58,7 +59,7 @@ impl Connections {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         raise_open_files(self.count)?;
         let target = Target::new(&self.server)?;
-        let before = self.pid.map(resident_kib).transpose()?;
+        let before = self.pid.map(|pid| Process(pid).resident_kib()).transpose()?;
         let (started, cpu) = (clock::now(), clock::cpu_time());
         let running = Running::start(self.works(&target));
         let all = u64::from(self.count);
@@ -67,7 +68,7 @@ impl Connections {
         });
         let (elapsed, cpu) = (clock::now() - started, clock::cpu_time().saturating_sub(cpu));
         std::thread::sleep(self.hold);
-        let after = self.pid.map(resident_kib).transpose()?;
+        let after = self.pid.map(|pid| Process(pid).resident_kib()).transpose()?;
         running.progress.stop.store(true, Ordering::Release);
         let tally = running.join()?;
         let mut extra = vec![
@@ -189,18 +190,6 @@ fn raise_open_files(connections: u32) -> anyhow::Result<()> {
     };
     setrlimit(Resource::Nofile, raised)
         .with_context(|| format!("{needed} open files are needed: raise `ulimit -n`"))
-}
-
-/// Resident memory of a process, in KiB.
-fn resident_kib(pid: u32) -> anyhow::Result<f64> {
-    let file = format!("/proc/{pid}/status");
-    let status = std::fs::read_to_string(&file).with_context(|| file.clone())?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    Ok(number
-        .with_context(|| format!("no VmRSS in {file}"))?
-        .trim()
-        .parse()?)
 }
 
 /// Connections that are being opened at once.

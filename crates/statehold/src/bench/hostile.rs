@@ -12,7 +12,6 @@ mod attacker;
 mod memory;
 mod pinger;
 mod pools;
-mod process;
 mod requests;
 mod servers;
 mod sessions;
@@ -25,8 +24,8 @@ use serde_json::Value;
 
 use self::adversary::{Adversary, Arena, Outcome};
 use self::pinger::{Figures, Pinger};
-use self::process::Process;
 use self::servers::Servers;
+use super::process::Process;
 use crate::duration;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Json};

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::attacker::Attacker;
-use super::process::Process;
 use crate::bench::clock;
+use crate::bench::process::Process;
 
 /// Pings the server on a thread of its own.
 pub(super) struct Pinger {

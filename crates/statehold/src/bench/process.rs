@@ -1,4 +1,4 @@
-//! What the system tells of the server's process.
+//! What the system tells of a process.
 
 use std::time::Duration;
 
