@@ -44,6 +44,9 @@ pub(crate) enum Acknowledgement {
     PubRec(Ack),
 }
 
+/// Places that an empty queue keeps for the next messages.
+const CAPACITY_KEPT: usize = 64;
+
 impl Acknowledgement {
     fn reason(&self) -> ReasonCode {
         let (Self::PubAck(ack) | Self::PubRec(ack)) = self;
@@ -119,6 +122,9 @@ impl AckQueue {
             if let Some(acknowledgement) = place.acknowledgement {
                 send(acknowledgement, place.trace);
             }
+        }
+        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
+            self.waiting = VecDeque::new();
         }
         earliest
     }

@@ -17,6 +17,7 @@ use protocol::{Packet, ReasonCode, Text};
 use crate::connection::{Connection, Stage};
 use crate::ids::ConnectionId;
 use crate::memory::Held;
+use crate::memory::footprint::block;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::principal::Principal;
@@ -148,7 +149,10 @@ impl Node {
         let until = now.instant + self.config.limits.connect_timeout;
         // What is left of it below is part of one piece of memory, as long as the packet.
         let bytes = encoded_len(&Packet::Connect(connect.clone()), connect.version);
-        let held = self.memory.connects.hold(bytes as u64);
+        let held = self
+            .memory
+            .connects
+            .hold(bytes as u64 + block(size_of::<Connect>()));
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };

@@ -13,6 +13,7 @@ use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Message;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
+use crate::overload::NO_MEMORY_TO_READ;
 use crate::publishing::Keeping;
 use crate::records;
 use crate::report::Report;
@@ -117,6 +118,30 @@ impl Node {
             why: error.to_string(),
         }));
         self.close_unconnected(id, actions);
+    }
+
+    /// Ends a connection whose packet grew while there was no memory for the rest of it.
+    pub(crate) fn overrun(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
+        let Some(connection) = self.connections.get(id) else {
+            return;
+        };
+        self.counters.overruns += 1;
+        let (reason, why) = NO_MEMORY_TO_READ;
+        match connection.stage {
+            Stage::AwaitingConnect => {
+                actions.push(Action::Report(Report::Refused {
+                    connection: id,
+                    client_id: None,
+                    reason,
+                    why: why.to_owned(),
+                }));
+                self.close_unconnected(id, actions);
+            }
+            Stage::Authenticating | Stage::Seeking => self.refuse(id, reason, why, actions),
+            Stage::Accepting(_) | Stage::Connected(_) | Stage::Tunnelled => {
+                self.disconnect(now, id, reason, why, actions);
+            }
+        }
     }
 
     /// The edge does not let the client stay.

@@ -36,6 +36,8 @@ pub struct Counters {
     pub memory_refused: u64,
     /// Pauses of publishers while memory is critical.
     pub held_back: u64,
+    /// Connections that were closed because there was no memory for the rest of a packet.
+    pub overruns: u64,
     /// How often memory has become scarce.
     pub memory_scarce: u64,
     /// What clients may not do, by [`Right`].

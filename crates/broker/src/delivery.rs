@@ -8,6 +8,7 @@ use protocol::{Packet, ReasonCode, Text};
 
 use crate::connection::Connection;
 use crate::ids::{ConnectionId, SessionKey};
+use crate::memory::MemoryLevel;
 use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -160,6 +161,7 @@ impl Node {
         if !connection.is_connected() || self.policies.is_due(connection) {
             return;
         }
+        let is_scarce = self.memory.level > MemoryLevel::Normal;
         let mut dropped = Vec::new();
         let mut refused = Vec::new();
         while !connection.is_congested {
@@ -176,7 +178,7 @@ impl Node {
                 }
                 Outgoing::Publish { delivery, packet_id } => {
                     let (qos, size) = (delivery.qos, delivery.message.payload.len());
-                    match prepare(now, connection, delivery, packet_id) {
+                    match prepare(now, connection, delivery, (packet_id, is_scarce)) {
                         Some(publish) => {
                             self.counters.sent(qos, size);
                             actions.push(Action::Publish {
@@ -358,12 +360,13 @@ impl Node {
     }
 }
 
-/// Makes a delivery ready to be sent, or `None` if the client does not take packets of its size.
+/// Makes a delivery ready to be sent, or `None` if the client does not take packets of its size. While memory is scarce
+/// no topic gets an alias.
 fn prepare(
     now: Now,
     connection: &mut Connection,
     delivery: Delivery,
-    packet_id: Option<protocol::packet::PacketId>,
+    (packet_id, is_scarce): (Option<protocol::packet::PacketId>, bool),
 ) -> Option<OutgoingPublish> {
     let message = &delivery.message;
     let size = message.size();
@@ -387,7 +390,7 @@ fn prepare(
         }
         // A topic with an alias is a few bytes longer: it might not fit any more.
     } else if let Some(aliases) = &mut connection.outbound_aliases {
-        let (topic, alias) = aliases.choose(&publish.delivery.message.topic);
+        let (topic, alias) = aliases.choose(&publish.delivery.message.topic, is_scarce);
         publish.topic_alias = alias;
         publish.is_topic_omitted = topic.is_empty();
     }

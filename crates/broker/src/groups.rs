@@ -196,6 +196,14 @@ impl Groups {
         self.services.iter().map(StateStoreService::pending_len).sum()
     }
 
+    /// What of their logs is in memory.
+    pub(crate) fn log_bytes_held(&self) -> u64 {
+        self.services
+            .iter()
+            .map(|service| service.replica().held_bytes())
+            .sum()
+    }
+
     /// What the requests that wait count for.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.services.iter().map(StateStoreService::waiting_bytes).sum()

@@ -14,7 +14,7 @@ use crate::connection::Stage;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
-use crate::overload::MEMORY_FULL;
+use crate::overload::{MEMORY_FULL, WILL_WHEN_FULL};
 use crate::pacing::Pace;
 use crate::records;
 use crate::records::session::SessionRecord;
@@ -309,10 +309,12 @@ impl Node {
                 .unwrap_or(0)
                 .min(limits.topic_alias_outbound_max);
             connection.outbound_aliases =
-                (outbound > 0).then(|| Box::new(topic_alias::Outbound::new(outbound)));
+                (outbound > 0).then(|| Box::new(topic_alias::Outbound::new(outbound, &self.memory.aliases)));
             if limits.topic_alias_maximum > 0 {
-                connection.inbound_aliases =
-                    Some(Box::new(topic_alias::Inbound::new(limits.topic_alias_maximum)));
+                connection.inbound_aliases = Some(Box::new(topic_alias::Inbound::new(
+                    limits.topic_alias_maximum,
+                    &self.memory.aliases,
+                )));
             }
         }
     }
@@ -335,8 +337,9 @@ impl Node {
                 why,
             });
         }
-        // Who has a session comes back to take what waits in it.
-        if self.is_memory_full() && !self.is_known(connect) {
+        // Who has a session comes back to take what waits in it, but brings nothing large along.
+        let will = connect.will.as_ref().map_or(0, will::size);
+        if self.is_memory_full() && (!self.is_known(connect) || will > WILL_WHEN_FULL) {
             let (reason, why) = MEMORY_FULL;
             return Err(Refusal { reason, why });
         }
@@ -532,7 +535,7 @@ impl Node {
         entry.connection = Some(id);
         entry.expiry = expiry;
         entry.disconnected_at = None;
-        entry.will = connect.will.map(Box::new);
+        entry.will = connect.will.map(|will| Box::new(will::detached(&will)));
         let receive_maximum = connect.properties.receive_maximum.unwrap_or(u16::MAX);
         let is_durable = expiry > 0 || entry.session.is_durable();
         entry.session.connect(receive_maximum, is_durable);

@@ -4,7 +4,9 @@
 //! made until nobody has it any more. Everything else is a number that somebody keeps up to date anyway. What follows
 //! from a level is in `overload.rs`.
 //!
-//! It is an account, not a measurement: what the allocator adds to it is for the operator to leave room for.
+//! Everything counts for what the allocator gives for it (`footprint.rs`); `tests/memory.rs` compares the two.
+
+pub(crate) mod footprint;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,10 +43,12 @@ pub struct MemoryUse {
     pub retained: u64,
     /// Keys and values of the state store, and the requests that wait.
     pub store: u64,
-    /// Records on their way to the disk.
+    /// Records on their way to the disk, and those that the engine holds until they are in its tables.
     pub writes: u64,
     /// What waits to be written to connections.
     pub outbound: u64,
+    /// Packets that have not arrived whole, and the buffers of sockets, TLS and WebSocket.
+    pub inbound: u64,
     /// Connections, CONNECTs whose client is not known yet, sessions, subscriptions and wills.
     pub clients: u64,
 }
@@ -63,9 +67,19 @@ pub(crate) struct Memory {
     pub(crate) messages: MessageBytes,
     /// CONNECTs whose clients are not known yet.
     pub(crate) connects: MessageBytes,
+    /// Topics that have aliases.
+    pub(crate) aliases: MessageBytes,
     /// What waits to be written to connections, as the edge said last.
     pub(crate) outbound: u64,
+    /// What it holds to read from them, as it said last.
+    pub(crate) inbound: u64,
+    /// What the disk engine holds of records that are durable, as it said last.
+    pub(crate) engine: u64,
     pub(crate) level: MemoryLevel,
+    /// What subscriptions took when the limit was looked at last.
+    pub(crate) subscriptions_seen: u64,
+    /// It is full since this step began.
+    pub(crate) is_full_now: bool,
     /// Publishers that are not read from for a moment.
     pub(crate) held_back: BTreeSet<ConnectionId>,
 }
@@ -102,7 +116,7 @@ impl MemoryLevel {
 impl MemoryUse {
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.messages + self.retained + self.store + self.writes + self.outbound + self.clients
+        self.messages + self.retained + self.store + self.writes + self.outbound + self.inbound + self.clients
     }
 }
 
@@ -116,6 +130,22 @@ impl MessageBytes {
     /// The bytes of all messages that are counted and not dropped.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Held {
+    /// The bytes that are counted.
+    pub fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// Counts so many bytes instead of those that were.
+    pub(crate) fn replace(&mut self, bytes: u64) {
+        if let Some((messages, before)) = &mut self.0 {
+            messages.0.fetch_add(bytes, Ordering::Relaxed);
+            messages.0.fetch_sub(*before, Ordering::Relaxed);
+            *before = bytes;
+        }
     }
 }
 

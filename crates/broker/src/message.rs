@@ -15,6 +15,7 @@ use protocol::{Text, TopicName};
 use smallvec::SmallVec;
 
 use crate::ids::{QueueSequence, SessionKey};
+use crate::memory::footprint::{block, properties, text};
 use crate::memory::{Held, MessageBytes};
 use crate::now::Now;
 use crate::origin::{MessageId, Origin};
@@ -152,29 +153,26 @@ impl Message {
     /// The same message, counted as long as anybody has it.
     #[must_use]
     pub fn counted(mut self, messages: &MessageBytes) -> Self {
-        self.held = messages.hold(self.size() as u64);
+        self.held = messages.hold(self.memory());
         self
+    }
+
+    /// Its memory, in which it is the only one.
+    pub(crate) fn memory(&self) -> u64 {
+        block(size_of::<Self>() + 2 * size_of::<usize>())
+            + text(self.topic.text())
+            + block(self.payload.len())
+            + properties(&self.properties)
     }
 
     /// The same message in memory of its own. A received message shares the receive buffer's memory and keeps all of
     /// it alive, so what is kept for long is detached first.
     #[must_use]
     pub fn detached(&self) -> Self {
-        let detached = |text: &Option<Text>| text.as_ref().map(Text::detached);
         Self {
             topic: self.topic.detached(),
             payload: Bytes::copy_from_slice(&self.payload),
-            properties: MessageProperties {
-                content_type: detached(&self.properties.content_type),
-                response_topic: detached(&self.properties.response_topic),
-                correlation_data: self
-                    .properties
-                    .correlation_data
-                    .as_ref()
-                    .map(|data| Bytes::copy_from_slice(data)),
-                user_properties: detached_user_properties(&self.properties.user_properties),
-                ..self.properties.clone()
-            },
+            properties: detached_properties(&self.properties),
             ..self.clone()
         }
     }
@@ -199,7 +197,21 @@ impl Delivery {
 
     /// What it counts for where bytes are limited.
     pub fn size(&self) -> usize {
-        self.message.size()
+        self.message.size() + self.subscription_ids_bytes()
+    }
+
+    /// Its memory besides its place and its message.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        block(self.subscription_ids_bytes())
+    }
+
+    /// One has room in the struct, more of them have memory of their own.
+    fn subscription_ids_bytes(&self) -> usize {
+        if self.subscription_ids.spilled() {
+            self.subscription_ids.capacity() * size_of::<SubscriptionId>()
+        } else {
+            0
+        }
     }
 }
 
@@ -218,6 +230,19 @@ pub(crate) fn size(topic: &str, payload: &Bytes, properties: &MessageProperties)
 fn deadline(properties: &MessageProperties, now: Now) -> Option<Instant> {
     let interval = properties.message_expiry?;
     Some(now.after(Duration::from_secs(u64::from(interval))))
+}
+
+/// The same properties in memory of their own.
+pub(crate) fn detached_properties(properties: &MessageProperties) -> MessageProperties {
+    let detached = |text: &Option<Text>| text.as_ref().map(Text::detached);
+    let correlation_data = properties.correlation_data.as_ref();
+    MessageProperties {
+        content_type: detached(&properties.content_type),
+        response_topic: detached(&properties.response_topic),
+        correlation_data: correlation_data.map(|data| Bytes::copy_from_slice(data)),
+        user_properties: detached_user_properties(&properties.user_properties),
+        ..properties.clone()
+    }
 }
 
 fn detached_user_properties(properties: &UserProperties) -> UserProperties {

@@ -192,7 +192,15 @@ impl Node {
                 self.with_control(now, actions, |control, _, _, _| control.called(now, caller));
             }
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
-            Event::Waiting { bytes } => self.memory.outbound = bytes,
+            Event::Buffered {
+                outbound,
+                inbound,
+                engine,
+            } => {
+                (self.memory.outbound, self.memory.inbound) = (outbound, inbound);
+                self.memory.engine = engine;
+            }
+            Event::Overrun { connection } => self.overrun(now, connection, actions),
             Event::Flush => {
                 self.flush(now, actions);
                 self.end_turn();
@@ -228,6 +236,12 @@ impl Node {
     pub fn is_reading(&self, connection: ConnectionId) -> bool {
         let connection = self.connections.get(connection);
         !self.is_stopping() && connection.is_some_and(|connection| connection.is_reading())
+    }
+
+    /// Whether a connection's client has been let in.
+    pub fn is_connected(&self, connection: ConnectionId) -> bool {
+        let connection = self.connections.get(connection);
+        connection.is_some_and(|connection| connection.is_connected())
     }
 
     /// From [`Event::Stop`] on until the node has stopped: others take over what it leads and what it holds, what it took is decided, and it says goodbye.

@@ -5,7 +5,7 @@
 //! while: their acknowledgements are what makes room. State store requests and messages with [`HIGH_PRIORITY`] go on
 //! until memory is full, and those that need no more memory also then.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::ReasonCode;
 use protocol::TopicName;
@@ -13,19 +13,32 @@ use protocol::packet::{Publish, QoS};
 use protocol::properties::UserProperties;
 use protocol::state_store::properties::HIGH_PRIORITY;
 
+use crate::connection::Connection;
 use crate::ids::{ConnectionId, SessionKey};
+use crate::memory::footprint::{block, places, tree_entry};
 use crate::memory::{MemoryLevel, MemoryUse};
 use crate::message::Message;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
+use crate::policies::ConnectionAccess;
 use crate::report::Report;
 use crate::routing::{Route, RouteScratch};
+use crate::turns::Unfinished;
 
 /// How long a publisher is not read from after each of its messages while memory is critical.
 const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// The same for one that has something to acknowledge: what it says between its messages makes room.
 const HELD_BACK_AS_RECEIVER: Duration = Duration::from_millis(50);
+
+/// The largest will, as its message counts, of a client that comes back while memory is full: a kilobyte and the fixed part.
+pub(crate) const WILL_WHEN_FULL: u64 = 1_024 + 256;
+
+/// The part of `memory_max` that packets may take which are worked through in turns.
+const PART_OF_TURNS: u64 = 16;
+
+/// Within one SUBSCRIBE the limit is looked at after so many bytes.
+const SUBSCRIPTIONS_STEP: u64 = 256 << 10;
 
 /// What a client is told whose message is refused.
 pub(crate) const MEMORY_SCARCE: &str = "memory is scarce, and the message would have to be kept";
@@ -39,25 +52,25 @@ impl Node {
     pub(crate) fn memory_use(&self) -> MemoryUse {
         let totals = self.sessions.totals();
         let store = self.groups.usage();
-        let subscriptions = self.subscriptions.len() + self.shares.subscriptions();
-        let deliveries = (totals.queued_messages + totals.inflight) as u64;
-        let retained = self.retained.bytes();
+        let retained = self.retained.held();
         // Retained messages count themselves as well.
         let messages = self.memory.messages.bytes().saturating_sub(retained);
-        let remembered = store.expiring + store.tombstones + store.replies_remembered + store.watches;
         MemoryUse {
-            messages: messages + deliveries * DELIVERY,
-            retained: retained + self.retained.len() as u64 * RETAINED + self.tombstone_bytes(),
-            store: store.bytes + store.keys * KEY + remembered * REMEMBERED + self.groups.waiting_bytes(),
-            writes: self.commits.bytes(),
+            messages,
+            retained: retained + self.retained.places() + self.tombstone_bytes(),
+            store: store.memory() + self.groups.waiting_bytes() + self.groups.log_bytes_held(),
+            writes: self.commits.bytes() + self.memory.engine,
             outbound: self.memory.outbound
                 + self.peers.as_ref().map_or(0, |peers| peers.bytes())
                 + self.clients.as_ref().map_or(0, |clients| clients.tunnels.bytes()),
+            inbound: self.memory.inbound,
             clients: (self.connections.len() + self.connections.far_len()) as u64 * CONNECTION
-                + self.sessions.len() as u64 * SESSION
-                + subscriptions as u64 * SUBSCRIPTION
-                + totals.filter_bytes
-                + totals.will_bytes
+                + self.timers.len() as u64 * TIMER
+                + self.memory.aliases.bytes()
+                + totals.memory
+                + self.subscriptions.bytes()
+                + self.shares.bytes()
+                + self.turns.memory()
                 + self.memory.connects.bytes()
                 + self.wills.bytes()
                 + self.guards.as_ref().map_or(0, |guards| guards.bytes()),
@@ -67,6 +80,8 @@ impl Node {
     /// Finds out whether memory has become more or less scarce in this step.
     pub(crate) fn watch_memory(&mut self, now: Now, actions: &mut Vec<Action>) {
         let memory_max = self.config.limits.memory_max;
+        self.memory.is_full_now = false;
+        self.memory.subscriptions_seen = self.subscriptions.bytes() + self.shares.bytes();
         let used = self.memory_use().total();
         let level = self.memory.level.next(used, memory_max);
         if level == self.memory.level {
@@ -182,8 +197,25 @@ impl Node {
         }
     }
 
+    /// Whether a further subscription may not be taken. One SUBSCRIBE may have so many that the limit is looked at within it.
+    pub(crate) fn lacks_memory_to_subscribe(&mut self, key: SessionKey) -> bool {
+        let taken = self.subscriptions.bytes() + self.shares.bytes();
+        if taken >= self.memory.subscriptions_seen + SUBSCRIPTIONS_STEP {
+            self.memory.subscriptions_seen = taken;
+            self.sessions.recount(key);
+            self.memory.is_full_now = self.memory_use().total() >= self.config.limits.memory_max;
+        }
+        self.memory.is_full_now || self.is_memory_full()
+    }
+
+    /// Whether the rest of a packet is too much to wait for its turn. At least one may.
+    pub(crate) fn lacks_memory_for_turn(&self, rest: &Unfinished) -> bool {
+        let waiting = self.turns.packets();
+        waiting > 0 && waiting + rest.packet() > self.config.limits.memory_max / PART_OF_TURNS
+    }
+
     /// Whether nothing more may be taken that has to be kept.
-    pub(crate) fn is_memory_full(&self) -> bool {
+    pub fn is_memory_full(&self) -> bool {
         self.memory.level == MemoryLevel::Full
     }
 
@@ -242,20 +274,19 @@ fn is_high_priority(properties: &UserProperties) -> bool {
 /// What a client is told that is not taken in while memory is full.
 pub(crate) const MEMORY_FULL: (ReasonCode, &str) = (ReasonCode::QuotaExceeded, "memory is full");
 
-// Bytes that the account adds for what it does not measure: the structs, their places in maps, and what the allocator
-// rounds up. Estimates, rather too much than too little.
+/// What a client is told whose packet grew while there was no memory for the rest of it.
+pub(crate) const NO_MEMORY_TO_READ: (ReasonCode, &str) = (
+    ReasonCode::QuotaExceeded,
+    "there is no memory for the rest of the packet",
+);
 
-/// A delivery's place in a queue.
-const DELIVERY: u64 = 256;
-/// A retained message's key and its places in the order of topics and of expiry.
-const RETAINED: u64 = 256;
-/// A key of the state store.
-const KEY: u64 = 256;
-/// What the state store remembers besides: deadlines, tombstones, replies, watches.
-const REMEMBERED: u64 = 256;
-/// A connection with its socket and task.
-const CONNECTION: u64 = 8_192;
-/// A session.
-const SESSION: u64 = 1_024;
-/// A subscription, in its session and where its messages find it.
-const SUBSCRIPTION: u64 = 512;
+// What the account adds for each of what it does not measure: structs and their places in maps.
+
+/// A connection's struct and its place, which a list that grows has twice; and what it may do, which only clients with a policy
+/// have. Its socket is in the edge's part.
+const CONNECTION: u64 = block(size_of::<Connection>())
+    + 2 * places::<Option<Box<Connection>>>(1)
+    + block(size_of::<ConnectionAccess>()) / 2;
+
+/// A deadline, in the order of time and by its key.
+const TIMER: u64 = tree_entry::<TimerKey, Instant>() + tree_entry::<(Instant, TimerKey), ()>();

@@ -9,6 +9,7 @@
 use protocol::Text;
 
 use crate::ids::{ConnectionId, SessionKey};
+use crate::memory::footprint::block;
 use crate::node::Node;
 use crate::principal::Principal;
 
@@ -25,6 +26,11 @@ impl Owner {
     /// `None` if there is nothing to say.
     pub fn of(principal: Option<Principal>, policy: Option<Text>) -> Option<Self> {
         (principal.is_some() || policy.is_some()).then_some(Self { principal, policy })
+    }
+
+    /// Its memory, with that of the struct.
+    pub(crate) fn memory(&self) -> u64 {
+        block(size_of::<Self>()) + self.principal.as_ref().map_or(0, Principal::memory)
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use protocol::Text;
 
+use crate::memory::footprint::{text, tree_entry};
+
 /// Who a connection belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
@@ -58,6 +60,16 @@ impl Principal {
     pub fn is(&self, other: &Self) -> bool {
         let is_same_method = self.method.is_empty() || other.method.is_empty() || self.method == other.method;
         is_same_method && self.name == other.name
+    }
+}
+
+impl Principal {
+    /// The memory of its name and attributes.
+    pub(crate) fn memory(&self) -> u64 {
+        let attributes = self.attributes.iter();
+        let attributes =
+            attributes.map(|(name, value)| text(name) + text(value) + tree_entry::<Text, Text>());
+        text(&self.name) + attributes.sum::<u64>()
     }
 }
 

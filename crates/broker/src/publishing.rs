@@ -358,6 +358,7 @@ impl Node {
         publish: &mut Publish,
     ) -> Result<TopicName, (ReasonCode, &'static str)> {
         if publish.topic_alias.is_some() {
+            let is_full = self.is_memory_full();
             let aliases = self
                 .connections
                 .get_mut(id)
@@ -365,8 +366,13 @@ impl Node {
             let Some(aliases) = aliases else {
                 return Err((ReasonCode::TopicAliasInvalid, "topic aliases are not accepted"));
             };
-            let why = "the topic alias is above the maximum or stands for no topic";
-            return aliases.resolve(publish).map_err(|reason| (reason, why));
+            return aliases.resolve(publish, is_full).map_err(|reason| match reason {
+                ReasonCode::QuotaExceeded => (reason, "memory is full, and the topic alias would take more"),
+                _ => (
+                    reason,
+                    "the topic alias is above the maximum or stands for no topic",
+                ),
+            });
         }
         let topic = TopicName::parse(publish.topic.clone());
         let topic = topic.map_err(|_| {

@@ -311,7 +311,7 @@ impl Recovery {
             let share = delivery.share.take();
             delivery.share = share.map(|share| self.shares.filter(&share).unwrap_or(share));
             let message = Arc::get_mut(&mut delivery.message).expect("a decoded message is nobody else's");
-            message.held = self.memory.messages.hold(message.size() as u64);
+            message.held = self.memory.messages.hold(message.memory());
         }
         if let Some(copy) = self.copies.standing_by.get_mut(&number) {
             copy.restore_delivery(sequence, record);
@@ -384,6 +384,7 @@ impl Node {
             entry.due.push(RetainedDue {
                 filter,
                 subscription,
+                begins: search.place().len(),
                 search,
                 is_recorded: true,
             });

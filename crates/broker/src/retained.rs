@@ -17,6 +17,7 @@ use protocol::{TopicFilter, TopicName};
 pub use self::edition::Edition;
 use self::key::Key;
 use crate::limits::Limits;
+use crate::memory::footprint::{block, tree_entry};
 use crate::message::Message;
 use crate::now::Now;
 
@@ -31,6 +32,10 @@ pub struct Retained {
     bytes: u64,
     /// Of these, what the server says of itself. No limit counts it.
     own: Own,
+    /// What the messages count for in the account of memory.
+    held: u64,
+    /// Memory of their places in the order of topics and of expiry.
+    places: u64,
     messages_max: u64,
     bytes_max: u64,
 }
@@ -90,6 +95,8 @@ impl Retained {
             expiring: BTreeSet::new(),
             bytes: 0,
             own: Own::default(),
+            held: 0,
+            places: 0,
             messages_max: limits.retained_messages_max,
             bytes_max: limits.retained_bytes_max,
         }
@@ -133,6 +140,8 @@ impl Retained {
         }
         let number = self.next_number;
         self.next_number += 1;
+        self.held += message.held.bytes();
+        self.places += place_bytes(key.as_bytes().len(), &message);
         let kept = Kept {
             message,
             number,
@@ -286,6 +295,16 @@ impl Retained {
         self.own.bytes
     }
 
+    /// What the messages count for in the account of memory.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// The memory of their places.
+    pub fn places(&self) -> u64 {
+        self.places
+    }
+
     fn take(&mut self, key: &Key) -> Option<Kept> {
         let kept = self.messages.remove(key)?;
         self.bytes -= bytes(&kept.message);
@@ -293,6 +312,8 @@ impl Retained {
             self.own.messages -= 1;
             self.own.bytes -= bytes(&kept.message);
         }
+        self.held -= kept.message.held.bytes();
+        self.places -= place_bytes(key.as_bytes().len(), &kept.message);
         if let Some(at) = kept.message.expires_at {
             self.expiring.remove(&(at, key.clone()));
         }
@@ -305,6 +326,13 @@ impl Search {
     pub fn place(&self) -> &[u8] {
         &self.place
     }
+}
+
+/// The memory of a message's place in the order of topics, and in that of expiry if it expires.
+fn place_bytes(key: usize, message: &Message) -> u64 {
+    let place = block(key) + tree_entry::<Key, Kept>();
+    let expiring = block(key) + tree_entry::<(Instant, Key), ()>();
+    place + message.expires_at.map_or(0, |_| expiring)
 }
 
 fn bytes(message: &Message) -> u64 {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use protocol::topic::SubscriptionFilter;
 
 use crate::ids::SessionKey;
+use crate::memory::footprint::{block, cloned_text, tree};
 use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -31,6 +32,8 @@ pub(crate) struct RetainedDue {
     pub(crate) search: Search,
     /// The subscription's record says how far it is.
     pub(crate) is_recorded: bool,
+    /// Bytes of the place where the search began.
+    pub(crate) begins: usize,
 }
 
 /// What a session has due, in the order of its subscriptions. Nearly always nothing, so it is small.
@@ -46,6 +49,8 @@ struct DueList {
     places: BTreeMap<SubscriptionFilter, u64>,
     /// Those that were made or replaced since the subscriptions were written.
     unrecorded: BTreeSet<u64>,
+    /// Memory of the filters, and of the places where searches were to begin.
+    texts: u64,
 }
 
 impl AllDue {
@@ -62,6 +67,7 @@ impl AllDue {
         if !due.is_recorded {
             list.unrecorded.insert(place);
         }
+        list.texts += due.texts();
         list.places.insert(due.filter.clone(), place);
         list.in_order.insert(place, due);
     }
@@ -72,6 +78,11 @@ impl AllDue {
         if let Some(place) = place {
             self.remove(place);
         }
+    }
+
+    /// Its memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.0.as_ref().map_or(0, |list| list.memory())
     }
 
     /// From where on retained messages are due for a subscription, if they are.
@@ -122,10 +133,22 @@ impl AllDue {
         if let Some(list) = &mut self.0 {
             list.unrecorded.remove(&place);
             if let Some(due) = list.in_order.remove(&place) {
+                list.texts -= due.texts();
                 list.places.remove(&due.filter);
             }
         }
         self.0.take_if(|list| list.in_order.is_empty());
+    }
+}
+
+impl DueList {
+    fn memory(&self) -> u64 {
+        let entries = self.in_order.len();
+        let places = tree::<u64, RetainedDue>(entries) + tree::<SubscriptionFilter, u64>(entries);
+        // Searches go on one after the other, so one place at most is not where it was.
+        let first = self.in_order.values().next();
+        let place = first.map_or(0, |due| block(due.search.place().len()));
+        block(size_of::<Self>()) + places + tree::<u64, ()>(self.unrecorded.len()) + self.texts + place
     }
 }
 
@@ -174,6 +197,7 @@ impl Node {
             subscription,
             search,
             is_recorded: false,
+            begins: 0,
         });
     }
 
@@ -328,6 +352,12 @@ impl Page {
 }
 
 impl RetainedDue {
+    /// Memory of the filter, which the search and the list share, and of where the search began.
+    fn texts(&self) -> u64 {
+        let share = self.filter.share.as_ref().map_or(0, cloned_text);
+        share + cloned_text(self.filter.filter.text()) + block(self.begins)
+    }
+
     fn record(&self, number: crate::ids::SessionNumber) -> cluster::Write {
         let place = Some(self.search.place());
         records::subscription::put(number, &self.filter, &self.subscription, place)

@@ -77,7 +77,7 @@ pub struct RoutesConfig {
     pub messages_max: usize,
     /// Bytes of these.
     pub bytes_max: u64,
-    /// Bytes of filters of one node; with more of them it is sent everything.
+    /// Memory for the filters of all other nodes; a node with more of them is sent everything.
     pub filter_bytes_max: u64,
 }
 

@@ -46,6 +46,7 @@ use self::queue::Queue;
 pub use self::received::Received;
 use crate::ids::{QueueSequence, SessionNumber};
 use crate::limits::SessionLimits;
+use crate::memory::footprint::cloned_text;
 use crate::message::Delivery;
 use crate::now::Now;
 use crate::origin::MessageId;
@@ -610,6 +611,16 @@ impl Session {
     /// How many bytes wait in its queue.
     pub fn queue_bytes(&self) -> u64 {
         self.queue.bytes()
+    }
+
+    /// Its memory besides the struct itself, and without that of the messages.
+    pub fn memory(&self) -> u64 {
+        cloned_text(&self.client_id)
+            + self.filters.bytes()
+            + self.queue.memory()
+            + self.inflight.memory()
+            + self.received.memory()
+            + self.got.as_ref().map_or(0, |got| got.memory())
     }
 
     /// How many deliveries are inflight.

@@ -14,6 +14,7 @@ use protocol::packet::Will;
 use slab::Slab;
 
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
+use crate::memory::footprint::{block, places};
 use crate::ownership::Owner;
 use crate::records::forwarded::Position;
 use crate::records::session::{Presence, SessionRecord};
@@ -49,7 +50,7 @@ pub(crate) struct SessionEntry {
     /// As the shares know it that the session is in; not kept up to date while it is in none.
     pub(crate) standing: Standing,
     /// What the totals have of it.
-    pub(crate) counted: Totals,
+    pub(crate) counted: Counted,
 }
 
 impl SessionEntry {
@@ -69,7 +70,7 @@ impl SessionEntry {
             route_mark: 0,
             matching_steps: 0,
             standing: Standing::Away,
-            counted: Totals::default(),
+            counted: Counted::default(),
         }
     }
 
@@ -213,7 +214,9 @@ impl Sessions {
         SessionNumber(self.next_number)
     }
 
-    pub(crate) fn insert(&mut self, client_id: &Text, entry: SessionEntry) -> SessionKey {
+    pub(crate) fn insert(&mut self, client_id: &Text, mut entry: SessionEntry) -> SessionKey {
+        entry.counted = Counted::of(&entry);
+        self.totals.replace(Counted::default(), entry.counted);
         let key = SessionKey(
             u32::try_from(self.slab.insert(Some(Box::new(entry)))).expect("fewer than 2^32 sessions"),
         );
@@ -226,7 +229,7 @@ impl Sessions {
     pub(crate) fn retire(&mut self, key: SessionKey) -> Option<SessionEntry> {
         let entry = self.slab.get_mut(key.0 as usize)?.take()?;
         self.by_client_id.remove(&entry.session.client_id);
-        self.totals.replace(entry.counted, Totals::default());
+        self.totals.replace(entry.counted, Counted::default());
         Some(*entry)
     }
 
@@ -275,12 +278,16 @@ impl Sessions {
     /// Counts a session anew, after it may have changed.
     pub(crate) fn recount(&mut self, key: SessionKey) {
         if let Some(entry) = self.get_mut(key) {
-            let counted = Totals::of(entry);
+            let counted = Counted::of(entry);
             let before = std::mem::replace(&mut entry.counted, counted);
             self.totals.replace(before, counted);
         }
     }
 }
+
+/// Memory of a session's struct, its place among the others, and its place by client id.
+const SESSION: u64 =
+    block(size_of::<SessionEntry>()) + places::<Box<SessionEntry>>(2) + places::<(Text, SessionKey)>(2);
 
 /// Sums over all sessions.
 #[derive(Debug, Clone, Copy, Default)]
@@ -289,30 +296,45 @@ pub(crate) struct Totals {
     pub(crate) queued_messages: usize,
     pub(crate) queued_bytes: u64,
     pub(crate) inflight: usize,
-    pub(crate) filter_bytes: u64,
-    pub(crate) will_bytes: u64,
+    /// Memory of sessions with their subscriptions and queues, without that of messages.
+    pub(crate) memory: u64,
+}
+
+/// What the totals have of one session.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    memory: u64,
+    queued_bytes: u64,
+    queued_messages: u32,
+    inflight: u16,
+    is_connected: bool,
+}
+
+impl Counted {
+    fn of(entry: &SessionEntry) -> Self {
+        Self {
+            memory: SESSION
+                + entry.session.memory()
+                + entry.due.memory()
+                + entry.owner.as_deref().map_or(0, Owner::memory)
+                + entry.will.as_deref().map_or(0, will::memory),
+            queued_bytes: entry.session.queue_bytes(),
+            queued_messages: u32::try_from(entry.session.queue_len()).expect("fewer than 2^32 messages"),
+            inflight: u16::try_from(entry.session.inflight_len()).unwrap_or(u16::MAX),
+            is_connected: entry.connection.is_some(),
+        }
+    }
 }
 
 impl Totals {
-    fn of(entry: &SessionEntry) -> Self {
-        Self {
-            connected: usize::from(entry.connection.is_some()),
-            queued_messages: entry.session.queue_len(),
-            queued_bytes: entry.session.queue_bytes(),
-            inflight: entry.session.inflight_len(),
-            filter_bytes: entry.session.filters.bytes(),
-            will_bytes: entry.will.as_deref().map_or(0, will::size),
-        }
-    }
-
     /// Takes out what one session had, and puts in what it has.
-    fn replace(&mut self, before: Self, now: Self) {
-        self.connected = self.connected - before.connected + now.connected;
-        self.queued_messages = self.queued_messages - before.queued_messages + now.queued_messages;
+    fn replace(&mut self, before: Counted, now: Counted) {
+        self.connected = self.connected - usize::from(before.is_connected) + usize::from(now.is_connected);
+        self.queued_messages =
+            self.queued_messages - before.queued_messages as usize + now.queued_messages as usize;
         self.queued_bytes = self.queued_bytes - before.queued_bytes + now.queued_bytes;
-        self.inflight = self.inflight - before.inflight + now.inflight;
-        self.filter_bytes = self.filter_bytes - before.filter_bytes + now.filter_bytes;
-        self.will_bytes = self.will_bytes - before.will_bytes + now.will_bytes;
+        self.inflight = self.inflight - usize::from(before.inflight) + usize::from(now.inflight);
+        self.memory = self.memory - before.memory + now.memory;
     }
 }
 

@@ -191,6 +191,10 @@ const DECIDED_KEY: usize = 4;
 /// The memory of a request that waits, in bytes: the struct, its response topic and correlation data.
 const PENDING_BYTES: usize = 512;
 
+/// The part of the log that makes a snapshot due while memory is full: not less, since a snapshot is work for as many bytes as
+/// the store has.
+const LOG_WHEN_FULL: u64 = 4;
+
 impl StateStoreService {
     /// Takes over a recovered store and its replica, one group of so many.
     pub(crate) fn new(config: StateStoreConfig, groups: u32, recovered: RecoveredGroup) -> Self {
@@ -735,6 +739,12 @@ impl StateStoreService {
     fn snapshot_if_due(&mut self, index: Index, term: Term, outputs: &mut Vec<Output>) {
         // A snapshot as large as the store pays off only after as many bytes of log.
         let due = self.config.snapshot_log_bytes.max(self.store.usage().bytes);
+        // While memory is full, what the log holds for other nodes has to go.
+        let due = if self.is_memory_full {
+            due / LOG_WHEN_FULL
+        } else {
+            due
+        };
         let due = due.max(self.snapshot_again_at);
         if !self.snapshotting && self.replica.log_bytes() >= due {
             self.snapshotting = true;

@@ -17,6 +17,7 @@ use protocol::{Packet, ReasonCode, Text};
 use crate::commits::WriteMark;
 use crate::denial::{NOT_AUTHORIZED, Right};
 use crate::ids::{ConnectionId, SessionKey};
+use crate::memory::footprint::{block, places};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
@@ -38,6 +39,8 @@ pub(crate) struct Subscribing {
     /// What was written before it.
     began: WriteMark,
     received: Instant,
+    /// Memory of the packet; it counts until all of it is done.
+    bytes: u64,
 }
 
 /// An UNSUBSCRIBE that is being worked through.
@@ -51,6 +54,20 @@ pub(crate) struct Unsubscribing {
     refused: RefusedFilters,
     /// What was written before it.
     began: WriteMark,
+    /// Memory of the packet; it counts until all of it is done.
+    bytes: u64,
+}
+
+impl Subscribing {
+    pub(crate) fn memory(&self) -> u64 {
+        self.bytes + places::<ReasonCode>(self.reasons.capacity())
+    }
+}
+
+impl Unsubscribing {
+    pub(crate) fn memory(&self) -> u64 {
+        self.bytes + places::<ReasonCode>(self.reasons.capacity())
+    }
 }
 
 /// Why a topic filter is refused: what the client is told, and what the operator is.
@@ -136,6 +153,8 @@ impl Node {
         subscribe: Subscribe,
         actions: &mut Vec<Action>,
     ) {
+        let texts = subscribe.filters.iter().map(|line| line.filter.len()).sum();
+        let bytes = block(texts) + places::<SubscribeFilter>(subscribe.filters.capacity());
         let subscribing = Box::new(Subscribing {
             connection: id,
             session: key,
@@ -146,11 +165,21 @@ impl Node {
             refused: RefusedFilters::default(),
             began: self.step_began,
             received: now.instant,
+            bytes,
         });
         if let Some(rest) = self.go_on_subscribing(now, subscribing, actions) {
-            self.set_working(now, id, true, actions);
-            self.wait_for_turn(now, Unfinished::Subscribe(rest));
+            self.go_on_later(now, id, Unfinished::Subscribe(rest), actions);
         }
+    }
+
+    /// What is left of a packet waits for its turn, and its client is not read from meanwhile. If too much waits already, the
+    /// client's connection ends: others can have no more of its packets than these.
+    fn go_on_later(&mut self, now: Now, id: ConnectionId, rest: Unfinished, actions: &mut Vec<Action>) {
+        if self.lacks_memory_for_turn(&rest) {
+            return self.overrun(now, id, actions);
+        }
+        self.set_working(now, id, true, actions);
+        self.wait_for_turn(now, rest);
     }
 
     /// Takes as many lines of a SUBSCRIBE as make a turn; gives back what is left.
@@ -297,7 +326,7 @@ impl Node {
         if filter.share.is_some() && filters.shared_len() >= shared_max {
             return Err(Refusal::SHARED);
         }
-        if self.is_memory_full() {
+        if self.lacks_memory_to_subscribe(key) {
             return Err(Refusal::MEMORY);
         }
         if !self.takes_few_steps(key, filter) {
@@ -315,6 +344,8 @@ impl Node {
         unsubscribe: Unsubscribe,
         actions: &mut Vec<Action>,
     ) {
+        let texts = unsubscribe.filters.iter().map(|filter| filter.len()).sum();
+        let bytes = block(texts) + places::<Text>(unsubscribe.filters.capacity());
         let unsubscribing = Box::new(Unsubscribing {
             connection: id,
             session: key,
@@ -323,10 +354,10 @@ impl Node {
             filters: unsubscribe.filters.into_iter(),
             refused: RefusedFilters::default(),
             began: self.step_began,
+            bytes,
         });
         if let Some(rest) = self.go_on_unsubscribing(now, unsubscribing, actions) {
-            self.set_working(now, id, true, actions);
-            self.wait_for_turn(now, Unfinished::Unsubscribe(rest));
+            self.go_on_later(now, id, Unfinished::Unsubscribe(rest), actions);
         }
     }
 

@@ -7,6 +7,7 @@
 //! The hashes are seeded by the caller because clients choose the names. Visits come in an order that depends on the
 //! calls alone, not on the seed.
 
+mod arena;
 mod circle;
 mod exact;
 mod hashing;
@@ -86,6 +87,11 @@ impl Subscriptions {
     /// The same, with whether the subscription is to the topic itself, without wildcards.
     pub fn matches_by_kind(&self, topic: &str, visit: &mut impl FnMut(SessionKey, &Subscription, bool)) {
         self.index.matches_by_kind(topic, visit);
+    }
+
+    /// The memory of all filters and of who is subscribed to them.
+    pub fn bytes(&self) -> u64 {
+        self.index.bytes()
     }
 
     /// How many subscriptions there are.

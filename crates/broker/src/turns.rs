@@ -12,6 +12,7 @@ use std::time::Duration;
 use protocol::topic::SubscriptionFilter;
 
 use crate::ids::{ConnectionId, SessionKey};
+use crate::memory::footprint::{block, places, tree};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::session::{Filters, Session};
@@ -73,15 +74,27 @@ pub(crate) enum Unfinished {
     /// Retained messages that are due to a session.
     Retained(SessionKey),
     /// The subscriptions of a session that has ended.
-    Leave(SessionKey, std::vec::IntoIter<SubscriptionFilter>),
+    Leave(Box<Leaving>),
     /// The queue of a session that has ended.
     Drop(Box<Session>),
+}
+
+/// A session that has ended, with those of its subscriptions that are still there.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    session: SessionKey,
+    filters: std::vec::IntoIter<SubscriptionFilter>,
+    /// Memory of the filters when it began; it counts until all of them are gone.
+    bytes: u64,
 }
 
 /// Who waits for the next turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     waiting: VecDeque<Unfinished>,
+    /// Memory of what waits, and of the packets among it.
+    bytes: u64,
+    packets: u64,
     /// Those of [`Unfinished::Retained`].
     retained: BTreeSet<SessionKey>,
 }
@@ -127,7 +140,54 @@ impl Work {
     }
 }
 
+impl Unfinished {
+    fn memory(&self) -> u64 {
+        match self {
+            Self::Subscribe(subscribing) => subscribing.memory(),
+            Self::Unsubscribe(unsubscribing) => unsubscribing.memory(),
+            Self::Retained(_) => 0,
+            Self::Leave(leaving) => leaving.bytes,
+            Self::Drop(session) => block(size_of_val(&**session)) + session.memory(),
+        }
+    }
+
+    /// The memory of one that is a packet.
+    pub(crate) fn packet(&self) -> u64 {
+        match self {
+            Self::Subscribe(_) | Self::Unsubscribe(_) => self.memory(),
+            Self::Retained(_) | Self::Leave(_) | Self::Drop(_) => 0,
+        }
+    }
+}
+
 impl Turns {
+    fn push(&mut self, unfinished: Unfinished) {
+        if let Unfinished::Retained(key) = unfinished {
+            self.retained.insert(key);
+        }
+        self.bytes += unfinished.memory();
+        self.packets += unfinished.packet();
+        self.waiting.push_back(unfinished);
+    }
+
+    fn pop(&mut self) -> Option<Unfinished> {
+        let unfinished = self.waiting.pop_front()?;
+        self.bytes -= unfinished.memory();
+        self.packets -= unfinished.packet();
+        Some(unfinished)
+    }
+
+    /// Memory of packets that wait.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Memory of what waits.
+    pub(crate) fn memory(&self) -> u64 {
+        let retained = tree::<SessionKey, ()>(self.retained.len());
+        places::<Unfinished>(self.waiting.capacity()) + retained + self.bytes
+    }
+
     /// Whether a session waits for its retained messages.
     pub(crate) fn is_waiting(&self, key: SessionKey) -> bool {
         self.retained.contains(&key)
@@ -147,10 +207,7 @@ impl Node {
 
     /// The rest is done when others have had their turn.
     pub(crate) fn wait_for_turn(&mut self, now: Now, unfinished: Unfinished) {
-        if let Unfinished::Retained(key) = unfinished {
-            self.turns.retained.insert(key);
-        }
-        self.turns.waiting.push_back(unfinished);
+        self.turns.push(unfinished);
         if self.timers.get(TimerKey::Turn).is_none() {
             self.timers.schedule(TimerKey::Turn, now.instant + PAUSE);
         }
@@ -162,14 +219,11 @@ impl Node {
             if self.work.is_turn_over() {
                 break;
             }
-            let Some(unfinished) = self.turns.waiting.pop_front() else {
+            let Some(unfinished) = self.turns.pop() else {
                 break;
             };
             if let Some(rest) = self.take_turn(now, unfinished, actions) {
-                if let Unfinished::Retained(key) = rest {
-                    self.turns.retained.insert(key);
-                }
-                self.turns.waiting.push_back(rest);
+                self.turns.push(rest);
             }
         }
         if !self.turns.waiting.is_empty() {
@@ -198,7 +252,7 @@ impl Node {
                 self.note_standing(key);
                 is_more.then_some(Unfinished::Retained(key))
             }
-            Unfinished::Leave(key, filters) => self.go_on_leaving(key, filters),
+            Unfinished::Leave(leaving) => self.go_on_leaving(leaving),
             Unfinished::Drop(mut session) => {
                 self.work.charge(UNITS_AT_ONCE / 2);
                 let is_more = session.drop_some(DROPPED_AT_ONCE);
@@ -234,6 +288,7 @@ impl Node {
     /// Removes the subscriptions of a session that was [retired](crate::sessions::Sessions::retire); its key is given to another
     /// one when none is left.
     pub(crate) fn leave_all(&mut self, now: Now, key: SessionKey, filters: Filters) {
+        let bytes = filters.bytes();
         let filters = filters.into_filters();
         // What is shared is to be given to others, so nothing more may be given to this session.
         let (shared, own): (Vec<_>, Vec<_>) = filters.into_iter().partition(|filter| filter.share.is_some());
@@ -248,7 +303,14 @@ impl Node {
             Some(own.into_iter())
         };
         match rest {
-            Some(rest) => self.wait_for_turn(now, Unfinished::Leave(key, rest)),
+            Some(filters) => {
+                let leaving = Leaving {
+                    session: key,
+                    filters,
+                    bytes,
+                };
+                self.wait_for_turn(now, Unfinished::Leave(Box::new(leaving)));
+            }
             None => self.sessions.release(key),
         }
     }
@@ -260,16 +322,14 @@ impl Node {
         }
     }
 
-    fn go_on_leaving(
-        &mut self,
-        key: SessionKey,
-        filters: std::vec::IntoIter<SubscriptionFilter>,
-    ) -> Option<Unfinished> {
-        let rest = self.leave_some(key, filters, UNITS_AT_ONCE / LEAVE_UNITS);
-        if rest.is_none() {
+    fn go_on_leaving(&mut self, mut leaving: Box<Leaving>) -> Option<Unfinished> {
+        let key = leaving.session;
+        let Some(rest) = self.leave_some(key, leaving.filters, UNITS_AT_ONCE / LEAVE_UNITS) else {
             self.sessions.release(key);
-        }
-        rest.map(|rest| Unfinished::Leave(key, rest))
+            return None;
+        };
+        leaving.filters = rest;
+        Some(Unfinished::Leave(leaving))
     }
 
     fn leave_some(

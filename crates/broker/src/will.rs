@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use protocol::packet::Will;
 
 use crate::ids::SessionKey;
+use crate::memory::footprint::{block, properties, text};
 use crate::message::{self, Message};
 use crate::now::Now;
 use crate::timers::Timers;
@@ -107,7 +109,7 @@ impl PendingWills {
                     actions.push(Action::Publish { session, will });
                     return;
                 }
-                self.bytes += size(&will);
+                self.bytes += memory(&will);
                 let replaced = self.wills.insert(session, will);
                 assert!(replaced.is_none(), "session lost its connection twice");
                 self.due.schedule(session, now.after(delay));
@@ -150,7 +152,7 @@ impl PendingWills {
         self.wills.len()
     }
 
-    /// What they count for where bytes are limited.
+    /// Their memory.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -168,9 +170,27 @@ impl PendingWills {
 
     fn take(&mut self, session: SessionKey) -> Option<Box<Will>> {
         let will = self.wills.remove(&session)?;
-        self.bytes -= size(&will);
+        self.bytes -= memory(&will);
         Some(will)
     }
+}
+
+/// The same in memory of its own: it stays for long after the packet it came in.
+pub(crate) fn detached(will: &Will) -> Will {
+    Will {
+        topic: will.topic.detached(),
+        payload: Bytes::copy_from_slice(&will.payload),
+        properties: message::detached_properties(&will.properties),
+        ..will.clone()
+    }
+}
+
+/// The memory of a will.
+pub(crate) fn memory(will: &Will) -> u64 {
+    block(size_of::<Will>())
+        + text(will.topic.text())
+        + block(will.payload.len())
+        + properties(&will.properties)
 }
 
 /// What a will counts for where bytes are limited: as much as its message.

@@ -184,6 +184,11 @@ impl Replica {
         self.raft.store().bytes_since_snapshot()
     }
 
+    /// Bytes of entries that are held in memory.
+    pub fn held_bytes(&self) -> u64 {
+        self.raft.store().held_bytes()
+    }
+
     /// The group.
     pub fn group(&self) -> GroupId {
         self.config.group

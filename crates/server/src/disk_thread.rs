@@ -29,6 +29,8 @@ pub(crate) enum DiskEvent {
         batches: u64,
         /// How long writing and syncing them took.
         sync_micros: u64,
+        /// Bytes of changes that are not in tables yet.
+        held: u64,
     },
     /// The disk cannot be trusted any more: the node must stop.
     Failed(Fault),
@@ -381,6 +383,7 @@ fn commit(storage: &mut dyn Storage, sync: Sync, waiting: &mut Vec<Batch>) -> Re
         ticket: last,
         batches,
         sync_micros,
+        held: storage.held_bytes(),
     })
 }
 

@@ -5,6 +5,7 @@
 //! came in the turn), and each socket that got something is written to once.
 
 mod api;
+mod reading;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -38,6 +39,8 @@ use crate::listener::Origin;
 use crate::observed::Observed;
 use crate::peers::{PeerEvent, Peers};
 use crate::questions::Questions;
+use crate::read_blocks::ReadBlocks;
+use crate::read_budget::ReadBudget;
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
 use crate::socket::{Socket, WORK_AT_LEAST, WORK_AT_ONCE_MAX, Written};
 use crate::sockets::Sockets;
@@ -58,7 +61,15 @@ pub(crate) struct Driver {
     spare: RefCell<Vec<BytesMut>>,
     encoder: RefCell<Encoder>,
     /// Where all sockets read to, in turn.
-    pub(crate) read_buffer: RefCell<BytesMut>,
+    pub(crate) read_blocks: RefCell<ReadBlocks>,
+    /// Memory for packets that have not arrived whole.
+    read_budget: RefCell<ReadBudget>,
+    /// The sum over all sockets of what they take beside that.
+    overheads: Cell<usize>,
+    /// Handshakes that are under way.
+    handshakes: Cell<usize>,
+    /// Bytes of changes that the engine has not moved to tables, as it said last.
+    engine_held: Cell<u64>,
     disk: DiskThread,
     /// What the present turn wants written, of all groups and of the node itself: one batch.
     writes: RefCell<Option<Batch>>,
@@ -86,9 +97,10 @@ pub(crate) struct Driver {
     /// What sockets' tasks have done in the present turn, in units of about a microsecond.
     turn_work: Cell<u64>,
     ends: Ends,
-    /// Bytes that wait to be written to all sockets, and how many the node was told of.
+    /// Bytes that wait to be written to all sockets.
     waiting: Cell<usize>,
-    waiting_told: Cell<usize>,
+    /// What the node was told: bytes that wait, the memory of reading, and that of the engine.
+    told: Cell<(usize, usize, u64)>,
 }
 
 /// What the driver must know of the configuration.
@@ -97,8 +109,22 @@ pub(crate) struct DriverSettings {
     pub(crate) node: NodeId,
     pub(crate) packet_size_max: u32,
     pub(crate) filters_per_packet_max: usize,
+    pub(crate) connect_packet_size_max: u32,
+    /// `limits.memory_max` in bytes.
+    pub(crate) memory_max: u64,
     pub(crate) outbound_bytes_max: usize,
 }
+
+impl DriverSettings {
+    /// Memory that the engine may take beside its changes: its cache, and a table that is being written, of 8 MiB each.
+    fn engine_reserve(&self) -> u64 {
+        (self.memory_max / ENGINE_RESERVE_PART).min(ENGINE_RESERVE_MAX)
+    }
+}
+
+/// The part of `limits.memory_max` that counts for it, and what counts at most.
+const ENGINE_RESERVE_PART: u64 = 16;
+const ENGINE_RESERVE_MAX: u64 = 16 << 20;
 
 /// What the driver waits for besides sockets.
 #[derive(Debug)]
@@ -140,7 +166,15 @@ impl Driver {
             dirty: RefCell::default(),
             spare: RefCell::default(),
             encoder: RefCell::default(),
-            read_buffer: RefCell::default(),
+            read_blocks: RefCell::default(),
+            read_budget: RefCell::new(ReadBudget::new(
+                settings.memory_max,
+                settings.packet_size_max,
+                settings.connect_packet_size_max,
+            )),
+            overheads: Cell::default(),
+            handshakes: Cell::default(),
+            engine_held: Cell::new(settings.engine_reserve()),
             disk,
             writes: RefCell::default(),
             snapshots,
@@ -160,7 +194,7 @@ impl Driver {
             turn_work: Cell::default(),
             ends: Ends::new(),
             waiting: Cell::default(),
-            waiting_told: Cell::default(),
+            told: Cell::default(),
         }
     }
 
@@ -211,6 +245,7 @@ impl Driver {
             // There was more than one turn is for: sockets come first.
             tokio::task::yield_now().await;
         }
+        let reading_late = self.read_budget.borrow().deadline();
         tokio::select! {
             biased;
             Some(event) = inputs.disk.recv() => self.disk_event(event)?,
@@ -224,6 +259,7 @@ impl Driver {
             Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
             Some(request) = inputs.admin.recv() => self.admin_request(request),
             () = until(deadline) => {}
+            () = until(reading_late) => self.end_overruns(),
         }
         while let Ok(event) = inputs.disk.try_recv() {
             self.disk_event(event)?;
@@ -283,7 +319,8 @@ impl Driver {
     fn flush(self: &Rc<Self>, persist: impl FnOnce(&DiskThread, Batch) -> Option<Batch>) -> Option<Batch> {
         self.encoder.borrow_mut().forget();
         self.turn_work.set(0);
-        self.tell_waiting();
+        self.read_blocks.borrow_mut().sweep();
+        self.tell_buffered();
         self.step_quietly(Event::Flush);
         // After a fault the thread takes nothing; its event stops the node.
         let left = self.writes.take().and_then(|batch| persist(&self.disk, batch));
@@ -352,9 +389,9 @@ impl Driver {
         self.clock.now().wall
     }
 
-    /// For what a client sends.
+    /// For what a client sends that has not been let in.
     pub(crate) fn decoder(&self) -> Decoder {
-        let decoder = Decoder::for_server(self.settings.packet_size_max);
+        let decoder = Decoder::for_server(self.settings.connect_packet_size_max);
         decoder.with_filters_max(self.settings.filters_per_packet_max)
     }
 
@@ -378,6 +415,11 @@ impl Driver {
         self.turn_work.set(self.turn_work.get() + units);
     }
 
+    /// The largest packet of a client that has been let in.
+    pub(crate) fn packet_size_max(&self) -> u32 {
+        self.settings.packet_size_max
+    }
+
     /// Whether the state store can serve.
     pub(crate) fn is_available(&self) -> bool {
         self.node.borrow().is_available()
@@ -388,9 +430,13 @@ impl Driver {
         self.node.borrow().is_stopping()
     }
 
-    /// A connection id for a new socket.
-    pub(crate) fn reserve(&self) -> ConnectionId {
-        self.sockets.borrow_mut().reserve()
+    /// A connection id for a new socket; `memory` where that is full, and sockets and their buffers have had their part of it.
+    pub(crate) fn reserve(&self) -> Result<ConnectionId, &'static str> {
+        let buffers_max = self.settings.memory_max / BUFFERS_PART;
+        if self.overheads.get() as u64 > buffers_max && self.node.borrow().is_memory_full() {
+            return Err("memory");
+        }
+        Ok(self.sockets.borrow_mut().reserve())
     }
 
     /// Whether a CONNECT is looked at. Where nobody asks who the client is, it takes its place here.
@@ -412,8 +458,18 @@ impl Driver {
         *self.observed.borrow_mut().turned_away.entry(why).or_default() += 1;
     }
 
+    /// A handshake begins; it counts in the account of memory until it ends.
+    pub(crate) fn handshake_begins(&self) {
+        self.handshakes.set(self.handshakes.get() + 1);
+    }
+
+    pub(crate) fn handshake_ends(&self) {
+        self.handshakes.set(self.handshakes.get() - 1);
+    }
+
     pub(crate) fn opened(&self, socket: &Rc<Socket>, waited: Duration) {
         self.sockets.borrow_mut().insert(Rc::clone(socket));
+        self.overheads.set(self.overheads.get() + socket.overhead());
         self.step(Event::Opened {
             connection: socket.id,
             waited,
@@ -430,6 +486,7 @@ impl Driver {
 
     pub(crate) fn remove(&self, socket: &Socket) {
         self.count_waiting(socket, 0);
+        self.overheads.set(self.overheads.get() - socket.overhead());
         self.sockets.borrow_mut().remove(socket.id);
     }
 
@@ -464,17 +521,6 @@ impl Driver {
         self.waiting.set(self.waiting.get() - before + bytes);
     }
 
-    /// The node accounts for what waits here, too.
-    fn tell_waiting(&self) {
-        let waiting = self.waiting.get();
-        if waiting.abs_diff(self.waiting_told.get()) >= WAITING_STEP {
-            self.waiting_told.set(waiting);
-            self.step_quietly(Event::Waiting {
-                bytes: waiting as u64,
-            });
-        }
-    }
-
     fn deadline(&self) -> Option<Instant> {
         // Not the turn's moment: this one is followed by waiting.
         self.node.borrow().deadline(self.clock.now())
@@ -493,7 +539,9 @@ impl Driver {
                 ticket,
                 batches,
                 sync_micros,
+                held,
             } => {
+                self.engine_held.set(held + self.settings.engine_reserve());
                 self.disk.confirmed(batches, sync_micros);
                 let mut observed = self.observed.borrow_mut();
                 observed.sync_latency.record(sync_micros);
@@ -788,6 +836,10 @@ impl Driver {
     }
 }
 
+/// The part of `limits.memory_max` that sockets and their buffers have also while memory is full, so that clients can come back to
+/// their sessions.
+const BUFFERS_PART: u64 = 16;
+
 /// What all sockets together may do in a turn before each has no more than [`WORK_AT_LEAST`]: two milliseconds.
 const TURN_WORK_MAX: u64 = 2_048;
 
@@ -796,9 +848,6 @@ const ANSWERS_AT_ONCE: usize = 32;
 
 /// Batches of messages of other nodes that are taken before clients have their turn. One is as much as a socket gives at once.
 const PEER_EVENTS_AT_ONCE: usize = 4;
-
-/// The node is told how much waits to be written when it has changed by so many bytes.
-const WAITING_STEP: usize = 64 * 1024;
 
 async fn until(deadline: Option<Instant>) {
     match deadline {

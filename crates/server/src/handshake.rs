@@ -34,6 +34,9 @@ pub(crate) struct Layers {
     pub(crate) websocket: Option<Arc<Endpoint>>,
 }
 
+/// Memory of a handshake that is under way, at most: a message of TLS has up to 64 KiB, and the head of a request of WebSocket less.
+pub(crate) const HANDSHAKE_BYTES: usize = 64 * 1024;
+
 /// Why a connection ended before MQTT began.
 #[derive(Debug, Error)]
 pub(crate) enum HandshakeError {

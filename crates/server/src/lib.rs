@@ -36,6 +36,8 @@ mod out_buffer;
 mod peers;
 mod proxy_protocol;
 mod questions;
+mod read_blocks;
+mod read_budget;
 mod reporting;
 mod revocation;
 pub mod self_test;

@@ -225,13 +225,18 @@ impl Listener {
         let layers = self.layers.clone();
         let shaking = handle.spawn(layers.put_on(stream, peer, place, patience.whole));
         let driver = Rc::clone(&acceptor.driver);
-        tokio::task::spawn_local(end_handshake(driver, accepted, handle.clone(), shaking));
+        let handle = handle.clone();
+        driver.handshake_begins();
+        tokio::task::spawn_local(async move {
+            end_handshake(&driver, accepted, handle, shaking).await;
+            driver.handshake_ends();
+        });
     }
 }
 
 /// Waits until MQTT begins, or does not.
 async fn end_handshake(
-    driver: Rc<Driver>,
+    driver: &Rc<Driver>,
     mut accepted: Accepted,
     handshakes: Handle,
     mut shaking: JoinHandle<Ended>,
@@ -252,7 +257,7 @@ async fn end_handshake(
         Ok((peer, Ok(Shaken { stream, place, .. }))) => {
             accepted.peer = peer;
             place.protect_until(accepted.patience.for_packet(clock::instant()));
-            accepted.serve(stream, place, &driver);
+            accepted.serve(stream, place, driver);
         }
         Ok((peer, Err(error))) if error.is_silent() => {
             tracing::debug!(%peer, %listener, "closed connection: {error}");
@@ -332,13 +337,20 @@ impl Accepted {
             patience,
             mut gave_way,
         } = self;
+        let id = match driver.reserve() {
+            Ok(id) => id,
+            Err(limit) => {
+                tracing::warn!(%peer, listener = %origin.listener, limit, "closed a connection: a limit is reached");
+                return driver.turned_away(limit);
+            }
+        };
         let waited = clock::instant() - at;
         let standing = Standing::Stranger(Stranger {
             place,
             clients,
             patience,
         });
-        let socket = Socket::new(driver.reserve(), peer, origin, stream).with_standing(standing);
+        let socket = Socket::new(id, peer, origin, stream).with_standing(standing);
         let socket = Rc::new(socket);
         let weak = Rc::downgrade(&socket);
         // At once, so that it is among those that are looked at when certificates are revoked.

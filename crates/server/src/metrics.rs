@@ -251,6 +251,8 @@ pub struct Memory {
     pub refused: u64,
     /// Pauses of publishers.
     pub held_back: u64,
+    /// Connections that were closed in the middle of a packet.
+    pub overruns: u64,
 }
 
 /// The other nodes of a cluster.

@@ -249,6 +249,7 @@ fn memory(figures: &mut Figures, node: &Node) {
         ("store", gauges.memory.store),
         ("writes", gauges.memory.writes),
         ("outbound", gauges.memory.outbound),
+        ("inbound", gauges.memory.inbound),
         ("clients", gauges.memory.clients),
     ]);
     memory.bytes_max = gauges.memory_max;
@@ -256,6 +257,7 @@ fn memory(figures: &mut Figures, node: &Node) {
     memory.scarce = counters.memory_scarce;
     memory.refused = counters.memory_refused;
     memory.held_back = counters.held_back;
+    memory.overruns = counters.overruns;
 }
 
 pub(crate) fn verb_name(verb: Verb) -> &'static str {

@@ -142,14 +142,11 @@ impl SelfTester {
     /// A connection to the server itself.
     fn connection(&self) -> Result<UnixStream, String> {
         let (near, far) = UnixStream::pair().map_err(|error| error.to_string())?;
+        let reserved = self.driver.reserve();
+        let id = reserved.map_err(|limit| format!("the limit of connections is reached: {limit}"))?;
         let peer = ClientAddress::Unix(far.peer_cred().ok());
         let origin = Arc::clone(&self.origin);
-        let socket = Rc::new(Socket::new(
-            self.driver.reserve(),
-            peer,
-            origin,
-            Stream::Unix(far),
-        ));
+        let socket = Rc::new(Socket::new(id, peer, origin, Stream::Unix(far)));
         self.driver.opened(&socket, Duration::ZERO);
         tokio::task::spawn_local(socket::run(Rc::clone(&self.driver), socket));
         Ok(near)

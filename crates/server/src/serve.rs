@@ -28,9 +28,10 @@ use crate::descriptors;
 use crate::disk_thread::{ClockMarks, DiskThread, Sync};
 use crate::driver::{Driver, DriverSettings, Edge, Inputs};
 use crate::error::RunError;
-use crate::handshake::Layers;
+use crate::handshake::{HANDSHAKE_BYTES, Layers};
 use crate::handshake_thread::HandshakeThread;
 use crate::listener::{Acceptor, Listener};
+use crate::machine_memory;
 use crate::named_files::NamedFiles;
 use crate::notify_socket::NotifySocket;
 use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation};
@@ -136,11 +137,13 @@ pub fn run(
     result
 }
 
-/// With no more connections and strangers than the process has descriptors for.
+/// With no more connections and strangers than the process has descriptors and memory for.
 fn with_room(config: &Config, room: Option<usize>) -> Config {
     let mut config = config.clone();
+    let in_memory = strangers_in_memory(&config);
     let limits = &mut config.limits;
-    limits.strangers_max = descriptors::strangers_max(limits.strangers_max, room, config.listeners.len());
+    let strangers_max = limits.strangers_max.min(in_memory);
+    limits.strangers_max = descriptors::strangers_max(strangers_max, room, config.listeners.len());
     limits.strangers_per_address_max = limits.strangers_per_address_max.min(limits.strangers_max);
     let strangers = strangers_of(&config);
     let connections_max = &mut config.limits.connections_max;
@@ -232,6 +235,17 @@ async fn serve(
     drop(watched);
     Ok(Some((driver, result)))
 }
+
+/// A listener's strangers have a sixteenth of the memory for their handshakes, and room for some in any case.
+fn strangers_in_memory(config: &Config) -> u32 {
+    let memory_max = config.limits.memory_max.bytes(machine_memory::bytes());
+    let room = memory_max / STRANGERS_PART / HANDSHAKE_BYTES as u64;
+    u32::try_from(room).unwrap_or(u32::MAX).max(STRANGERS_LEAST)
+}
+
+/// The part of `limits.memory_max` that strangers of one listener may take, and how many there may be however little that is.
+const STRANGERS_PART: u64 = 16;
+const STRANGERS_LEAST: u32 = 16;
 
 /// A member of a cluster goes by the clock that the others agree with; they refuse it while its own is wrong.
 fn clock_of(config: &Config, opened: &Opened) -> Clock {
@@ -450,6 +464,18 @@ struct Parts {
     pools: Vec<Strangers>,
 }
 
+fn driver_settings(config: &Config, node: cluster::NodeId) -> DriverSettings {
+    let limits = &config.limits;
+    DriverSettings {
+        node,
+        packet_size_max: limits.packet_size_max,
+        filters_per_packet_max: limits.filters_per_packet_max.get() as usize,
+        connect_packet_size_max: limits.connect_packet_size_max(),
+        memory_max: limits.memory_max.bytes(machine_memory::bytes()),
+        outbound_bytes_max: limits.outbound_bytes_max as usize,
+    }
+}
+
 fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs), RunError> {
     let (opened, clock, joined) = (parts.opened, parts.clock, parts.joined);
     let founding = joined.as_ref().map(|joined| &joined.founding);
@@ -478,12 +504,7 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
     let (disk, disk_events) =
         DiskThread::start(Box::new(engine), sync, joined.is_some(), marks).map_err(RunError::System)?;
     let (snapshots, snapshot_events) = SnapshotThread::start(snapshots).map_err(RunError::System)?;
-    let settings = DriverSettings {
-        node: node_id,
-        packet_size_max: config.limits.packet_size_max,
-        filters_per_packet_max: config.limits.filters_per_packet_max.get() as usize,
-        outbound_bytes_max: config.limits.outbound_bytes_max as usize,
-    };
+    let settings = driver_settings(config, node_id);
     // A connection has one question at a time; only those of connections that are gone could take the room.
     let askers_max = config.limits.connections_max as usize + strangers_of(config);
     let questions_max = askers_max + askers_max / 2;

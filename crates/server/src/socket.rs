@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use broker::{ConnectionId, Event, PART_BYTES_MIN};
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use protocol::Packet;
 use protocol::packet::{Decoder, ProtocolVersion};
 use rustls::pki_types::CertificateDer;
@@ -26,6 +26,8 @@ use crate::client_address::ClientAddress;
 use crate::driver::Driver;
 use crate::listener::Origin;
 use crate::out_buffer::OutBuffer;
+use crate::read_blocks::BLOCK;
+use crate::read_budget::Holding;
 use crate::spoken::Spoken;
 use crate::standing::Standing;
 use crate::stream::Stream;
@@ -46,6 +48,8 @@ pub(crate) struct Socket {
     pub(crate) reports_drained: Cell<bool>,
     /// What of its waiting bytes the driver's sum has.
     pub(crate) counted: Cell<usize>,
+    /// What the driver's budget has of its packet that is not complete.
+    pub(crate) holding: Cell<Holding>,
     /// It is in the driver's list of sockets to write to.
     pub(crate) is_dirty: Cell<bool>,
     /// The task waits until the socket takes more.
@@ -80,11 +84,11 @@ impl Written {
     }
 }
 
-/// Bytes asked of a socket at once.
-const READ_SIZE: usize = 64 * 1024;
-
 /// Bytes asked for when a packet has just begun.
 const READ_SIZE_MIN: usize = 1024;
+
+/// Bytes asked of a socket at once while packets that are not complete have taken half of what they may.
+const READ_SIZE_TIGHT: usize = 4 * 1024;
 
 /// What a task does before others have their turn: packets handed over, and a share of each read by its bytes. At a few
 /// microseconds each it is a millisecond at most that one busy connection costs the others, and far more than a client
@@ -98,7 +102,13 @@ pub(crate) const WORK_AT_LEAST: usize = 8;
 const UNITS_PER_WORK: u64 = 4;
 
 /// Bytes that are as much work as a packet: two full reads are a whole turn.
-const BYTES_PER_WORK: usize = 2 * READ_SIZE / WORK_AT_ONCE_MAX;
+const BYTES_PER_WORK: usize = 2 * BLOCK / WORK_AT_ONCE_MAX;
+
+/// Memory of a connection at the edge: the socket, its task, and its place in the system's list of events.
+const OVERHEAD: usize = 1_536;
+
+/// What the system gives memory by.
+const PAGE: usize = 4 * 1024;
 
 /// How long a closed connection's client may take to read the last packet and close.
 const LINGER: Duration = Duration::from_secs(2);
@@ -114,6 +124,7 @@ impl Socket {
             speaks: Cell::new((ProtocolVersion::V5, u32::MAX)),
             reports_drained: Cell::new(false),
             counted: Cell::default(),
+            holding: Cell::default(),
             is_dirty: Cell::new(false),
             is_blocked: Cell::new(false),
             is_closing: Cell::new(false),
@@ -222,13 +233,23 @@ impl Socket {
         let _ = tokio::time::timeout(LINGER, discard).await;
     }
 
-    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut impl BufMut) -> Poll<io::Result<usize>> {
         poll_read_buf(Pin::new(&mut *self.stream.borrow_mut()), context, buffer)
     }
 
     /// What the client has shown in the handshake of TLS.
     pub(crate) fn peer_certificates(&self) -> Vec<CertificateDer<'static>> {
         self.stream.borrow().peer_certificates().to_vec()
+    }
+
+    /// Bytes of a message that is not complete, in the layer of WebSocket.
+    fn below(&self) -> usize {
+        self.stream.borrow().unfinished()
+    }
+
+    /// Memory of a connection at the edge that neither packets nor what waits to be written take.
+    pub(crate) fn overhead(&self) -> usize {
+        OVERHEAD + self.stream.borrow().overhead()
     }
 
     /// Bytes that wait to be written.
@@ -246,6 +267,7 @@ impl Socket {
 pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>) {
     let mut reading = Reading {
         decoder: driver.decoder(),
+        is_let_in: false,
         rest: BytesMut::new(),
         told: 0,
         is_detached: false,
@@ -254,6 +276,9 @@ pub(crate) async fn run(driver: Rc<Driver>, socket: Rc<Socket>) {
         work: 0,
     };
     reading.packets(&driver, &socket).await;
+    // Closing may take a while.
+    reading.rest = BytesMut::new();
+    driver.hold(&socket, Holding::default());
     driver.lost(socket.id).await;
     // Memory for the end is taken at the end: most tasks are those of idle connections.
     Box::pin(end(driver, socket, reading.is_broken)).await;
@@ -296,6 +321,8 @@ async fn finish(driver: &Driver, socket: &Socket) {
 /// The reading side.
 struct Reading {
     decoder: Decoder,
+    /// Its client may send packets of any size that the server takes.
+    is_let_in: bool,
     /// The beginning of a packet that is not complete yet.
     rest: BytesMut,
     /// Bytes of `rest` that the node was told of as a sign of life.
@@ -328,7 +355,7 @@ impl Reading {
                 }
                 continue;
             }
-            let may_read = driver.may_read(socket);
+            let may_read = driver.may_read(socket) && self.may_go_on(driver, socket);
             tokio::select! {
                 biased;
                 () = socket.changed.notified() => {}
@@ -342,27 +369,27 @@ impl Reading {
         }
     }
 
+    /// Whether there is memory for what is missing to a packet that has begun.
+    fn may_go_on(&self, driver: &Driver, socket: &Socket) -> bool {
+        if !self.is_let_in {
+            return true;
+        }
+        let missing = match (self.rest.is_empty(), socket.below()) {
+            (true, 0) => return true,
+            // How long the message is that WebSocket has begun is not told.
+            (true, _) => driver.packet_size_max() as usize,
+            (false, _) => self.decoder.missing(&self.rest),
+        };
+        driver.may_go_on(socket, missing)
+    }
+
     /// Takes what the socket has. False at its end.
     async fn fill(&mut self, driver: &Driver, socket: &Socket) -> bool {
         poll_fn(|context| {
-            let polled = if self.rest.is_empty() {
-                let mut shared = driver.read_buffer.borrow_mut();
-                if shared.capacity() < READ_SIZE / 4 {
-                    shared.reserve(READ_SIZE);
-                }
-                let polled = socket.poll_read(context, &mut shared);
-                self.rest = shared.split();
-                self.is_detached = false;
-                polled
-            } else {
-                // Not more than has come already, whatever length is announced.
-                let room = self.rest.len().clamp(READ_SIZE_MIN, READ_SIZE);
-                let missing = self.decoder.missing(&self.rest).clamp(1, room);
-                self.rest.reserve(missing);
-                socket.poll_read(context, &mut self.rest)
-            };
+            let polled = self.poll_fill(driver, socket, context);
             if polled.is_pending() {
                 self.work = 0;
+                self.hold(driver, socket);
             }
             polled.map(|result| {
                 let count = result.unwrap_or_else(|_| {
@@ -379,9 +406,70 @@ impl Reading {
         .await
     }
 
+    fn poll_fill(
+        &mut self,
+        driver: &Driver,
+        socket: &Socket,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if !self.rest.is_empty() {
+            // Not more than has come already, whatever length is announced. And nothing of the next packet, which would
+            // keep the memory of this one.
+            let room = self.rest.len().clamp(READ_SIZE_MIN, BLOCK);
+            let missing = self.decoder.missing(&self.rest).clamp(1, room);
+            self.rest.reserve(missing);
+            return socket.poll_read(context, &mut (&mut self.rest).limit(missing));
+        }
+        let most = if driver.is_reading_tight() {
+            READ_SIZE_TIGHT
+        } else {
+            BLOCK
+        };
+        let mut blocks = driver.read_blocks.borrow_mut();
+        let room = blocks.room();
+        let polled = socket.poll_read(context, &mut (&mut *room).limit(most));
+        // Who has read nothing keeps nothing of the block.
+        if !room.is_empty() {
+            self.rest = room.split();
+            self.is_detached = false;
+        }
+        polled
+    }
+
+    /// Tells the budget what is held of a packet that is not complete.
+    fn hold(&self, driver: &Driver, socket: &Socket) {
+        // A large buffer that grew has room that was never touched, for which the system has given no memory.
+        let rest = self.rest.len().next_multiple_of(PAGE).min(self.rest.capacity());
+        let rest = if self.rest.is_empty() { 0 } else { rest };
+        driver.hold(
+            socket,
+            Holding {
+                bytes: rest + socket.below(),
+                is_stranger: !self.is_let_in,
+            },
+        );
+    }
+
+    /// Whether a client that has only just been let in may send larger packets from now on.
+    fn look_who_it_is(&mut self, driver: &Driver, socket: &Socket) {
+        if !self.is_let_in && driver.is_connected(socket.id) {
+            self.is_let_in = true;
+            self.decoder.set_packet_size_max(driver.packet_size_max());
+        }
+    }
+
     /// Hands over complete packets, as many as make a turn. False if nothing more is to be read.
     fn decode(&mut self, driver: &Driver, socket: &Socket) -> bool {
+        let goes_on = self.decode_packets(driver, socket);
+        if goes_on {
+            self.hold(driver, socket);
+        }
+        goes_on
+    }
+
+    fn decode_packets(&mut self, driver: &Driver, socket: &Socket) -> bool {
         while !self.rest.is_empty() {
+            self.look_who_it_is(driver, socket);
             match self.decoder.decode(&mut self.rest) {
                 Ok(Some(packet)) => {
                     self.told = 0;
@@ -475,7 +563,7 @@ mod tests {
     #[test]
     fn a_connection_stays_small() {
         let (socket, task) = (size_of::<Socket>(), task_size(run));
-        assert!(socket <= 248, "{socket} bytes");
+        assert!(socket <= 264, "{socket} bytes");
         assert!(task <= 384, "{task} bytes");
     }
 

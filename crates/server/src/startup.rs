@@ -175,10 +175,20 @@ fn node_config(config: &Config, policies: broker::Policies, random: &mut Random)
         sys_interval: config.sys_interval,
         share_strategy: config.shared_subscriptions.strategy.for_broker(),
         policies,
-        routes: config.routes(),
+        routes: routes(config),
         redirect: config.redirect.for_broker(),
         traces: traces::config(&config.otlp, random.next()),
         seed: random.next(),
+    }
+}
+
+/// What other nodes announce has a part of the memory.
+fn routes(config: &Config) -> broker::RoutesConfig {
+    let routes = config.routes();
+    let memory_max = config.limits.memory_max.bytes(machine_memory::bytes());
+    broker::RoutesConfig {
+        filter_bytes_max: routes.filter_bytes_max.min(memory_max / ROUTES_PART),
+        ..routes
     }
 }
 
@@ -192,8 +202,19 @@ fn limits(config: &Config) -> broker::limits::Limits {
     limits
 }
 
+/// The engine's memory is not in the broker's account, so it follows the limit as well.
+fn engine_config(config: &Config) -> EngineConfig {
+    let defaults = EngineConfig::default();
+    let memory_max = config.limits.memory_max.bytes(machine_memory::bytes());
+    let part = usize::try_from(memory_max / ENGINE_PART).unwrap_or(usize::MAX);
+    EngineConfig {
+        changes_bytes_max: part.clamp(ENGINE_BYTES_LEAST, defaults.changes_bytes_max),
+        ..defaults
+    }
+}
+
 fn open_engine(config: &Config, encryption: storage::Encryption) -> Result<Engine, RunError> {
-    let engine = Engine::open_with(&config.data_dir, EngineConfig::default(), encryption)?;
+    let engine = Engine::open_with(&config.data_dir, engine_config(config), encryption)?;
     let key = engine.key().map(|key| key.0);
     match (key, engine.has_changed_encryption()) {
         (Some(key), true) => tracing::warn!(
@@ -219,9 +240,11 @@ fn replica_config(
 ) -> ReplicaConfig {
     let voters = founding.map_or_else(|| vec![identity.node], Founding::ids);
     let replica_config = ReplicaConfig::new(group, identity.node, voters, seed);
+    let memory_max = config.limits.memory_max.bytes(machine_memory::bytes());
     match &config.cluster {
         None => replica_config,
         Some(settings) => ReplicaConfig {
+            log_held_bytes: replica_config.log_held_bytes.min(memory_max / LOG_PART),
             heartbeat_interval: settings.heartbeat_interval,
             election_timeout_min: settings.election_timeout,
             election_timeout_max: 2 * settings.election_timeout,
@@ -276,11 +299,20 @@ fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
         quota: config.state_store.quota(memory),
         entry_bytes_max: ENTRY_BYTES_MAX,
         pending_max: PENDING_MAX,
-        snapshot_log_bytes: config.snapshot.log_bytes_min,
+        snapshot_log_bytes: snapshot_log_bytes(config, memory),
         snapshot_chunk_bytes: SNAPSHOT_CHUNK_BYTES,
         digest_interval: DIGEST_INTERVAL,
         scan: ScanLimits::default(),
         scan_seal: scan_seal(),
+    }
+}
+
+/// In a cluster the log is in memory until a snapshot has what it says.
+fn snapshot_log_bytes(config: &Config, memory: u64) -> u64 {
+    let least = config.snapshot.log_bytes_min;
+    match config.cluster {
+        Some(_) => least.min(memory / LOG_PART),
+        None => least,
     }
 }
 
@@ -319,6 +351,16 @@ const GROUPS: u32 = 1;
 
 /// A log entry is closed at this size, so that one slow write does not hold up too many requests.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// The part of `limits.memory_max` that changes of the engine may take until they are moved to tables; five times as much while
+/// the disk is slow. With less than the least, tables would be written all the time.
+const ENGINE_PART: u64 = 64;
+
+/// The part of it that filters of other nodes may take, and the log of one group of a cluster.
+const ROUTES_PART: u64 = 16;
+const LOG_PART: u64 = 32;
+
+const ENGINE_BYTES_LEAST: usize = 1 << 20;
 
 /// A chunk of a snapshot on its way to another node: encoded in a tenth of a millisecond, read in one.
 const SNAPSHOT_CHUNK_BYTES: usize = 128 << 10;

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
-use crate::websocket::WebSocket;
+use crate::websocket::{self, WebSocket};
 
 /// A client's connection.
 #[derive(Debug)]
@@ -69,6 +69,23 @@ impl Stream {
         }
     }
 
+    /// Bytes of a WebSocket message that has not arrived whole.
+    pub(crate) fn unfinished(&self) -> usize {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) | Self::Tls(_) => 0,
+            Self::WebSocket(layer) => layer.unfinished(),
+        }
+    }
+
+    /// Memory of the layers, whether anything is under way or not.
+    pub(crate) fn overhead(&self) -> usize {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => 0,
+            Self::Tls(layer) => TLS_OVERHEAD + layer.get_ref().0.overhead(),
+            Self::WebSocket(layer) => websocket::OVERHEAD + layer.below().overhead(),
+        }
+    }
+
     /// What the client has shown in the handshake of TLS, its own certificate first; empty without one.
     pub(crate) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match self {
@@ -89,6 +106,9 @@ impl Stream {
         }
     }
 }
+
+/// Memory of a layer of TLS: its keys, and its buffers of one record each way.
+const TLS_OVERHEAD: usize = 24 * 1024;
 
 /// Who asks and does not wait: a task that waits asks again for itself.
 fn nobody() -> Context<'static> {

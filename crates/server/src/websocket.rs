@@ -26,13 +26,16 @@ const EMPTY_FRAMES_MAX: usize = 8;
 /// Bytes read at once. Kept for as long as the connection lasts, so no more than what most messages need.
 const READ_SIZE: usize = 4 * 1024;
 
+/// Memory of this layer without what is under way.
+pub(crate) const OVERHEAD: usize = READ_SIZE + 2 * 1024;
+
 /// The largest message to a client. More bytes are more messages, so that one is never copied whole.
 const SENT_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection on which both sides have agreed to speak MQTT.
 #[derive(Debug)]
 pub(crate) struct WebSocket<S> {
-    messages: WebSocketStream<S>,
+    messages: WebSocketStream<Metered<S>>,
     /// What is left of the last message.
     rest: Bytes,
     /// The client broke the protocol: what it sends is not looked at any more.
@@ -49,7 +52,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         let rest = endpoint.open(&mut stream, objection).await?;
         let config = Some(config(endpoint.message_bytes_max));
         Ok(Self {
-            messages: WebSocketStream::from_partially_read(stream, rest, Role::Server, config).await,
+            messages: WebSocketStream::from_partially_read(Metered::new(stream), rest, Role::Server, config)
+                .await,
             rest: Bytes::new(),
             is_refused: false,
         })
@@ -57,7 +61,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
 
     /// What it runs over.
     pub(crate) fn below(&self) -> &S {
-        self.messages.get_ref()
+        &self.messages.get_ref().stream
+    }
+
+    /// Bytes of a message that has not arrived whole, and those of one that was not taken yet.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.messages.get_ref().since_message + self.rest.len()
     }
 
     /// Says why it closes.
@@ -90,7 +99,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
                 return Poll::Pending;
             }
             empty_frames += 1;
-            match ready!(Pin::new(&mut self.messages).poll_next(context)) {
+            let next = ready!(Pin::new(&mut self.messages).poll_next(context));
+            // What the library has read beyond the message is less than it reads at once.
+            self.messages.get_mut().since_message = 0;
+            match next {
                 Some(Ok(Message::Binary(bytes))) => self.rest = bytes,
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 // [MQTT-6.0.0-1]
@@ -172,5 +184,53 @@ fn io_error(error: tungstenite::Error) -> io::Error {
     match error {
         tungstenite::Error::Io(error) => error,
         other => io::Error::other(other),
+    }
+}
+
+/// A stream that counts what is read from it: the library does not say how much of a message it holds.
+#[derive(Debug)]
+struct Metered<S> {
+    stream: S,
+    /// Bytes read since a message was complete.
+    since_message: usize,
+}
+
+impl<S> Metered<S> {
+    fn new(stream: S) -> Self {
+        Self {
+            stream,
+            since_message: 0,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        self.since_message += buffer.filled().len() - before;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -309,6 +309,10 @@ impl Engine {
 }
 
 impl Storage for Engine {
+    fn held_bytes(&self) -> u64 {
+        self.pending.bytes() as u64
+    }
+
     fn write(&mut self, writes: &[Write]) -> Result<(), Fault> {
         self.guarded(|engine| engine.append(writes))
     }

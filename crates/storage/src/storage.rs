@@ -25,6 +25,11 @@ pub trait Storage: Send {
     /// Makes everything written so far durable.
     fn sync(&mut self) -> Result<(), Fault>;
 
+    /// Bytes of what was written lately that are in memory, as far as they were counted.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+
     /// The value of a key.
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, Fault>;
 

@@ -20,6 +20,7 @@ mod digest;
 mod entry;
 mod expiry;
 mod fencing;
+mod footprint;
 mod key;
 mod key_record;
 mod reinstate;

@@ -85,6 +85,8 @@ pub struct Usage {
     pub replies_dropped: u64,
     /// Registrations for changes of keys.
     pub watches: u64,
+    /// Bytes of the keys of tombstones and registrations, which no quota limits.
+    pub remembered_bytes: u64,
 }
 
 impl Usage {
@@ -99,6 +101,7 @@ impl Usage {
             replies_remembered: self.replies_remembered + other.replies_remembered,
             replies_dropped: self.replies_dropped + other.replies_dropped,
             watches: self.watches + other.watches,
+            remembered_bytes: self.remembered_bytes + other.remembered_bytes,
         }
     }
 }
@@ -258,6 +261,7 @@ impl Store {
             replies_remembered: self.replies.len() as u64,
             replies_dropped: self.replies.dropped,
             watches: self.watches.len() as u64,
+            remembered_bytes: (self.tombstones.bytes() + self.watches.bytes()) as u64,
         }
     }
 

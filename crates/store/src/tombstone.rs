@@ -50,6 +50,11 @@ impl Tombstones {
         self.floor.max(Some(version))
     }
 
+    /// Bytes of all keys.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The last version of a key that is gone, as far as it is remembered for itself.
     pub(crate) fn of(&self, key: &[u8]) -> Option<Version> {
         self.versions.get(key).copied()

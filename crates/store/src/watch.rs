@@ -14,6 +14,8 @@ pub(crate) struct Watches {
     pub(crate) by_key: OrdMap<Key, OrdMap<Watcher, Dialect>>,
     by_watcher: BTreeMap<Watcher, Watched>,
     count: usize,
+    /// Bytes of the keys, each once for each connection that watches it.
+    bytes: usize,
 }
 
 /// What one connection watches.
@@ -40,6 +42,7 @@ impl Watches {
             watched.bytes += key.len();
             watched.keys.insert(key.clone());
             self.count += 1;
+            self.bytes += key.len();
         }
         self.by_key.entry(key).or_default().insert(watcher, dialect);
         Ok(())
@@ -136,6 +139,11 @@ impl Watches {
         self.count
     }
 
+    /// Bytes of their keys.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn remove_from_key(&mut self, key: &[u8], watcher: Watcher) {
         let watchers = self.by_key.get_mut(key).expect("a watched key has watchers");
         let removed = watchers.remove(&watcher);
@@ -144,6 +152,7 @@ impl Watches {
             self.by_key.remove(key);
         }
         self.count -= 1;
+        self.bytes -= key.len();
     }
 }
 

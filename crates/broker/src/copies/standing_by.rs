@@ -243,7 +243,7 @@ impl StandingBy {
                     None => {
                         let message =
                             Arc::get_mut(&mut delivery.message).expect("a decoded message is nobody else's");
-                        message.held = surroundings.messages.hold(message.size() as u64);
+                        message.held = surroundings.messages.hold(message.memory());
                         surroundings.latest = Some((value.clone(), Arc::clone(&delivery.message)));
                     }
                 }

@@ -130,10 +130,19 @@ pub enum Event {
         /// As it left in [`Action::ToPeer`].
         message: Bytes,
     },
-    /// So many bytes wait to be written to all connections together. Told when it has changed noticeably.
-    Waiting {
-        /// Bytes.
-        bytes: u64,
+    /// Memory that the edge holds for all connections together. Told when it has changed noticeably.
+    Buffered {
+        /// Bytes that wait to be written.
+        outbound: u64,
+        /// Packets that are not complete, the buffers of TLS and WebSocket, sockets and their tasks.
+        inbound: u64,
+        /// Records that are durable, and that the disk engine holds until they are in its tables.
+        engine: u64,
+    },
+    /// There is no memory for the rest of the packet that a connection has begun.
+    Overrun {
+        /// Which connection.
+        connection: ConnectionId,
     },
     /// Everything that had arrived was given to the node: time to send out what was collected.
     Flush,

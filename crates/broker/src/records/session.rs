@@ -26,6 +26,7 @@ use crate::ids::SessionNumber;
 use crate::ownership::Owner;
 use crate::principal::{Attributes, Principal};
 use crate::session::Positions;
+use crate::will;
 
 /// What is stored of a session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +79,9 @@ pub fn put(client_id: &Text, record: &SessionRecord) -> Write {
         Presence::Connected { since } => (CONNECTED, since),
         Presence::Disconnected { since } => (DISCONNECTED, since),
     };
-    let mut value = Vec::with_capacity(64);
+    // A will may be large: growing would take twice as much.
+    let will = record.will.as_ref().map_or(0, will::size);
+    let mut value = Vec::with_capacity(64 + usize::try_from(will).expect("a will is in memory"));
     value.put_u8(record.owner.as_ref().map_or(VERSION, |_| VERSION_OWNED));
     value.put_u64(record.number.0);
     value.put_u32(record.expiry);

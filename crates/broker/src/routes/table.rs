@@ -10,7 +10,7 @@ use protocol::topic::{SubscriptionFilter, TopicFilter};
 use slab::Slab;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::messages;
+use crate::memory::footprint::{block, places, text, tree, tree_entry};
 use crate::subscriptions::{Index, Point};
 
 /// How many nodes of the trie of their filters a message visits at most: as many as the default of
@@ -69,7 +69,7 @@ pub(super) struct Candidate {
 }
 
 impl RouteTable {
-    /// Nothing is wanted. `seed` is for the hashes; `bytes_max` is for each node.
+    /// Nothing is wanted. `seed` is for the hashes; `bytes_max` is for all nodes together.
     pub(super) fn new(seed: u64, bytes_max: u64) -> Self {
         Self {
             filters: Index::new(seed),
@@ -125,14 +125,15 @@ impl RouteTable {
 
     /// Adds a filter. False if it is one too many: then the node gets everything.
     pub(super) fn add(&mut self, slot: Slot, filter: &TopicFilter) -> bool {
+        let is_full = self.bytes() + size(filter) > self.bytes_max;
         let routes = self.nodes.entry(slot).or_default();
         if let Some(round) = routes.filters.get_mut(filter) {
             *round = routes.round;
             return true;
         }
-        let bytes = size(filter.as_str());
+        let bytes = size(filter);
         let (before, reach) = self.filters.reach_with(filter);
-        if routes.bytes + bytes > self.bytes_max || reach > before.max(REACH_MAX) {
+        if is_full || reach > before.max(REACH_MAX) {
             routes.is_over = true;
             self.wants_all |= 1 << slot;
             return false;
@@ -148,7 +149,7 @@ impl RouteTable {
             return;
         };
         if routes.filters.remove(filter).is_some() {
-            routes.bytes -= size(filter.as_str());
+            routes.bytes -= size(filter);
             self.filters.remove(filter, key(slot));
         }
     }
@@ -161,12 +162,13 @@ impl RouteTable {
             }
             return true;
         }
+        let is_full = self.bytes() + size_of_share(filter) > self.bytes_max;
         let routes = self.nodes.entry(slot).or_default();
         let known = self.by_filter.get(filter).copied();
         let is_in = known.is_some_and(|share| routes.shares.contains_key(&share));
         let bytes = size_of_share(filter);
         let (before, reach) = self.share_index.reach_with(&filter.filter);
-        if !is_in && (routes.bytes + bytes > self.bytes_max || reach > before.max(REACH_MAX)) {
+        if !is_in && (is_full || reach > before.max(REACH_MAX)) {
             return false;
         }
         routes.bytes += if is_in { 0 } else { bytes };
@@ -269,8 +271,10 @@ impl RouteTable {
             .sum()
     }
 
+    /// The memory of all of it.
     pub(super) fn bytes(&self) -> u64 {
-        self.nodes.values().map(|routes| routes.bytes).sum()
+        let places: u64 = self.nodes.values().map(|routes| routes.bytes).sum();
+        self.filters.bytes() + self.share_index.bytes() + places
     }
 
     /// A node has nobody in a share any more.
@@ -300,13 +304,17 @@ fn score(point: Point, node: u64, weight: u64) -> u64 {
     scores.max().unwrap_or(0)
 }
 
-/// What an entry counts for: its text twice, and its places.
-fn size(filter: &str) -> u64 {
-    128 + 2 * filter.len() as u64
+/// The memory of a filter in the list of a node.
+fn size(filter: &TopicFilter) -> u64 {
+    text(filter.text()) + tree_entry::<TopicFilter, u64>()
 }
 
+/// The memory of a share with one node, as if each node had one of its own.
 fn size_of_share(share: &SubscriptionFilter) -> u64 {
-    128 + 2 * messages::length_of(share) as u64
+    let texts = share.share.as_ref().map_or(0, text) + text(share.filter.text());
+    let filter = block(2 * size_of::<usize>() + size_of::<SubscriptionFilter>()) + texts;
+    let places = places::<RemoteShare>(1) + tree::<Slot, (u32, u32)>(1);
+    filter + places + tree_entry::<Arc<SubscriptionFilter>, u32>() + tree_entry::<u32, u64>()
 }
 
 fn key(slot: Slot) -> u8 {

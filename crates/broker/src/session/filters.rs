@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::topic::SubscriptionFilter;
 
+use crate::memory::footprint::{self, block, places, text};
 use crate::subscriptions::Subscription;
 
 /// What a session subscribed to, in the order of the filters.
@@ -76,7 +77,13 @@ impl Filters {
     /// Removes a subscription.
     pub fn remove(&mut self, filter: &SubscriptionFilter) -> Option<Subscription> {
         let removed = match &mut self.list {
-            List::Few(list) => list.remove(position(list, filter).ok()?).1,
+            List::Few(list) => {
+                let (_, removed) = list.remove(position(list, filter).ok()?);
+                if list.len() < list.capacity() / 4 {
+                    list.shrink_to(2 * list.len());
+                }
+                removed
+            }
             List::Many(tree) => {
                 let removed = tree.remove(filter)?;
                 if tree.len() <= FEW_AGAIN {
@@ -139,9 +146,15 @@ impl Filters {
         }
     }
 
-    /// How many bytes the filters have.
+    /// Their memory.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        let places = match &self.list {
+            List::Few(list) => places::<(SubscriptionFilter, Subscription)>(list.capacity()),
+            List::Many(tree) => {
+                block(size_of_val(&**tree)) + footprint::tree::<SubscriptionFilter, Subscription>(tree.len())
+            }
+        };
+        self.bytes + places
     }
 
     /// True if there is none.
@@ -166,8 +179,7 @@ fn position(
 }
 
 fn bytes(filter: &SubscriptionFilter) -> u64 {
-    let share = filter.share.as_ref().map_or(0, |share| share.as_str().len());
-    (filter.filter.as_str().len() + share) as u64
+    filter.share.as_ref().map_or(0, text) + text(filter.filter.text())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use bytes::{Buf, BufMut, Bytes};
 use cluster::NodeId;
 
 use super::{Dropped, Session};
+use crate::memory::footprint::{block, places};
 use crate::message::Delivery;
 use crate::origin::MessageId;
 
@@ -32,6 +33,15 @@ impl Got {
     pub(crate) fn id_of(delivery: &Delivery) -> Option<MessageId> {
         let id = delivery.message.id;
         id.filter(|_| delivery.share.is_none() && !delivery.retain)
+    }
+
+    /// Its memory, with that of the struct.
+    pub(crate) fn memory(&self) -> u64 {
+        let ranges = self
+            .runs
+            .iter()
+            .map(|run| places::<(u64, u64)>(run.ranges.capacity()));
+        block(size_of::<Self>()) + places::<Run>(self.runs.capacity()) + ranges.sum::<u64>()
     }
 
     pub(crate) fn has(&self, delivery: &Delivery) -> bool {

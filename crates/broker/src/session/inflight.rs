@@ -11,6 +11,7 @@ use protocol::packet::{PacketId, QoS};
 use super::AckError;
 use super::packet_ids::PacketIds;
 use crate::ids::QueueSequence;
+use crate::memory::footprint::places;
 use crate::message::Delivery;
 
 /// What is inflight to one client.
@@ -29,6 +30,8 @@ pub(super) struct Inflight {
     /// Of this connection's client.
     receive_maximum: u16,
     ids: PacketIds,
+    /// Memory that the deliveries have besides their places and their messages.
+    own: u64,
 }
 
 #[derive(Debug)]
@@ -75,6 +78,7 @@ impl Inflight {
 
     /// Adds a delivery that was sent, by another session of the client or before a restart: it is sent again.
     pub(super) fn restore_published(&mut self, packet_id: PacketId, delivery: Delivery) {
+        self.own += delivery.own_bytes();
         self.published.push_back(Published { packet_id, delivery });
         self.ids.forget();
     }
@@ -141,6 +145,7 @@ impl Inflight {
             !self.is_resending(),
             "new deliveries come after those of earlier connections"
         );
+        self.own += delivery.own_bytes();
         self.published.push_back(Published { packet_id, delivery });
         self.sent += 1;
     }
@@ -227,6 +232,7 @@ impl Inflight {
             published.delivery.is_resumed && published.delivery.durable == Some(sequence)
         });
         let found = place.and_then(|place| self.published.remove(sent + place));
+        self.own -= found.as_ref().map_or(0, |found| found.delivery.own_bytes());
         found.is_some()
     }
 
@@ -251,6 +257,13 @@ impl Inflight {
     /// How many deliveries are inflight.
     pub(super) fn len(&self) -> usize {
         self.published.len() + self.released.len()
+    }
+
+    /// Its memory, without that of the messages.
+    pub(super) fn memory(&self) -> u64 {
+        places::<Published>(self.published.capacity())
+            + places::<Released>(self.released.capacity())
+            + self.own
     }
 
     /// Gives back memory that it may have taken for a burst.
@@ -283,6 +296,7 @@ impl Inflight {
             return Err(AckError::WrongState);
         }
         let published = self.published.remove(position).expect("it was found there");
+        self.own -= published.delivery.own_bytes();
         self.sent -= u32::from(position < (self.sent as usize));
         if self.published.is_empty() && self.published.capacity() > CAPACITY_KEPT {
             self.published = VecDeque::new();

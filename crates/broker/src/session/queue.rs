@@ -7,6 +7,7 @@ use protocol::packet::QoS;
 use super::{DropCause, Dropped};
 use crate::ids::QueueSequence;
 use crate::limits::{QueueFull, SessionLimits};
+use crate::memory::footprint::places;
 use crate::message::Delivery;
 use crate::now::Now;
 
@@ -15,6 +16,8 @@ use crate::now::Now;
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
     bytes: u64,
+    /// Memory that the deliveries have besides their places and their messages.
+    own: u64,
 }
 
 #[derive(Debug)]
@@ -55,6 +58,7 @@ impl Queue {
     /// Adds a delivery, of so many bytes, at the end.
     pub(super) fn push(&mut self, delivery: Delivery, bytes: u64) {
         self.bytes += bytes;
+        self.own += delivery.own_bytes();
         self.waiting.push_back(Waiting { delivery, bytes });
     }
 
@@ -67,6 +71,7 @@ impl Queue {
     pub(super) fn pop(&mut self) -> Option<Delivery> {
         let Waiting { delivery, bytes } = self.waiting.pop_front()?;
         self.bytes -= bytes;
+        self.own -= delivery.own_bytes();
         if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
             self.waiting = VecDeque::new();
         }
@@ -80,6 +85,7 @@ impl Queue {
             .binary_search_by_key(&Some(sequence), |waiting| waiting.delivery.durable);
         let Waiting { delivery, bytes } = self.waiting.remove(place.ok()?)?;
         self.bytes -= bytes;
+        self.own -= delivery.own_bytes();
         if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
             self.waiting = VecDeque::new();
         }
@@ -131,6 +137,7 @@ impl Queue {
         for waiting in std::mem::take(&mut self.waiting) {
             if is_taken(&waiting.delivery) {
                 self.bytes -= waiting.bytes;
+                self.own -= waiting.delivery.own_bytes();
                 taken.push(waiting.delivery);
             } else {
                 self.waiting.push_back(waiting);
@@ -160,6 +167,11 @@ impl Queue {
     /// How many bytes wait.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Its memory, without that of the messages.
+    pub(super) fn memory(&self) -> u64 {
+        places::<Waiting>(self.waiting.capacity()) + self.own
     }
 
     /// Gives back memory that it may have taken for a burst.

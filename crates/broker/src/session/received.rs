@@ -2,6 +2,8 @@
 
 use protocol::packet::PacketId;
 
+use crate::memory::footprint::places;
+
 /// The identifiers for which a PUBREC was sent (or will be, once the message is on disk) and no PUBREL has come.
 ///
 /// While an identifier is in here, a PUBLISH with it is a repetition, and not delivered again. [MQTT-4.3.3-10]
@@ -45,6 +47,11 @@ impl Received {
     /// How many there are: they count for the Receive Maximum that the server told.
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Their memory.
+    pub fn memory(&self) -> u64 {
+        places::<PacketId>(self.0.capacity())
     }
 
     /// True if there is none.

@@ -1,15 +1,18 @@
 //! Filters without wildcards: one probe by the whole topic name.
 
 use hashbrown::HashTable;
-use slab::Slab;
 
-use super::hashing::{NameHash, Slot, index, position};
+use super::arena::Arena;
+use super::hashing::{NameHash, Slot, give_back, index, position};
 use super::subscribers::Subscribers;
+use crate::memory::footprint::block;
 
 /// The subscribers of each filter that has no wildcard.
 #[derive(Debug)]
 pub(super) struct ExactFilters<K, V> {
-    entries: Slab<Entry<K, V>>,
+    entries: Arena<Entry<K, V>>,
+    /// The memory of the filters' texts.
+    texts: u64,
     by_name: HashTable<Slot>,
     hash: NameHash,
 }
@@ -23,7 +26,8 @@ struct Entry<K, V> {
 impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            entries: Slab::new(),
+            entries: Arena::new(),
+            texts: 0,
             by_name: HashTable::new(),
             hash: NameHash::new(seed),
         }
@@ -39,6 +43,7 @@ impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
                     filter: filter.into(),
                     subscribers: Subscribers::None,
                 };
+                self.texts += block(filter.len());
                 let found = index(self.entries.insert(entry));
                 let slot = Slot { hash, index: found };
                 self.by_name
@@ -49,24 +54,30 @@ impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
         &mut self.entries[position(found)].subscribers
     }
 
-    /// Removes a subscription, and the filter with its last one.
-    pub(super) fn unsubscribe(&mut self, key: K, filter: &str) -> bool {
+    /// Removes a subscription, and the filter with its last one. The memory of several subscribers that it gives back;
+    /// `None`: there was no such subscription.
+    pub(super) fn unsubscribe(&mut self, key: K, filter: &str) -> Option<u64> {
         let hash = self.hash.of(ANY, filter);
-        let Some(found) = self.find(hash, filter) else {
-            return false;
-        };
+        let found = self.find(hash, filter)?;
         let subscribers = &mut self.entries[position(found)].subscribers;
-        let existed = subscribers.remove(key);
+        let removed = subscribers.remove(key);
         if subscribers.is_empty() {
             self.entries.remove(position(found));
+            self.texts -= block(filter.len());
             if let Ok(slot) = self
                 .by_name
                 .find_entry(Slot::spread(hash), |slot| slot.index == found)
             {
                 slot.remove();
             }
+            give_back(&mut self.by_name);
         }
-        existed
+        removed
+    }
+
+    /// The memory of all filters, without that of several subscribers of one.
+    pub(super) fn bytes(&self) -> u64 {
+        self.entries.bytes() + self.by_name.allocation_size() as u64 + self.texts
     }
 
     pub(super) fn get(&self, topic: &str) -> Option<&Subscribers<K, V>> {

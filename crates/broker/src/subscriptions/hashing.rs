@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::FixedState;
+use hashbrown::HashTable;
 
 /// A place in a hash table: what is found there and the hash it was found by.
 ///
@@ -38,6 +39,19 @@ impl Slot {
         u64::from(hash) << 32 | u64::from(hash)
     }
 }
+
+/// Makes a table smaller of which much is empty.
+pub(super) fn give_back(table: &mut HashTable<Slot>) {
+    if table.len() < table.capacity() / SPARSE && table.capacity() > SPARSE_MIN {
+        table.shrink_to(2 * table.len(), |slot| Slot::spread(slot.hash));
+    }
+}
+
+/// A table is sparse with so many places for each one that is taken.
+const SPARSE: usize = 8;
+
+/// A small table is not worth the work.
+const SPARSE_MIN: usize = 1_024;
 
 /// The index of a slab as it is kept in nodes and slots.
 pub(super) fn index(position: usize) -> u32 {

@@ -12,6 +12,8 @@ use super::trie::Trie;
 pub(crate) struct Index<K, V> {
     pub(super) exact: ExactFilters<K, V>,
     pub(super) wildcards: Trie<K, V>,
+    /// The memory of filters with several subscribers.
+    many: u64,
 }
 
 impl<K: Copy + Ord, V: Copy> Index<K, V> {
@@ -20,6 +22,7 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
         Self {
             exact: ExactFilters::new(seed),
             wildcards: Trie::new(seed),
+            many: 0,
         }
     }
 
@@ -30,16 +33,26 @@ impl<K: Copy + Ord, V: Copy> Index<K, V> {
         } else {
             self.wildcards.subscribers(filter.as_str())
         };
-        subscribers.insert(key, value)
+        let before = subscribers.bytes();
+        let replaced = subscribers.insert(key, value);
+        self.many = self.many + subscribers.bytes() - before;
+        replaced
     }
 
     /// Removes a key under a filter; false if it was not there.
     pub(crate) fn remove(&mut self, filter: &TopicFilter, key: K) -> bool {
-        if filter.is_exact() {
+        let removed = if filter.is_exact() {
             self.exact.unsubscribe(key, filter.as_str())
         } else {
             self.wildcards.unsubscribe(key, filter.as_str())
-        }
+        };
+        self.many -= removed.unwrap_or(0);
+        removed.is_some()
+    }
+
+    /// The memory of all filters and of what is under them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.exact.bytes() + self.wildcards.bytes() + self.many
     }
 
     /// How many nodes of the trie of filters with wildcards a message visits at most, and how many if there were this filter as well.

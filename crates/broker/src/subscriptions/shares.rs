@@ -17,6 +17,7 @@ use super::Subscription;
 use super::circle::{Circle, Place, Point};
 use super::index::Index;
 use crate::ids::SessionKey;
+use crate::memory::footprint::{cloned_text, places, tree_entry};
 
 /// A share's place in memory; used again after its last sharer has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +53,8 @@ pub struct Shares {
     by_filter: BTreeMap<Arc<SubscriptionFilter>, ShareKey>,
     index: Index<ShareKey, ()>,
     subscriptions: usize,
+    /// The memory of the shares' names and filters.
+    filters: u64,
 }
 
 #[derive(Debug)]
@@ -80,6 +83,7 @@ impl Shares {
             by_filter: BTreeMap::new(),
             index: Index::new(seed),
             subscriptions: 0,
+            filters: 0,
         }
     }
 
@@ -123,6 +127,7 @@ impl Shares {
         if share.sharers.is_empty() {
             self.index.remove(&filter.filter, key);
             self.by_filter.remove(filter);
+            self.filters -= filter_bytes(filter);
             self.shares.remove(key.0 as usize);
         }
         true
@@ -214,6 +219,17 @@ impl Shares {
         self.shares.is_empty()
     }
 
+    /// The memory of all shares.
+    pub fn bytes(&self) -> u64 {
+        let sharer = tree_entry::<SessionKey, Sharer>() + tree_entry::<Place, ()>();
+        let share = FIRST_NODES + tree_entry::<Arc<SubscriptionFilter>, ShareKey>();
+        self.index.bytes()
+            + self.filters
+            + places::<Share>(self.shares.capacity())
+            + self.shares.len() as u64 * share
+            + self.subscriptions as u64 * sharer
+    }
+
     /// How many subscriptions all sessions have to all shares.
     pub fn subscriptions(&self) -> usize {
         self.subscriptions
@@ -235,10 +251,22 @@ impl Shares {
         };
         let key = ShareKey(u32::try_from(self.shares.insert(share)).expect("fewer than 2^32 shares"));
         self.index.insert(&filter.filter, key, ());
+        self.filters += filter_bytes(&filter);
         self.by_filter.insert(filter, key);
         key
     }
 }
+
+fn filter_bytes(filter: &SubscriptionFilter) -> u64 {
+    let share = filter.share.as_ref().map_or(0, cloned_text);
+    SHARED_FILTER + share + cloned_text(filter.filter.text())
+}
+
+/// The struct behind an `Arc`.
+const SHARED_FILTER: u64 = 80;
+
+/// The first nodes of what a share has: its sharers, and their circles. They are there as a whole for one sharer.
+const FIRST_NODES: u64 = 520;
 
 impl Share {
     fn next(&mut self) -> Option<Place> {

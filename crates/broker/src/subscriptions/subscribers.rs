@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::memory::footprint::{block, tree};
+
 /// The subscriptions to one filter, in the order of their subscribers' keys: a session with its options, or a share.
 ///
 /// Most filters have one subscriber, and there may be a million filters: 16 bytes for none or one.
@@ -36,26 +38,34 @@ impl<K: Copy + Ord, V: Copy> Subscribers<K, V> {
         }
     }
 
-    /// Removes a subscription; false if there was none.
-    pub(super) fn remove(&mut self, key: K) -> bool {
+    /// Removes a subscription; the memory that it gives back, or `None` if there was none.
+    pub(super) fn remove(&mut self, key: K) -> Option<u64> {
+        let before = self.bytes();
         match self {
-            Self::None => false,
+            Self::None => return None,
             Self::One(only, _) => {
-                let is_it = *only == key;
-                if is_it {
-                    *self = Self::None;
+                if *only != key {
+                    return None;
                 }
-                is_it
+                *self = Self::None;
             }
             Self::Many(all) => {
-                let existed = all.remove(&key).is_some();
+                all.remove(&key)?;
                 if all.len() == 1
                     && let Some((last, subscription)) = all.pop_first()
                 {
                     *self = Self::One(last, subscription);
                 }
-                existed
             }
+        }
+        Some(before - self.bytes())
+    }
+
+    /// Memory besides the place that it is in.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::None | Self::One(..) => 0,
+            Self::Many(all) => block(size_of::<BTreeMap<K, V>>()) + tree::<K, V>(all.len()),
         }
     }
 
@@ -95,11 +105,11 @@ mod tests {
         subscribers.visit(&mut |session, _| seen.push(session.0));
         assert_eq!(seen, [1, 2, 3]);
 
-        assert!(subscribers.remove(SessionKey(1)));
-        assert!(!subscribers.remove(SessionKey(1)));
-        assert!(subscribers.remove(SessionKey(3)));
+        assert!(subscribers.remove(SessionKey(1)).is_some());
+        assert!(subscribers.remove(SessionKey(1)).is_none());
+        assert!(subscribers.remove(SessionKey(3)).is_some());
         assert!(matches!(subscribers, Subscribers::One(SessionKey(2), _)));
-        assert!(subscribers.remove(SessionKey(2)));
+        assert!(subscribers.remove(SessionKey(2)).is_some());
         assert!(subscribers.is_empty());
     }
 }

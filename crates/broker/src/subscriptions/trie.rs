@@ -16,16 +16,21 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use hashbrown::HashTable;
-use slab::Slab;
 use smallvec::SmallVec;
 
-use super::hashing::{NameHash, Slot, index, position};
+use super::arena::Arena;
+use super::hashing::{NameHash, Slot, give_back, index, position};
 use super::subscribers::Subscribers;
+use crate::memory::footprint::{block, tree};
 
 /// The subscribers of each filter that has a wildcard.
 #[derive(Debug)]
 pub(super) struct Trie<K, V> {
-    nodes: Slab<Node<K, V>>,
+    nodes: Arena<Node<K, V>>,
+    /// The memory of the nodes' names.
+    names: u64,
+    /// The memory of the reaches of nodes whose children differ in it.
+    reaches: u64,
     children: HashTable<Slot>,
     hash: NameHash,
     /// Nodes that messages have visited.
@@ -50,11 +55,13 @@ struct Node<K, V> {
 
 impl<K: Copy + Ord, V: Copy> Trie<K, V> {
     pub(super) fn new(seed: u64) -> Self {
-        let mut nodes = Slab::new();
+        let mut nodes = Arena::new();
         let root = nodes.insert(Node::new("", NONE));
         assert_eq!(root, position(ROOT));
         Self {
             nodes,
+            names: 0,
+            reaches: 0,
             children: HashTable::new(),
             hash: NameHash::new(seed),
             visited: Cell::new(0),
@@ -128,8 +135,9 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
         }
     }
 
-    /// Removes a subscription, and the nodes that no other filter needs.
-    pub(super) fn unsubscribe(&mut self, key: K, filter: &str) -> bool {
+    /// Removes a subscription, and the nodes that no other filter needs. The memory of several subscribers that it gives
+    /// back; `None`: there was no such subscription.
+    pub(super) fn unsubscribe(&mut self, key: K, filter: &str) -> Option<u64> {
         let mut at = ROOT;
         let mut is_multi_level = false;
         for level in filter.split('/') {
@@ -141,8 +149,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
                 "+" => Some(self.node(at).plus).filter(|plus| *plus != NONE),
                 name => self.child(at, name),
             };
-            let Some(next) = next else { return false };
-            at = next;
+            at = next?;
         }
         let node = self.node_mut(at);
         let subscribers = if is_multi_level {
@@ -150,9 +157,9 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
         } else {
             &mut node.ending
         };
-        let existed = subscribers.remove(key);
+        let removed = subscribers.remove(key);
         self.prune(at);
-        existed
+        removed
     }
 
     /// Visits the subscriptions to all filters that match `topic`.
@@ -190,6 +197,11 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
         }
     }
 
+    /// The memory of all nodes, without that of several subscribers of one.
+    pub(super) fn bytes(&self) -> u64 {
+        self.nodes.bytes() + self.children.allocation_size() as u64 + self.names + self.reaches
+    }
+
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
         self.nodes.len()
@@ -199,6 +211,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
         let mut at = from;
         while at != ROOT && self.node(at).is_unneeded() {
             let node = self.nodes.remove(position(at));
+            self.names -= block(node.name.len());
             let parent = node.parent;
             if self.node(parent).plus == at {
                 self.node_mut(parent).plus = NONE;
@@ -206,10 +219,11 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
                 let hash = Slot::spread(self.hash.of(parent, &node.name));
                 let slot = self.children.find_entry(hash, |slot| slot.index == at);
                 slot.expect("a child that is not `+` is in the table").remove();
-                self.node_mut(parent).named.remove(node.reach);
+                self.change_named(parent, |named| named.remove(node.reach));
             }
             at = parent;
         }
+        give_back(&mut self.children);
         if at != from {
             self.note_reach(at);
         }
@@ -231,10 +245,11 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
             return child;
         }
         let new = index(self.nodes.insert(Node::new(name, parent)));
+        self.names += block(name.len());
         let slot = Slot { hash, index: new };
         self.children
             .insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
-        self.node_mut(parent).named.insert(1);
+        self.change_named(parent, |named| named.insert(1));
         new
     }
 
@@ -249,13 +264,22 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
                 return;
             }
             let parent = node.parent;
-            let above = self.node_mut(parent);
-            if above.plus != at {
-                above.named.remove(before);
-                above.named.insert(reach);
+            if self.node(parent).plus != at {
+                self.change_named(parent, |named| {
+                    named.remove(before);
+                    named.insert(reach);
+                });
             }
             at = parent;
         }
+    }
+
+    fn change_named(&mut self, at: u32, change: impl FnOnce(&mut Reaches)) {
+        let named = &mut self.node_mut(at).named;
+        let before = named.bytes();
+        change(named);
+        let after = named.bytes();
+        self.reaches = self.reaches - before + after;
     }
 
     fn reach_of(&self, at: u32) -> u32 {
@@ -322,6 +346,13 @@ struct Reaches {
 impl Reaches {
     fn most(&self) -> u32 {
         self.most
+    }
+
+    /// Memory besides the place that it is in.
+    fn bytes(&self) -> u64 {
+        self.different.as_deref().map_or(0, |different| {
+            block(size_of_val(different)) + tree::<u32, u32>(different.len())
+        })
     }
 
     fn insert(&mut self, reach: u32) {

@@ -28,6 +28,8 @@ pub(super) struct Log {
     /// Data of the entries from `data_first` to the last one.
     data: VecDeque<Bytes>,
     data_first: Index,
+    /// Bytes of that data, as records.
+    held: u64,
     /// Which of the entries are changes of members.
     changes: BTreeSet<Index>,
     /// Bytes of all entries ever appended, as records.
@@ -58,6 +60,7 @@ impl Log {
             runs: VecDeque::new(),
             data: VecDeque::with_capacity(entries.len()),
             data_first: start.index.next(),
+            held: 0,
             changes: BTreeSet::new(),
             bytes: 0,
             bytes_at_snapshot: 0,
@@ -99,6 +102,11 @@ impl Log {
         self.bytes - self.bytes_at_snapshot
     }
 
+    /// Bytes of the entries whose data is in memory.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held
+    }
+
     /// The term of the entry at `index`, if the log still knows it.
     pub(super) fn term_at(&self, index: Index) -> Option<Term> {
         if index == self.start.index {
@@ -133,6 +141,7 @@ impl Log {
         let keep = (index.0 - self.data_first.0) as usize;
         for dropped in self.data.drain(keep.min(self.data.len())..) {
             self.bytes -= record_bytes(&dropped);
+            self.held -= record_bytes(&dropped);
         }
         drop(self.changes.split_off(&index));
         while self.runs.back().is_some_and(|run| run.index >= index) {
@@ -159,6 +168,7 @@ impl Log {
             self.changes.insert(index);
         }
         self.bytes += record_bytes(&data);
+        self.held += record_bytes(&data);
         self.data.push_back(data);
         let marked = self.marks.back().map_or(0, |(_, bytes)| *bytes);
         if self.bytes - marked >= MARK_BYTES {
@@ -168,8 +178,10 @@ impl Log {
 
     /// Lets go of the data up to and including `index`.
     pub(super) fn drop_data_through(&mut self, index: Index) {
-        while self.data_first <= index && !self.data.is_empty() {
-            self.data.pop_front();
+        while self.data_first <= index
+            && let Some(dropped) = self.data.pop_front()
+        {
+            self.held -= record_bytes(&dropped);
             self.data_first = self.data_first.next();
         }
     }
@@ -207,6 +219,7 @@ impl Log {
         self.start = start;
         self.runs.clear();
         self.data.clear();
+        self.held = 0;
         self.changes.clear();
         self.data_first = start.index.next();
         self.marks.clear();

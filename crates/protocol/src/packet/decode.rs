@@ -81,6 +81,11 @@ impl Decoder {
         self.version = Some(version);
     }
 
+    /// Sets the largest packet: a server takes less from a client that it has not let in yet.
+    pub fn set_packet_size_max(&mut self, packet_size_max: u32) {
+        self.packet_size_max = packet_size_max;
+    }
+
     /// Which version is spoken, once that is known.
     pub fn version(&self) -> Option<ProtocolVersion> {
         self.version

@@ -14,11 +14,12 @@ use super::quantity;
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Bytes that the server may hold for its clients, in its own account: messages, retained messages, the state store, what
-    /// waits to be written, connections, sessions and subscriptions. `"auto"` is half of the machine's memory, or of the control
-    /// group's limit if that is less; `"none"` is any number. A profile is `"tiny"` (200 MiB), `"low"` (800 MiB), `"medium"` (3.5 GiB)
-    /// or `"high"` (11 GiB). The quotas of the state store follow it. From 80 % on messages that would have to wait are refused
+    /// waits to be written, packets that have not arrived whole, connections, sessions, subscriptions and topic aliases.
+    /// `"auto"` is half of the machine's memory, or of the control group's limit if that is less; `"none"` is any number. A
+    /// profile is `"tiny"` (200 MiB), `"low"` (800 MiB), `"medium"` (3.5 GiB) or `"high"` (11 GiB). The quotas of the state
+    /// store follow it. From 80 % on messages that would have to wait are refused
     /// (PUBACK or PUBREC 0x97), from 90 % on publishers are read from slowly, and at 100 % nothing is taken that would have
-    /// to be kept. At least 8 MiB. docs/mqtt.md says more under "Overload".
+    /// to be kept. Packets that have not arrived whole may take an eighth of it. At least 8 MiB. docs/mqtt.md says more under "Overload".
     #[serde(with = "quantity::memory")]
     #[schemars(with = "quantity::MemoryText")]
     pub memory_max: MemoryMax,
@@ -39,6 +40,7 @@ pub struct Limits {
     /// of a proxy, a handshake, before CONNECT, or in an authentication. When all places are taken, the one of the address with most of
     /// them gives way that is silent for longer than a fifth of `connect_timeout` in a handshake, or a fortieth of it where CONNECT or
     /// AUTH is due; else the newest one of that address. All listeners together take a quarter of the open files of the process at most.
+    /// Where a sixteenth of `memory_max` has room for fewer, at 64 KiB each, that counts.
     pub strangers_max: u32,
 
     /// Strangers at once of one address (IPv4 address, IPv6 /64, Unix user) at one listener, between 1 and 1,000,000. Beyond it the
@@ -64,6 +66,13 @@ pub struct Limits {
     #[serde(with = "quantity::size32")]
     #[schemars(with = "quantity::SizeText")]
     pub packet_size_max: u32,
+
+    /// The largest packet of a client that has not been let in: its CONNECT with its will, user name and password, and the AUTH
+    /// packets before CONNACK. A larger CONNECT is answered with CONNACK 0x95 before any of it is kept. Between 1 KiB and
+    /// 1 MiB; where `packet_size_max` is less, that counts.
+    #[serde(with = "quantity::size32")]
+    #[schemars(with = "quantity::SizeText")]
+    pub connect_packet_size_max: u32,
 
     /// Messages that one client may publish a second; 0 is any number. From a client that is more than a second ahead nothing is read
     /// until it is no more: nothing is lost, and nobody else waits.
@@ -273,6 +282,11 @@ impl Limits {
         }
     }
 
+    /// The largest packet of a client that has not been let in.
+    pub(crate) fn connect_packet_size_max(&self) -> u32 {
+        self.connect_packet_size_max.min(self.packet_size_max)
+    }
+
     /// What the types do not say.
     pub(super) fn violations(&self, problems: &mut Vec<Problem>) {
         let mut require = |held: bool, name: &str, why: &str| {
@@ -285,6 +299,11 @@ impl Limits {
             packet.contains(&self.packet_size_max),
             "packet_size_max",
             "the largest packet is between 1 KiB and 268435460 bytes",
+        );
+        require(
+            (PACKET_SIZE_LEAST..=CONNECT_PACKET_SIZE_MOST).contains(&self.connect_packet_size_max),
+            "connect_packet_size_max",
+            "the largest packet of a client that has not been let in is between 1 KiB and 1 MiB",
         );
         let keep_alive_fits = |longest: Duration| {
             let seconds = Duration::from_secs(1)..=Duration::from_secs(u64::from(u16::MAX));
@@ -356,6 +375,7 @@ impl Default for Limits {
             keep_alive_max: Some(Duration::from_secs(3_600)),
             session_expiry_max: Some(Duration::from_secs(7 * 24 * 3_600)),
             packet_size_max: (1 << 20) + (64 << 10),
+            connect_packet_size_max: 128 << 10,
             publish_rate_max: 0,
             publish_bytes_rate_max: 0,
             receive_maximum: non_zero(1_024),
@@ -397,6 +417,9 @@ const TOPIC_BYTES_MOST: u16 = 65_527;
 
 /// Room for a CONNECT or an acknowledgement with a few properties.
 const PACKET_SIZE_LEAST: u32 = 1_024;
+
+/// More than a will, a user name and a password of 65,535 bytes each take, and little for a stranger.
+const CONNECT_PACKET_SIZE_MOST: u32 = 1 << 20;
 
 /// Fixed header of five bytes and the largest Remaining Length, 268,435,455.
 const PACKET_SIZE_MOST: u32 = 268_435_460;

@@ -76,7 +76,7 @@ fn memory(memory: &Memory, page: &mut Page) {
     page.family(
         Gauge,
         "statehold_memory_bytes",
-        "Bytes that the server accounts for, by what they are for: messages, retained, store, writes (on their way to the disk), outbound (to be written to connections), clients (connections, sessions, subscriptions).",
+        "Bytes that the server accounts for, by what they are for: messages, retained, store, writes (on their way to the disk), outbound (to be written to connections), inbound (packets that have not arrived whole, buffers of connections), clients (connections, sessions, subscriptions).",
     );
     by_label(&memory.bytes, "part", page);
     page.family(
@@ -109,6 +109,12 @@ fn memory(memory: &Memory, page: &mut Page) {
         "Times that a publisher was not read from for a moment because memory was critical.",
     )
     .sample(&[], memory.held_back);
+    page.family(
+        Counter,
+        "statehold_memory_overruns_total",
+        "Connections closed in the middle of a packet because there was no memory for the rest of it.",
+    )
+    .sample(&[], memory.overruns);
 }
 
 fn connections(connections: &Connections, page: &mut Page) {

@@ -259,10 +259,14 @@ fn will(words: &Words<'_>) -> Result<Option<Will>, String> {
 }
 
 /// `publish topic [payload] [qos=1] [id=5] [+retain] [+dup] [expiry=10] [alias=1] [response_topic=x] [correlation=x]
-/// [content_type=x] [+utf8] [user=k:v,k:v] [partition=x]`; the topic `-` is the empty one.
+/// [content_type=x] [+utf8] [long=10000] [user=k:v,k:v] [partition=x]`; the topic `-` is the empty one. `long`:
+/// spaces follow the payload up to so many bytes.
 fn publish(mut words: Words<'_>) -> Result<Packet, String> {
     let topic = words.next()?;
-    let payload = words.rest().join(" ");
+    let mut payload = words.rest().join(" ").into_bytes();
+    if let Some(bytes) = words.number("long")? {
+        payload.resize(bytes, b' ');
+    }
     let qos = qos(words.number("qos")?)?;
     Ok(Packet::Publish(Box::new(Publish {
         dup: words.is("dup"),

@@ -148,7 +148,14 @@ fn shown_request(properties: &MessageProperties) -> String {
     out
 }
 
+/// From so many bytes on spaces at the end of a payload are not shown.
+const LONG: usize = 256;
+
 fn shown_payload(payload: &[u8]) -> String {
+    let shown = payload.trim_ascii_end();
+    if payload.len() >= LONG && shown.len() < LONG {
+        return format!("{} ({} bytes)", shown_payload(shown), payload.len());
+    }
     String::from_utf8_lossy(payload)
         .replace("\r\n", "|")
         .replace(char::is_control, "?")

@@ -208,6 +208,9 @@ fn hostile_says_of_each_adversary_what_others_noticed_and_what_became_of_it() {
     // More filters, and more user properties, than one packet may have.
     assert_eq!(
         outcomes,
-        ["subscribe_denied DISCONNECT 0x97", "user_properties DISCONNECT 0x97"]
+        [
+            "subscribe_denied DISCONNECT 0x97",
+            "user_properties DISCONNECT 0x97"
+        ]
     );
 }

@@ -59,6 +59,7 @@ mod tls;
 mod tls_attacks;
 mod tokens;
 mod traces;
+mod unfinished;
 mod unix;
 mod websocket;
 mod x509;

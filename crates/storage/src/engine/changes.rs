@@ -33,6 +33,7 @@ pub(super) struct Pending {
     /// About what `active` takes in memory.
     active_bytes: usize,
     frozen: Option<Arc<Changes>>,
+    frozen_bytes: usize,
 }
 
 /// What a change takes in memory besides key and value.
@@ -82,7 +83,7 @@ impl Pending {
         if self.active.is_empty() {
             return None;
         }
-        self.active_bytes = 0;
+        self.frozen_bytes = mem::take(&mut self.active_bytes);
         self.frozen = Some(Arc::new(mem::take(&mut self.active)));
         self.frozen.clone()
     }
@@ -90,6 +91,12 @@ impl Pending {
     /// Tables have what was frozen.
     pub(super) fn moved(&mut self) {
         self.frozen = None;
+        self.frozen_bytes = 0;
+    }
+
+    /// About the memory of all changes.
+    pub(super) fn bytes(&self) -> usize {
+        self.active_bytes + self.frozen_bytes
     }
 
     /// About the memory of changes that are not frozen.

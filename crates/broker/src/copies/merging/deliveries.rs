@@ -151,7 +151,7 @@ impl Node {
             return;
         }
         let message = Arc::get_mut(&mut delivery.message).expect("a decoded message is nobody else's");
-        message.held = self.memory.messages.hold(message.size() as u64);
+        message.held = self.memory.messages.hold(message.memory());
         self.keep_left(now, key, (place, delivery));
     }
 

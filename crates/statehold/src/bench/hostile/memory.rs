@@ -20,6 +20,13 @@ pub(super) const ADVERSARIES: &[Adversary] = &[
         act: filters,
     },
     Adversary {
+        name: "memory_subscribes",
+        about: "300 clients send a SUBSCRIBE of 10,000 filters and 900 KB each at the same time",
+        world: World::Alone,
+        settings: SETTINGS,
+        act: subscribes,
+    },
+    Adversary {
         name: "memory_unfinished_publishes",
         about: "300 clients send 1 MiB of a PUBLISH each, and not its end",
         world: World::Alone,
@@ -112,6 +119,22 @@ fn filters(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
         clients.push(attacker);
     }
     stay(&clients, "took everything", sent)
+}
+
+fn subscribes(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
+    let mut clients: Vec<_> = (0..300)
+        .map(|number| arena.client(&format!("subscribes-{number}")))
+        .collect::<anyhow::Result<_>>()?;
+    arena.begin();
+    let mut sent = 0;
+    for (number, client) in clients.iter_mut().enumerate() {
+        let filter = |filter: usize| format!("{number}/{filter}/{}", "x".repeat(70));
+        let packet = subscribe((0..10_000).map(filter))?;
+        sent += packet.len();
+        pour_all(std::slice::from_mut(client), &packet);
+    }
+    let became = format!("{} of 300 closed", closed_after(&mut clients)?);
+    Ok(Outcome::new(became, sent))
 }
 
 fn unfinished_publishes(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
