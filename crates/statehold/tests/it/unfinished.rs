@@ -18,9 +18,11 @@ address = "127.0.0.1:0"
 allow_anonymous = true
 "#;
 
-/// Clients that begin a packet of a megabyte each, and strangers that begin a large CONNECT.
+/// Clients that begin a packet of a megabyte each.
 const CLIENTS: usize = 20;
-const STRANGERS: usize = 100;
+
+/// Strangers that begin a large CONNECT. So little memory has 64 waiting places, one of which is for who is honest.
+const STRANGERS: usize = 60;
 
 /// An eighth of `memory_max`.
 const BUDGET: u64 = 8 << 20;

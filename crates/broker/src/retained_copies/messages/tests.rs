@@ -30,6 +30,9 @@ fn digests() -> (Digests, Vec<u8>) {
     (Digests::of(words), bytes)
 }
 
+/// Nodes 1 and 2.
+const NODES: &[u8] = b"\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02";
+
 /// Every message, and its bytes after version and kind.
 fn golden() -> Vec<(Said, u8, Vec<u8>)> {
     let round = NUMBER;
@@ -91,19 +94,7 @@ fn golden() -> Vec<(Said, u8, Vec<u8>)> {
         (want, 7, of_round(&named)),
         (Said::Given { ask }, 8, of_round(&[])),
         (Said::Done { round }, 9, of_round(&[])),
-        (
-            confirm,
-            10,
-            of_round(
-                &[
-                    [0, 2].as_slice(),
-                    &[0, 0, 0, 0, 0, 0, 0, 1],
-                    &[0, 0, 0, 0, 0, 0, 0, 2],
-                    &tombstone,
-                ]
-                .concat(),
-            ),
-        ),
+        (confirm, 10, of_round(&[NODES, &tombstone].concat())),
         (Said::Confirmed { round }, 11, of_round(&[])),
         (Said::Forget { tombstones }, 12, tombstone.clone()),
     ]
