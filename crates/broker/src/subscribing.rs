@@ -23,7 +23,7 @@ use crate::now::Now;
 use crate::records;
 use crate::report::Report;
 use crate::subscriptions::Subscription;
-use crate::turns::{UNITS_AT_ONCE, Unfinished};
+use crate::turns::{UNITS_AT_ONCE, Unfinished, units_of};
 use crate::waiting::Waiter;
 
 /// A SUBSCRIBE that is being worked through.
@@ -140,9 +140,6 @@ impl RefusedFilters {
 const SUBSCRIBE_UNITS: u64 = 4;
 const UNSUBSCRIBE_UNITS: u64 = 2;
 
-/// So much longer a filter is as much work again.
-const FILTER_BYTES: u64 = 512;
-
 impl Node {
     /// SUBSCRIBE: the SUBACK leaves when the subscriptions are durable, and the other nodes know them.
     pub(crate) fn received_subscribe(
@@ -193,12 +190,13 @@ impl Node {
         if !self.is_connection_of(id, key) {
             return None;
         }
-        for _ in 0..UNITS_AT_ONCE / SUBSCRIBE_UNITS {
-            let Some(line) = subscribing.filters.next() else {
-                break;
-            };
-            self.work
-                .filter(SUBSCRIBE_UNITS + line.filter.len() as u64 / FILTER_BYTES);
+        let mut units = 0;
+        while units < UNITS_AT_ONCE
+            && let Some(line) = subscribing.filters.next()
+        {
+            let cost = SUBSCRIBE_UNITS + units_of(&line.filter);
+            units += cost;
+            self.work.filter(cost);
             let line_ends = self.subscribe(id, key, &line, subscribing.id, actions);
             let reason = subscribing.refused.reason_of(&line.filter, line_ends);
             subscribing.reasons.push(reason);
@@ -372,12 +370,13 @@ impl Node {
         if !self.is_connection_of(id, key) {
             return None;
         }
-        for _ in 0..UNITS_AT_ONCE / UNSUBSCRIBE_UNITS {
-            let Some(filter) = unsubscribing.filters.next() else {
-                break;
-            };
-            self.work
-                .filter(UNSUBSCRIBE_UNITS + filter.len() as u64 / FILTER_BYTES);
+        let mut units = 0;
+        while units < UNITS_AT_ONCE
+            && let Some(filter) = unsubscribing.filters.next()
+        {
+            let cost = UNSUBSCRIBE_UNITS + units_of(&filter);
+            units += cost;
+            self.work.filter(cost);
             let line_ends = self.unsubscribe(now, key, filter.clone(), actions);
             let reason = unsubscribing.refused.reason_of(&filter, line_ends);
             unsubscribing.reasons.push(reason);

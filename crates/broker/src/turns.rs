@@ -33,8 +33,14 @@ const LEFT_AT_ONCE: usize = 64;
 /// Messages whose memory is freed at once.
 const DROPPED_AT_ONCE: usize = 512;
 
-/// What each subscription costs that ends with its session.
+/// What each subscription costs that ends with its session, besides [`units_of`] its filter.
 const LEAVE_UNITS: u64 = 2;
+
+/// So many levels of a filter are a unit: each may be a node of the trie, to be made or taken out.
+const LEVELS_PER_UNIT: usize = 2;
+
+/// So many bytes of a filter are a unit.
+const FILTER_BYTES_PER_UNIT: usize = 512;
 
 /// What was done since the start, in numbers that are the same on every machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -294,9 +300,10 @@ impl Node {
         let (shared, own): (Vec<_>, Vec<_>) = filters.into_iter().partition(|filter| filter.share.is_some());
         for filter in shared {
             self.leave(key, &filter);
-            self.work.filter(LEAVE_UNITS);
+            self.work.filter(leave_units(&filter));
         }
-        let is_little = own.len() <= LEFT_AT_ONCE && !self.work.is_turn_over();
+        let units = || own.iter().map(leave_units).sum::<u64>();
+        let is_little = own.len() <= LEFT_AT_ONCE && units() <= UNITS_AT_ONCE && !self.work.is_turn_over();
         let rest = if is_little {
             self.leave_some(key, own.into_iter(), u64::MAX)
         } else {
@@ -324,7 +331,7 @@ impl Node {
 
     fn go_on_leaving(&mut self, mut leaving: Box<Leaving>) -> Option<Unfinished> {
         let key = leaving.session;
-        let Some(rest) = self.leave_some(key, leaving.filters, UNITS_AT_ONCE / LEAVE_UNITS) else {
+        let Some(rest) = self.leave_some(key, leaving.filters, UNITS_AT_ONCE) else {
             self.sessions.release(key);
             return None;
         };
@@ -336,12 +343,15 @@ impl Node {
         &mut self,
         key: SessionKey,
         mut filters: std::vec::IntoIter<SubscriptionFilter>,
-        count: u64,
+        units_max: u64,
     ) -> Option<std::vec::IntoIter<SubscriptionFilter>> {
-        for _ in 0..count {
+        let mut units = 0;
+        while units < units_max {
             let filter = filters.next()?;
             self.leave(key, &filter);
-            self.work.filter(LEAVE_UNITS);
+            let cost = leave_units(&filter);
+            units += cost;
+            self.work.filter(cost);
         }
         Some(filters)
     }
@@ -349,3 +359,13 @@ impl Node {
 
 /// Visited for the price of one unit.
 const TRIE_NODES_PER_UNIT: u64 = 16;
+
+/// What a filter costs by its levels and bytes, in units.
+pub(crate) fn units_of(filter: &str) -> u64 {
+    let levels = 1 + filter.bytes().filter(|byte| *byte == b'/').count();
+    (levels / LEVELS_PER_UNIT + filter.len() / FILTER_BYTES_PER_UNIT) as u64
+}
+
+fn leave_units(filter: &SubscriptionFilter) -> u64 {
+    LEAVE_UNITS + units_of(filter.filter.as_str())
+}

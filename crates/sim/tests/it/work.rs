@@ -127,6 +127,33 @@ fn a_subscribe_is_work_for_each_filter_and_takes_turns() {
 }
 
 #[test]
+fn a_filter_with_many_levels_is_more_work_than_one_with_few() {
+    let mut machine = machine();
+    let id = connected(&mut machine, "a");
+    let before = machine.node().work();
+    let packet = subscribe((0..500).map(|number| format!("{number}{}", "/a".repeat(127))));
+    let reasons = answered_in_turns(&mut machine, id, packet);
+    assert_eq!(reasons, [ReasonCode::Success; 500]);
+    let work = since(&machine, before);
+    // Half a unit for each level.
+    assert!(work.units >= 500 * 64, "{work:?}");
+    assert!(work.turn_units_max <= TURN_MAX, "{work:?}");
+
+    // Few of them are too many to end at once.
+    let before = machine.node().work();
+    machine.receive(id, Packet::Disconnect(Disconnect::new(ReasonCode::Success)));
+    machine.write_all();
+    assert!(
+        machine.node().gauges().subscriptions > 400,
+        "most wait for their turn"
+    );
+    machine.advance(Duration::from_secs(60));
+    assert_eq!(machine.node().gauges().subscriptions, 0);
+    let work = since(&machine, before);
+    assert!(work.turn_units_max <= TURN_MAX, "{work:?}");
+}
+
+#[test]
 fn filters_that_a_policy_denies_are_checked_in_turns() {
     let mut config = MachineConfig::new(1);
     config.policies = policies(&["client=* connect subscribe=own/#"]).expect("the rules are understood");
