@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -25,10 +26,18 @@ def needs(*names):
     return unittest.skipIf(missing, f"without {', '.join(missing)}")
 
 
+GIVEN = set()
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port for a program that cannot let the system choose when it listens. It is below those that the system chooses by itself for
+    other sockets, so nobody takes it before the program does."""
+    while True:
+        with contextlib.suppress(OSError), socket.create_server(("", random.randrange(20_000, 32_000))) as server:
+            port = server.getsockname()[1]
+            if port not in GIVEN:
+                GIVEN.add(port)
+                return port
 
 
 def run(*command, **options):
