@@ -1,16 +1,14 @@
 //! A message's way through a node without others: from a publisher's PUBLISH to what a subscriber and the publisher are sent.
 
-use std::time::{Duration, Instant};
+#[path = "../tests/alone/mod.rs"]
+mod alone;
+
+use std::time::Duration;
 
 use broker::ids::ConnectionId;
 use broker::limits::Limits;
-use broker::{
-    Action, DialectChoice, Event, Node, NodeConfig, Now, Policies, RecoveredGroup, RecoveredStore, Recovery,
-    RoutesConfig, ShareStrategy, StateStoreConfig,
-};
+use broker::{Action, Event, Node, Now};
 use bytes::Bytes;
-use cluster::replica::{Recovered, Replica, ReplicaConfig};
-use cluster::{GroupId, NodeId};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use protocol::packet::{
     Ack, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
@@ -20,61 +18,9 @@ use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};
 use smallvec::SmallVec;
 use std::hint::black_box;
-use store::{Quota, ScanLimits, Store};
 
 /// Messages of one turn.
 const MESSAGES: u64 = 1_000;
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way"
-)]
-fn now() -> Now {
-    Now {
-        instant: Instant::now(),
-        wall: 1_700_000_000_000,
-    }
-}
-
-fn node(now: Now) -> Node {
-    let config = NodeConfig {
-        limits: Limits::default(),
-        sys_interval: None,
-        share_strategy: ShareStrategy::default(),
-        routes: RoutesConfig::default(),
-        policies: Policies::default(),
-        redirect: None,
-        traces: None,
-        seed: 1,
-    };
-    let mut started = Vec::new();
-    let replica = ReplicaConfig::new(GroupId(0), NodeId(1), vec![NodeId(1)], 1);
-    let replica = Replica::new(now.instant, replica, Recovered::nothing(), &mut started);
-    let group = RecoveredGroup {
-        store: Store::new(),
-        replica: replica.expect("it fits"),
-        started,
-    };
-    let state_store = StateStoreConfig {
-        node: 1,
-        incarnation: 1,
-        dialect: DialectChoice::Auto,
-        quota: Quota::UNLIMITED,
-        entry_bytes_max: 1 << 20,
-        pending_max: 100,
-        snapshot_log_bytes: 1 << 20,
-        snapshot_chunk_bytes: 1_024,
-        digest_interval: Duration::from_secs(5),
-        scan: ScanLimits::default(),
-        scan_seal: broker::ScanSeal::new(&[1; broker::SCAN_KEY_BYTES]),
-    };
-    let recovered = RecoveredStore {
-        config: state_store,
-        groups: vec![group],
-        control: None,
-    };
-    Recovery::new(now, config, 1).start(recovered, &mut Vec::new())
-}
 
 /// A client whose session ends with its connection.
 fn connect(node: &mut Node, now: Now, slot: u32) -> ConnectionId {
@@ -140,8 +86,8 @@ fn publish(qos: QoS) -> Packet {
 }
 
 fn one_to_one(criterion: &mut Criterion, name: &str, qos: QoS) {
-    let now = now();
-    let mut node = node(now);
+    let now = alone::now();
+    let mut node = alone::node(now, Limits::default(), alone::state_store()).0;
     let (publisher, subscriber) = (connect(&mut node, now, 0), connect(&mut node, now, 1));
     send(&mut node, now, subscriber, subscribe(qos));
     let mut packet_id = 0_u16;

@@ -1,17 +1,12 @@
 //! What an operator sees of a node, and does to it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use broker::backups::Tally;
 use broker::inspection::{ClientsAsked, LOOKED_AT_MAX, RetainedAsked, SubscriptionsAsked};
 use broker::limits::Limits;
-use broker::{
-    Action, Administration, ConnectionId, DialectChoice, Event, Node, NodeConfig, Now, Policies,
-    RecoveredGroup, RecoveredStore, Recovery, Report, RoutesConfig, ShareStrategy, StateStoreConfig,
-};
+use broker::{Action, Administration, ConnectionId, Event, Node, Now, Report};
 use bytes::Bytes;
-use cluster::replica::{Recovered, Replica, ReplicaConfig};
-use cluster::{GroupId, NodeId};
 use protocol::packet::{
     Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
     SubscriptionOptions, Will,
@@ -19,7 +14,8 @@ use protocol::packet::{
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text, TopicFilter, TopicName};
 use smallvec::SmallVec;
-use store::{Quota, ScanLimits, Store};
+
+use crate::alone;
 
 /// A node on its own.
 pub(crate) struct World {
@@ -41,16 +37,9 @@ impl World {
     }
 
     /// With these limits.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "an `Instant` cannot be made in another way; only differences matter"
-    )]
     pub(crate) fn with(limits: Limits) -> Self {
-        let now = Now {
-            instant: Instant::now(),
-            wall: 1_700_000_000_000,
-        };
-        let (node, started) = node(now, limits);
+        let now = alone::now();
+        let (node, started) = alone::node(now, limits, alone::state_store());
         let mut world = Self {
             node,
             now,
@@ -198,48 +187,6 @@ impl World {
             }
         }
     }
-}
-
-fn node(now: Now, limits: Limits) -> (Node, Vec<Action>) {
-    let config = NodeConfig {
-        limits,
-        sys_interval: None,
-        share_strategy: ShareStrategy::default(),
-        routes: RoutesConfig::default(),
-        policies: Policies::default(),
-        redirect: None,
-        traces: None,
-        seed: 1,
-    };
-    let mut started = Vec::new();
-    let replica = ReplicaConfig::new(GroupId(0), NodeId(1), vec![NodeId(1)], 1);
-    let replica = Replica::new(now.instant, replica, Recovered::nothing(), &mut started);
-    let group = RecoveredGroup {
-        store: Store::new(),
-        replica: replica.expect("it fits"),
-        started,
-    };
-    let state_store = StateStoreConfig {
-        node: 1,
-        incarnation: 1,
-        dialect: DialectChoice::Auto,
-        quota: Quota::UNLIMITED,
-        entry_bytes_max: 1 << 20,
-        pending_max: 100,
-        snapshot_log_bytes: 1 << 20,
-        snapshot_chunk_bytes: 1_024,
-        digest_interval: Duration::from_secs(5),
-        scan: ScanLimits::default(),
-        scan_seal: broker::ScanSeal::new(&[1; broker::SCAN_KEY_BYTES]),
-    };
-    let recovered = RecoveredStore {
-        config: state_store,
-        groups: vec![group],
-        control: None,
-    };
-    let mut actions = Vec::new();
-    let node = Recovery::new(now, config, 1).start(recovered, &mut actions);
-    (node, actions)
 }
 
 pub(crate) fn text(text: &str) -> Text {

@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use broker::Principal;
 use broker::ids::{QueueSequence, SessionNumber};
@@ -32,18 +32,9 @@ use protocol::properties::{MessageProperties, UserProperties};
 use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 
-const NUMBER: SessionNumber = SessionNumber(0x0102_0304_0506_0708);
+use crate::alone::now;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way"
-)]
-fn now() -> Now {
-    Now {
-        instant: Instant::now(),
-        wall: 1_700_000_000_000,
-    }
-}
+const NUMBER: SessionNumber = SessionNumber(0x0102_0304_0506_0708);
 
 fn text(text: &str) -> Text {
     Text::new(text).unwrap()

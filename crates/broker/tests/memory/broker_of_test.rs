@@ -1,16 +1,11 @@
 //! A broker whose disk is quick, and clients that say what they are told to.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use broker::ids::ConnectionId;
 use broker::limits::Limits;
-use broker::{
-    Action, DialectChoice, Event, Node, NodeConfig, Now, Policies, RecoveredGroup, RecoveredStore, Recovery,
-    RoutesConfig, ShareStrategy, StateStoreConfig,
-};
+use broker::{Action, Event, Node, Now, StateStoreConfig};
 use bytes::Bytes;
-use cluster::replica::{Recovered, Replica, ReplicaConfig};
-use cluster::{GroupId, NodeId};
 use protocol::packet::{
     Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
     SubscriptionId, SubscriptionOptions, TopicAlias, Will,
@@ -18,7 +13,8 @@ use protocol::packet::{
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, Text};
 use smallvec::SmallVec;
-use store::{Quota, ScanLimits, Store};
+
+use crate::alone;
 
 pub(crate) struct BrokerOfTest {
     node: Node,
@@ -36,58 +32,15 @@ pub(crate) struct Who {
     pub(crate) will: Option<Will>,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an `Instant` cannot be made in another way"
-)]
-fn now() -> Now {
-    Now {
-        instant: Instant::now(),
-        wall: 1_700_000_000_000,
-    }
-}
-
 impl BrokerOfTest {
     pub(crate) fn new() -> Self {
-        let now = now();
-        let config = NodeConfig {
-            limits: Limits::default(),
-            sys_interval: None,
-            share_strategy: ShareStrategy::default(),
-            routes: RoutesConfig::default(),
-            policies: Policies::default(),
-            redirect: None,
-            traces: None,
-            seed: 1,
-        };
-        let mut started = Vec::new();
-        let replica = ReplicaConfig::new(GroupId(0), NodeId(1), vec![NodeId(1)], 1);
-        let replica = Replica::new(now.instant, replica, Recovered::nothing(), &mut started);
-        let group = RecoveredGroup {
-            store: Store::new(),
-            replica: replica.unwrap(),
-            started,
-        };
+        let now = alone::now();
         let state_store = StateStoreConfig {
-            node: 1,
-            incarnation: 1,
-            dialect: DialectChoice::Auto,
-            quota: Quota::UNLIMITED,
-            entry_bytes_max: 1 << 20,
             pending_max: 1_000_000,
             snapshot_log_bytes: 1 << 40,
-            snapshot_chunk_bytes: 1_024,
-            digest_interval: Duration::from_secs(5),
-            scan: ScanLimits::default(),
-            scan_seal: broker::ScanSeal::new(&[1; broker::SCAN_KEY_BYTES]),
+            ..alone::state_store()
         };
-        let recovered = RecoveredStore {
-            config: state_store,
-            groups: vec![group],
-            control: None,
-        };
-        let mut actions = Vec::new();
-        let node = Recovery::new(now, config, 1).start(recovered, &mut actions);
+        let (node, actions) = alone::node(now, Limits::default(), state_store);
         let mut broker = Self {
             node,
             now,

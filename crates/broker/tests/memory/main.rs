@@ -4,6 +4,8 @@
 //! everything is; so each family is made of what is small, and of what is large, and a flat estimate fits one at most.
 #![allow(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
+#[path = "../alone/mod.rs"]
+mod alone;
 mod broker_of_test;
 mod families;
 
