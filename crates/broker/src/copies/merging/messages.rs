@@ -18,6 +18,7 @@
 //!   7 sound                                           answer behind all that you want and have not told me; the number is this question's
 //!   8 sounded
 //!   9 acknowledged | runs (`session/got.rs`)
+//!  10 crossed                                           your session stays: mine gives way
 //!
 //! filters    count u16, of each: (2 + n)             filter  as the key of a subscription ends, (2 + n)
 //! client id  (2 + n)
