@@ -3,7 +3,8 @@
 //! ```text
 //! data/            mode 0700
 //!   LOCK           locked while a process uses the directory; its content does not matter
-//!   FORMAT         "statehold data format 3\n"; of one that is encrypted "statehold data format 4, encrypted\n"
+//!   FORMAT         "statehold data format 5\n"; of one that is encrypted "statehold data format 6, encrypted\n"
+//!   DIRECTORY_ID   random, made with the directory: files that carry another one belong to another server
 //!   wal/           the write-ahead log: what was written last, and all log entries
 //!   engine/        the embedded database: tables of all other keyspaces
 //!   snapshots/     one file per group and snapshot
@@ -12,14 +13,20 @@
 //! A directory that holds an engine or snapshots but no FORMAT is refused: it is not known what is in it, and nothing is
 //! ever deleted because something else is missing.
 
+mod format;
+
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use self::format::{Age, Format};
+use crate::directory_id::{self, DirectoryId, DirectoryMark, Found};
 use crate::encryption::{Encryption, EncryptionError};
 use crate::fault::{Doing, Fault};
-use crate::{SnapshotError, WalError};
+use crate::{ForeignFile, SnapshotError, WalError};
+
+pub(crate) use self::format::Protection;
 
 /// Why a data directory was not opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +36,9 @@ pub enum OpenError {
     Locked { dir: PathBuf },
     /// Written by another version of the program.
     #[error(
-        "{} says format {found:?}; this program knows up to {ENCRYPTED:?}",
-        dir.join(FORMAT_FILE).display()
+        "{} says format {found:?}; this program knows up to {:?}",
+        dir.join(FORMAT_FILE).display(),
+        Format::NEWEST.text()
     )]
     UnknownFormat { dir: PathBuf, found: String },
     /// It holds data, but does not say in which format.
@@ -39,6 +47,9 @@ pub enum OpenError {
         dir.display()
     )]
     FormatMissing { dir: PathBuf },
+    /// A file in it is one of another server.
+    #[error(transparent)]
+    Foreign(#[from] ForeignFile),
     /// The path cannot be used.
     #[error("the data directory {} cannot be opened: {source}", dir.display())]
     Io { dir: PathBuf, source: io::Error },
@@ -48,8 +59,8 @@ pub enum OpenError {
     /// Something in it is encrypted, and the keys do not fit; or it is not, and should be.
     #[error(transparent)]
     Encryption(#[from] EncryptionError),
-    /// A snapshot cannot be read, and would have to be encrypted, or encrypted with another key.
-    #[error("encryption cannot be changed: {0}")]
+    /// A snapshot cannot be read, and would have to be encrypted, or encrypted with another key, or to get a directory id.
+    #[error("a snapshot cannot be written anew: {0}")]
     Snapshot(#[from] SnapshotError),
     /// A file of the engine is not what was written, or not there.
     #[error("the data directory is damaged: {}: {what}", file.display())]
@@ -71,6 +82,7 @@ impl OpenError {
             Self::Fault(fault) | Self::Wal(WalError::Fault(fault)) => matches!(fault, Fault::Engine { .. }),
             Self::UnknownFormat { .. }
             | Self::FormatMissing { .. }
+            | Self::Foreign(_)
             | Self::Wal(_)
             | Self::Snapshot(_)
             | Self::Damaged { .. }
@@ -80,34 +92,14 @@ impl OpenError {
 }
 
 const FORMAT_FILE: &str = "FORMAT";
-const PLAIN: &str = "statehold data format 3";
-const CHANGING: &str = "statehold data format 4, encryption changes";
-const ENCRYPTED: &str = "statehold data format 4, encrypted";
-
-/// The same before the log said which segment was begun last.
-const PLAIN_BEFORE: &str = "statehold data format 1";
-const CHANGING_BEFORE: &str = "statehold data format 2, encryption changes";
-const ENCRYPTED_BEFORE: &str = "statehold data format 2, encrypted";
 const LOCK_FILE: &str = "LOCK";
-
-/// What of a data directory is encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protection {
-    /// Nothing.
-    Plain,
-    /// Some of it: a start has begun to change that and has not ended.
-    Changing,
-    /// Everything.
-    Encrypted,
-}
 
 /// A locked data directory.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    protection: Protection,
-    /// What FORMAT says is what this version writes.
-    is_current: bool,
+    format: Format,
+    id: DirectoryId,
     /// Unlocked when it is closed.
     _lock: File,
 }
@@ -134,12 +126,18 @@ impl DataDir {
         }
         let mut dir = DataDir {
             path: path.to_owned(),
-            protection: Protection::of(encryption),
-            is_current: true,
+            format: Format {
+                protection: Protection::of(encryption),
+                age: Age::Current,
+            },
+            id: DirectoryId::random(),
             _lock: lock,
         };
         match fs::read(path.join(FORMAT_FILE)) {
-            Ok(found) => (dir.protection, dir.is_current) = dir.check_format(&found)?,
+            Ok(found) => {
+                dir.format = dir.parse_format(&found)?;
+                dir.read_id()?;
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => dir.make_format(made)?,
             Err(error) => return Err(io(error)),
         }
@@ -148,31 +146,48 @@ impl DataDir {
 
     /// Notes what is encrypted from now on.
     pub(crate) fn set_protection(&mut self, protection: Protection) -> Result<(), Fault> {
-        if self.protection != protection {
-            self.protection = protection;
-            self.write_format()
-                .map_err(|error| Fault::from_io(Doing::Opening, error))?;
-        }
-        Ok(())
+        self.set_format(Format {
+            protection,
+            ..self.format
+        })
     }
 
     /// Whether the log in it says which segment was begun last.
     pub(crate) fn says_last(&self) -> bool {
-        self.is_current
+        self.format.age > Age::WithoutLast
     }
 
-    /// Notes that everything in it is as this version writes it.
-    pub(crate) fn note_format(&mut self) -> Result<(), Fault> {
-        if !self.is_current {
-            self.is_current = true;
-            self.write_format()
-                .map_err(|error| Fault::from_io(Doing::Opening, error))?;
+    /// Id that its files have to carry.
+    pub(crate) fn mark(&self) -> DirectoryMark {
+        DirectoryMark {
+            id: self.id,
+            accepts_unmarked: self.format.age < Age::Current,
         }
-        Ok(())
+    }
+
+    /// Notes the id, before the first file carries it.
+    pub(crate) fn begin_ids(&mut self) -> Result<(), Fault> {
+        if self.format.age >= Age::GainingIds {
+            return Ok(());
+        }
+        let written = self.id.write(&self.path);
+        written.map_err(|error| Fault::from_io(Doing::Opening, error))?;
+        self.set_format(Format {
+            age: Age::GainingIds,
+            ..self.format
+        })
+    }
+
+    /// Notes that everything in it is as this version writes it, with this protection.
+    pub(crate) fn note_current(&mut self, protection: Protection) -> Result<(), Fault> {
+        self.set_format(Format {
+            protection,
+            age: Age::Current,
+        })
     }
 
     pub(crate) fn protection(&self) -> Protection {
-        self.protection
+        self.format.protection
     }
 
     /// Where the engine lies.
@@ -210,21 +225,40 @@ impl DataDir {
         &self.path
     }
 
-    /// What is encrypted, and whether it is of the present format.
-    fn check_format(&self, found: &[u8]) -> Result<(Protection, bool), OpenError> {
+    fn parse_format(&self, found: &[u8]) -> Result<Format, OpenError> {
         let found = String::from_utf8_lossy(found);
-        match found.trim_end() {
-            PLAIN => Ok((Protection::Plain, true)),
-            CHANGING => Ok((Protection::Changing, true)),
-            ENCRYPTED => Ok((Protection::Encrypted, true)),
-            PLAIN_BEFORE => Ok((Protection::Plain, false)),
-            CHANGING_BEFORE => Ok((Protection::Changing, false)),
-            ENCRYPTED_BEFORE => Ok((Protection::Encrypted, false)),
-            found => Err(OpenError::UnknownFormat {
-                dir: self.path.clone(),
-                found: found.chars().take(64).collect(),
-            }),
+        Format::parse(found.trim_end()).ok_or_else(|| OpenError::UnknownFormat {
+            dir: self.path.clone(),
+            found: found.trim_end().chars().take(64).collect(),
+        })
+    }
+
+    /// Takes the id that the directory has. One of an older format has none, or that of a start that was cut off.
+    fn read_id(&mut self) -> Result<(), OpenError> {
+        let lost = |what| {
+            let file = directory_id::path(&self.path);
+            Err(OpenError::Damaged { file, what })
+        };
+        let found = DirectoryId::read(&self.path).map_err(|source| OpenError::Io {
+            dir: self.path.clone(),
+            source,
+        })?;
+        match found {
+            Found::Id(id) => self.id = id,
+            Found::Damaged => return lost("it is not what was written"),
+            Found::Missing if self.format.age >= Age::GainingIds => return lost("it is missing"),
+            Found::Missing => {}
         }
+        Ok(())
+    }
+
+    fn set_format(&mut self, format: Format) -> Result<(), Fault> {
+        if self.format != format {
+            self.format = format;
+            self.write_format()
+                .map_err(|error| Fault::from_io(Doing::Opening, error))?;
+        }
+        Ok(())
     }
 
     fn make_format(&self, made: bool) -> Result<(), OpenError> {
@@ -234,6 +268,7 @@ impl DataDir {
             });
         }
         let write = || {
+            self.id.write(&self.path)?;
             self.write_format()?;
             if made { sync_parent(&self.path) } else { Ok(()) }
         };
@@ -241,30 +276,12 @@ impl DataDir {
     }
 
     fn write_format(&self) -> io::Result<()> {
-        let format = match (self.protection, self.is_current) {
-            (Protection::Plain, true) => PLAIN,
-            (Protection::Changing, true) => CHANGING,
-            (Protection::Encrypted, true) => ENCRYPTED,
-            (Protection::Plain, false) => PLAIN_BEFORE,
-            (Protection::Changing, false) => CHANGING_BEFORE,
-            (Protection::Encrypted, false) => ENCRYPTED_BEFORE,
-        };
         let unfinished = self.path.join("FORMAT.unfinished");
         let mut file = File::create(&unfinished)?;
-        file.write_all(format!("{format}\n").as_bytes())?;
+        file.write_all(format!("{}\n", self.format.text()).as_bytes())?;
         file.sync_all()?;
         fs::rename(&unfinished, self.path.join(FORMAT_FILE))?;
         sync_dir(&self.path)
-    }
-}
-
-impl Protection {
-    /// What a directory is to be in the end.
-    pub(crate) fn of(encryption: &Encryption) -> Protection {
-        match encryption.key() {
-            Some(_) => Protection::Encrypted,
-            None => Protection::Plain,
-        }
     }
 }
 

@@ -29,8 +29,8 @@ use self::tables::Tables;
 use crate::data_dir::{DataDir, OpenError, Protection};
 use crate::encryption::{Encryption, KeyId};
 use crate::fault::{Doing, Fault};
-use crate::wal::{Content, SegmentSizes, Wal};
-use crate::{SnapshotFiles, Storage, Visit};
+use crate::wal::{Content, SegmentSizes, Site, Wal};
+use crate::{SnapshotError, SnapshotFiles, Storage, Visit};
 
 /// How large files and memory may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,8 +83,8 @@ impl Engine {
 
     /// The same with sizes other than the usual ones, and with encryption.
     ///
-    /// What is not written as `encryption` says, plain or with its newest key, is written anew before this returns: tables,
-    /// log and snapshots. Before anything is changed, it is known that every file can be read.
+    /// What is not written as `encryption` says, plain or with its newest key, or carries no directory id, is written anew
+    /// before this returns: tables, log and snapshots. Before anything is changed, it is known that every file can be read.
     pub fn open_with(dir: &Path, config: EngineConfig, encryption: Encryption) -> Result<Engine, OpenError> {
         let mut dir = DataDir::open(dir, &encryption)?;
         Tables::settle(&dir).map_err(|error| Fault::from_io(Doing::Opening, error))?;
@@ -95,8 +95,8 @@ impl Engine {
         };
         if !dir.engine().exists() {
             // The log first: where there is an engine, a log is missing only if it was lost.
-            let is_new =
-                Wal::make(&dir.wal(), sizes).map_err(|error| Fault::from_io(Doing::Opening, error))?;
+            let is_new = Wal::make(&dir.wal(), dir.mark().id, sizes)
+                .map_err(|error| Fault::from_io(Doing::Opening, error))?;
             if !is_new {
                 let dir = dir.path().to_owned();
                 return Err(OpenError::EngineMissing { dir });
@@ -106,24 +106,24 @@ impl Engine {
         let mut tables = Tables::open(&dir, &encryption)?;
         let mut pending = Pending::default();
         let mut log = LogView::default();
-        let wal = Wal::open(
-            (&dir.wal(), dir.says_last()),
-            sizes,
-            &encryption,
-            &mut |sequence, content| {
-                match content {
-                    Content::Batch(writes) => {
-                        for write in &writes {
-                            log.note(write);
-                            replay(&mut pending, &tables, sequence, write)?;
-                        }
+        let site = Site {
+            dir: &dir.wal(),
+            says_last: dir.says_last(),
+            mark: dir.mark(),
+        };
+        let wal = Wal::open(site, sizes, &encryption, &mut |sequence, content| {
+            match content {
+                Content::Batch(writes) => {
+                    for write in &writes {
+                        log.note(write);
+                        replay(&mut pending, &tables, sequence, write)?;
                     }
-                    Content::Checkpoint { through } => pending.forget_through(through),
                 }
-                Ok(())
-            },
-        )?;
-        dir.note_format()?;
+                Content::Checkpoint { through } => pending.forget_through(through),
+            }
+            Ok(())
+        })?;
+        dir.begin_ids()?;
         if tables.key() != encryption.key() {
             tables = tables.rewrite(&dir, &encryption)?;
         }
@@ -143,8 +143,8 @@ impl Engine {
         };
         // From here on it is known which keys tables cannot have, see `Pending::remove_once`.
         engine.begin_checkpoint();
-        if engine.has_changed_encryption {
-            engine.finish_change()?;
+        if engine.has_changed_encryption || engine.dir.mark().accepts_unmarked {
+            engine.write_anew()?;
         }
         Ok(engine)
     }
@@ -156,7 +156,7 @@ impl Engine {
 
     /// The snapshots of this data directory.
     pub fn snapshot_files(&self) -> Result<SnapshotFiles, Fault> {
-        SnapshotFiles::open_with(&self.dir.snapshots(), self.encryption.clone())
+        SnapshotFiles::open(&self.dir.snapshots(), self.encryption.clone(), self.dir.mark())
     }
 
     /// The key with which everything is encrypted; none: everything is plain.
@@ -211,18 +211,24 @@ impl Engine {
         work(self).inspect_err(|fault| self.fault = Some(fault.clone()))
     }
 
-    /// Writes anew what is left of files that are plain or of another key: log entries, and snapshots.
-    fn finish_change(&mut self) -> Result<(), OpenError> {
+    /// Writes anew what is left of files that are plain, of another key or without directory id: log entries, and snapshots.
+    fn write_anew(&mut self) -> Result<(), OpenError> {
         self.checkpoint()?;
-        self.wal.leave_other_keys()?;
-        self.snapshot_files()?.rewrite()?;
-        let keys = in_use::check(&self.dir, &self.encryption)?;
-        if keys.iter().any(|key| *key != self.encryption.key()) {
-            let detail = "a file could not be removed, so encryption could not be changed".to_owned();
+        self.wal.leave_old_segments()?;
+        self.tables.mark(&self.dir)?;
+        match self.snapshot_files()?.rewrite() {
+            // The log, or another replica, may do without it. The next start tries again.
+            Err(SnapshotError::Damaged { .. }) if !self.has_changed_encryption => return Ok(()),
+            rewritten => rewritten?,
+        }
+        let in_use = in_use::check(&self.dir, &self.encryption)?;
+        let key = self.encryption.key();
+        if in_use.has_unmarked || in_use.keys.iter().any(|other| *other != key) {
+            let detail = "a file could not be removed, so not everything could be written anew".to_owned();
             let doing = Doing::Opening;
             return Err(Fault::Engine { doing, detail }.into());
         }
-        self.dir.set_protection(Protection::of(&self.encryption))?;
+        self.dir.note_current(Protection::of(&self.encryption))?;
         Ok(())
     }
 
@@ -369,14 +375,15 @@ impl Drop for Engine {
     }
 }
 
-/// Finds out whether all files can be read, and whether they have to be written anew. Then it notes that in the directory.
+/// Finds out whether all files belong here and can be read, and whether encryption has to change. Then it notes that in the
+/// directory.
 fn agree(dir: &mut DataDir, encryption: Encryption) -> Result<Encryption, OpenError> {
     let aim = Protection::of(&encryption);
     let strict = match dir.protection() {
         Protection::Encrypted => encryption.clone().strict(),
         Protection::Plain | Protection::Changing => encryption.clone(),
     };
-    let keys = in_use::check(dir, &strict)?;
+    let keys = in_use::check(dir, &strict)?.keys;
     if dir.protection() != aim {
         dir.set_protection(Protection::Changing)?;
         return Ok(encryption.changing());

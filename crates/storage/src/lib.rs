@@ -6,9 +6,11 @@
 
 pub mod clock_mark;
 pub mod data_dir;
+mod directory_id;
 pub mod encryption;
 pub mod engine;
 pub mod fault;
+mod heads;
 pub mod identity;
 pub mod recovery;
 pub mod simulated;
@@ -18,6 +20,7 @@ mod wal;
 
 pub use clock_mark::ClockMark;
 pub use data_dir::OpenError;
+pub use directory_id::{DirectoryId, ForeignFile};
 pub use encryption::{Encryption, EncryptionError, KeyFileError, KeyId};
 pub use engine::{Engine, EngineConfig};
 pub use fault::Fault;

@@ -1,17 +1,20 @@
 //! Snapshots of state machines, one file each, beside the engine.
 //!
 //! ```text
-//! header   magic "STHDSNAP" | version u8 (1) | group u32 | index u64 | term u64 | crc u32 of all before
+//! header   magic "STHDSNAP" | version u8 (3) | group u32 | index u64 | term u64 | directory id (16) | crc u32 of all before
 //! chunk    length u32 (1..) | crc u32 of (number of the chunk u32, data) | data
 //! footer   length u32 (0)   | chunks u32 | bytes of data u64 | crc u32 of (chunks, bytes)
 //!
-//! encrypted: version 2; a stamp (28) before the crc of the header; data with its tag (16), which length does not count;
+//! encrypted: version 4; a stamp (28) before the crc of the header; data with its tag (16), which length does not count;
 //! a tag (16) before the crc of the footer, which is of (chunks, bytes, tag)
+//!
+//! versions 1 and 2: the same without directory id; they are read and not written
 //! ```
 //!
 //! Numbers are big endian; checksums are CRC32C. A file is written under a temporary name, synced, and only then renamed to
 //! `group-GROUP-INDEX-TERM.snapshot`; older ones go after that. So a file with this name was complete once; if it does
-//! not read well now, it is damaged, and an older one may serve if the log still reaches back to it.
+//! not read well now, it is damaged, and an older one may serve if the log still reaches back to it. One that carries the id
+//! of another data directory is never passed over: it is not known what else was exchanged.
 
 mod read;
 mod rewrite;
@@ -25,8 +28,10 @@ use cluster::replica::record::LogPoint;
 use cluster::{GroupId, Index, Term};
 
 use crate::data_dir;
+use crate::directory_id::{DirectoryId, DirectoryMark, ForeignFile};
 use crate::encryption::{Encryption, EncryptionError, FileCipher, FileKeys, Stamp};
 use crate::fault::{Doing, Fault};
+use crate::heads::Heads;
 
 pub use read::SnapshotReader;
 pub use write::SnapshotWriter;
@@ -35,8 +40,10 @@ pub use write::SnapshotWriter;
 pub const CHUNK_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: &[u8; 8] = b"STHDSNAP";
-const PLAIN: u8 = 1;
-const ENCRYPTED: u8 = 2;
+const UNMARKED: u8 = 1;
+const UNMARKED_ENCRYPTED: u8 = 2;
+const PLAIN: u8 = 3;
+const ENCRYPTED: u8 = 4;
 
 /// Magic, version, group, index and term.
 const HEAD_LEN: usize = 8 + 1 + 4 + 8 + 8;
@@ -64,6 +71,9 @@ pub enum SnapshotError {
     /// It is encrypted, and cannot be read with the keys that there are.
     #[error(transparent)]
     Encryption(#[from] EncryptionError),
+    /// It belongs to another server.
+    #[error(transparent)]
+    Foreign(#[from] ForeignFile),
     /// A newer version of the program wrote it.
     #[error("snapshot {} has format version {found}, this program knows up to {ENCRYPTED}", path.display())]
     Version { path: PathBuf, found: u8 },
@@ -80,16 +90,16 @@ pub enum SnapshotError {
 pub struct SnapshotFiles {
     dir: PathBuf,
     encryption: Encryption,
+    mark: DirectoryMark,
 }
 
 impl SnapshotFiles {
-    /// The snapshots in `dir`, which is made if it is not there, without encryption. Removes files that were never finished.
-    pub fn open(dir: &Path) -> Result<SnapshotFiles, Fault> {
-        SnapshotFiles::open_with(dir, Encryption::none())
-    }
-
-    /// The same with encryption.
-    pub fn open_with(dir: &Path, encryption: Encryption) -> Result<SnapshotFiles, Fault> {
+    /// The snapshots in `dir`, which is made if it is not there. Removes files that were never finished.
+    pub(crate) fn open(
+        dir: &Path,
+        encryption: Encryption,
+        mark: DirectoryMark,
+    ) -> Result<SnapshotFiles, Fault> {
         let open = || {
             data_dir::make_private(dir)?;
             for entry in fs::read_dir(dir)? {
@@ -104,6 +114,7 @@ impl SnapshotFiles {
         Ok(SnapshotFiles {
             dir: dir.to_owned(),
             encryption,
+            mark,
         })
     }
 
@@ -123,10 +134,15 @@ impl SnapshotFiles {
             if point.index < log_start {
                 break;
             }
-            match SnapshotReader::open_checked(&path, (group, point), &self.encryption) {
+            match SnapshotReader::open_checked(&path, (group, point), self) {
                 Ok(reader) => return Ok(Some(reader.with_passed_over(passed_over))),
-                // Neither a disk that fails nor a key that is not there makes an older one the right one.
-                Err(error @ (SnapshotError::Fault(_) | SnapshotError::Encryption(_))) => return Err(error),
+                // Neither a disk that fails, nor a key that is not there, nor another server's file makes an older one the right
+                // one.
+                Err(
+                    error @ (SnapshotError::Fault(_)
+                    | SnapshotError::Encryption(_)
+                    | SnapshotError::Foreign(_)),
+                ) => return Err(error),
                 Err(error) => passed_over.push(error),
             }
         }
@@ -187,39 +203,66 @@ fn list(dir: &Path) -> io::Result<Vec<((GroupId, LogPoint), PathBuf)>> {
     Ok(found)
 }
 
-/// The stamp of each snapshot whose header can be read; none: it is plain.
-pub(crate) fn stamps(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Stamp>)>> {
+/// Adds the heads of all snapshots. Without a directory there are none. Changes nothing.
+pub(crate) fn read_heads(dir: &Path, heads: &mut Heads) -> io::Result<()> {
     let snapshots = match list(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         snapshots => snapshots?,
     };
-    let mut stamps = Vec::new();
     for ((group, point), path) in snapshots {
-        if let Some(stamp) = read::stamp(&path, (group, point))? {
-            stamps.push((path, stamp));
+        if let Some(head) = read::head(&path, (group, point))? {
+            heads.directories.push((path.clone(), head.directory));
+            heads.stamps.push((path, head.stamp));
         }
     }
-    Ok(stamps)
+    Ok(())
 }
 
-fn header(group: GroupId, point: LogPoint, stamp: Option<Stamp>) -> Vec<u8> {
-    let mut header = Vec::with_capacity(HEAD_LEN + Stamp::LEN + CRC_LEN);
-    header.extend_from_slice(MAGIC);
-    header.push(if stamp.is_some() { ENCRYPTED } else { PLAIN });
-    header.extend_from_slice(&group.0.to_be_bytes());
-    header.extend_from_slice(&point.index.0.to_be_bytes());
-    header.extend_from_slice(&point.term.0.to_be_bytes());
+/// What a header says beside the name of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    /// None: an older version of the program wrote it.
+    directory: Option<DirectoryId>,
+    /// None: it is plain.
+    stamp: Option<Stamp>,
+}
+
+/// The first bytes of a header.
+fn begin(version: u8, group: GroupId, point: LogPoint) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_LEN + DirectoryId::LEN + Stamp::LEN + CRC_LEN);
+    bytes.extend_from_slice(MAGIC);
+    bytes.push(version);
+    bytes.extend_from_slice(&group.0.to_be_bytes());
+    bytes.extend_from_slice(&point.index.0.to_be_bytes());
+    bytes.extend_from_slice(&point.term.0.to_be_bytes());
+    bytes
+}
+
+fn header(group: GroupId, point: LogPoint, directory: DirectoryId, stamp: Option<Stamp>) -> Vec<u8> {
+    let version = if stamp.is_some() { ENCRYPTED } else { PLAIN };
+    let mut header = begin(version, group, point);
+    header.extend_from_slice(directory.as_bytes());
     if let Some(stamp) = stamp {
         header.extend_from_slice(&stamp.encode());
     }
-    let crc = crc32c::crc32c(&header);
-    header.extend_from_slice(&crc.to_be_bytes());
+    push_crc(&mut header);
     header
 }
 
-/// What the chunks of an encrypted snapshot are encrypted with.
-fn cipher(keys: &FileKeys, group: GroupId, point: LogPoint) -> FileCipher {
-    keys.cipher("statehold snapshot", &header(group, point, None))
+fn push_crc(header: &mut Vec<u8>) {
+    let crc = crc32c::crc32c(header);
+    header.extend_from_slice(&crc.to_be_bytes());
+}
+
+/// What the chunks of an encrypted snapshot are encrypted with. Its keys follow from group, point and directory as well, so that
+/// none of them can be exchanged.
+fn cipher(keys: &FileKeys, group: GroupId, point: LogPoint, directory: Option<DirectoryId>) -> FileCipher {
+    let mut place = begin(UNMARKED, group, point);
+    push_crc(&mut place);
+    if let Some(directory) = directory {
+        place.extend_from_slice(directory.as_bytes());
+    }
+    keys.cipher("statehold snapshot", &place)
 }
 
 fn chunk_checksum(number: u32, data: &[u8]) -> u32 {

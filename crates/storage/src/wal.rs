@@ -8,6 +8,7 @@
 //! A record is whole or not there. Records become durable in their order: after a crash there are all that were synced,
 //! and after them some of the others without a gap.
 
+mod heads;
 mod keeper;
 mod last;
 mod live;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use cluster::Write;
 
+pub(crate) use self::heads::read_heads;
 use self::keeper::{Keeper, Prepared};
 use self::last::Last;
 use self::live::LiveLog;
@@ -34,6 +36,7 @@ pub use self::recovery::WalError;
 use self::recovery::{Segment, Visit};
 use self::segment::Header;
 use crate::data_dir;
+use crate::directory_id::{DirectoryId, DirectoryMark};
 use crate::encryption::{Encryption, FileCipher, Stamp};
 use crate::fault::{Doing, Fault};
 
@@ -56,10 +59,21 @@ pub(crate) struct SegmentSizes {
     pub(crate) first: u64,
 }
 
+/// Where a log lies, and what is known of the directory around it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) dir: &'a Path,
+    /// A log of this format says which segment was begun last.
+    pub(crate) says_last: bool,
+    pub(crate) mark: DirectoryMark,
+}
+
 /// The log, open for writing.
 #[derive(Debug)]
 pub(crate) struct Wal {
     dir: PathBuf,
+    /// Id that new segments carry.
+    directory: DirectoryId,
     sizes: SegmentSizes,
     encryption: Encryption,
     current: Current,
@@ -103,24 +117,9 @@ struct Checkpoint {
     last_note: u64,
 }
 
-/// The stamp of each segment that was begun; none: it is plain. Without a directory there is no segment. Changes nothing.
-pub(crate) fn stamps(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Stamp>)>> {
-    let segments = match segment::list(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        listing => listing?.segments,
-    };
-    let mut stamps = Vec::new();
-    for number in segments {
-        if let Some(header) = segment::read_header(dir, number)? {
-            stamps.push((segment::path(dir, number), header.stamp));
-        }
-    }
-    Ok(stamps)
-}
-
 impl Wal {
     /// Makes the directory and its first segment, for an engine that is about to be made. False if something is in it.
-    pub(crate) fn make(dir: &Path, sizes: SegmentSizes) -> io::Result<bool> {
+    pub(crate) fn make(dir: &Path, directory: DirectoryId, sizes: SegmentSizes) -> io::Result<bool> {
         data_dir::make_private(dir)?;
         let segments = segment::list(dir)?.segments;
         for number in &segments {
@@ -131,39 +130,43 @@ impl Wal {
         if segments.is_empty() {
             segment::make(sizes.first, &segment::path(dir, 1))?;
         }
-        Last::default().write(dir)?;
+        let last = Last {
+            directory: Some(directory),
+            ..Last::default()
+        };
+        last.write(dir)?;
         Ok(true)
     }
 
-    /// Reads the log, shows each record to `visit` in order, and gets ready to go on after the last one. `says_last`: a log of this format says
-    /// which segment was begun last.
+    /// Reads the log, shows each record to `visit` in order, and gets ready to go on after the last one.
     pub(crate) fn open(
-        (dir, says_last): (&Path, bool),
+        site: Site<'_>,
         sizes: SegmentSizes,
         encryption: &Encryption,
         visit: &mut Visit<'_>,
     ) -> Result<Wal, WalError> {
         let opening = |error| Fault::from_io(Doing::Opening, error);
         let mut last_note = 0;
-        let recovered = recovery::recover((dir, says_last), encryption, &mut |sequence, content| {
+        let recovered = recovery::recover(site, encryption, &mut |sequence, content| {
             if let Content::Checkpoint { .. } = &content {
                 last_note = sequence;
             }
             visit(sequence, content)
         })?;
-        let spares = if encryption.is_changing() {
+        let (own, others) = if encryption.is_changing() {
             // What they held before may be plain, or of a key that nobody has.
-            segment::remove_spares(dir, &recovered.spares).map_err(opening)?;
-            Vec::new()
+            (Vec::new(), recovered.spares)
         } else {
-            recovered.spares
+            segment::sort_spares(site.dir, recovered.spares, site.mark.id).map_err(opening)?
         };
-        let mut keeper = Keeper::start(dir, sizes.whole, spares).map_err(opening)?;
+        segment::remove_spares(site.dir, &others).map_err(opening)?;
+        let mut keeper = Keeper::start(site.dir, sizes.whole, own).map_err(opening)?;
         let prepared = keeper
             .take(recovered.number_max + 1, sizes.first)
             .map_err(opening)?;
         Ok(Wal {
-            dir: dir.to_owned(),
+            dir: site.dir.to_owned(),
+            directory: site.mark.id,
             sizes,
             encryption: encryption.clone(),
             current: Current::new(prepared, encryption),
@@ -256,6 +259,7 @@ impl Wal {
             segment,
             bytes,
             sequence: self.durable,
+            directory: Some(self.directory),
         };
         if last != self.last {
             last.write(&self.dir)
@@ -366,6 +370,7 @@ impl Wal {
                 segment: self.current.number,
                 first: self.next_sequence,
                 durable: self.durable,
+                directory: Some(self.directory),
                 stamp: self.current.cipher.as_ref().map(|(stamp, _)| *stamp),
             };
             header.encode(&mut self.buffer, self.current.cipher());
@@ -393,6 +398,7 @@ impl Wal {
             number: full.number,
             last: self.last(),
             bytes: full.size,
+            directory: Some(self.directory),
             key: full.cipher.map(|(stamp, _)| stamp.key),
         });
         Ok(())
@@ -405,10 +411,15 @@ impl Wal {
             && oldest.last <= self.checkpoint.through
             && !self.live.is_in(oldest.number)
         {
-            let is_reusable = oldest.key == self.encryption.key();
+            let is_reusable = self.is_as_new(oldest);
             self.keeper.retire(oldest.number, is_reusable);
             self.full.pop_front();
         }
+    }
+
+    /// Whether a segment is written as new ones are.
+    fn is_as_new(&self, segment: &Segment) -> bool {
+        segment.key == self.encryption.key() && segment.directory == Some(self.directory)
     }
 
     /// Bytes of the current segment that are taken.

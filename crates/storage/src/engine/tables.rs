@@ -125,6 +125,12 @@ impl Tables {
         Tables::open(dir, encryption)
     }
 
+    /// Notes beside the tables to which data directory they belong.
+    pub(super) fn mark(&self, dir: &DataDir) -> Result<(), Fault> {
+        let written = dir.mark().id.write(&dir.engine());
+        written.map_err(|error| Fault::from_io(Doing::Opening, error))
+    }
+
     fn take_all_in(&self, copied: &mut Pending) -> Result<(), Fault> {
         if let Some(changes) = copied.freeze() {
             self.take_in(&changes)?;
@@ -304,6 +310,7 @@ fn make_unfinished(dir: &DataDir, encryption: &Encryption) -> Result<(), OpenErr
             fs::remove_dir_all(&unfinished)?;
         }
         data_dir::make_private(&unfinished)?;
+        dir.mark().id.write(&unfinished)?;
         Sealing::make(&unfinished, encryption)
     };
     make_dir().map_err(|error| Fault::from_io(Doing::Opening, error))?;

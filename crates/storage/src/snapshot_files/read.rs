@@ -9,10 +9,11 @@ use cluster::GroupId;
 use cluster::replica::record::LogPoint;
 
 use super::{
-    CHUNK_BYTES_MAX, CRC_LEN, ENCRYPTED, FOOTER_NUMBER, HEAD_LEN, MAGIC, PLAIN, SnapshotError,
-    chunk_checksum, cipher, footer, header,
+    CHUNK_BYTES_MAX, CRC_LEN, ENCRYPTED, FOOTER_NUMBER, HEAD_LEN, Head, MAGIC, PLAIN, SnapshotError,
+    SnapshotFiles, UNMARKED, UNMARKED_ENCRYPTED, begin, chunk_checksum, cipher, footer,
 };
-use crate::encryption::{Encryption, EncryptionError, FileCipher, Stamp, TAG_LEN};
+use crate::directory_id::DirectoryId;
+use crate::encryption::{EncryptionError, FileCipher, Stamp, TAG_LEN};
 use crate::fault::{Doing, Fault};
 
 /// A snapshot that was read once to its end and found good. Iterates over its chunks, each checked again.
@@ -45,23 +46,24 @@ impl SnapshotReader {
     pub(super) fn open_checked(
         path: &Path,
         of: (GroupId, LogPoint),
-        encryption: &Encryption,
+        files: &SnapshotFiles,
     ) -> Result<SnapshotReader, SnapshotError> {
-        let mut reader = SnapshotReader::open(path, of, encryption)?;
+        let mut reader = SnapshotReader::open(path, of, files)?;
         while reader.next_chunk()?.is_some() {}
-        SnapshotReader::open(path, of, encryption)
+        SnapshotReader::open(path, of, files)
     }
 
     fn open(
         path: &Path,
         (group, point): (GroupId, LogPoint),
-        encryption: &Encryption,
+        files: &SnapshotFiles,
     ) -> Result<SnapshotReader, SnapshotError> {
         let file = File::open(path).map_err(fault)?;
         let mut reader = SnapshotReader::new(path, point, file);
-        let stamp = reader.read_header(group)?;
-        let keys = encryption.open_file(path, stamp)?;
-        reader.cipher = stamp.zip(keys.map(|keys| cipher(&keys, group, point)));
+        let Head { directory, stamp } = reader.read_header(group)?;
+        files.mark.check(path, directory)?;
+        let keys = files.encryption.open_file(path, stamp)?;
+        reader.cipher = stamp.zip(keys.map(|keys| cipher(&keys, group, point, directory)));
         Ok(reader)
     }
 
@@ -83,35 +85,43 @@ impl SnapshotReader {
         SnapshotReader { passed_over, ..self }
     }
 
-    fn read_header(&mut self, group: GroupId) -> Result<Option<Stamp>, SnapshotError> {
-        let head: [u8; HEAD_LEN] = self.read()?;
-        if !head.starts_with(MAGIC) {
+    fn read_header(&mut self, group: GroupId) -> Result<Head, SnapshotError> {
+        let begins: [u8; HEAD_LEN] = self.read()?;
+        if !begins.starts_with(MAGIC) {
             return Err(self.damaged("it does not begin like a snapshot"));
         }
-        let stamp: Option<[u8; Stamp::LEN]> = match head[MAGIC.len()] {
-            ENCRYPTED => Some(self.read()?),
+        let version = begins[MAGIC.len()];
+        let directory: Option<[u8; DirectoryId::LEN]> = match version {
+            PLAIN | ENCRYPTED => Some(self.read()?),
+            _ => None,
+        };
+        let stamp: Option<[u8; Stamp::LEN]> = match version {
+            UNMARKED_ENCRYPTED | ENCRYPTED => Some(self.read()?),
             _ => None,
         };
         let crc: [u8; CRC_LEN] = self.read()?;
-        let found = crc32c::crc32c_append(
-            crc32c::crc32c(&head),
+        let parts = [
+            &begins[..],
+            directory.as_ref().map_or(&[], |directory| &directory[..]),
             stamp.as_ref().map_or(&[], |stamp| &stamp[..]),
-        );
+        ];
+        let found = parts.into_iter().fold(0, crc32c::crc32c_append);
         if found.to_be_bytes() != crc {
             return Err(self.damaged("the header's checksum does not match"));
         }
-        let version = head[MAGIC.len()];
-        if !matches!(version, PLAIN | ENCRYPTED) {
+        if !matches!(version, UNMARKED | UNMARKED_ENCRYPTED | PLAIN | ENCRYPTED) {
             return Err(SnapshotError::Version {
                 path: self.path.clone(),
                 found: version,
             });
         }
-        let stamp = stamp.as_ref().map(Stamp::decode);
-        if !header(group, self.point, stamp).starts_with(&head) {
+        if begin(version, group, self.point) != begins {
             return Err(self.damaged("it is of another group or point than its name says"));
         }
-        Ok(stamp)
+        Ok(Head {
+            directory: directory.map(DirectoryId::from_bytes),
+            stamp: stamp.as_ref().map(Stamp::decode),
+        })
     }
 
     fn next_chunk(&mut self) -> Result<Option<Bytes>, SnapshotError> {
@@ -224,13 +234,10 @@ impl Iterator for SnapshotReader {
     }
 }
 
-/// The stamp in the header of a snapshot; `Some(None)`: it is plain. None: the header is damaged.
-pub(super) fn stamp(path: &Path, (group, point): (GroupId, LogPoint)) -> io::Result<Option<Option<Stamp>>> {
+/// The head of a snapshot; none: it is damaged.
+pub(super) fn head(path: &Path, (group, point): (GroupId, LogPoint)) -> io::Result<Option<Head>> {
     let mut reader = SnapshotReader::new(path, point, File::open(path)?);
-    match reader.read_header(group) {
-        Ok(stamp) => Ok(Some(stamp)),
-        Err(_) => Ok(None),
-    }
+    Ok(reader.read_header(group).ok())
 }
 
 fn fault(error: io::Error) -> SnapshotError {

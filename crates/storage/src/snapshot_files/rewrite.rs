@@ -1,6 +1,6 @@
-//! Writes snapshots anew with the key that is to be used now, or plain.
+//! Writes snapshots anew with the key that is to be used now or plain, and with the id of their directory.
 
-use super::{SnapshotError, SnapshotFiles, SnapshotReader, SnapshotWriter, list, read};
+use super::{Head, SnapshotError, SnapshotFiles, SnapshotReader, SnapshotWriter, list, read};
 use crate::fault::{Doing, Fault};
 
 impl SnapshotFiles {
@@ -12,11 +12,11 @@ impl SnapshotFiles {
             if !path.exists() {
                 continue;
             }
-            let stamp = read::stamp(&path, of).map_err(reading)?;
-            if stamp.is_some_and(|stamp| stamp.map(|stamp| stamp.key) == self.encryption.key()) {
+            let head = read::head(&path, of).map_err(reading)?;
+            if head.is_some_and(|head| self.is_as_new(head)) {
                 continue;
             }
-            let reader = SnapshotReader::open_checked(&path, of, &self.encryption)?;
+            let reader = SnapshotReader::open_checked(&path, of, self)?;
             let mut writer = SnapshotWriter::create(self.clone(), of.0, of.1)
                 .map_err(|error| Fault::from_io(Doing::WritingSnapshot, error))?;
             for chunk in reader {
@@ -25,5 +25,9 @@ impl SnapshotFiles {
             writer.finish()?;
         }
         Ok(())
+    }
+
+    fn is_as_new(&self, head: Head) -> bool {
+        head.stamp.map(|stamp| stamp.key) == self.encryption.key() && head.directory == Some(self.mark.id)
     }
 }

@@ -56,7 +56,8 @@ impl SnapshotWriter {
             .join(format!("{}{UNFINISHED_SUFFIX}", name(group, point)));
         let mut file = File::create(&path)?;
         let stamp = keys.as_ref().map(|(stamp, _)| *stamp);
-        file.write_all(&header(group, point, stamp))?;
+        let directory = files.mark.id;
+        file.write_all(&header(group, point, directory, stamp))?;
         let unfinished = Some(path);
         Ok(SnapshotWriter {
             files,
@@ -64,7 +65,7 @@ impl SnapshotWriter {
             point,
             unfinished,
             file,
-            cipher: keys.map(|(_, keys)| cipher(&keys, group, point)),
+            cipher: keys.map(|(_, keys)| cipher(&keys, group, point, Some(directory))),
             chunks: 0,
             bytes: 0,
             unsynced_bytes: 0,

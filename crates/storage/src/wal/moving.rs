@@ -24,14 +24,13 @@ impl Wal {
         }
     }
 
-    /// Makes every segment that is not written with the newest key unnecessary, and waits until their files are gone. Tables
-    /// hold everything else.
-    pub(crate) fn leave_other_keys(&mut self) -> Result<(), Fault> {
-        // In a segment of the newest key, so that the log is never without one.
+    /// Makes every segment unnecessary that is not written as new ones are, and waits until their files are gone. Tables hold
+    /// everything else.
+    pub(crate) fn leave_old_segments(&mut self) -> Result<(), Fault> {
+        // In a new segment, so that the log is never without one.
         self.note_checkpoint(self.durable)?;
         self.sync()?;
-        let key = self.encryption.key();
-        while self.full.iter().any(|segment| segment.key != key) {
+        while self.full.iter().any(|segment| !self.is_as_new(segment)) {
             self.move_oldest()?;
             self.sync()?;
         }

@@ -13,11 +13,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Site;
 use super::last::{self, Found, Last};
 use super::live::LiveLog;
 use super::record::{self, Content, Unreadable};
 use super::segment::{self, Header, Listing};
 use crate::data_dir;
+use crate::directory_id::DirectoryId;
 use crate::encryption::{Encryption, EncryptionError, FileCipher, KeyId};
 use crate::fault::{Doing, Fault};
 
@@ -80,6 +82,8 @@ pub(super) struct Segment {
     pub(super) last: u64,
     /// Of its file.
     pub(super) bytes: u64,
+    /// Id that it carries; none: an older version of the program wrote it.
+    pub(super) directory: Option<DirectoryId>,
     /// With which it is encrypted.
     pub(super) key: Option<KeyId>,
 }
@@ -116,10 +120,11 @@ struct End {
 
 /// Reads all segments, cuts the tail, and makes what was not begun into spare files.
 pub(super) fn recover(
-    (dir, says_last): (&Path, bool),
+    site: Site<'_>,
     encryption: &Encryption,
     visit: &mut Visit<'_>,
 ) -> Result<Recovered, WalError> {
+    let dir = site.dir;
     let missing = || WalError::Missing { dir: dir.to_owned() };
     let Listing {
         segments,
@@ -152,8 +157,8 @@ pub(super) fn recover(
     let end = reader.read_chain(&segments)?;
     reader.check_begin()?;
     let used = check_end(dir, &segments, &end)?;
-    check_last((dir, says_last), &segments, &end)?;
-    note_last(dir, &mut recovered, &segments, &end).map_err(opening)?;
+    check_last(site, &segments, &end)?;
+    note_last(site, &mut recovered, &segments, &end).map_err(opening)?;
     seal(dir, &segments, &end, &used, &mut recovered.spares).map_err(opening)?;
     for file in unfinished {
         fs::remove_file(file).map_err(opening)?;
@@ -259,6 +264,7 @@ impl Reader<'_, '_> {
                 number,
                 last: end.1 - 1,
                 bytes: bytes.len() as u64,
+                directory: header.directory,
                 key: header.key(),
             });
         }
@@ -302,7 +308,8 @@ fn check_end(dir: &Path, segments: &[u64], end: &End) -> Result<Vec<bool>, WalEr
 }
 
 /// Refuses a log that does not go as far as it is known to have gone.
-fn check_last((dir, says_last): (&Path, bool), segments: &[u64], end: &End) -> Result<(), WalError> {
+fn check_last(site: Site<'_>, segments: &[u64], end: &End) -> Result<(), WalError> {
+    let dir = site.dir;
     let lost = |what| {
         let file = last::path(dir);
         Err(WalError::LastLost { file, what })
@@ -310,7 +317,7 @@ fn check_last((dir, says_last): (&Path, bool), segments: &[u64], end: &End) -> R
     let last = match Last::read(dir).map_err(opening)? {
         Found::Last(last) => last,
         Found::Damaged => return lost("is damaged"),
-        Found::Nothing if says_last => return lost("is missing"),
+        Found::Nothing if site.says_last => return lost("is missing"),
         Found::Nothing => return Ok(()),
     };
     let segment_lost = |what| {
@@ -344,7 +351,8 @@ fn check_last((dir, says_last): (&Path, bool), segments: &[u64], end: &End) -> R
 }
 
 /// Says how far the log goes, before what is behind its end is cut.
-fn note_last(dir: &Path, recovered: &mut Recovered, segments: &[u64], end: &End) -> io::Result<()> {
+fn note_last(site: Site<'_>, recovered: &mut Recovered, segments: &[u64], end: &End) -> io::Result<()> {
+    let dir = site.dir;
     if let Some(newest) = recovered.segments.last_mut()
         && segments.get(end.segment) == Some(&newest.number)
     {
@@ -360,6 +368,7 @@ fn note_last(dir: &Path, recovered: &mut Recovered, segments: &[u64], end: &End)
         segment: newest.map_or(0, |newest| newest.number),
         bytes: newest.map_or(0, |newest| newest.bytes),
         sequence: end.sequence - 1,
+        directory: Some(site.mark.id),
     };
     recovered.last.write(dir)
 }

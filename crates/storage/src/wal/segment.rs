@@ -1,8 +1,9 @@
 //! Segment files of the write-ahead log: their names, their header, and how they are made.
 //!
 //! ```text
-//! magic "STHDWAL\n" | crc u32 | version u32 (1) | segment u64 | first u64 | durable u64 | records ...
-//! encrypted: version 2 and, before the records: stamp (28) | 0 u32 | tag (16)
+//! magic "STHDWAL\n" | crc u32 | version u32 (3) | segment u64 | first u64 | durable u64 | directory id (16) | records ...
+//! encrypted: version 4 and, before the records: stamp (28) | 0 u32 | tag (16)
+//! versions 1 and 2: the same without directory id; they are read and not written
 //! ```
 //!
 //! `first` is the sequence of the first record; `durable` means the same as in a record. The checksum is over what
@@ -16,14 +17,22 @@ use std::path::{Path, PathBuf};
 use bytes::{Buf as _, BufMut as _};
 
 use crate::data_dir;
+use crate::directory_id::DirectoryId;
 use crate::encryption::{Encryption, EncryptionError, FileCipher, FileKeys, KeyId, Stamp, TAG_LEN};
 
-const PLAIN_LEN: usize = 40;
-const ENCRYPTED_LEN: usize = PLAIN_LEN + Stamp::LEN + 4 + TAG_LEN;
+/// Bytes that every header has.
+const FIXED_LEN: usize = 40;
+
+/// Bytes of a header that an encrypted segment has in addition.
+const SEALED_LEN: usize = Stamp::LEN + 4 + TAG_LEN;
+
+const HEADER_LEN_MAX: usize = FIXED_LEN + DirectoryId::LEN + SEALED_LEN;
 
 const MAGIC: [u8; 8] = *b"STHDWAL\n";
-const PLAIN: u32 = 1;
-const ENCRYPTED: u32 = 2;
+const UNMARKED: u32 = 1;
+const UNMARKED_ENCRYPTED: u32 = 2;
+const PLAIN: u32 = 3;
+const ENCRYPTED: u32 = 4;
 
 /// The header's tag has a number that no record has.
 const HEADER_NUMBER: u64 = 0;
@@ -44,6 +53,8 @@ pub(super) struct Header {
     pub(super) segment: u64,
     pub(super) first: u64,
     pub(super) durable: u64,
+    /// Id of the data directory to which it belongs. None: an older version of the program wrote it.
+    pub(super) directory: Option<DirectoryId>,
     /// None: its records are plain.
     pub(super) stamp: Option<Stamp>,
 }
@@ -67,6 +78,7 @@ impl Header {
             cipher.is_some(),
             "a stamp is that of a cipher"
         );
+        let directory = self.directory.expect("a new segment carries an id");
         let start = buffer.len();
         buffer.put_slice(&MAGIC);
         buffer.put_u32(0);
@@ -74,6 +86,7 @@ impl Header {
         buffer.put_u64(self.segment);
         buffer.put_u64(self.first);
         buffer.put_u64(self.durable);
+        buffer.put_slice(directory.as_bytes());
         if let (Some(stamp), Some(cipher)) = (self.stamp, cipher) {
             buffer.put_slice(&stamp.encode());
             buffer.put_u32(0);
@@ -86,35 +99,43 @@ impl Header {
 
     /// The header of segment `number`; none if it was not begun, or its header is damaged.
     pub(super) fn decode(bytes: &[u8], number: u64) -> Option<Header> {
+        Header::decode_any(bytes).filter(|header| header.segment == number)
+    }
+
+    /// The header of a segment with any number.
+    fn decode_any(bytes: &[u8]) -> Option<Header> {
         let (crc, version) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
-        let is_encrypted = match u32::from_be_bytes(*version.first_chunk()?) {
-            PLAIN => false,
-            ENCRYPTED => true,
+        let (is_marked, is_encrypted) = match u32::from_be_bytes(*version.first_chunk()?) {
+            UNMARKED => (false, false),
+            UNMARKED_ENCRYPTED => (false, true),
+            PLAIN => (true, false),
+            ENCRYPTED => (true, true),
             _ => return None,
         };
-        let len = if is_encrypted { ENCRYPTED_LEN } else { PLAIN_LEN };
-        let checked = bytes.get(CHECKED_FROM..len)?;
+        let checked = bytes.get(CHECKED_FROM..header_len(is_marked, is_encrypted))?;
         if crc32c::crc32c(checked) != u32::from_be_bytes(*crc) {
             return None;
         }
         let mut fields = &checked[4..];
-        let header = Header {
+        let mut header = Header {
             segment: fields.get_u64(),
             first: fields.get_u64(),
             durable: fields.get_u64(),
+            directory: None,
             stamp: None,
         };
-        let stamp = fields.first_chunk().filter(|_| is_encrypted).map(Stamp::decode);
-        (header.segment == number).then_some(Header { stamp, ..header })
+        if is_marked {
+            let (id, rest) = fields.split_first_chunk()?;
+            header.directory = Some(DirectoryId::from_bytes(*id));
+            fields = rest;
+        }
+        header.stamp = fields.first_chunk().filter(|_| is_encrypted).map(Stamp::decode);
+        Some(header)
     }
 
     /// Bytes of the header.
     pub(super) fn len(&self) -> usize {
-        if self.stamp.is_some() {
-            ENCRYPTED_LEN
-        } else {
-            PLAIN_LEN
-        }
+        header_len(self.directory.is_some(), self.stamp.is_some())
     }
 
     /// The key with which the records are encrypted.
@@ -134,8 +155,7 @@ impl Header {
             return Ok(None);
         };
         let cipher = cipher(&keys, self.segment);
-        let (associated, tag) =
-            bytes[CHECKED_FROM..ENCRYPTED_LEN].split_at(ENCRYPTED_LEN - CHECKED_FROM - TAG_LEN);
+        let (associated, tag) = bytes[CHECKED_FROM..self.len()].split_at(self.len() - CHECKED_FROM - TAG_LEN);
         let mut tag = tag.to_vec();
         if cipher.open(HEADER_NUMBER, associated, &mut tag).is_none() {
             return Err(EncryptionError::NotAuthentic {
@@ -148,6 +168,12 @@ impl Header {
     }
 }
 
+fn header_len(is_marked: bool, is_encrypted: bool) -> usize {
+    let id_len = if is_marked { DirectoryId::LEN } else { 0 };
+    let sealed_len = if is_encrypted { SEALED_LEN } else { 0 };
+    FIXED_LEN + id_len + sealed_len
+}
+
 /// What the records of a segment are encrypted with.
 pub(super) fn cipher(keys: &FileKeys, number: u64) -> FileCipher {
     keys.cipher("statehold segment", &number.to_be_bytes())
@@ -155,11 +181,16 @@ pub(super) fn cipher(keys: &FileKeys, number: u64) -> FileCipher {
 
 /// The header of a segment; none if it was not begun.
 pub(super) fn read_header(dir: &Path, number: u64) -> io::Result<Option<Header>> {
+    Ok(Header::decode(&read_begin(&path(dir, number))?, number))
+}
+
+/// Bytes of a file that a header may have.
+fn read_begin(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path(dir, number))?
-        .take(ENCRYPTED_LEN as u64)
+    File::open(path)?
+        .take(HEADER_LEN_MAX as u64)
         .read_to_end(&mut bytes)?;
-    Ok(Header::decode(&bytes, number))
+    Ok(bytes)
 }
 
 pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
@@ -199,6 +230,24 @@ pub(super) fn list(dir: &Path) -> io::Result<Listing> {
     listing.segments.sort_unstable();
     listing.spares.sort_unstable();
     Ok(listing)
+}
+
+/// Spare files that this directory has zeroed or used, and those that came from elsewhere or were used by an older version.
+///
+/// What a file held before its use is told from new records by numbers that only this directory does not use twice.
+pub(super) fn sort_spares(dir: &Path, spares: Vec<u64>, id: DirectoryId) -> io::Result<(Vec<u64>, Vec<u64>)> {
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for spare in spares {
+        let begin = read_begin(&spare_path(dir, spare))?;
+        let is_zeroed = begin.iter().all(|byte| *byte == 0);
+        let header = Header::decode_any(&begin);
+        if is_zeroed || header.is_some_and(|header| header.directory == Some(id)) {
+            own.push(spare);
+        } else {
+            others.push(spare);
+        }
+    }
+    Ok((own, others))
 }
 
 /// Removes spare files.

@@ -1,7 +1,7 @@
 //! The bytes of the log, and what is made of them when they are damaged, torn or old.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use cluster::replica::record::entry_key;
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use super::last;
 use super::record::{self, Place};
 use super::segment::{self, Header};
-use super::{Content, SegmentSizes, Wal, WalError};
+use super::{Content, SegmentSizes, Site, Wal, WalError};
+use crate::directory_id::{DirectoryId, DirectoryMark};
 use crate::encryption::Encryption;
 use crate::{EncryptionError, KeyId};
 
@@ -19,6 +20,8 @@ const SIZES: SegmentSizes = SegmentSizes {
     whole: 8 << 10,
     first: 8 << 10,
 };
+
+const ID: DirectoryId = DirectoryId::from_bytes([9; 16]);
 
 fn put(number: u64, len: usize) -> Write {
     Write::Put {
@@ -57,8 +60,17 @@ fn every_kind() -> Vec<Write> {
 
 fn new_dir() -> TempDir {
     let dir = TempDir::new().unwrap();
-    assert!(Wal::make(dir.path(), SIZES).unwrap());
+    assert!(Wal::make(dir.path(), ID, SIZES).unwrap());
     dir
+}
+
+fn site(dir: &Path) -> Site<'_> {
+    let mark = DirectoryMark {
+        id: ID,
+        accepts_unmarked: false,
+    };
+    let says_last = true;
+    Site { dir, says_last, mark }
 }
 
 /// Opens a plain log, and returns it with its records.
@@ -68,7 +80,7 @@ fn open(dir: &Path) -> Result<(Wal, Vec<(u64, Content)>), WalError> {
 
 fn open_with(dir: &Path, encryption: &Encryption) -> Result<(Wal, Vec<(u64, Content)>), WalError> {
     let mut found = Vec::new();
-    let wal = Wal::open((dir, true), SIZES, encryption, &mut |sequence, content| {
+    let wal = Wal::open(site(dir), SIZES, encryption, &mut |sequence, content| {
         found.push((sequence, content));
         Ok(())
     })?;
@@ -123,22 +135,15 @@ fn written(dir: &Path, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes a segment, compares it with the golden one, and reads that.
-fn check_golden(version: &str, encryption: &Encryption) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{version}/segment"));
+/// Writes a segment and compares it with the golden one.
+fn check_written(version: &str, encryption: &Encryption) {
+    let path = golden(version);
     let mut bytes = Vec::new();
-    let number = 0x1122;
     let keys = encryption.with_salt([7; 16]);
-    let cipher = keys.as_ref().map(|(_, keys)| segment::cipher(keys, number));
-    let header = Header {
-        segment: number,
-        first: 5,
-        durable: 4,
-        stamp: keys.map(|(stamp, _)| stamp),
-    };
-    header.encode(&mut bytes, cipher.as_ref());
+    let cipher = keys.as_ref().map(|(_, keys)| segment::cipher(keys, NUMBER));
+    header(Some(ID), encryption).encode(&mut bytes, cipher.as_ref());
     let place = |sequence, durable| Place {
-        segment: number,
+        segment: NUMBER,
         sequence,
         durable,
     };
@@ -148,10 +153,15 @@ fn check_golden(version: &str, encryption: &Encryption) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, &bytes).unwrap();
     }
-    let golden = fs::read(&path).unwrap();
-    assert_eq!(bytes, golden);
+    assert_eq!(bytes, fs::read(&path).unwrap());
+}
 
-    assert_eq!(Header::decode(&golden, number), Some(header));
+/// Reads the golden segment.
+fn check_read(version: &str, directory: Option<DirectoryId>, encryption: &Encryption) {
+    let path = golden(version);
+    let golden = fs::read(&path).unwrap();
+    let header = header(directory, encryption);
+    assert_eq!(Header::decode(&golden, NUMBER), Some(header));
     let cipher = header.cipher(&path, &golden, encryption).unwrap();
     let mut found = Vec::new();
     super::recovery::walk::<()>(&golden, header, cipher.as_ref(), &mut |_, sequence, content| {
@@ -166,14 +176,40 @@ fn check_golden(version: &str, encryption: &Encryption) {
     assert_eq!(found, expected);
 }
 
+/// The number of golden segments.
+const NUMBER: u64 = 0x1122;
+
+fn golden(version: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{version}/segment"))
+}
+
+/// The header of a golden segment.
+fn header(directory: Option<DirectoryId>, encryption: &Encryption) -> Header {
+    Header {
+        segment: NUMBER,
+        first: 5,
+        durable: 4,
+        directory,
+        stamp: encryption.with_salt([7; 16]).map(|(stamp, _)| stamp),
+    }
+}
+
 #[test]
-fn a_segment_of_version_1_is_read_and_written_as_ever() {
-    check_golden("v1", &Encryption::none());
+fn a_segment_of_version_3_is_read_and_written_as_ever() {
+    check_written("v3", &Encryption::none());
+    check_read("v3", Some(ID), &Encryption::none());
 }
 
 #[test]
 fn an_encrypted_segment_is_read_and_written_as_ever() {
-    check_golden("v2", &Encryption::with_keys(&[1, 2]));
+    check_written("v4", &Encryption::with_keys(&[1, 2]));
+    check_read("v4", Some(ID), &Encryption::with_keys(&[1, 2]));
+}
+
+#[test]
+fn segments_from_before_directories_had_ids_are_read() {
+    check_read("v1", None, &Encryption::none());
+    check_read("v2", None, &Encryption::with_keys(&[1, 2]));
 }
 
 #[test]
@@ -437,14 +473,11 @@ fn a_log_that_is_shorter_than_it_was_is_an_error() {
     fs::remove_file(last::path(dir.path())).unwrap();
     assert!(matches!(open(dir.path()).unwrap_err(), WalError::LastLost { .. }));
     // A log of before says nothing, and is taken as it is.
-    let before = Wal::open(
-        (dir.path(), false),
-        SIZES,
-        &Encryption::none(),
-        &mut |_, _| Ok(()),
-    )
-    .unwrap();
-    drop(before);
+    let before = Site {
+        says_last: false,
+        ..site(dir.path())
+    };
+    drop(Wal::open(before, SIZES, &Encryption::none(), &mut |_, _| Ok(())).unwrap());
     open(dir.path()).unwrap();
 }
 
@@ -538,6 +571,30 @@ fn a_start_that_writes_nothing_leaves_no_more_files() {
     }
     let all = segment::list(dir.path()).unwrap();
     assert_eq!(all.segments.len() + all.spares.len(), 1);
+}
+
+#[test]
+fn a_spare_file_of_another_server_is_removed_and_not_used() {
+    let dir = new_dir();
+    drop(open(dir.path()).unwrap());
+    let [zeroed, own, theirs, older, other] =
+        [8, 9, 10, 11, 12].map(|number| segment::spare_path(dir.path(), number));
+    fs::write(zeroed, [0; 8 << 10]).unwrap();
+    let mut header = header(Some(ID), &Encryption::none());
+    let mut bytes = Vec::new();
+    header.encode(&mut bytes, None);
+    fs::write(own, bytes).unwrap();
+    header.directory = Some(DirectoryId::from_bytes([10; 16]));
+    let mut bytes = Vec::new();
+    header.encode(&mut bytes, None);
+    fs::write(theirs, bytes).unwrap();
+    fs::copy(golden("v1"), older).unwrap();
+    fs::write(other, b"anything").unwrap();
+    let sorted = segment::sort_spares(dir.path(), vec![8, 9, 10, 11, 12], ID).unwrap();
+    assert_eq!(sorted, (vec![8, 9], vec![10, 11, 12]));
+    drop(open(dir.path()).unwrap());
+    let spares = segment::list(dir.path()).unwrap().spares;
+    assert!(spares.iter().all(|spare| *spare < 10), "{spares:?}");
 }
 
 #[test]

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use cluster::replica::record::{self, LogPoint};
 use cluster::{GroupId, Index, Keyspace, Term, Write};
-use storage::{Encryption, Engine, EngineConfig, Storage, encryption, open_group};
+use storage::{Encryption, Engine, EngineConfig, OpenError, Storage, encryption, open_group};
 use tempfile::TempDir;
 
 use crate::killed::after_kill;
 
 /// Several segments, and tables of each keyspace.
-const CONFIG: EngineConfig = EngineConfig {
+pub(crate) const CONFIG: EngineConfig = EngineConfig {
     segment_bytes: 16 << 10,
     first_segment_bytes: 8 << 10,
     changes_bytes_max: 12 << 10,
@@ -40,16 +40,16 @@ const DAMAGES: [Damage; 4] = [Damage::Zeroed, Damage::Cut, Damage::Missing, Dama
 
 /// How the process ended that wrote the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+pub(crate) enum Ended {
     InOrder,
     Killed,
 }
 
 /// Everything that can be read.
-type Content = BTreeMap<(&'static str, Bytes), Bytes>;
+pub(crate) type Content = BTreeMap<(&'static str, Bytes), Bytes>;
 
 /// A directory of two runs, and what was synced there.
-fn filled(encryption: &Encryption, owner: &str, ended: Ended) -> (TempDir, Content) {
+pub(crate) fn filled(encryption: &Encryption, owner: &str, ended: Ended) -> (TempDir, Content) {
     let dir = TempDir::new().unwrap();
     let mut engine = Engine::open_with(dir.path(), CONFIG, encryption.clone()).unwrap();
     fill(&mut engine, owner, 0..60);
@@ -93,7 +93,7 @@ fn fill(engine: &mut Engine, owner: &str, numbers: std::ops::Range<u64>) {
 }
 
 /// Reads everything; or says why not.
-fn content(engine: &Engine) -> Result<Content, String> {
+pub(crate) fn content(engine: &Engine) -> Result<Content, String> {
     let mut found = Content::new();
     for keyspace in Keyspace::ALL {
         let mut visit = |key: &[u8], value: Bytes| {
@@ -113,7 +113,7 @@ fn content(engine: &Engine) -> Result<Content, String> {
     Ok(found)
 }
 
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(next) = directories.pop() {
@@ -153,13 +153,9 @@ fn check(encryption: &Encryption, ended: Ended) {
     let (another, _) = filled(encryption, "theirs", ended);
     let mut wrong = Vec::new();
     let mut refused = 0;
+    let mut foreign = Vec::new();
     for file in files(dir.path()) {
         for kind in DAMAGES {
-            // Of a snapshot of the same entry, and of a segment with the same records, nothing says which server has written it.
-            let is_nameless = file.starts_with("snapshots") || file.starts_with("wal");
-            if kind == Damage::Another && is_nameless && !file.ends_with("LAST") {
-                continue;
-            }
             let case = after_kill(dir.path());
             if !damage(&case.path().join(&file), kind, &another.path().join(&file)) {
                 continue;
@@ -172,6 +168,17 @@ fn check(encryption: &Encryption, ended: Ended) {
             let name = name.split_at_checked(14).filter(|_| name.ends_with(".snapshot"));
             let name = name.map_or(file.file_name().unwrap().to_str().unwrap(), |(group, _)| group);
             match read {
+                Err(error) if error.contains("belongs to another server's data directory") => {
+                    let is_named = error.contains(&format!("{} belongs", file.display()));
+                    if kind == Damage::Another && is_named {
+                        foreign.push(file.clone());
+                    } else {
+                        wrong.push(format!("{} {kind:?}: {error}", file.display()));
+                    }
+                }
+                Err(error) if kind == Damage::Another && carries_id(&file) => {
+                    wrong.push(format!("{} {kind:?}: {error}", file.display()));
+                }
                 Err(error) if error.contains(name) => refused += 1,
                 // Which segments there were is not known any more: the place is named where one is missed, or the entry.
                 Err(error)
@@ -198,6 +205,73 @@ fn check(encryption: &Encryption, ended: Ended) {
     }
     assert!(wrong.is_empty(), "{ended:?}\n{}", wrong.join("\n"));
     assert!(refused > 40, "{refused}");
+    let count = |end: &str| {
+        let named = foreign
+            .iter()
+            .filter(|file| file.to_str().unwrap().ends_with(end));
+        named.count()
+    };
+    // Segments that were not begun hold nothing, and may be anybody's.
+    assert!(count(".segment") > 1, "{foreign:?}");
+    let others = [
+        count(".snapshot"),
+        count("LAST"),
+        count("engine/DIRECTORY_ID"),
+        count("DIRECTORY_ID"),
+    ];
+    assert_eq!(others, [1, 1, 1, 2], "{foreign:?}");
+}
+
+/// Whether a file carries the id of its data directory.
+fn carries_id(file: &Path) -> bool {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    name.ends_with(".segment") || name.ends_with(".snapshot") || name == "LAST" || name == "DIRECTORY_ID"
+}
+
+#[test]
+fn an_engine_of_another_server_is_refused() {
+    let none = Encryption::none();
+    let (dir, _) = filled(&none, "ours", Ended::InOrder);
+    let (another, _) = filled(&none, "theirs", Ended::InOrder);
+    fs::remove_dir_all(dir.path().join("engine")).unwrap();
+    fs::rename(another.path().join("engine"), dir.path().join("engine")).unwrap();
+    let error = Engine::open_with(dir.path(), CONFIG, none).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("engine/DIRECTORY_ID belongs to another"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_refused_directory_is_as_it_was_and_starts_with_its_own_file() {
+    let none = Encryption::none();
+    let (dir, expected) = filled(&none, "ours", Ended::Killed);
+    let (another, _) = filled(&none, "theirs", Ended::Killed);
+    let bytes = |dir: &Path| -> Vec<_> {
+        let files = files(dir);
+        files
+            .into_iter()
+            .map(|file| (fs::read(dir.join(&file)).unwrap(), file))
+            .collect()
+    };
+    let snapshot = files(dir.path())
+        .into_iter()
+        .find(|file| file.starts_with("snapshots"))
+        .unwrap();
+    let own = fs::read(dir.path().join(&snapshot)).unwrap();
+    fs::copy(another.path().join(&snapshot), dir.path().join(&snapshot)).unwrap();
+    let before = bytes(dir.path());
+    let error = Engine::open_with(dir.path(), CONFIG, none.clone()).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Foreign(_)) && error.is_damage(),
+        "{error}"
+    );
+    assert!(bytes(dir.path()) == before, "a file was changed");
+    fs::write(dir.path().join(&snapshot), own).unwrap();
+    let engine = Engine::open_with(dir.path(), CONFIG, none).unwrap();
+    assert_eq!(content(&engine).unwrap(), expected);
 }
 
 fn key_file() -> (TempDir, Encryption) {

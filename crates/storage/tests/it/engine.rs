@@ -119,10 +119,10 @@ fn the_directory_is_private() {
 fn an_unknown_format_is_refused() {
     let dir = TempDir::new().unwrap();
     drop(Engine::open(dir.path()).unwrap());
-    fs::write(dir.path().join("FORMAT"), "statehold data format 5\n").unwrap();
+    fs::write(dir.path().join("FORMAT"), "statehold data format 7\n").unwrap();
     let error = Engine::open(dir.path()).unwrap_err();
-    assert!(error.to_string().contains("statehold data format 5"), "{error}");
-    assert!(error.to_string().contains("statehold data format 4"), "{error}");
+    assert!(error.to_string().contains("statehold data format 7"), "{error}");
+    assert!(error.to_string().contains("statehold data format 6"), "{error}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_path_that_is_a_file_is_refused() {
 fn a_cut_log_is_recovered_from_its_snapshot() {
     let dir = TempDir::new().unwrap();
     let mut engine = Engine::open(dir.path()).unwrap();
-    let snapshots = storage::SnapshotFiles::open(&engine.dir().snapshots()).unwrap();
+    let snapshots = engine.snapshot_files().unwrap();
     for index in 1..=100 {
         engine.write(&[entry(index, &format!("{index}"))]).unwrap();
     }
@@ -210,7 +210,7 @@ fn a_cut_log_is_recovered_from_its_snapshot() {
 
     let killed = after_kill(dir.path());
     let engine = Engine::open(killed.path()).unwrap();
-    let snapshots = storage::SnapshotFiles::open(&engine.dir().snapshots()).unwrap();
+    let snapshots = engine.snapshot_files().unwrap();
     let (snapshot, recovered) = open_group(&engine, &snapshots, GROUP).unwrap();
     assert_eq!(
         snapshot.unwrap().map(Result::unwrap).collect::<Vec<_>>(),

@@ -8,6 +8,7 @@ mod engine;
 mod group;
 mod killed;
 mod membership;
+mod older;
 mod replication;
 mod same_as_simulated;
 mod transfer;

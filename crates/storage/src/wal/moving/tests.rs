@@ -10,8 +10,11 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::SPARSE_SEGMENTS;
+use crate::directory_id::{DirectoryId, DirectoryMark};
 use crate::encryption::Encryption;
-use crate::wal::{Content, SegmentSizes, Wal};
+use crate::wal::{Content, SegmentSizes, Site, Wal};
+
+const ID: DirectoryId = DirectoryId::from_bytes([9; 16]);
 
 const SIZES: SegmentSizes = SegmentSizes {
     whole: 8 << 10,
@@ -52,7 +55,13 @@ fn sync(wal: &mut Wal) {
 
 fn open(dir: &Path) -> (Wal, BTreeMap<Bytes, Bytes>) {
     let mut entries = BTreeMap::new();
-    let wal = Wal::open((dir, true), SIZES, &Encryption::none(), &mut |_, content| {
+    let mark = DirectoryMark {
+        id: ID,
+        accepts_unmarked: false,
+    };
+    let says_last = true;
+    let site = Site { dir, says_last, mark };
+    let wal = Wal::open(site, SIZES, &Encryption::none(), &mut |_, content| {
         if let Content::Batch(writes) = content {
             writes.iter().for_each(|write| apply(&mut entries, write));
         }
@@ -78,7 +87,7 @@ fn apply(entries: &mut BTreeMap<Bytes, Bytes>, write: &Write) {
 #[test]
 fn one_old_entry_does_not_keep_the_whole_log() {
     let dir = TempDir::new().unwrap();
-    Wal::make(dir.path(), SIZES).unwrap();
+    Wal::make(dir.path(), ID, SIZES).unwrap();
     let (mut wal, _) = open(dir.path());
     wal.append(&[entry(1, 7)]).unwrap();
     let mut longest = 0;
@@ -100,7 +109,7 @@ fn one_old_entry_does_not_keep_the_whole_log() {
 #[test]
 fn a_log_of_entries_is_never_moved() {
     let dir = TempDir::new().unwrap();
-    Wal::make(dir.path(), SIZES).unwrap();
+    Wal::make(dir.path(), ID, SIZES).unwrap();
     let (mut wal, _) = open(dir.path());
     for index in 0..100 {
         wal.append(&[entry(index, 1), entry(index + 1_000, 1)]).unwrap();
@@ -140,7 +149,7 @@ proptest! {
     #[test]
     fn moving_changes_nothing_of_what_the_log_says(steps in steps()) {
         let dir = TempDir::new().unwrap();
-        Wal::make(dir.path(), SIZES).unwrap();
+        Wal::make(dir.path(), ID, SIZES).unwrap();
         let (mut wal, _) = open(dir.path());
         let mut model = BTreeMap::new();
         let (mut begin, mut end, mut value) = (1_u64, 1_u64, 0_u8);
