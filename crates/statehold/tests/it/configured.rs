@@ -20,7 +20,11 @@ pub(crate) struct Configured {
 impl Configured {
     /// Starts a server with these settings.
     pub(crate) fn start(settings: &str) -> Self {
-        let directory = TempDir::new().expect("a directory");
+        Self::start_in(TempDir::new().expect("a directory"), settings)
+    }
+
+    /// Starts a server with these settings in a directory that may have data.
+    pub(crate) fn start_in(directory: TempDir, settings: &str) -> Self {
         let command = serve(settings, &directory);
         Self::run_in(directory, command)
     }
@@ -73,9 +77,7 @@ impl Configured {
 
     /// Kills it as a power cut would, and starts it again with these settings.
     pub(crate) fn restart(self, settings: &str) -> Self {
-        let directory = self.kill();
-        let command = serve(settings, &directory);
-        Self::run_in(directory, command)
+        Self::start_in(self.kill(), settings)
     }
 
     /// Kills it; its directory.

@@ -23,6 +23,7 @@ mod disk_full;
 mod encryption;
 mod enhanced;
 mod examples;
+mod foreign_files;
 mod harness;
 mod import;
 mod issuer;
