@@ -10,11 +10,8 @@ use broker::limits::Limits;
 use broker::{Action, Event, Node, Now};
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use protocol::packet::{
-    Ack, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
-use protocol::properties::{MessageProperties, UserProperties};
+use protocol::packet::{Ack, Connect, PacketId, Publish, QoS, Subscribe};
+use protocol::properties::MessageProperties;
 use protocol::{Packet, ReasonCode, Text};
 use smallvec::SmallVec;
 use std::hint::black_box;
@@ -31,17 +28,7 @@ fn connect(node: &mut Node, now: Now, slot: u32) -> ConnectionId {
         is_asked: false,
         policy: None,
     };
-    let connect = Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: Text::new(format!("client{slot}")).expect("short"),
-        clean_start: true,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
-    };
+    let connect = Connect::new(Text::new(format!("client{slot}")).expect("short"));
     node.step(now, opened, &mut Vec::new());
     send(node, now, connection, Packet::Connect(Box::new(connect)));
     connection
@@ -56,19 +43,8 @@ fn send(node: &mut Node, now: Now, connection: ConnectionId, packet: Packet) -> 
 }
 
 fn subscribe(qos: QoS) -> Packet {
-    let options = SubscriptionOptions {
-        qos,
-        ..SubscriptionOptions::default()
-    };
-    Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(1).expect("above 0"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: Text::from_static("plant/+/1"),
-            options,
-        }],
-    })
+    let packet_id = PacketId::new(1).expect("above 0");
+    Packet::Subscribe(Subscribe::new(packet_id, qos, [Text::from_static("plant/+/1")]))
 }
 
 fn publish(qos: QoS) -> Packet {

@@ -8,10 +8,9 @@ use broker::limits::Limits;
 use broker::{Action, Administration, ConnectionId, Event, Node, Now, Report};
 use bytes::Bytes;
 use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions, Will,
+    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, Will,
 };
-use protocol::properties::{MessageProperties, UserProperties};
+use protocol::properties::MessageProperties;
 use protocol::{Packet, ReasonCode, Text, TopicFilter, TopicName};
 use smallvec::SmallVec;
 
@@ -121,35 +120,19 @@ impl World {
             properties: MessageProperties::default(),
         };
         let connect = Connect {
-            version: ProtocolVersion::V5,
-            is_bridge: false,
-            client_id: text(client_id),
-            clean_start: true,
             keep_alive: 25,
             will: Some(will),
-            username: None,
-            password: None,
             properties: ConnectProperties {
                 session_expiry: Some(3_600),
                 ..ConnectProperties::default()
             },
+            ..Connect::new(text(client_id))
         };
         self.receive(connection, Packet::Connect(Box::new(connect)));
-        let filters = filters.iter().map(|filter| SubscribeFilter {
-            filter: text(filter),
-            options: SubscriptionOptions {
-                qos: QoS::AtLeastOnce,
-                ..SubscriptionOptions::default()
-            },
-        });
-        let filters: Vec<_> = filters.collect();
         if !filters.is_empty() {
-            let subscribe = Subscribe {
-                packet_id: PacketId::new(1).expect("above 0"),
-                subscription_id: None,
-                user_properties: UserProperties::EMPTY,
-                filters,
-            };
+            let packet_id = PacketId::new(1).expect("above 0");
+            let filters = filters.iter().map(|filter| text(filter));
+            let subscribe = Subscribe::new(packet_id, QoS::AtLeastOnce, filters);
             self.receive(connection, Packet::Subscribe(subscribe));
         }
         connection

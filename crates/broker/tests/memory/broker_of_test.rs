@@ -7,10 +7,9 @@ use broker::limits::Limits;
 use broker::{Action, Event, Node, Now, StateStoreConfig};
 use bytes::Bytes;
 use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionId, SubscriptionOptions, TopicAlias, Will,
+    Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, SubscriptionId, TopicAlias, Will,
 };
-use protocol::properties::{MessageProperties, UserProperties};
+use protocol::properties::MessageProperties;
 use protocol::{Packet, Text};
 use smallvec::SmallVec;
 
@@ -110,17 +109,9 @@ impl BrokerOfTest {
         let lines = filters.iter().map(|filter| {
             let text = Text::from_bytes(block.slice(begin..begin + filter.len())).unwrap();
             begin += filter.len();
-            SubscribeFilter {
-                filter: text,
-                options: SubscriptionOptions::default(),
-            }
+            text
         });
-        let subscribe = Subscribe {
-            packet_id: packet_id(1),
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: lines.collect(),
-        };
+        let subscribe = Subscribe::new(packet_id(1), QoS::AtMostOnce, lines);
         self.send(connection, Packet::Subscribe(subscribe));
     }
 
@@ -129,18 +120,9 @@ impl BrokerOfTest {
     }
 
     pub(crate) fn subscribe(&mut self, connection: ConnectionId, filter: String, qos: QoS, id: Option<u32>) {
-        let options = SubscriptionOptions {
-            qos,
-            ..SubscriptionOptions::default()
-        };
         let subscribe = Subscribe {
-            packet_id: packet_id(1),
             subscription_id: id.and_then(SubscriptionId::new),
-            user_properties: UserProperties::EMPTY,
-            filters: vec![SubscribeFilter {
-                filter: Text::new(filter).unwrap(),
-                options,
-            }],
+            ..Subscribe::new(packet_id(1), qos, [Text::new(filter).unwrap()])
         };
         self.send(connection, Packet::Subscribe(subscribe));
     }
@@ -183,19 +165,15 @@ const TURNS_MAX: usize = 100_000;
 
 fn connect(who: Who, password: Option<Bytes>) -> Connect {
     Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: Text::new(who.client_id).unwrap(),
         clean_start: false,
-        keep_alive: 0,
         will: who.will,
-        username: None,
         password,
         properties: ConnectProperties {
             session_expiry: who.is_durable.then_some(3_600),
             topic_alias_maximum: Some(who.topic_alias_maximum),
             ..ConnectProperties::default()
         },
+        ..Connect::new(Text::new(who.client_id).unwrap())
     }
 }
 

@@ -105,6 +105,23 @@ pub struct ConnAckProperties {
     pub explanation: Explanation,
 }
 
+impl Connect {
+    /// CONNECT of version 5 with a clean start, and without a Keep Alive, a will, credentials and properties.
+    pub fn new(client_id: Text) -> Self {
+        Self {
+            version: ProtocolVersion::V5,
+            is_bridge: false,
+            client_id,
+            clean_start: true,
+            keep_alive: 0,
+            will: None,
+            username: None,
+            password: None,
+            properties: ConnectProperties::default(),
+        }
+    }
+}
+
 impl std::fmt::Debug for Connect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connect")

@@ -23,6 +23,25 @@ pub struct Subscribe {
     pub filters: Vec<SubscribeFilter>,
 }
 
+impl Subscribe {
+    /// SUBSCRIBE with the same Maximum QoS for each filter, and without further options and properties.
+    pub fn new(packet_id: PacketId, qos: QoS, filters: impl IntoIterator<Item = Text>) -> Self {
+        let options = SubscriptionOptions {
+            qos,
+            ..SubscriptionOptions::default()
+        };
+        let filters = filters.into_iter();
+        Self {
+            packet_id,
+            subscription_id: None,
+            user_properties: UserProperties::EMPTY,
+            filters: filters
+                .map(|filter| SubscribeFilter { filter, options })
+                .collect(),
+        }
+    }
+}
+
 /// One line of a SUBSCRIBE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscribeFilter {

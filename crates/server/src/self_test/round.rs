@@ -7,10 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut, Bytes, BytesMut};
 use cluster::NodeId;
 use protocol::hlc::HlcClock;
-use protocol::packet::{
-    Connect, ConnectProperties, Packet, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
+use protocol::packet::{Connect, ConnectProperties, Packet, Publish, QoS, Subscribe};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::state_store::properties::{PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE, TIMESTAMP};
 use protocol::state_store::topics::response_topic;
@@ -172,18 +169,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OneRound<S> {
 
     async fn connect(&mut self) -> Result<(), Trouble> {
         let connect = Packet::Connect(Box::new(Connect {
-            version: ProtocolVersion::V5,
-            is_bridge: false,
-            client_id: client_id(self.node),
-            clean_start: true,
-            keep_alive: 0,
-            will: None,
-            username: None,
-            password: None,
             properties: ConnectProperties {
                 packet_size_max: Some(PACKET_SIZE_MAX),
                 ..ConnectProperties::default()
             },
+            ..Connect::new(client_id(self.node))
         }));
         let reason = self.client.ask(&connect, |packet| match packet {
             Packet::ConnAck(ack) => Some(ack.reason),
@@ -194,19 +184,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> OneRound<S> {
 
     async fn subscribe(&mut self) -> Result<(), Trouble> {
         let packet_id = self.client.packet_id();
-        let filter = |filter| SubscribeFilter {
-            filter,
-            options: SubscriptionOptions {
-                qos: QoS::AtLeastOnce,
-                ..SubscriptionOptions::default()
-            },
-        };
-        let subscribe = Packet::Subscribe(Subscribe {
-            packet_id,
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: vec![filter(self.topic()), filter(self.response_topic())],
-        });
+        let filters = [self.topic(), self.response_topic()];
+        let subscribe = Packet::Subscribe(Subscribe::new(packet_id, QoS::AtLeastOnce, filters));
         let reasons = self.client.ask(&subscribe, |packet| match packet {
             Packet::SubAck(ack) if ack.packet_id == packet_id => Some(ack.reasons.clone()),
             _ => None,

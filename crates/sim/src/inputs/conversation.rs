@@ -211,14 +211,11 @@ fn connect(input: &mut Cursor<'_>) -> Connect {
     }
     Connect {
         version,
-        is_bridge: false,
-        client_id: Text::from_static(client_id),
         clean_start: is_chosen(1),
         keep_alive: input.pick(&[0, 1, 30, 65_535]),
         will: is_chosen(2).then(|| will(input, version)),
-        username: None,
-        password: None,
         properties,
+        ..Connect::new(Text::from_static(client_id))
     }
 }
 

@@ -10,10 +10,7 @@ use broker::Recovery;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::write::{Keyspace, Write};
-use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, Subscribe, SubscribeFilter, SubscriptionOptions,
-};
-use protocol::properties::UserProperties;
+use protocol::packet::{Connect, ConnectProperties, PacketId, QoS, Subscribe};
 use protocol::{Packet, ReasonCode, Text};
 use storage::{Identity, SimulatedDisk, Storage};
 
@@ -116,31 +113,22 @@ pub(super) fn serve(machine: &mut Machine, client_id: &Text) {
 
 fn connect(client_id: &Text) -> Packet {
     Packet::Connect(Box::new(Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: client_id.clone(),
         clean_start: false,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
         properties: ConnectProperties {
             session_expiry: Some(10),
             ..ConnectProperties::default()
         },
+        ..Connect::new(client_id.clone())
     }))
 }
 
 fn subscribe() -> Packet {
-    Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(100).expect("not 0"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: Text::from_static("#"),
-            options: SubscriptionOptions::default(),
-        }],
-    })
+    let packet_id = PacketId::new(100).expect("not 0");
+    Packet::Subscribe(Subscribe::new(
+        packet_id,
+        QoS::AtMostOnce,
+        [Text::from_static("#")],
+    ))
 }
 
 const RECORDS_MAX: usize = 64;

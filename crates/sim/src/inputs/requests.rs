@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
+use protocol::packet::{Connect, PacketId, Publish, QoS, Subscribe};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::state_store::{Condition, INVOKE_TOPIC, Reply, Request, properties};
 use protocol::{Packet, ReasonCode, Text};
@@ -334,32 +331,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn connect(client_id: &'static str) -> Packet {
-    Packet::Connect(Box::new(Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: Text::from_static(client_id),
-        clean_start: true,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
-    }))
+    Packet::Connect(Box::new(Connect::new(Text::from_static(client_id))))
 }
 
 fn subscribe(filter: &'static str) -> Packet {
-    Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(100).expect("not 0"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: Text::from_static(filter),
-            options: SubscriptionOptions {
-                qos: QoS::AtLeastOnce,
-                ..SubscriptionOptions::default()
-            },
-        }],
-    })
+    let packet_id = PacketId::new(100).expect("not 0");
+    let filter = Text::from_static(filter);
+    Packet::Subscribe(Subscribe::new(packet_id, QoS::AtLeastOnce, [filter]))
 }
 
 /// Settings with which requests wait, or are refused.

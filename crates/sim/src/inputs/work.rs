@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 use broker::ConnectionId;
 use broker::limits::Limits;
 use bytes::{Bytes, BytesMut};
-use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, RetainHandling, Subscribe,
-    SubscribeFilter, SubscriptionOptions, Unsubscribe, encode,
-};
+use protocol::packet::{Connect, PacketId, ProtocolVersion, Publish, QoS, Subscribe, Unsubscribe, encode};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, Text};
 use smallvec::SmallVec;
@@ -74,35 +71,15 @@ fn check(machine: &mut Machine, client: ConnectionId, packet: Packet, bytes: usi
 
 fn connect(machine: &mut Machine, name: &str) -> ConnectionId {
     let id = machine.open();
-    let connect = Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: text(name),
-        clean_start: true,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
-    };
+    let connect = Connect::new(text(name));
     machine.receive(id, Packet::Connect(Box::new(connect)));
     machine.write_all();
     id
 }
 
 fn subscribe(input: &mut Cursor<'_>) -> Packet {
-    let options = SubscriptionOptions {
-        qos: QoS::AtMostOnce,
-        retain_handling: RetainHandling::Send,
-        ..SubscriptionOptions::default()
-    };
-    let line = |filter| SubscribeFilter { filter, options };
-    Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(1).expect("not zero"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: topics(input, true).into_iter().map(line).collect(),
-    })
+    let packet_id = PacketId::new(1).expect("not zero");
+    Packet::Subscribe(Subscribe::new(packet_id, QoS::AtMostOnce, topics(input, true)))
 }
 
 fn unsubscribe(input: &mut Cursor<'_>) -> Packet {

@@ -161,14 +161,13 @@ fn connect(client: &str, words: &Words<'_>) -> Result<Packet, String> {
     };
     Ok(Packet::Connect(Box::new(Connect {
         version,
-        is_bridge: false,
-        client_id: text(client_id)?,
         clean_start: words.is("clean"),
         keep_alive: words.number("keep_alive")?.unwrap_or(0),
         will: will(words)?,
         username: words.named("username").map(text).transpose()?,
         password: words.named("password").map(bytes),
         properties,
+        ..Connect::new(text(client_id)?)
     })))
 }
 

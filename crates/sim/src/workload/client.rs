@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use broker::ConnectionId;
 use protocol::packet::{
-    Ack, ConnAck, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
-    SubscribeFilter, SubscriptionOptions, Unsubscribe,
+    Ack, ConnAck, Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, Unsubscribe,
 };
 use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode, Text};
@@ -505,36 +504,18 @@ impl Client {
 
     fn connect_packet(&self) -> Packet {
         Packet::Connect(Box::new(Connect {
-            version: ProtocolVersion::V5,
-            is_bridge: false,
-            client_id: Text::new(self.name.as_str()).expect("a short name"),
             clean_start: self.is_guest || self.begins_anew,
-            keep_alive: 0,
-            will: None,
-            username: None,
-            password: None,
             properties: ConnectProperties {
                 session_expiry: (!self.is_guest).then_some(86_400),
                 receive_maximum: Some(self.receive_maximum),
                 ..ConnectProperties::default()
             },
+            ..Connect::new(Text::new(self.name.as_str()).expect("a short name"))
         }))
     }
 
     fn subscribe_packet(&mut self, filter: &'static str) -> Packet {
-        let options = SubscriptionOptions {
-            qos: self.qos,
-            ..SubscriptionOptions::default()
-        };
-        let filter = filter.replace('+', &self.name);
-        Packet::Subscribe(Subscribe {
-            packet_id: self.free_id(),
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: vec![SubscribeFilter {
-                filter: Text::new(filter).expect("a short filter"),
-                options,
-            }],
-        })
+        let filter = Text::new(filter.replace('+', &self.name)).expect("a short filter");
+        Packet::Subscribe(Subscribe::new(self.free_id(), self.qos, [filter]))
     }
 }

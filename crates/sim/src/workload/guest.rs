@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use broker::ConnectionId;
 use cluster::random::Random;
-use protocol::packet::{
-    Ack, ConnAck, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
-    SubscribeFilter, SubscriptionOptions, Will,
-};
-use protocol::properties::{MessageProperties, UserProperties};
+use protocol::packet::{Ack, ConnAck, Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, Will};
+use protocol::properties::MessageProperties;
 use protocol::state_store::NOTIFY_PREFIX;
 use protocol::{Packet, ReasonCode, Text, TopicName};
 
@@ -265,23 +262,11 @@ impl Guest {
             .map(|filter| self.rights.may_subscribe(&self.name, filter));
         let granted = granted.collect();
         self.asked.insert(packet_id.get(), Asked::Subscribe { granted });
-        let options = SubscriptionOptions {
-            qos: QoS::AtLeastOnce,
-            ..SubscriptionOptions::default()
-        };
-        let filters = filters.iter().map(|filter| SubscribeFilter {
-            filter: Text::new(*filter).expect("a short filter"),
-            options,
-        });
-        machine.receive(
-            connection,
-            Packet::Subscribe(Subscribe {
-                packet_id,
-                subscription_id: None,
-                user_properties: UserProperties::EMPTY,
-                filters: filters.collect(),
-            }),
-        );
+        let filters = filters
+            .iter()
+            .map(|filter| Text::new(*filter).expect("a short filter"));
+        let subscribe = Subscribe::new(packet_id, QoS::AtLeastOnce, filters);
+        machine.receive(connection, Packet::Subscribe(subscribe));
     }
 
     fn publish(&mut self, machine: &mut Machine, topic: usize, authorized: &mut Authorized) {
@@ -353,19 +338,14 @@ impl Guest {
             properties: MessageProperties::default(),
         });
         Packet::Connect(Box::new(Connect {
-            version: ProtocolVersion::V5,
-            is_bridge: false,
-            client_id: Text::new(self.name.as_str()).expect("a short name"),
             clean_start: false,
-            keep_alive: 0,
             will,
-            username: None,
-            password: None,
             properties: ConnectProperties {
                 session_expiry: Some(86_400),
                 receive_maximum: Some(5),
                 ..ConnectProperties::default()
             },
+            ..Connect::new(Text::new(self.name.as_str()).expect("a short name"))
         }))
     }
 }

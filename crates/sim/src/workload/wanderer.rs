@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 use broker::ConnectionId;
 use cluster::random::Random;
 use protocol::packet::{
-    Ack, ConnAck, Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
-    SubscribeFilter, SubscriptionOptions, Unsubscribe,
+    Ack, ConnAck, Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, Unsubscribe,
 };
 use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode, Text};
@@ -201,19 +200,8 @@ impl Wanderer {
 
     fn subscribe(&mut self, machine: &mut Machine) {
         let packet_id = self.packet_id();
-        let filter = SubscribeFilter {
-            filter: Text::new(FILTER).expect("a short filter"),
-            options: SubscriptionOptions {
-                qos: QoS::AtLeastOnce,
-                ..SubscriptionOptions::default()
-            },
-        };
-        let packet = Packet::Subscribe(Subscribe {
-            packet_id,
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: vec![filter],
-        });
+        let filter = Text::new(FILTER).expect("a short filter");
+        let packet = Packet::Subscribe(Subscribe::new(packet_id, QoS::AtLeastOnce, [filter]));
         self.request(machine, packet_id, packet);
     }
 
@@ -271,18 +259,12 @@ impl Wanderer {
     fn connect_packet(&self) -> Packet {
         let session_expiry = (self.manner != Manner::LastTime).then_some(86_400);
         Packet::Connect(Box::new(Connect {
-            version: ProtocolVersion::V5,
-            is_bridge: false,
-            client_id: Text::new(self.name.as_str()).expect("a short name"),
             clean_start: self.manner == Manner::Anew,
-            keep_alive: 0,
-            will: None,
-            username: None,
-            password: None,
             properties: ConnectProperties {
                 session_expiry,
                 ..ConnectProperties::default()
             },
+            ..Connect::new(Text::new(self.name.as_str()).expect("a short name"))
         }))
     }
 }

@@ -2,11 +2,8 @@
 
 use broker::ConnectionId;
 use bytes::Bytes;
-use protocol::packet::{
-    Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
-use protocol::properties::{MessageProperties, UserProperties};
+use protocol::packet::{Connect, PacketId, Publish, QoS, Subscribe};
+use protocol::properties::MessageProperties;
 use protocol::state_store::Notification;
 use protocol::state_store::topics::notified_key;
 use protocol::{Packet, Text};
@@ -121,33 +118,13 @@ pub(crate) fn notifications(packets: &[Packet], name: &str) -> Vec<Notified> {
 
 /// A CONNECT with nothing special.
 pub(crate) fn connect(name: &str) -> Connect {
-    Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: text(name),
-        clean_start: true,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
-    }
+    Connect::new(text(name))
 }
 
 pub(crate) fn subscribe(filters: &[&str], qos: QoS) -> Packet {
-    let filters = filters.iter().map(|filter| SubscribeFilter {
-        filter: text(filter),
-        options: SubscriptionOptions {
-            qos,
-            ..SubscriptionOptions::default()
-        },
-    });
-    Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(60_000).expect("it is above 0"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: filters.collect(),
-    })
+    let packet_id = PacketId::new(60_000).expect("it is above 0");
+    let filters = filters.iter().map(|filter| text(filter));
+    Packet::Subscribe(Subscribe::new(packet_id, qos, filters))
 }
 
 /// A PUBLISH with nothing special, of QoS 0.

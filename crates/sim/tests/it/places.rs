@@ -13,9 +13,7 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
 use cluster::session_plane::lifecycle::NodeState;
-use protocol::packet::{
-    PacketId, Publish, QoS, Subscribe, SubscribeFilter, SubscriptionOptions, Unsubscribe,
-};
+use protocol::packet::{PacketId, Publish, QoS, Subscribe, Unsubscribe};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};
 use sim::machine::{Machine, MachineConfig};
@@ -175,18 +173,8 @@ impl Places {
     /// Subscribes, and waits for SUBACK.
     pub(crate) fn subscribe(&mut self, who: Who, filter: &str, qos: QoS) {
         let party = &mut self.parties[who.0];
-        let subscribe = Subscribe {
-            packet_id: PacketId::new(party.id()).expect("above 0"),
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: vec![SubscribeFilter {
-                filter: Text::new(filter).expect("short"),
-                options: SubscriptionOptions {
-                    qos,
-                    ..SubscriptionOptions::default()
-                },
-            }],
-        };
+        let packet_id = PacketId::new(party.id()).expect("above 0");
+        let subscribe = Subscribe::new(packet_id, qos, [Text::new(filter).expect("short")]);
         let before = party.subacks;
         self.send(who, Packet::Subscribe(subscribe));
         self.until("SUBACK", |places| places.parties[who.0].subacks > before);

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use broker::{ConnectionId, WorkCounters};
-use protocol::packet::{
-    Disconnect, PacketId, QoS, Subscribe, SubscribeFilter, SubscriptionOptions, Unsubscribe,
-};
+use protocol::packet::{Disconnect, PacketId, QoS, Subscribe, Unsubscribe};
 use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode, Text};
 use sim::machine::{Machine, MachineConfig};
@@ -40,19 +38,8 @@ fn text(text: impl Into<String>) -> Text {
 }
 
 fn subscribe(filters: impl Iterator<Item = String>) -> Packet {
-    let line = |filter| SubscribeFilter {
-        filter: text(filter),
-        options: SubscriptionOptions {
-            qos: QoS::AtMostOnce,
-            ..SubscriptionOptions::default()
-        },
-    };
-    Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(1).expect("not zero"),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: filters.map(line).collect(),
-    })
+    let packet_id = PacketId::new(1).expect("not zero");
+    Packet::Subscribe(Subscribe::new(packet_id, QoS::AtMostOnce, filters.map(text)))
 }
 
 fn unsubscribe(filters: impl Iterator<Item = String>) -> Packet {

@@ -11,9 +11,8 @@ use anyhow::Context;
 use bytes::{Buf, BytesMut};
 use client::protocol::packet::{
     Connect, ConnectProperties, Decoder, Disconnect, Packet, PacketId, ProtocolVersion, QoS, Subscribe,
-    SubscribeFilter, SubscriptionOptions, encode,
+    encode,
 };
-use client::protocol::properties::UserProperties;
 use client::protocol::{ReasonCode, Text};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -146,18 +145,14 @@ impl Wire {
             outbox: BytesMut::new(),
         };
         wire.send(&Packet::Connect(Box::new(Connect {
-            version: ProtocolVersion::V5,
-            is_bridge: false,
-            client_id: Text::new(client_id)?,
-            clean_start: true,
             keep_alive: KEEP_ALIVE_SECONDS,
-            will: None,
             username: target.username.clone(),
             password: target.password.clone(),
             properties: ConnectProperties {
                 session_expiry: (session == SessionEnd::Later).then_some(SESSION_EXPIRY_SECONDS),
                 ..ConnectProperties::default()
             },
+            ..Connect::new(Text::new(client_id)?)
         })));
         match wire.receive().await? {
             Packet::ConnAck(connack) if connack.reason == ReasonCode::Success => Ok(wire),
@@ -176,18 +171,9 @@ impl Wire {
 
     /// Subscribes, up to and with SUBACK.
     pub(super) async fn subscribe(&mut self, filter: &str, qos: QoS) -> anyhow::Result<()> {
-        self.send(&Packet::Subscribe(Subscribe {
-            packet_id: PacketId::new(u16::MAX).context("not zero")?,
-            subscription_id: None,
-            user_properties: UserProperties::EMPTY,
-            filters: vec![SubscribeFilter {
-                filter: Text::new(filter)?,
-                options: SubscriptionOptions {
-                    qos,
-                    ..SubscriptionOptions::default()
-                },
-            }],
-        }));
+        let packet_id = PacketId::new(u16::MAX).context("not zero")?;
+        let subscribe = Subscribe::new(packet_id, qos, [Text::new(filter)?]);
+        self.send(&Packet::Subscribe(subscribe));
         loop {
             match self.receive().await? {
                 Packet::SubAck(suback) if suback.reasons.iter().all(|reason| !reason.is_error()) => {

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use client::protocol::packet::{
-    Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
-    SubscribeFilter, SubscriptionOptions, encode,
+    Connect, Decoder, Packet, PacketId, ProtocolVersion, Publish, QoS, Subscribe, encode,
 };
-use client::protocol::properties::{MessageProperties, UserProperties};
+use client::protocol::properties::MessageProperties;
 use client::protocol::{ReasonCode, Text};
 
 /// One connection.
@@ -113,15 +112,9 @@ fn is_timeout(error: &std::io::Error) -> bool {
 /// A CONNECT whose session ends with its connection.
 pub(crate) fn connect(client_id: &str) -> Connect {
     Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: Text::new(client_id).expect("short"),
         clean_start: false,
         keep_alive: 60,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
+        ..Connect::new(Text::new(client_id).expect("short"))
     }
 }
 
@@ -133,18 +126,7 @@ pub(crate) fn connect_durably(client_id: &str) -> Connect {
 }
 
 pub(crate) fn subscribe(filter: &'static str, qos: QoS) -> Packet {
-    Packet::Subscribe(Subscribe {
-        packet_id: packet_id(1),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: Text::from_static(filter),
-            options: SubscriptionOptions {
-                qos,
-                ..SubscriptionOptions::default()
-            },
-        }],
-    })
+    Packet::Subscribe(Subscribe::new(packet_id(1), qos, [Text::from_static(filter)]))
 }
 
 /// A message of QoS 1 if it has a packet id, else of QoS 0.

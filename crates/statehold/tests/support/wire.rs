@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use client::protocol::packet::{
     Ack, ConnAck, Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, Publish, QoS,
-    Subscribe, SubscribeFilter, SubscriptionOptions, encode,
+    Subscribe, encode,
 };
 use client::protocol::properties::{MessageProperties, UserProperties};
 use client::protocol::{ReasonCode, Text, state_store};
@@ -133,18 +133,12 @@ impl Wire {
 /// A CONNECT of version 5 that keeps its session for an hour unless `clean`, which starts without one.
 pub(crate) fn connect(client_id: &str, clean: bool) -> Connect {
     Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: text(client_id),
         clean_start: clean,
-        keep_alive: 0,
-        will: None,
-        username: None,
-        password: None,
         properties: ConnectProperties {
             session_expiry: (!clean).then_some(3_600),
             ..ConnectProperties::default()
         },
+        ..Connect::new(text(client_id))
     }
 }
 
@@ -165,18 +159,7 @@ pub(crate) fn publish(topic: &str, payload: impl Into<Bytes>, qos: QoS, packet_i
 
 /// A SUBSCRIBE to one filter.
 pub(crate) fn subscribe(filter: &str, qos: QoS, packet_id: u16) -> Packet {
-    Packet::Subscribe(Subscribe {
-        packet_id: id(packet_id),
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: text(filter),
-            options: SubscriptionOptions {
-                qos,
-                ..SubscriptionOptions::default()
-            },
-        }],
-    })
+    Packet::Subscribe(Subscribe::new(id(packet_id), qos, [text(filter)]))
 }
 
 /// A request to the state store, as the official clients send it.

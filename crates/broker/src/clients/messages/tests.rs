@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use protocol::packet::{ConnectProperties, ProtocolVersion};
+use protocol::packet::ConnectProperties;
 
 use super::*;
 use crate::principal::Principal;
@@ -13,18 +13,13 @@ fn owner() -> Owner {
 
 fn connect() -> Box<Connect> {
     Box::new(Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: Text::from_static("me"),
         clean_start: false,
         keep_alive: 60,
-        will: None,
-        username: None,
-        password: None,
         properties: ConnectProperties {
             session_expiry: Some(9),
             ..ConnectProperties::default()
         },
+        ..Connect::new(Text::from_static("me"))
     })
 }
 

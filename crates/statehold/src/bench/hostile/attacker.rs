@@ -7,10 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::{Bytes, BytesMut};
 use client::protocol::packet::{
-    Connect, ConnectProperties, Decoder, Packet, PacketId, ProtocolVersion, Publish, QoS, Subscribe,
-    SubscribeFilter, SubscriptionOptions, encode,
+    Connect, Decoder, Packet, PacketId, ProtocolVersion, Publish, QoS, Subscribe, encode,
 };
-use client::protocol::properties::{MessageProperties, UserProperties};
+use client::protocol::properties::MessageProperties;
 use client::protocol::{ReasonCode, Text};
 
 /// A blocking connection. Nothing is buffered on the way out.
@@ -107,35 +106,20 @@ impl Attacker {
 /// CONNECT of a client whose session ends with the connection.
 pub(super) fn connect(client_id: &str) -> anyhow::Result<Connect> {
     Ok(Connect {
-        version: ProtocolVersion::V5,
-        is_bridge: false,
-        client_id: Text::new(client_id)?,
-        clean_start: true,
         keep_alive: 600,
-        will: None,
-        username: None,
-        password: None,
-        properties: ConnectProperties::default(),
+        ..Connect::new(Text::new(client_id)?)
     })
 }
 
 /// One SUBSCRIBE with all these filters, QoS 0.
 pub(super) fn subscribe(filters: impl IntoIterator<Item = String>) -> anyhow::Result<Vec<u8>> {
-    let line = |filter: String| -> anyhow::Result<SubscribeFilter> {
-        Ok(SubscribeFilter {
-            filter: Text::new(filter)?,
-            options: SubscriptionOptions {
-                qos: QoS::AtMostOnce,
-                ..SubscriptionOptions::default()
-            },
-        })
-    };
-    Ok(encoded(&Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(1).context("not zero")?,
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: filters.into_iter().map(line).collect::<Result<_, _>>()?,
-    })))
+    let filters = filters
+        .into_iter()
+        .map(Text::new)
+        .collect::<Result<Vec<_>, _>>()?;
+    let packet_id = PacketId::new(1).context("not zero")?;
+    let subscribe = Subscribe::new(packet_id, QoS::AtMostOnce, filters);
+    Ok(encoded(&Packet::Subscribe(subscribe)))
 }
 
 /// PUBLISH of QoS 1 without a payload.

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use client::protocol::packet::{
-    Connect, ConnectProperties, Disconnect, Packet, PacketId, QoS, Subscribe, SubscribeFilter,
-    SubscriptionOptions,
-};
-use client::protocol::properties::UserProperties;
+use client::protocol::packet::{Connect, ConnectProperties, Disconnect, Packet, PacketId, QoS, Subscribe};
 use client::protocol::{ReasonCode, Text};
 
 use super::adversary::{Arena, Outcome};
@@ -75,18 +71,9 @@ pub(super) fn shared_sessions(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
 }
 
 pub(super) fn fan_out(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
-    let filter = encoded(&Packet::Subscribe(Subscribe {
-        packet_id: PacketId::new(1).context("not zero")?,
-        subscription_id: None,
-        user_properties: UserProperties::EMPTY,
-        filters: vec![SubscribeFilter {
-            filter: Text::from_static("fan"),
-            options: SubscriptionOptions {
-                qos: QoS::AtLeastOnce,
-                ..SubscriptionOptions::default()
-            },
-        }],
-    }));
+    let packet_id = PacketId::new(1).context("not zero")?;
+    let subscribe = Subscribe::new(packet_id, QoS::AtLeastOnce, [Text::from_static("fan")]);
+    let filter = encoded(&Packet::Subscribe(subscribe));
     for number in 0..SESSIONS {
         let mut attacker = Attacker::connect_as(arena.mqtt(), &durable(&format!("open-{number}"))?)?;
         attacker.send(&filter)?;
