@@ -16,7 +16,7 @@ use crate::now::Now;
 use crate::overload::NO_MEMORY_TO_READ;
 use crate::publishing::Keeping;
 use crate::records;
-use crate::report::Report;
+use crate::report::{EndedBy, Report};
 use crate::will::{self, DueWill};
 
 /// In which way a connection ended.
@@ -63,7 +63,7 @@ impl Node {
         };
         actions.push(Action::Close { connection: id });
         self.counters.ended(disconnect.reason);
-        self.report_end(id, ending == Ending::Normal, actions);
+        self.report_end(id, EndedBy::Client, actions);
         self.connection_ended(now, id, ending, actions);
     }
 
@@ -76,7 +76,7 @@ impl Node {
         {
             self.counters.ended(ReasonCode::UnspecifiedError);
         }
-        self.report_end(id, false, actions);
+        self.report_end(id, EndedBy::Loss, actions);
         self.connection_ended(now, id, Ending::Abnormal, actions);
     }
 
@@ -470,12 +470,12 @@ impl Node {
         }
     }
 
-    fn report_end(&self, id: ConnectionId, is_graceful: bool, actions: &mut Vec<Action>) {
+    fn report_end(&self, id: ConnectionId, by: EndedBy, actions: &mut Vec<Action>) {
         if let Some(client_id) = self.client_of(id) {
             actions.push(Action::Report(Report::Ended {
                 connection: id,
                 client_id,
-                is_graceful,
+                by,
             }));
         }
     }

@@ -14,6 +14,7 @@ use cluster::session_plane::Ring;
 pub use self::clients::{Client, ClientConnection, ClientSeen, ClientsAsked, HeldSession, WillSeen};
 pub use self::retained::{RetainedAsked, RetainedSeen};
 pub use self::subscriptions::{SubscriptionSeen, SubscriptionsAsked};
+use crate::ids::ConnectionId;
 use crate::node::Node;
 
 /// What one piece looks at, at most: a millisecond or so.
@@ -49,6 +50,11 @@ impl Node {
         let near = clients.tunnels.near_connection_of(client_id);
         near.and_then(|id| clients.tunnels.holder_of(id))
             .or_else(|| self.copies.as_ref()?.holder_of(client_id))
+    }
+
+    /// The node with the connection of a client whose session is here; `None` for a connection of this node's own.
+    pub fn connected_to(&self, connection: ConnectionId) -> Option<NodeId> {
+        self.clients.as_ref()?.tunnels.front_of(connection)
     }
 }
 

@@ -92,7 +92,7 @@ pub use crate::policies::{NamedPolicy, Policies, PolicyId, is_servers_own};
 pub use crate::principal::{Attributes, Principal};
 pub use crate::recovery::{RecoveredGroup, RecoveredStore, Recovery};
 pub use crate::redirect::Redirect;
-pub use crate::report::{CopyNews, Report};
+pub use crate::report::{CopyNews, EndedBy, Report};
 pub use crate::retained_copies::RetainedFigures;
 pub use crate::routes::{RouteFigures, RoutesConfig};
 pub use crate::scan_seal::{SCAN_KEY_BYTES, ScanBinding, ScanSeal};

@@ -1,4 +1,4 @@
-//! What an operator is told. The driver writes it to the log with the listener and the address.
+//! What an operator is told. The driver writes it to the log with the listener and the address, or the node where the client is.
 
 use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, Index, NodeId, Term};
@@ -50,14 +50,14 @@ pub enum Report {
         /// The topic that was the reason, if one was.
         topic: Option<Text>,
     },
-    /// A connection ended without a DISCONNECT, or by one.
+    /// A connection ended, and this node has not decided that.
     Ended {
         /// Which connection.
         connection: ConnectionId,
         /// Who.
         client_id: Text,
-        /// Whether the client said goodbye.
-        is_graceful: bool,
+        /// Why.
+        by: EndedBy,
     },
     /// Lines of a SUBSCRIBE or an UNSUBSCRIBE were not carried out: one report for each reason in a packet.
     FiltersRefused {
@@ -157,6 +157,17 @@ pub enum Report {
         /// By how many milliseconds.
         ahead_ms: u64,
     },
+}
+
+/// Cause of a connection's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The client sent DISCONNECT.
+    Client,
+    /// The network connection was lost.
+    Loss,
+    /// The node that holds the session. It reports why.
+    Holder(NodeId),
 }
 
 /// What happened to a node's copy of a group of the state store.

@@ -80,13 +80,19 @@ pub(crate) enum Happened {
     Stopped,
 }
 
-/// Where a client is, and which listener has accepted it.
+/// Place of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) peer: Shown,
-    /// None: a process of this machine.
-    pub(crate) ip: Option<IpAddr>,
-    pub(crate) listener: Shown,
+pub(crate) enum Source {
+    /// At this node.
+    Here {
+        peer: Shown,
+        /// None: a process of this machine.
+        ip: Option<IpAddr>,
+        /// Which listener has accepted it.
+        listener: Shown,
+    },
+    /// At another node of the cluster, which knows the address.
+    Node(Shown),
 }
 
 #[derive(Debug)]
@@ -348,12 +354,12 @@ fn who(record: &Record) -> Who<'_> {
         return Who::Principal(Cow::Borrowed(principal.as_str()));
     }
     match &record.source {
-        Some(Source { ip: Some(ip), .. }) => Who::Address(*ip),
-        Some(source) => {
-            let user = source.peer.as_str().split(",pid=").next();
+        Some(Source::Here { ip: Some(ip), .. }) => Who::Address(*ip),
+        Some(Source::Here { peer, .. }) => {
+            let user = peer.as_str().split(",pid=").next();
             Who::Named(Cow::Borrowed(user.unwrap_or_default()))
         }
-        None => Who::Named(Cow::Borrowed(client_id)),
+        Some(Source::Node(_)) | None => Who::Named(Cow::Borrowed(client_id)),
     }
 }
 

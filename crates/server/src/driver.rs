@@ -41,6 +41,7 @@ use crate::peers::{PeerEvent, Peers};
 use crate::questions::Questions;
 use crate::read_blocks::ReadBlocks;
 use crate::read_budget::ReadBudget;
+use crate::reporting::{self, Place};
 use crate::snapshot_thread::{SnapshotEvent, SnapshotThread};
 use crate::socket::{Socket, WORK_AT_LEAST, WORK_AT_ONCE_MAX, Written};
 use crate::sockets::Sockets;
@@ -690,17 +691,7 @@ impl Driver {
             Action::Decided { verb, took } => self.observed.borrow_mut().decided(verb, took),
             Action::Traced(spans) => self.traced(spans),
             Action::Report(Report::Slow(slow)) => self.report_slow(&slow),
-            Action::Report(report) => {
-                let sockets = self.sockets.borrow();
-                let find = |connection| {
-                    let socket = sockets.get(connection)?;
-                    Some((socket.peer, Arc::clone(&socket.origin)))
-                };
-                crate::reporting::report(&report, find);
-                if self.audit.is_on() {
-                    crate::reporting::audit(&report, find, &self.audit);
-                }
-            }
+            Action::Report(report) => self.report(&report),
         }
     }
 
@@ -718,10 +709,25 @@ impl Driver {
         }));
     }
 
+    fn report(&self, report: &Report) {
+        let place =
+            reporting::connection_of(report).and_then(|connection| self.place_of_connection(connection));
+        reporting::report(report, place.as_ref());
+        if self.audit.is_on() {
+            reporting::audit(report, place.as_ref(), &self.audit);
+        }
+    }
+
+    /// Where the client of a connection is, unless it is gone.
+    fn place_of_connection(&self, connection: ConnectionId) -> Option<Place> {
+        match self.sockets.borrow().get(connection) {
+            Some(socket) => Some(Place::Here(socket.peer, Arc::clone(&socket.origin))),
+            None => self.node.borrow().connected_to(connection).map(Place::At),
+        }
+    }
+
     fn report_slow(&self, slow: &SlowOperation) {
-        let sockets = self.sockets.borrow();
-        let socket = sockets.get(slow.connection);
-        let place = socket.map(|socket| (socket.peer, Arc::clone(&socket.origin)));
+        let place = self.place_of_connection(slow.connection);
         // By the node's clock, which it has measured with.
         let now = self.now().instant;
         self.observed

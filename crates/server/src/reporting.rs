@@ -1,37 +1,72 @@
-//! The node's reports as log lines, and as lines of the audit log.
+//! The node's reports as log lines; what of them belongs into the audit log is in `audited.rs`.
 //!
 //! Each negative reason code that a client is sent has one line of level `info`: `verb object: reason`, with the client id, its address, and the topic or filter.
+//! The address is known to the node of the connection; the holder of a session names that node instead (`connected_to`).
+
+mod audited;
 
 use std::sync::Arc;
 
-use broker::{ConnectionId, CopyNews, Denied, MemoryLevel, Principal, Report, Right};
-use cluster::GroupId;
+use broker::{ConnectionId, CopyNews, Denied, EndedBy, MemoryLevel, Report, Right};
 use cluster::control::CONTROL;
 use cluster::session_plane::lifecycle::NodeState;
 use cluster::session_plane::nodes::StateChange;
+use cluster::{GroupId, NodeId};
 use protocol::ReasonCode;
-use tracing::field::display;
+use tracing::field::{DisplayValue, display};
 
-use crate::audit::{Audit, Happened, Shown, Source};
+pub(crate) use self::audited::audit;
 use crate::client_address::ClientAddress;
+use crate::config::ListenAddress;
 use crate::listener::Origin;
 
-/// Where a connection is from: its client's address, and the listener that accepted it.
-pub(crate) type Place = (ClientAddress, Arc<Origin>);
+/// Place of a connection's client.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// At this node: its address, and the listener that accepted it.
+    Here(ClientAddress, Arc<Origin>),
+    /// At another node of the cluster, which knows the address.
+    At(NodeId),
+}
 
-/// Writes one report to the log; `find` knows where a connection is from.
-pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Place>) {
-    let place = connection_of(report).and_then(find);
+/// Fields of a line that say where a client is.
+#[derive(Default)]
+pub(crate) struct Whereabouts<'a> {
+    pub(crate) peer: Option<DisplayValue<&'a ClientAddress>>,
+    listener: Option<DisplayValue<&'a ListenAddress>>,
+    pub(crate) connected_to: Option<DisplayValue<NodeId>>,
+}
+
+impl<'a> Whereabouts<'a> {
+    pub(crate) fn of(place: Option<&'a Place>) -> Self {
+        match place {
+            Some(Place::Here(peer, origin)) => Self {
+                peer: Some(display(peer)),
+                listener: Some(display(&origin.listener)),
+                connected_to: None,
+            },
+            Some(Place::At(node)) => Self {
+                connected_to: Some(display(*node)),
+                ..Self::default()
+            },
+            None => Self::default(),
+        }
+    }
+}
+
+/// Writes one report to the log; `place` is where the client of its connection is.
+pub(crate) fn report(report: &Report, place: Option<&Place>) {
+    let at = Whereabouts::of(place);
     match report {
         Report::Connected { .. } | Report::Ended { .. } | Report::Disconnected { .. } => {
-            connection(report, place.as_ref());
+            connection(report, &at);
         }
         Report::Refused { .. }
         | Report::PublishRefused { .. }
         | Report::FiltersRefused { .. }
         | Report::PacketIdUnknown { .. }
-        | Report::ClockAhead { .. } => refusal(report, place.as_ref()),
-        Report::Denied(what) => denied(what, place.as_ref()),
+        | Report::ClockAhead { .. } => refusal(report, &at),
+        Report::Denied(what) => denied(what, &at),
         Report::MemoryLevel {
             before,
             level,
@@ -59,83 +94,18 @@ pub(crate) fn report(report: &Report, find: impl Fn(ConnectionId) -> Option<Plac
     }
 }
 
-/// Tells the audit log what a report is about, if that belongs there.
-pub(crate) fn audit(report: &Report, find: impl Fn(ConnectionId) -> Option<Place>, audit: &Audit) {
-    let named =
-        |principal: &Option<Principal>| principal.as_ref().map(|principal| Shown::from(&*principal.name));
-    let happened = match report {
-        Report::Connected {
-            client_id,
-            principal,
-            session_present,
-            ..
-        } => Happened::Connected {
-            client_id: client_id.as_str().into(),
-            principal: named(principal),
-            session_present: *session_present,
-        },
-        Report::Refused {
-            client_id,
-            reason,
-            why,
-            ..
-        } => Happened::Refused {
-            client_id: client_id.as_ref().map(|client_id| client_id.as_str().into()),
-            reason: (&code(*reason)).into(),
-            why: Shown::sentence(why),
-        },
-        Report::Disconnected {
-            client_id,
-            principal,
-            reason,
-            why,
-            topic,
-            ..
-        } => Happened::Disconnected {
-            client_id: client_id.as_str().into(),
-            principal: named(principal),
-            reason: (&code(*reason)).into(),
-            why: Shown::sentence(why),
-            topic: topic.as_ref().map(|topic| topic.as_str().into()),
-        },
-        Report::Denied(denied) => Happened::Denied {
-            client_id: denied.client_id.as_str().into(),
-            principal: named(&denied.principal),
-            right: denied.right,
-            resource: (&denied.resource).into(),
-            is_withdrawn: denied.is_withdrawn,
-        },
-        Report::Ended { .. }
-        | Report::MemoryLevel { .. }
-        | Report::Leader { .. }
-        | Report::PeerMessageDropped { .. }
-        | Report::Copy { .. }
-        | Report::NodeState(_)
-        | Report::DiskHeldUp { .. }
-        | Report::PublishRefused { .. }
-        | Report::FiltersRefused { .. }
-        | Report::PacketIdUnknown { .. }
-        | Report::ClockAhead { .. }
-        | Report::Slow(_) => return,
-    };
-    let place = connection_of(report).and_then(find);
-    let source = place.map(|(peer, origin)| Source {
-        peer: (&peer.to_string()).into(),
-        ip: peer.ip(),
-        listener: (&origin.listener.to_string()).into(),
-    });
-    audit.tell(happened, source);
-}
-
 /// A reason code as operators find it in the specification: `0x8E Session taken over`.
 fn code(reason: ReasonCode) -> String {
     format!("{:#04X} {reason}", reason as u8).replacen("0X", "0x", 1)
 }
 
 /// How connections begin and end. What one client does again and again is limited where lines are written.
-fn connection(report: &Report, place: Option<&Place>) {
-    let peer = place.map(|(peer, _)| display(peer));
-    let listener = place.map(|(_, origin)| display(&origin.listener));
+fn connection(report: &Report, at: &Whereabouts<'_>) {
+    let Whereabouts {
+        peer,
+        listener,
+        connected_to,
+    } = at;
     match report {
         Report::Connected {
             client_id,
@@ -156,28 +126,50 @@ fn connection(report: &Report, place: Option<&Place>) {
         } => {
             let principal = principal.as_ref().map(|principal| display(&principal.name));
             let (topic, reason) = (topic.as_deref(), code(*reason));
-            tracing::info!(%client_id, peer, listener, principal, topic, reason, "closed connection: {why}");
+            tracing::info!(
+                %client_id,
+                peer,
+                listener,
+                connected_to,
+                principal,
+                topic,
+                reason,
+                "closed connection: {why}"
+            );
         }
-        Report::Ended {
-            client_id,
-            is_graceful,
-            ..
-        } => {
-            let why = if *is_graceful {
-                "the client sent DISCONNECT"
-            } else {
-                "it was lost"
-            };
-            tracing::debug!(%client_id, peer, listener, "closed connection: {why}");
-        }
+        Report::Ended { client_id, by, .. } => ended(client_id, *by, at),
         _ => {}
     }
 }
 
+/// Ends of connections that this node has not decided. The holder of a session writes the reason code, and this node the address.
+fn ended(client_id: &str, by: EndedBy, Whereabouts { peer, listener, .. }: &Whereabouts<'_>) {
+    let why = match by {
+        EndedBy::Client => "the client sent DISCONNECT",
+        EndedBy::Loss => "it was lost",
+        EndedBy::Holder(node) => {
+            tracing::info!(
+                client_id,
+                peer,
+                listener,
+                held_by = %node,
+                "closed connection: the node with the session ended it, and its log says why"
+            );
+            return;
+        }
+    };
+    tracing::debug!(client_id, peer, listener, "closed connection: {why}");
+}
+
 /// What a client may not do. A PUBLISH and a SUBSCRIBE have lines of their own, which name the packet.
-fn denied(denied: &Denied, place: Option<&Place>) {
-    let peer = place.map(|(peer, _)| display(peer));
-    let listener = place.map(|(_, origin)| display(&origin.listener));
+fn denied(
+    denied: &Denied,
+    Whereabouts {
+        peer,
+        listener,
+        connected_to,
+    }: &Whereabouts<'_>,
+) {
     let (client_id, resource) = (&denied.client_id, denied.resource.as_str());
     let principal = denied
         .principal
@@ -189,6 +181,7 @@ fn denied(denied: &Denied, place: Option<&Place>) {
             %client_id,
             peer,
             listener,
+            connected_to,
             principal,
             right,
             resource,
@@ -208,6 +201,7 @@ fn denied(denied: &Denied, place: Option<&Place>) {
                 %client_id,
                 peer,
                 listener,
+                connected_to,
                 principal,
                 right,
                 topic,
@@ -219,6 +213,7 @@ fn denied(denied: &Denied, place: Option<&Place>) {
             %client_id,
             peer,
             listener,
+            connected_to,
             principal,
             right,
             resource,
@@ -228,9 +223,14 @@ fn denied(denied: &Denied, place: Option<&Place>) {
 }
 
 /// What a client wanted and did not get.
-fn refusal(report: &Report, place: Option<&Place>) {
-    let peer = place.map(|(peer, _)| display(peer));
-    let listener = place.map(|(_, origin)| display(&origin.listener));
+fn refusal(
+    report: &Report,
+    Whereabouts {
+        peer,
+        listener,
+        connected_to,
+    }: &Whereabouts<'_>,
+) {
     match report {
         Report::Refused {
             client_id,
@@ -239,7 +239,14 @@ fn refusal(report: &Report, place: Option<&Place>) {
             ..
         } => {
             let (client_id, reason) = (client_id.as_deref(), code(*reason));
-            tracing::info!(client_id, peer, listener, reason, "rejected CONNECT: {why}");
+            tracing::info!(
+                client_id,
+                peer,
+                listener,
+                connected_to,
+                reason,
+                "rejected CONNECT: {why}"
+            );
         }
         Report::PublishRefused {
             client_id,
@@ -249,7 +256,7 @@ fn refusal(report: &Report, place: Option<&Place>) {
             ..
         } => {
             let reason = code(*reason);
-            tracing::info!(%client_id, peer, listener, %topic, reason, "rejected PUBLISH: {why}");
+            tracing::info!(%client_id, peer, listener, connected_to, %topic, reason, "rejected PUBLISH: {why}");
         }
         Report::FiltersRefused {
             client_id,
@@ -261,7 +268,7 @@ fn refusal(report: &Report, place: Option<&Place>) {
             ..
         } => {
             let (reason, further) = (code(*reason), Some(*further).filter(|further| *further > 0));
-            tracing::info!(%client_id, peer, listener, %filter, further, reason, "rejected {packet}: {why}");
+            tracing::info!(%client_id, peer, listener, connected_to, %filter, further, reason, "rejected {packet}: {why}");
         }
         Report::PacketIdUnknown {
             client_id,
@@ -270,7 +277,15 @@ fn refusal(report: &Report, place: Option<&Place>) {
             ..
         } => {
             let reason = code(ReasonCode::PacketIdentifierNotFound);
-            tracing::info!(%client_id, peer, listener, packet_id, reason, "rejected {packet}: the packet id is not known");
+            tracing::info!(
+                %client_id,
+                peer,
+                listener,
+                connected_to,
+                packet_id,
+                reason,
+                "rejected {packet}: the packet id is not known"
+            );
         }
         Report::ClockAhead {
             client_id, ahead_ms, ..
@@ -279,6 +294,7 @@ fn refusal(report: &Report, place: Option<&Place>) {
                 %client_id,
                 peer,
                 listener,
+                connected_to,
                 ahead_ms,
                 "rejected request: its timestamp is ahead; synchronize the clocks"
             );
@@ -288,7 +304,7 @@ fn refusal(report: &Report, place: Option<&Place>) {
 }
 
 /// The connection that a report is about, if it is about one.
-fn connection_of(report: &Report) -> Option<ConnectionId> {
+pub(crate) fn connection_of(report: &Report) -> Option<ConnectionId> {
     match report {
         Report::Connected { connection, .. }
         | Report::Refused { connection, .. }

@@ -11,7 +11,7 @@ use broker::{SlowKind, SlowOperation};
 use crate::log_limit::LogLimit;
 use crate::metrics::Counts;
 use crate::observed::verb_name;
-use crate::reporting::Place;
+use crate::reporting::{Place, Whereabouts};
 
 /// What took long, and what is not written.
 #[derive(Debug)]
@@ -103,12 +103,14 @@ impl SlowLog {
             return;
         };
         let since = now.checked_sub(slow.took).unwrap_or(now);
+        let at = Whereabouts::of(place);
         let key = slow.key.as_ref().map(|key| String::from_utf8_lossy(key));
         tracing::warn!(
             operation,
             verb,
             client_id = %slow.client_id,
-            peer = place.map(|(peer, _)| tracing::field::display(peer)),
+            peer = at.peer,
+            connected_to = at.connected_to,
             key = key.as_deref(),
             took_ms = millis(slow.took),
             disk_ms = self.disk.longest_since(since).map(millis),

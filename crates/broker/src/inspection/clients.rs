@@ -184,10 +184,9 @@ impl Node {
     }
 
     fn client_connection(&self, connection: &Connection) -> ClientConnection {
-        let tunnels = self.clients.as_ref().map(|clients| &clients.tunnels);
         ClientConnection {
             id: connection.id,
-            at: tunnels.and_then(|tunnels| tunnels.front_of(connection.id)),
+            at: self.connected_to(connection.id),
             version: connection.version,
             since: connection.connected_at,
             keep_alive: connection.keep_alive,

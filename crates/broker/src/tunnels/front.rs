@@ -12,7 +12,7 @@ use crate::ids::ConnectionId;
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::ownership::Owner;
-use crate::report::Report;
+use crate::report::{EndedBy, Report};
 
 /// A client here, whose session another node holds.
 #[derive(Debug)]
@@ -198,10 +198,15 @@ impl Node {
         let id = front.connection;
         actions.push(Action::Close { connection: id });
         if front.sought.is_none() {
+            let by = if front.is_leaving {
+                EndedBy::Client
+            } else {
+                EndedBy::Holder(front.holder)
+            };
             actions.push(Action::Report(Report::Ended {
                 connection: id,
                 client_id: front.client_id,
-                is_graceful: front.is_leaving,
+                by,
             }));
         }
         self.connection_ended(now, id, crate::closing::Ending::Normal, actions);

@@ -129,7 +129,8 @@ impl Line {
     pub(super) fn source(self, source: Option<&Source>) -> Line {
         match source {
             None => self,
-            Some(source) => self.text("peer", &source.peer).text("listener", &source.listener),
+            Some(Source::Here { peer, listener, .. }) => self.text("peer", peer).text("listener", listener),
+            Some(Source::Node(node)) => self.text("connected_to", node),
         }
     }
 

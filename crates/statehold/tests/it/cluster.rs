@@ -4,6 +4,7 @@ mod api;
 mod backup;
 mod broken_links;
 mod growing;
+mod lines;
 mod member;
 mod messages;
 mod retained;

@@ -40,7 +40,7 @@ async fn receive(subscription: &mut Subscription) -> String {
 }
 
 /// Waits until each of these nodes is answered by both others.
-fn wait_reached(members: &[Member]) {
+pub(super) fn wait_reached(members: &[Member]) {
     for member in members {
         while member.figure("statehold_routes_nodes_reached") < 2.0 {
             // Each look is a request; the harness ends what takes too long.

@@ -1,0 +1,83 @@
+//! The node's reports as lines of the audit log.
+
+use broker::{Principal, Report};
+
+use super::{Place, code};
+use crate::audit::{Audit, Happened, Shown, Source};
+
+/// Tells the audit log what a report is about, if that belongs there.
+pub(crate) fn audit(report: &Report, place: Option<&Place>, audit: &Audit) {
+    let Some(happened) = happened(report) else {
+        return;
+    };
+    let source = place.map(|place| match place {
+        Place::Here(peer, origin) => Source::Here {
+            peer: (&peer.to_string()).into(),
+            ip: peer.ip(),
+            listener: (&origin.listener.to_string()).into(),
+        },
+        Place::At(node) => Source::Node((&node.to_string()).into()),
+    });
+    audit.tell(happened, source);
+}
+
+/// Record of the audit log for a report, if there is one.
+fn happened(report: &Report) -> Option<Happened> {
+    let named =
+        |principal: &Option<Principal>| principal.as_ref().map(|principal| Shown::from(&*principal.name));
+    Some(match report {
+        Report::Connected {
+            client_id,
+            principal,
+            session_present,
+            ..
+        } => Happened::Connected {
+            client_id: client_id.as_str().into(),
+            principal: named(principal),
+            session_present: *session_present,
+        },
+        Report::Refused {
+            client_id,
+            reason,
+            why,
+            ..
+        } => Happened::Refused {
+            client_id: client_id.as_ref().map(|client_id| client_id.as_str().into()),
+            reason: (&code(*reason)).into(),
+            why: Shown::sentence(why),
+        },
+        Report::Disconnected {
+            client_id,
+            principal,
+            reason,
+            why,
+            topic,
+            ..
+        } => Happened::Disconnected {
+            client_id: client_id.as_str().into(),
+            principal: named(principal),
+            reason: (&code(*reason)).into(),
+            why: Shown::sentence(why),
+            topic: topic.as_ref().map(|topic| topic.as_str().into()),
+        },
+        Report::Denied(denied) => Happened::Denied {
+            client_id: denied.client_id.as_str().into(),
+            principal: named(&denied.principal),
+            right: denied.right,
+            resource: (&denied.resource).into(),
+            is_withdrawn: denied.is_withdrawn,
+        },
+        Report::Ended { .. }
+        | Report::MemoryLevel { .. }
+        | Report::Leader { .. }
+        | Report::PeerMessageDropped { .. }
+        | Report::Copy { .. }
+        | Report::NodeState(_)
+        | Report::DiskHeldUp { .. }
+        | Report::PublishRefused { .. }
+        | Report::FiltersRefused { .. }
+        | Report::PacketIdUnknown { .. }
+        | Report::ClockAhead { .. }
+        | Report::Slow(_) => return None,
+    })
+}
