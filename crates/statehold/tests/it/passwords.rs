@@ -15,7 +15,7 @@ use crate::steady::Steady;
 use crate::support::wire::{Wire, connect, text};
 
 /// The file of passwords.
-struct Passwords {
+pub(crate) struct Passwords {
     directory: TempDir,
 }
 
@@ -31,7 +31,7 @@ impl Passwords {
     }
 
     /// With one name in it.
-    fn of(name: &str, password: &str) -> Self {
+    pub(crate) fn of(name: &str, password: &str) -> Self {
         let passwords = Self::new();
         passwords.set(name, password, &[]);
         passwords
@@ -67,7 +67,7 @@ impl Passwords {
         said
     }
 
-    fn settings(&self, of_listener: &str) -> String {
+    pub(crate) fn settings(&self, of_listener: &str) -> String {
         format!(
             "[[listeners]]\naddress = \"127.0.0.1:0\"\nauthentication = [\"password\"]\n{of_listener}\n\
              [authentication.password]\nfile = \"{}\"\n",

@@ -1,6 +1,8 @@
 //! Every reason code that says no is in the log: one line of level `info`, with the client id, its address, the topic or filter, and why.
 //!
-//! [`code_of`] has all codes of the specification, so that a new one cannot be forgotten: it is provoked here, told where others are, or never sent.
+//! [`code_of`] has all codes of the specification, so that a new one cannot be forgotten: each is provoked at a server, or never sent.
+
+mod settings;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -17,16 +19,16 @@ use crate::raw::{self, Raw, connect, packet_id};
 enum Code {
     /// It says yes, and is no line.
     Success,
-    /// Here, at a server with these tests' settings.
-    Here,
-    /// It is sent, and told, where a CONNECT is refused or a connection is ended: as several of those here.
-    Same,
+    /// By what a client sends, at a server of [`CASES`].
+    Packets,
+    /// At a server with settings of its own, of [`settings::CASES`].
+    Settings,
     /// The server never sends it, for this reason.
     Never(&'static str),
 }
 
 fn code_of(code: ReasonCode) -> Code {
-    use Code::{Here, Never, Same, Success};
+    use Code::{Never, Packets, Settings, Success};
     match code {
         ReasonCode::Success
         | ReasonCode::GrantedQos1
@@ -52,26 +54,34 @@ fn code_of(code: ReasonCode) -> Code {
         | ReasonCode::TopicAliasInvalid
         | ReasonCode::PacketTooLarge
         | ReasonCode::QuotaExceeded
-        | ReasonCode::ServerShuttingDown => Here,
-        ReasonCode::AdministrativeAction
-        | ReasonCode::ServerBusy
+        | ReasonCode::ServerShuttingDown => Packets,
+        ReasonCode::UnspecifiedError
         | ReasonCode::BadUserNameOrPassword
-        | ReasonCode::Banned
         | ReasonCode::ServerUnavailable
-        | ReasonCode::ConnectionRateExceeded
+        | ReasonCode::ServerBusy
+        | ReasonCode::Banned
+        | ReasonCode::AdministrativeAction
         | ReasonCode::UseAnotherServer
         | ReasonCode::ServerMoved
-        | ReasonCode::MaximumConnectTime => Same,
-        ReasonCode::UnspecifiedError => Never("only of a session that ends while it subscribes"),
-        ReasonCode::PacketIdentifierInUse => Never("a packet id that is in use is the same message again"),
-        ReasonCode::MessageRateTooHigh => Never("who sends too fast is read from slowly"),
-        ReasonCode::PayloadFormatInvalid => Never("payloads are not looked at"),
-        ReasonCode::RetainNotSupported
-        | ReasonCode::QosNotSupported
-        | ReasonCode::SharedSubscriptionsNotSupported
-        | ReasonCode::SubscriptionIdentifiersNotSupported
-        | ReasonCode::WildcardSubscriptionsNotSupported => Never("all of it is supported"),
+        | ReasonCode::ConnectionRateExceeded
+        | ReasonCode::MaximumConnectTime => Settings,
+        ReasonCode::PacketIdentifierInUse => {
+            Never("A packet id that is in use names the same message again, and is acknowledged again.")
+        }
+        ReasonCode::MessageRateTooHigh => Never("The server reads slowly from a client that sends too fast."),
+        ReasonCode::PayloadFormatInvalid => Never("The server does not look at payloads."),
+        ReasonCode::RetainNotSupported => Never("Retained messages are supported."),
+        ReasonCode::QosNotSupported => Never("Each QoS is supported."),
+        ReasonCode::SharedSubscriptionsNotSupported => Never("Shared subscriptions are supported."),
+        ReasonCode::SubscriptionIdentifiersNotSupported => Never("Subscription identifiers are supported."),
+        ReasonCode::WildcardSubscriptionsNotSupported => Never("Filters with wildcards are supported."),
     }
+}
+
+/// Codes that are provoked there.
+fn codes_of(place: &Code) -> BTreeSet<ReasonCode> {
+    let all = (0..=u8::MAX).filter_map(|code| ReasonCode::try_from(code).ok());
+    all.filter(|code| code_of(*code) == *place).collect()
 }
 
 /// A client that is refused something, and the line about it.
@@ -126,12 +136,12 @@ const CASES: &[Case] = &[
             client.stream.write_all(b"\x00\x00").expect("sent");
             vec![client]
         },
-        says: &["closed connection: "],
+        says: &["closed connection: ", "client_id=c-81"],
     },
     Case {
         code: ReasonCode::ProtocolError,
         provoke: |address| sends(address, "c-82", &[Packet::Connect(Box::new(connect("c-82")))]),
-        says: &["closed connection: ", "CONNECT"],
+        says: &["closed connection: ", "CONNECT", "client_id=c-82"],
     },
     Case {
         code: ReasonCode::ImplementationSpecificError,
@@ -139,7 +149,7 @@ const CASES: &[Case] = &[
             let topic = client::protocol::state_store::INVOKE_TOPIC;
             sends(address, "c-83", &[publish(topic, |_| ())])
         },
-        says: &["rejected PUBLISH: ", "topic=statestore/"],
+        says: &["rejected PUBLISH: ", "topic=statestore/", "client_id=c-83"],
     },
     Case {
         code: ReasonCode::UnsupportedProtocolVersion,
@@ -278,6 +288,17 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// Looks for the line of a code with all of these texts, and with the address of one of the clients.
+fn check_line(server: &mut Configured, clients: &[Raw], code: ReasonCode, says: &[&str]) {
+    let line = line_of(server, code, says);
+    let is_from = |client: &Raw| {
+        let own = client.stream.local_addr().expect("an address");
+        line.contains(&format!("peer={own} "))
+    };
+    assert!(clients.iter().any(is_from), "{code:?} has no address: {line}");
+    assert!(line.contains(" INFO "), "{line}");
+}
+
 /// The line of a code with all of these texts.
 fn line_of(server: &mut Configured, code: ReasonCode, says: &[&str]) -> String {
     let code = format!("reason=\"0x{:02X} {code}\"", code as u8);
@@ -290,19 +311,13 @@ fn line_of(server: &mut Configured, code: ReasonCode, says: &[&str]) -> String {
 }
 
 #[test]
-fn every_code_that_says_no_has_a_line_that_says_to_whom_about_what_and_why() {
+fn every_code_that_answers_a_packet_has_a_line_that_says_to_whom_about_what_and_why() {
     let mut server = Configured::start(SETTINGS);
     let address = server.at("mqtt").to_owned();
     let mut provoked = BTreeSet::new();
     for case in CASES {
         let clients = (case.provoke)(&address);
-        let line = line_of(&mut server, case.code, case.says);
-        let from = clients.iter().any(|client| {
-            let own = client.stream.local_addr().expect("an address");
-            line.contains(&format!("peer={own}"))
-        });
-        assert!(from, "{:?} has no address: {line}", case.code);
-        assert!(line.contains(" INFO "), "{line}");
+        check_line(&mut server, &clients, case.code, case.says);
         provoked.insert(case.code);
     }
     // A will that may not be published.
@@ -316,24 +331,19 @@ fn every_code_that_says_no_has_a_line_that_says_to_whom_about_what_and_why() {
         properties: MessageProperties::default(),
     });
     let refused = refused_connect(&address, with_will);
-    let own = refused[0].stream.local_addr().expect("an address");
     let says = [
         "rejected CONNECT: ",
         "topic=$SYS/broker/uptime",
         "client_id=c-will",
-        &format!("peer={own}"),
     ];
-    line_of(&mut server, ReasonCode::NotAuthorized, &says);
+    check_line(&mut server, &refused, ReasonCode::NotAuthorized, &says);
     // Everybody is told so when the server stops.
-    let stays = Raw::connect(&address, connect("c-8b"));
-    let own = stays.stream.local_addr().expect("an address");
+    let stays = [Raw::connect(&address, connect("c-8b"))];
     server.signal("TERM");
-    let says = ["closed connection: ", "client_id=c-8b", &format!("peer={own}")];
-    line_of(&mut server, ReasonCode::ServerShuttingDown, &says);
+    let says = ["closed connection: ", "client_id=c-8b"];
+    check_line(&mut server, &stays, ReasonCode::ServerShuttingDown, &says);
     provoked.insert(ReasonCode::ServerShuttingDown);
-    let all = (0..=u8::MAX).filter_map(|code| ReasonCode::try_from(code).ok());
-    let here: BTreeSet<_> = all.filter(|code| code_of(*code) == Code::Here).collect();
-    assert_eq!(provoked, here);
+    assert_eq!(provoked, codes_of(&Code::Packets));
 }
 
 /// What a client chooses reaches the log in one form: no line of its own, no colour, no field, and no more of it than somebody reads. A
