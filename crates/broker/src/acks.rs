@@ -11,6 +11,7 @@ use std::time::Instant;
 use protocol::packet::Ack;
 use protocol::{Packet, ReasonCode};
 
+use crate::responding::LateResponse;
 use crate::traces::MessageTrace;
 
 /// Acknowledgements that wait for their turn.
@@ -33,6 +34,17 @@ struct Place {
     acknowledgement: Option<Acknowledgement>,
     /// If it is traced.
     trace: Option<Box<MessageTrace>>,
+    /// What goes out behind the acknowledgement.
+    response: Option<Box<LateResponse>>,
+}
+
+/// An acknowledgement whose turn has come.
+#[derive(Debug)]
+pub(crate) struct Released {
+    pub(crate) acknowledgement: Acknowledgement,
+    pub(crate) trace: Option<Box<MessageTrace>>,
+    /// Goes out behind the acknowledgement.
+    pub(crate) response: Option<Box<LateResponse>>,
 }
 
 /// The first acknowledgement of a received PUBLISH.
@@ -77,6 +89,7 @@ impl AckQueue {
             is_counted,
             acknowledgement: None,
             trace: None,
+            response: None,
         });
         AckSequence(self.first + self.waiting.len() as u64 - 1)
     }
@@ -93,13 +106,20 @@ impl AckQueue {
         self.place(sequence)?.trace.as_deref_mut()
     }
 
+    /// The PUBLISH is a request with a response that its client must not hear before the acknowledgement.
+    pub(crate) fn respond_behind(&mut self, sequence: AckSequence, response: LateResponse) {
+        if let Some(place) = self.place(sequence) {
+            place.response = Some(Box::new(response));
+        }
+    }
+
     /// Says how the PUBLISH was decided, and hands out everything whose turn has come. The earliest moment when one of that came.
     pub(crate) fn decide(
         &mut self,
         now: Instant,
         sequence: AckSequence,
         acknowledgement: Acknowledgement,
-        mut send: impl FnMut(Acknowledgement, Option<Box<MessageTrace>>),
+        mut send: impl FnMut(Released),
     ) -> Option<Instant> {
         let place = self.place(sequence)?;
         assert!(
@@ -120,7 +140,11 @@ impl AckQueue {
             earliest = [earliest, place.received].into_iter().flatten().min();
             self.counted -= usize::from(place.is_counted);
             if let Some(acknowledgement) = place.acknowledgement {
-                send(acknowledgement, place.trace);
+                send(Released {
+                    acknowledgement,
+                    trace: place.trace,
+                    response: place.response,
+                });
             }
         }
         if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
@@ -166,12 +190,12 @@ mod tests {
             queue.open(true, None),
         );
 
-        queue.decide(now, second, puback(2), |packet, _| sent.push(packet));
+        queue.decide(now, second, puback(2), |ready| sent.push(ready.acknowledgement));
         assert_eq!(sent, []);
         assert_eq!(queue.counted(), 2);
-        queue.decide(now, first, puback(1), |packet, _| sent.push(packet));
+        queue.decide(now, first, puback(1), |ready| sent.push(ready.acknowledgement));
         assert_eq!(sent, [puback(1), puback(2)]);
-        queue.decide(now, third, puback(3), |packet, _| sent.push(packet));
+        queue.decide(now, third, puback(3), |ready| sent.push(ready.acknowledgement));
         assert_eq!(sent, [puback(1), puback(2), puback(3)]);
         assert_eq!(queue.counted(), 0);
     }

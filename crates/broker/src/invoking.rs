@@ -11,7 +11,7 @@ use protocol::{ReasonCode, TopicName};
 use smallvec::SmallVec;
 use store::{Change, Effect};
 
-use crate::acks::Acknowledgement;
+use crate::acks::{AckSequence, Acknowledgement};
 use crate::authentication::Authentication;
 use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
@@ -23,7 +23,7 @@ use crate::overload::RESPONSE_WOULD_WAIT;
 use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::publishing::Keeping;
 use crate::report::{CopyNews, Report};
-use crate::responding::Asking;
+use crate::responding::{Asking, LateResponse};
 use crate::slow::SlowKind;
 use crate::state_store_service::{
     Answer, Asker, Checked, Output, Refused, Remark, StateStoreService, check, check_envelope, properties,
@@ -219,7 +219,8 @@ impl Node {
         }
     }
 
-    /// Sends the response, then acknowledges the request.
+    /// Sends the response, then acknowledges the request: whoever is not acknowledged asks again, and is told the same. The other way round
+    /// if that might be told something else.
     fn answer(&mut self, now: Now, mut answer: Answer, actions: &mut Vec<Action>) {
         self.counters.decided(answer.verb, answer.is_error);
         actions.push(Action::Decided {
@@ -240,14 +241,24 @@ impl Node {
             self.end_request_trace(now, *trace, &answer, actions);
         }
         let ack = Acknowledgement::PubAck(Ack::new(answer.packet_id, ReasonCode::Success));
-        let (asking, sequence) = (answer.asking, answer.ack);
+        let (asking, sequence, is_forgotten) = (answer.asking, answer.ack, answer.is_forgotten);
         if let Some(watched) = answer.watched.clone() {
             self.look_at_watch(now, asking.connection, watched, actions);
         }
-        if let Some(message) = response(now, answer) {
-            self.publish_response(now, message, asking, actions);
+        match response(now, answer) {
+            Some(message) if is_forgotten => self.respond_late((asking, sequence), message),
+            Some(message) => self.publish_response(now, message, asking, actions),
+            None => {}
         }
         self.acknowledge(now, asking.connection, sequence, ack, actions);
+    }
+
+    fn respond_late(&mut self, (asking, sequence): (Asking, AckSequence), message: Message) {
+        let message = message.counted(&self.memory.messages);
+        if let Some(connection) = self.connections.get_mut(asking.connection) {
+            let response = LateResponse { message, asking };
+            connection.acks.respond_behind(sequence, response);
+        }
     }
 
     /// Hands a key's change to the session of the client that watches it.

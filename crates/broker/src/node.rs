@@ -38,6 +38,7 @@ use crate::node_states::NodeStates;
 use crate::now::Now;
 use crate::policies::{Policies, PoliciesInForce};
 use crate::redirect::Redirect;
+use crate::responding::LateResponse;
 use crate::retained::Retained;
 use crate::retained_copies::RetainedCopies;
 use crate::routes::{Routes, RoutesConfig};
@@ -453,17 +454,22 @@ impl Node {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let mut traced = Vec::new();
+        let (mut traced, mut responses) = (Vec::new(), Vec::new());
         let received = connection
             .acks
-            .decide(now.instant, sequence, acknowledgement, |ready, trace| {
+            .decide(now.instant, sequence, acknowledgement, |ready| {
                 actions.push(Action::Send {
                     connection: id,
-                    packet: ready.into(),
+                    packet: ready.acknowledgement.into(),
                 });
-                traced.extend(trace.map(|trace| *trace));
+                traced.extend(ready.trace.map(|trace| *trace));
+                responses.extend(ready.response);
             });
         self.end_message_traces(now, id, traced, actions);
+        for response in responses {
+            let LateResponse { message, asking } = *response;
+            self.publish_response(now, message, asking, actions);
+        }
         if let Some(received) = received {
             self.note_slow(now, id, (SlowKind::Publish, received), None, actions);
         }

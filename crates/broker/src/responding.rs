@@ -32,6 +32,13 @@ pub(crate) struct Asking {
     pub(crate) may_publish: bool,
 }
 
+/// A response that waits for PUBACK of its request.
+#[derive(Debug)]
+pub(crate) struct LateResponse {
+    pub(crate) message: Message,
+    pub(crate) asking: Asking,
+}
+
 impl Node {
     /// Sends a response to who may have it.
     pub(crate) fn publish_response(

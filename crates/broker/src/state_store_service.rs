@@ -262,7 +262,7 @@ impl StateStoreService {
                     && !self.pending.contains(&pending) =>
             {
                 let reply = Reply::Error(ErrorText::QuotaExceeded);
-                outputs.push(Output::Answer(pending.answer(now, &reply, None)));
+                outputs.push(Output::Answer(pending.answer(now, &reply, None).forgotten()));
             }
             Asked::Write(action) => {
                 let needs_disk = pending.needs_disk;

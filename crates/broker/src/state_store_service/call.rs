@@ -223,7 +223,15 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
         message_expiry,
     ) {
         Ok(asked) => Checked::Call(Call { asked, pending }),
-        Err((text, remark)) => Checked::Refused(pending.answer(now, &Reply::Error(text), None), remark),
+        Err((text, remark)) => {
+            let answer = pending.answer(now, &Reply::Error(text), None);
+            match remark {
+                // A packet that cannot be read never can.
+                Remark::Nothing => Checked::Refused(answer, remark),
+                // Clocks and policies change.
+                Remark::ClockAhead(_) | Remark::Denied(..) => Checked::Refused(answer.forgotten(), remark),
+            }
+        }
     }
 }
 

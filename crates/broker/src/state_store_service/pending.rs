@@ -93,6 +93,8 @@ pub(crate) struct Answer {
     pub(crate) expires_at: Option<Instant>,
     pub(crate) verb: Verb,
     pub(crate) is_error: bool,
+    /// The log knows nothing of it: the request, sent again, may be executed. The client must not hear of it before PUBACK.
+    pub(crate) is_forgotten: bool,
     /// The key of a registration that has to be looked at.
     pub(crate) watched: Option<Bytes>,
     pub(crate) key: Option<Bytes>,
@@ -118,8 +120,19 @@ impl Pending {
             watched: self.watched,
             key: self.key,
             is_error: matches!(reply, Reply::Error(_)),
+            is_forgotten: false,
             took: now.instant.saturating_duration_since(self.received_at),
             trace: self.trace,
+        }
+    }
+}
+
+impl Answer {
+    /// A refusal for a reason that may be over when the request is sent again.
+    pub(crate) fn forgotten(self) -> Self {
+        Self {
+            is_forgotten: true,
+            ..self
         }
     }
 }
