@@ -8,10 +8,13 @@ use client::protocol::{ReasonCode, Text};
 
 use super::adversary::{Arena, Outcome};
 use super::attacker::{Attacker, Next, connect, encoded, publish, subscribe};
-use super::work::FILTERS_MAX;
+use super::work::{FILTERS_MAX, LEVELS_MAX};
 
 /// Sessions that one message is for.
 const SESSIONS: usize = 10_000;
+
+/// Shared subscriptions of a session at most.
+const SHARES_MAX: usize = 1_000;
 
 pub(super) fn session_end(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
     let mut attacker = arena.client("open-end")?;
@@ -26,17 +29,53 @@ pub(super) fn session_end(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
     Ok(Outcome::new(became, packet.len()))
 }
 
+/// As [`session_end`], with shared subscriptions as deep as may be.
+pub(super) fn session_end_shared(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
+    let mut attacker = arena.client("open-end")?;
+    // `$share`, the share name and the number are levels, too.
+    let below = vec!["a"; LEVELS_MAX - 3].join("/");
+    let filters = (0..SHARES_MAX).map(|number| format!("$share/s/{number:04x}/{below}"));
+    let became = subscribed(&mut attacker, filters)?;
+    let packet = encoded(&Packet::Disconnect(Disconnect::new(ReasonCode::Success)));
+    arena.begin();
+    attacker.send(&packet)?;
+    attacker.outcome(|_| false)?;
+    Ok(Outcome::new(became, packet.len()))
+}
+
 pub(super) fn clean_start(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
-    let durable = durable("open-clean")?;
+    let durable = large_session(arena, "open-clean")?;
+    let again = Connect {
+        clean_start: true,
+        ..durable
+    };
+    arena.begin();
+    Attacker::connect_as(arena.mqtt(), &again)?;
+    Ok(Outcome::new("connected", 64))
+}
+
+pub(super) fn connect_again(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
+    let durable = large_session(arena, "open-again")?;
+    arena.begin();
+    let mut attacker = Attacker::connect_as(arena.mqtt(), &durable)?;
+    let became = attacker.outcome(|packet| matches!(packet, Packet::Publish(_)))?;
+    Ok(Outcome::new(became, 64))
+}
+
+/// Leaves a durable session with as many subscriptions and messages as may be. How its client comes back.
+fn large_session(arena: &Arena<'_>, client_id: &str) -> anyhow::Result<Connect> {
+    let durable = durable(client_id)?;
     let mut attacker = Attacker::connect_as(arena.mqtt(), &durable)?;
     subscribed(
         &mut attacker,
         (1..FILTERS_MAX).map(|number| format!("{number:04x}/+/x")),
     )?;
-    subscribed(&mut attacker, ["queue".to_owned()].into_iter())?;
+    attacker.send(&subscribe_one("queue")?)?;
+    attacker.outcome(|packet| matches!(packet, Packet::SubAck(_)))?;
     attacker.send(&encoded(&Packet::Disconnect(Disconnect::new(
         ReasonCode::Success,
     ))))?;
+    attacker.outcome(|_| false)?;
     let mut publisher = arena.client("open-publisher")?;
     let batch = publish("queue")?.repeat(100);
     for _ in 0..100 {
@@ -45,13 +84,7 @@ pub(super) fn clean_start(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
             publisher.outcome(|packet| matches!(packet, Packet::PubAck(_)))?;
         }
     }
-    let again = Connect {
-        clean_start: true,
-        ..durable
-    };
-    arena.begin();
-    Attacker::connect_as(arena.mqtt(), &again)?;
-    Ok(Outcome::new("connected", 64))
+    Ok(durable)
 }
 
 pub(super) fn shared_sessions(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
@@ -71,9 +104,7 @@ pub(super) fn shared_sessions(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
 }
 
 pub(super) fn fan_out(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
-    let packet_id = PacketId::new(1).context("not zero")?;
-    let subscribe = Subscribe::new(packet_id, QoS::AtLeastOnce, [Text::from_static("fan")]);
-    let filter = encoded(&Packet::Subscribe(subscribe));
+    let filter = subscribe_one("fan")?;
     for number in 0..SESSIONS {
         let mut attacker = Attacker::connect_as(arena.mqtt(), &durable(&format!("open-{number}"))?)?;
         attacker.send(&filter)?;
@@ -137,6 +168,13 @@ fn durable(client_id: &str) -> anyhow::Result<Connect> {
         },
         ..connect(client_id)?
     })
+}
+
+/// SUBSCRIBE of QoS 1 with one filter.
+fn subscribe_one(filter: &'static str) -> anyhow::Result<Vec<u8>> {
+    let packet_id = PacketId::new(1).context("not zero")?;
+    let subscribe = Subscribe::new(packet_id, QoS::AtLeastOnce, [Text::from_static(filter)]);
+    Ok(encoded(&Packet::Subscribe(subscribe)))
 }
 
 fn subscribed(attacker: &mut Attacker, filters: impl Iterator<Item = String>) -> anyhow::Result<String> {

@@ -101,6 +101,34 @@ pub(super) const ADVERSARIES: &[Adversary] = &[
         act: sessions::session_end,
     },
     Adversary {
+        name: "session_end_cluster",
+        about: "the same at one of three nodes",
+        world: World::Cluster,
+        settings: "",
+        act: sessions::session_end,
+    },
+    Adversary {
+        name: "session_end_shared",
+        about: "the end of a session with 1,000 shared subscriptions of 128 levels",
+        world: World::Alone,
+        settings: "",
+        act: sessions::session_end_shared,
+    },
+    Adversary {
+        name: "connect_again",
+        about: "a client that comes back to 10,000 subscriptions and 10,000 messages",
+        world: World::Alone,
+        settings: "",
+        act: sessions::connect_again,
+    },
+    Adversary {
+        name: "connect_again_policy",
+        about: "the same under a policy that allows it",
+        world: World::Policy,
+        settings: "",
+        act: sessions::connect_again,
+    },
+    Adversary {
         name: "clean_start",
         about: "a clean start over a durable session with 10,000 subscriptions and 10,000 messages",
         world: World::Alone,
@@ -294,7 +322,7 @@ fn send_one(arena: &Arena<'_>, client_id: &str, packet: &[u8]) -> anyhow::Result
 pub(super) const FILTERS_MAX: usize = 10_000;
 
 /// Levels that a topic may have.
-const LEVELS_MAX: usize = 128;
+pub(super) const LEVELS_MAX: usize = 128;
 
 /// Masked frames without a byte in them.
 const EMPTY_BINARY: [u8; 6] = [0x82, 0x80, 0, 0, 0, 0];
