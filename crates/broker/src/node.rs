@@ -476,6 +476,7 @@ impl Node {
     }
 
     fn flush(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.wait_for_sweep(now);
         self.with_each_group(now, actions, |service, outputs| service.flush(now, outputs));
         if self.control.as_ref().is_some_and(|control| control.has_news()) {
             self.with_control(now, actions, |control, _, outputs, actions| {

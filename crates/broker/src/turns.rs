@@ -221,6 +221,7 @@ impl Node {
 
     /// Goes on with those who wait, each once, as far as there is time in this turn.
     pub(crate) fn take_turns(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.sweep_shares();
         for _ in 0..self.turns.waiting.len() {
             if self.work.is_turn_over() {
                 break;
@@ -296,11 +297,11 @@ impl Node {
     pub(crate) fn leave_all(&mut self, now: Now, key: SessionKey, filters: Filters) {
         let bytes = filters.bytes();
         let filters = filters.into_filters();
-        // What is shared is to be given to others, so nothing more may be given to this session.
+        // What is shared is to be given to others, so nothing more may be given to this session. What is left of shares is swept.
         let (shared, own): (Vec<_>, Vec<_>) = filters.into_iter().partition(|filter| filter.share.is_some());
         for filter in shared {
             self.leave(key, &filter);
-            self.work.filter(leave_units(&filter));
+            self.work.filter(LEAVE_UNITS);
         }
         let units = || own.iter().map(leave_units).sum::<u64>();
         let is_little = own.len() <= LEFT_AT_ONCE && units() <= UNITS_AT_ONCE && !self.work.is_turn_over();
@@ -319,6 +320,23 @@ impl Node {
                 self.wait_for_turn(now, Unfinished::Leave(Box::new(leaving)));
             }
             None => self.sessions.release(key),
+        }
+    }
+
+    /// Shares without sharers are forgotten when others have had their turn.
+    pub(crate) fn wait_for_sweep(&mut self, now: Now) {
+        if !self.shares.is_swept() && self.timers.get(TimerKey::Turn).is_none() {
+            self.timers.schedule(TimerKey::Turn, now.instant + PAUSE);
+        }
+    }
+
+    fn sweep_shares(&mut self) {
+        let mut units = 0;
+        while units < UNITS_AT_ONCE && !self.work.is_turn_over() {
+            let Some(filter) = self.shares.sweep() else { return };
+            let cost = leave_units(&filter);
+            units += cost;
+            self.work.charge(cost);
         }
     }
 

@@ -5,7 +5,8 @@
 //! caller gives; a hash does not look at who keeps up, so that what belongs together stays together.
 //!
 //! Each choice and each change costs the logarithm of the number of sharers. It is told what becomes of sessions, and
-//! does not look for itself. A share exists as long as it has a sharer.
+//! does not look for itself. A share exists as long as it has a sharer. Taking it out of the index costs as much as its filter
+//! has levels, and is left to [`Shares::sweep`], so that a session leaves many shares at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,6 +54,10 @@ pub struct Shares {
     by_filter: BTreeMap<Arc<SubscriptionFilter>, ShareKey>,
     index: Index<ShareKey, ()>,
     subscriptions: usize,
+    /// Shares without sharers that may still be in the index, each once.
+    emptied: Vec<ShareKey>,
+    /// How many shares have no sharers.
+    empty: usize,
     /// The memory of the shares' names and filters.
     filters: u64,
 }
@@ -66,6 +71,8 @@ struct Share {
     away: Circle,
     /// Who had the latest turn.
     latest: Place,
+    /// It is among [`Shares::emptied`].
+    is_emptied: bool,
 }
 
 #[derive(Debug)]
@@ -83,6 +90,8 @@ impl Shares {
             by_filter: BTreeMap::new(),
             index: Index::new(seed),
             subscriptions: 0,
+            emptied: Vec::new(),
+            empty: 0,
             filters: 0,
         }
     }
@@ -107,6 +116,7 @@ impl Shares {
             standing: Standing::Away,
             subscription,
         };
+        self.empty -= usize::from(share.sharers.is_empty());
         share.sharers.insert(session, sharer);
         share.away.insert((point, session));
         self.subscriptions += 1;
@@ -125,12 +135,35 @@ impl Shares {
         share.circle(sharer.standing).remove((sharer.point, session));
         self.subscriptions -= 1;
         if share.sharers.is_empty() {
-            self.index.remove(&filter.filter, key);
-            self.by_filter.remove(filter);
-            self.filters -= filter_bytes(filter);
-            self.shares.remove(key.0 as usize);
+            self.empty += 1;
+            if !std::mem::replace(&mut share.is_emptied, true) {
+                self.emptied.push(key);
+            }
         }
         true
+    }
+
+    /// Whether there may be something to sweep.
+    pub fn is_swept(&self) -> bool {
+        self.emptied.is_empty()
+    }
+
+    /// Forgets one share that has no sharers, if there is one left; its filter.
+    pub fn sweep(&mut self) -> Option<Arc<SubscriptionFilter>> {
+        while let Some(key) = self.emptied.pop() {
+            let place = key.0 as usize;
+            self.shares[place].is_emptied = false;
+            if self.shares[place].sharers.is_empty() {
+                let filter = self.shares.remove(place).filter;
+                self.index.remove(&filter.filter, key);
+                self.by_filter.remove(&filter);
+                self.filters -= filter_bytes(&filter);
+                self.empty -= 1;
+                return Some(filter);
+            }
+        }
+        self.emptied = Vec::new();
+        None
     }
 
     /// Takes note of how a sharer stands now.
@@ -160,12 +193,20 @@ impl Shares {
 
     /// Visits every share that a message to `topic` is for.
     pub fn matches(&self, topic: &str, visit: &mut impl FnMut(ShareKey)) {
-        self.index.matches(topic, &mut |share, ()| visit(share));
+        self.index
+            .matches(topic, &mut |share, ()| self.visit_shared(share, visit));
     }
 
     /// Visits the shares whose filter is `topic` itself, without wildcards.
     pub fn matches_exactly(&self, topic: &str, visit: &mut impl FnMut(ShareKey)) {
-        self.index.matches_exactly(topic, &mut |share, ()| visit(share));
+        self.index
+            .matches_exactly(topic, &mut |share, ()| self.visit_shared(share, visit));
+    }
+
+    fn visit_shared(&self, share: ShareKey, visit: &mut impl FnMut(ShareKey)) {
+        if !self.shares[share.0 as usize].sharers.is_empty() {
+            visit(share);
+        }
     }
 
     /// Chooses who gets a message: with a `point` always the same one, as long as those who are connected are the same;
@@ -185,7 +226,8 @@ impl Shares {
 
     /// The share with this name and filter.
     pub fn find(&self, filter: &SubscriptionFilter) -> Option<ShareKey> {
-        self.by_filter.get(filter).copied()
+        let key = self.by_filter.get(filter).copied();
+        key.filter(|key| !self.shares[key.0 as usize].sharers.is_empty())
     }
 
     /// The name and filter of a share, as all its deliveries have it.
@@ -211,12 +253,12 @@ impl Shares {
 
     /// How many shares there are.
     pub fn len(&self) -> usize {
-        self.shares.len()
+        self.shares.len() - self.empty
     }
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.shares.is_empty()
+        self.len() == 0
     }
 
     /// The memory of all shares.
@@ -226,6 +268,7 @@ impl Shares {
         self.index.bytes()
             + self.filters
             + places::<Share>(self.shares.capacity())
+            + places::<ShareKey>(self.emptied.capacity())
             + self.shares.len() as u64 * share
             + self.subscriptions as u64 * sharer
     }
@@ -236,8 +279,8 @@ impl Shares {
     }
 
     fn share_or_new(&mut self, filter: &SubscriptionFilter) -> ShareKey {
-        if let Some(key) = self.find(filter) {
-            return key;
+        if let Some(key) = self.by_filter.get(filter) {
+            return *key;
         }
         // In memory of its own: a share stays for long after the packet it came in.
         let filter = Arc::new(filter.detached());
@@ -248,7 +291,9 @@ impl Shares {
             behind: Circle::default(),
             away: Circle::default(),
             latest: (Point::default(), SessionKey(0)),
+            is_emptied: false,
         };
+        self.empty += 1;
         let key = ShareKey(u32::try_from(self.shares.insert(share)).expect("fewer than 2^32 shares"));
         self.index.insert(&filter.filter, key, ());
         self.filters += filter_bytes(&filter);

@@ -123,7 +123,35 @@ fn a_second_subscription_to_a_share_does_not_make_a_second_sharer() {
     assert!(!shares.unsubscribe(key, &filter));
     assert!(shares.is_empty());
     assert_eq!((shares.subscriptions(), shares.find(&filter)), (0, None));
+    assert_eq!(shares.sweep().as_deref(), Some(&filter));
     assert_eq!(shares.index.exact.entries(), 0);
+}
+
+#[test]
+fn a_share_without_sharers_is_gone_before_it_is_swept_and_comes_back_whole() {
+    let mut shares = Shares::new(SEED);
+    let text = "$share/x/a";
+    join(&mut shares, 1, text, Standing::Free);
+    assert!(shares.unsubscribe(SessionKey(1), &filter(text)));
+    assert!(shares.is_empty() && !shares.is_swept());
+    assert_eq!(
+        (shares.find(&filter(text)), shares.count(&filter(text))),
+        (None, (0, 0))
+    );
+    assert_eq!(receivers(&mut shares, "a", None), []);
+
+    // It is there again when its turn to be swept comes, and is emptied anew.
+    join(&mut shares, 2, text, Standing::Free);
+    assert_eq!(receiver(&mut shares, None), 2);
+    assert_eq!(shares.sweep(), None);
+    assert_eq!((shares.len(), receiver(&mut shares, None)), (1, 2));
+    shares.unsubscribe(SessionKey(2), &filter(text));
+    assert_eq!(
+        shares.sweep().map(|share| share.to_string()).as_deref(),
+        Some(text)
+    );
+    assert_eq!(shares.sweep(), None);
+    assert_eq!(shares.len(), 0);
 }
 
 #[derive(Debug, Clone)]
@@ -132,6 +160,7 @@ enum Call {
     Leave { session: u32 },
     Stand { session: u32, standing: Standing },
     Publish { together: Option<u8> },
+    Sweep,
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
@@ -141,6 +170,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
         1 => (0..6_u32).prop_map(|session| Call::Leave { session }),
         2 => (0..6_u32, standing).prop_map(|(session, standing)| Call::Stand { session, standing }),
         4 => prop::option::of(0..4_u8).prop_map(|together| Call::Publish { together }),
+        1 => Just(Call::Sweep),
     ];
     prop::collection::vec(call, 0..80)
 }
@@ -198,6 +228,9 @@ proptest! {
                     let existed = shares.unsubscribe(SessionKey(session), &filter(SHARE));
                     prop_assert_eq!(existed, model.remove(&session).is_some());
                     turns.clear();
+                }
+                Call::Sweep => {
+                    prop_assert!(shares.sweep().is_none() || model.is_empty());
                 }
                 Call::Stand { session, standing } => {
                     shares.stand(SessionKey(session), &filter(SHARE), standing);

@@ -32,9 +32,9 @@ pub(super) fn session_end(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
 /// As [`session_end`], with shared subscriptions as deep as may be.
 pub(super) fn session_end_shared(arena: &Arena<'_>) -> anyhow::Result<Outcome> {
     let mut attacker = arena.client("open-end")?;
-    // `$share`, the share name and the number are levels, too.
-    let below = vec!["a"; LEVELS_MAX - 3].join("/");
-    let filters = (0..SHARES_MAX).map(|number| format!("$share/s/{number:04x}/{below}"));
+    // `$share`, the share name, the number and the wildcard are levels, too.
+    let below = vec!["a"; LEVELS_MAX - 4].join("/");
+    let filters = (0..SHARES_MAX).map(|number| format!("$share/s/{number:04x}/+/{below}"));
     let became = subscribed(&mut attacker, filters)?;
     let packet = encoded(&Packet::Disconnect(Disconnect::new(ReasonCode::Success)));
     arena.begin();
