@@ -204,7 +204,7 @@ impl Groups {
             .sum()
     }
 
-    /// What the requests that wait count for.
+    /// Bytes of log entries that are open, and of places for requests.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.services.iter().map(StateStoreService::waiting_bytes).sum()
     }

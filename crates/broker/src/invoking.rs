@@ -26,7 +26,8 @@ use crate::report::{CopyNews, Report};
 use crate::responding::{Asking, LateResponse};
 use crate::slow::SlowKind;
 use crate::state_store_service::{
-    Answer, Asker, Checked, Output, Refused, Remark, StateStoreService, check, check_envelope, properties,
+    Answer, Asker, Checked, Output, Pending, Refused, Remark, StateStoreService, check, check_envelope,
+    properties,
 };
 use crate::traces::RequestTrace;
 
@@ -83,6 +84,7 @@ impl Node {
             ack: connection.acks.open(true, None),
             packet_id,
             trace: span.map(|span| Box::new(RequestTrace::new(span))),
+            held: self.memory.requests.hold(Pending::memory(&publish)),
         };
         match check(now, asker, publish, self.groups.dialect()) {
             Checked::Call(mut call) => {

@@ -67,6 +67,8 @@ pub(crate) struct Memory {
     pub(crate) messages: MessageBytes,
     /// CONNECTs whose clients are not known yet.
     pub(crate) connects: MessageBytes,
+    /// Requests to the state store that wait.
+    pub(crate) requests: MessageBytes,
     /// Topics that have aliases.
     pub(crate) aliases: MessageBytes,
     /// What waits to be written to connections, as the edge said last.

@@ -58,7 +58,10 @@ impl Node {
         MemoryUse {
             messages,
             retained: retained + self.retained.places() + self.tombstone_bytes(),
-            store: store.memory() + self.groups.waiting_bytes() + self.groups.log_bytes_held(),
+            store: store.memory()
+                + self.memory.requests.bytes()
+                + self.groups.waiting_bytes()
+                + self.groups.log_bytes_held(),
             writes: self.commits.bytes() + self.memory.engine,
             outbound: self.memory.outbound
                 + self.peers.as_ref().map_or(0, |peers| peers.bytes())

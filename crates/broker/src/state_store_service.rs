@@ -43,9 +43,9 @@ use self::forwarding::Forwarding;
 use self::gathering::Gathering;
 pub(crate) use self::peers::PeerError;
 use self::peers::PeerMessage;
-pub(crate) use self::pending::Answer;
+use self::pending::PendingCalls;
 pub use self::pending::Verb;
-use self::pending::{Pending, PendingCalls};
+pub(crate) use self::pending::{Answer, Pending};
 use self::reads::Scans;
 use self::snapshots::Snapshots;
 use self::spread::Spread;
@@ -187,9 +187,6 @@ const EXPIRED_KEYS_MAX: usize = 1024;
 
 /// As many keys are walked in the time in which it is decided whether a client may read one.
 const DECIDED_KEY: usize = 4;
-
-/// The memory of a request that waits, in bytes: the struct, its response topic and correlation data.
-const PENDING_BYTES: usize = 512;
 
 /// The part of the log that makes a snapshot due while memory is full: not less, since a snapshot is work for as many bytes as
 /// the store has.
@@ -481,10 +478,10 @@ impl StateStoreService {
         self.pending.len() + reads
     }
 
-    /// What the requests that wait count for.
+    /// Bytes of the log entry that is open, and of places for requests.
     pub(crate) fn waiting_bytes(&self) -> u64 {
-        let entry = self.entry.as_ref().map_or(0, EntryBuilder::len_bytes);
-        (entry + self.pending_len() * PENDING_BYTES) as u64
+        let entry = self.entry.as_ref().map_or(0, EntryBuilder::len_bytes) as u64;
+        entry + self.pending.spare()
     }
 
     /// Whether a command would add to the store's bytes.

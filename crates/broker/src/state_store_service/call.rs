@@ -18,6 +18,7 @@ use super::pending::{Answer, Pending, Verb};
 use crate::acks::AckSequence;
 use crate::authorization::Access;
 use crate::denial::Right;
+use crate::memory::Held;
 use crate::now::Now;
 use crate::principal::Principal;
 use crate::responding::Asking;
@@ -76,6 +77,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
     pub(crate) trace: Option<Box<RequestTrace>>,
+    pub(crate) held: Held,
 }
 
 /// The outcome of the checks: a call to decide, or an answer right away.
@@ -208,6 +210,8 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
         expires_at: expires_in.map(|left| now.after(left)),
         received_at: now.instant,
         trace: asker.trace.take(),
+        identity: None,
+        _held: std::mem::take(&mut asker.held),
     };
     if let Some(unsupported) = properties.unsupported_version() {
         let mut answer = pending.answer(now, &Reply::Error(ErrorText::Syntax), None);
@@ -235,6 +239,25 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
     }
 }
 
+/// What a write is known by when it comes again.
+fn identify(
+    now: Now,
+    client_id: &str,
+    payload: &Bytes,
+    pending: &mut Pending,
+    message_expiry: Option<u32>,
+) -> RetryKey {
+    let identity = RequestIdentity {
+        client_id,
+        response_topic: &pending.response_topic,
+        correlation_data: &pending.correlation_data,
+        payload,
+    };
+    let retry = RetryKey::new(&identity, now.wall, message_expiry);
+    pending.identity = Some(u128::from_be_bytes(retry.hash));
+    retry
+}
+
 fn command(
     now: Now,
     asker: &mut Asker<'_>,
@@ -254,13 +277,8 @@ fn command(
         let asked = asker.read(request, pending);
         return asked.map_err(|text| (text, Remark::Nothing));
     }
-    let identity = RequestIdentity {
-        client_id: asker.client_id,
-        response_topic: &pending.response_topic,
-        correlation_data: &pending.correlation_data,
-        payload,
-    };
-    let retry = Some(RetryKey::new(&identity, now.wall, message_expiry));
+    let retry = identify(now, asker.client_id, payload, pending, message_expiry);
+    let retry = Some(retry);
     let action = match request {
         Request::Get { .. } | Request::Scan { .. } => return Ok(Asked::Read),
         Request::Set {

@@ -1,16 +1,18 @@
 //! Requests that wait for their decision, and what they become then.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use protocol::Text;
-use protocol::packet::PacketId;
+use protocol::packet::{PacketId, Publish};
 use protocol::state_store::{Dialect, Reply, Request};
 use store::{Details, Version};
 
 use crate::acks::AckSequence;
 use crate::authorization::Access;
+use crate::memory::Held;
+use crate::memory::footprint::{block, places, properties, tree_entry};
 use crate::now::Now;
 use crate::responding::Asking;
 use crate::scan_seal::ScanBinding;
@@ -73,6 +75,10 @@ pub(crate) struct Pending {
     pub(crate) received_at: Instant,
     /// If it is traced.
     pub(crate) trace: Option<Box<RequestTrace>>,
+    /// A write: what it is known by when it comes again ([`RetryKey`](store::RetryKey)).
+    pub(crate) identity: Option<u128>,
+    /// Its part of the account, while it is there.
+    pub(crate) _held: Held,
 }
 
 /// A decided request.
@@ -103,6 +109,14 @@ pub(crate) struct Answer {
 }
 
 impl Pending {
+    /// The memory of a request that waits, in bytes. Its topic and data are parts of the packet, which stays as a whole.
+    pub(crate) fn memory(publish: &Publish) -> u64 {
+        block(size_of::<Option<Self>>())
+            + tree_entry::<(u128, u64), ()>()
+            + block(publish.payload.len())
+            + properties(&publish.properties)
+    }
+
     /// The answer that goes back.
     pub(crate) fn answer(self, now: Now, reply: &Reply, version: Option<Version>) -> Answer {
         Answer {
@@ -143,13 +157,22 @@ pub(crate) struct PendingCalls {
     first: u64,
     waiting: VecDeque<Option<Pending>>,
     count: usize,
+    /// Identities of writes that wait, with their numbers.
+    identities: BTreeSet<(u128, u64)>,
 }
+
+/// Places that an empty queue keeps for the next requests.
+const CAPACITY_KEPT: usize = 1_024;
 
 impl PendingCalls {
     /// Adds a request and gives it a number.
     pub(crate) fn push(&mut self, pending: Pending) -> u64 {
         self.count += 1;
-        self.place(Some(pending))
+        let identity = pending.identity;
+        let request = self.place(Some(pending));
+        self.identities
+            .extend(identity.map(|identity| (identity, request)));
+        request
     }
 
     /// A number for a command of the node itself, which nobody waits for.
@@ -165,8 +188,15 @@ impl PendingCalls {
             self.waiting.pop_front();
             self.first += 1;
         }
-        self.count -= usize::from(pending.is_some());
-        pending
+        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
+            self.waiting = VecDeque::new();
+        }
+        let pending = pending?;
+        self.count -= 1;
+        if let Some(identity) = pending.identity {
+            self.identities.remove(&(identity, request));
+        }
+        Some(pending)
     }
 
     /// The trace of the request with this number, if it waits and is traced.
@@ -180,20 +210,27 @@ impl PendingCalls {
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Pending> {
         self.first += self.waiting.len() as u64;
         self.count = 0;
+        self.identities.clear();
         std::mem::take(&mut self.waiting).into_iter().flatten()
     }
 
-    /// Whether a request waits that goes by the same name as another one.
+    /// Whether a write waits that is the same as this one.
     pub(crate) fn contains(&self, other: &Pending) -> bool {
-        self.waiting.iter().flatten().any(|pending| {
-            pending.correlation_data == other.correlation_data
-                && pending.response_topic == other.response_topic
-        })
+        let Some(identity) = other.identity else {
+            return false;
+        };
+        let mut same = self.identities.range((identity, 0)..=(identity, u64::MAX));
+        same.next().is_some()
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.count
+    }
+
+    /// The memory of places without a request; the others count by their requests.
+    pub(crate) fn spare(&self) -> u64 {
+        places::<Option<Pending>>(self.waiting.capacity() - self.count)
     }
 
     fn place(&mut self, pending: Option<Pending>) -> u64 {

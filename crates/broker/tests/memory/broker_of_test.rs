@@ -19,6 +19,8 @@ pub(crate) struct BrokerOfTest {
     node: Node,
     now: Now,
     connections: u32,
+    /// What a disk has to write that does nothing any more.
+    stalled: Option<Vec<Action>>,
 }
 
 /// What a client says of itself.
@@ -44,6 +46,7 @@ impl BrokerOfTest {
             node,
             now,
             connections: 0,
+            stalled: None,
         };
         broker.carry_out(actions);
         broker
@@ -133,9 +136,18 @@ impl BrokerOfTest {
         self.carry_out(actions);
     }
 
+    /// The disk does nothing any more.
+    pub(crate) fn stall(&mut self) {
+        self.stalled = Some(Vec::new());
+    }
+
     /// Writes to the disk, and forgets what is sent.
     fn carry_out(&mut self, mut actions: Vec<Action>) {
         loop {
+            if let Some(stalled) = &mut self.stalled {
+                let is_write = |action: &mut Action| matches!(action, Action::Persist { .. });
+                stalled.extend(actions.extract_if(.., is_write));
+            }
             let persisted: Vec<_> = actions
                 .drain(..)
                 .filter_map(|action| match action {

@@ -3,6 +3,7 @@
 //! The allocator of the test counts what it is asked for, the account what the server's allocator gives for it. So lengths here are
 //! just below sizes that it gives.
 
+use broker::ids::ConnectionId;
 use bytes::Bytes;
 use protocol::packet::{Publish, QoS, Will};
 use protocol::properties::{MessageProperties, UserProperties};
@@ -53,6 +54,8 @@ pub(crate) const ALL: &[(&str, Family)] = &[
     ("long keys with large values", large_keys),
     ("registrations for changes of keys", registrations),
     ("registrations for changes of long keys", long_registrations),
+    ("small requests that wait", small_waiting),
+    ("requests with long topics and data that wait", long_waiting),
 ];
 
 /// All kinds of state that clients can end.
@@ -437,15 +440,54 @@ fn long_registrations(broker: &mut BrokerOfTest) {
     });
 }
 
+fn small_waiting(broker: &mut BrokerOfTest) {
+    wait_for_the_disk(broker, 20, (RESPONSES, 4));
+}
+
+fn long_waiting(broker: &mut BrokerOfTest) {
+    let topic = format!("{RESPONSES}/{}", "x".repeat(2_000));
+    wait_for_the_disk(broker, 2, (&topic, 10_000));
+}
+
+/// Requests of so many clients, while the disk does nothing.
+fn wait_for_the_disk(broker: &mut BrokerOfTest, clients: u32, names: (&str, usize)) {
+    let clients: Vec<_> = (0..clients)
+        .map(|number| broker.connect(client(number, false)))
+        .collect();
+    broker.stall();
+    for asker in clients {
+        ask(broker, asker, WAITING, names, |number| {
+            format!("*3\r\n$3\r\nSET\r\n$10\r\nkey-{number:06}\r\n$4\r\n1234\r\n")
+        });
+    }
+}
+
+/// Requests that one client has without an answer.
+const WAITING: u32 = 500;
+
+/// Where clients hear their responses.
+const RESPONSES: &str = "clients/client-1/services/statestore/_any_/command/invoke/response";
+
 /// Requests of one client to the state store.
 fn request(broker: &mut BrokerOfTest, requests: u32, payload: impl Fn(u32) -> String) {
     let client = broker.connect(client(1, false));
+    ask(broker, client, requests, (RESPONSES, 4), payload);
+}
+
+/// The same with this topic, and with so many bytes of correlation data.
+fn ask(
+    broker: &mut BrokerOfTest,
+    client: ConnectionId,
+    requests: u32,
+    (topic, data): (&str, usize),
+    payload: impl Fn(u32) -> String,
+) {
     for number in 0..requests {
+        let mut correlation = number.to_be_bytes().to_vec();
+        correlation.resize(data, 0);
         let properties = MessageProperties {
-            response_topic: Some(Text::from_static(
-                "clients/client-1/services/statestore/_any_/command/invoke/response",
-            )),
-            correlation_data: Some(Bytes::copy_from_slice(&number.to_be_bytes())),
+            response_topic: Some(Text::new(topic).unwrap()),
+            correlation_data: Some(Bytes::from(correlation)),
             user_properties: UserProperties::from_pairs([
                 ("__ts", "1700000000000:0:client-1"),
                 ("__protVer", "1.0"),
