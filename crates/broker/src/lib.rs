@@ -9,6 +9,7 @@ mod administration;
 pub mod authentication;
 pub mod authorization;
 pub mod backups;
+mod client_ids;
 mod clients;
 mod closing;
 mod commits;

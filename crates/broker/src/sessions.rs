@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use cluster::NodeId;
 use cluster::session_plane::Actor;
 use cluster::session_plane::announcement::Word;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use protocol::Text;
 use protocol::packet::Will;
 use slab::Slab;
 
+use crate::client_ids::ClientIds;
 use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::memory::footprint::{block, places};
 use crate::ownership::Owner;
@@ -189,7 +188,7 @@ impl ForcedEnds {
 pub(crate) struct Sessions {
     /// `None`: it has ended, and some of its subscriptions are still there.
     slab: Slab<Option<Box<SessionEntry>>>,
-    by_client_id: HashMap<Text, SessionKey, FixedState>,
+    by_client_id: ClientIds,
     next_number: u64,
     /// Kept up to date: walking through a million sessions would stop everybody for a while.
     totals: Totals,
@@ -203,7 +202,7 @@ impl Sessions {
     pub(crate) fn new(seed: u64, incarnation: u32) -> Self {
         Self {
             slab: Slab::new(),
-            by_client_id: HashMap::with_hasher(FixedState::with_seed(seed)),
+            by_client_id: ClientIds::new(seed),
             next_number: u64::from(incarnation) << NUMBERS_PER_INCARNATION_BITS,
             totals: Totals::default(),
         }
@@ -243,7 +242,7 @@ impl Sessions {
     }
 
     pub(crate) fn find(&self, client_id: &str) -> Option<SessionKey> {
-        self.by_client_id.get(client_id).copied()
+        self.by_client_id.get(client_id)
     }
 
     pub(crate) fn get(&self, key: SessionKey) -> Option<&SessionEntry> {

@@ -14,6 +14,7 @@ mod hashing;
 mod index;
 mod shares;
 mod subscribers;
+mod table;
 mod trie;
 
 use protocol::TopicFilter;

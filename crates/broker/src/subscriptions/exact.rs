@@ -1,10 +1,9 @@
 //! Filters without wildcards: one probe by the whole topic name.
 
-use hashbrown::HashTable;
-
 use super::arena::Arena;
-use super::hashing::{NameHash, Slot, give_back, index, position};
+use super::hashing::{NameHash, index, position};
 use super::subscribers::Subscribers;
+use super::table::{Slot, Table};
 use crate::memory::footprint::block;
 
 /// The subscribers of each filter that has no wildcard.
@@ -13,7 +12,7 @@ pub(super) struct ExactFilters<K, V> {
     entries: Arena<Entry<K, V>>,
     /// The memory of the filters' texts.
     texts: u64,
-    by_name: HashTable<Slot>,
+    by_name: Table,
     hash: NameHash,
 }
 
@@ -28,7 +27,7 @@ impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
         Self {
             entries: Arena::new(),
             texts: 0,
-            by_name: HashTable::new(),
+            by_name: Table::new(),
             hash: NameHash::new(seed),
         }
     }
@@ -45,9 +44,7 @@ impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
                 };
                 self.texts += block(filter.len());
                 let found = index(self.entries.insert(entry));
-                let slot = Slot { hash, index: found };
-                self.by_name
-                    .insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
+                self.by_name.insert(Slot { hash, index: found });
                 found
             }
         };
@@ -64,20 +61,14 @@ impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
         if subscribers.is_empty() {
             self.entries.remove(position(found));
             self.texts -= block(filter.len());
-            if let Ok(slot) = self
-                .by_name
-                .find_entry(Slot::spread(hash), |slot| slot.index == found)
-            {
-                slot.remove();
-            }
-            give_back(&mut self.by_name);
+            self.by_name.remove(hash, found);
         }
         removed
     }
 
     /// The memory of all filters, without that of several subscribers of one.
     pub(super) fn bytes(&self) -> u64 {
-        self.entries.bytes() + self.by_name.allocation_size() as u64 + self.texts
+        self.entries.bytes() + self.by_name.bytes() + self.texts
     }
 
     pub(super) fn get(&self, topic: &str) -> Option<&Subscribers<K, V>> {
@@ -96,9 +87,7 @@ impl<K: Copy + Ord, V: Copy> ExactFilters<K, V> {
 
     fn find(&self, hash: u32, filter: &str) -> Option<u32> {
         let is_it = |slot: &Slot| slot.hash == hash && *self.entries[position(slot.index)].filter == *filter;
-        self.by_name
-            .find(Slot::spread(hash), is_it)
-            .map(|slot| slot.index)
+        self.by_name.find(hash, is_it)
     }
 }
 

@@ -3,16 +3,6 @@
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::FixedState;
-use hashbrown::HashTable;
-
-/// A place in a hash table: what is found there and the hash it was found by.
-///
-/// The hash is kept so that a growing table does not read everything that it points to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    pub(super) hash: u32,
-    pub(super) index: u32,
-}
 
 /// Hashes names with the caller's seed.
 #[derive(Debug)]
@@ -32,26 +22,6 @@ impl NameHash {
         u32::try_from(hash >> 32).expect("the upper half has 32 bits")
     }
 }
-
-impl Slot {
-    /// What a table of slots hashes by: hashbrown takes the bucket from the low bits and a tag from the top 7.
-    pub(super) fn spread(hash: u32) -> u64 {
-        u64::from(hash) << 32 | u64::from(hash)
-    }
-}
-
-/// Makes a table smaller of which much is empty.
-pub(super) fn give_back(table: &mut HashTable<Slot>) {
-    if table.len() < table.capacity() / SPARSE && table.capacity() > SPARSE_MIN {
-        table.shrink_to(2 * table.len(), |slot| Slot::spread(slot.hash));
-    }
-}
-
-/// A table is sparse with so many places for each one that is taken.
-const SPARSE: usize = 8;
-
-/// A small table is not worth the work.
-const SPARSE_MIN: usize = 1_024;
 
 /// The index of a slab as it is kept in nodes and slots.
 pub(super) fn index(position: usize) -> u32 {

@@ -15,12 +15,12 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use super::arena::Arena;
-use super::hashing::{NameHash, Slot, give_back, index, position};
+use super::hashing::{NameHash, index, position};
 use super::subscribers::Subscribers;
+use super::table::{Slot, Table};
 use crate::memory::footprint::{block, tree};
 
 /// The subscribers of each filter that has a wildcard.
@@ -31,7 +31,7 @@ pub(super) struct Trie<K, V> {
     names: u64,
     /// The memory of the reaches of nodes whose children differ in it.
     reaches: u64,
-    children: HashTable<Slot>,
+    children: Table,
     hash: NameHash,
     /// Nodes that messages have visited.
     visited: Cell<u64>,
@@ -62,7 +62,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
             nodes,
             names: 0,
             reaches: 0,
-            children: HashTable::new(),
+            children: Table::new(),
             hash: NameHash::new(seed),
             visited: Cell::new(0),
         }
@@ -199,7 +199,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
 
     /// The memory of all nodes, without that of several subscribers of one.
     pub(super) fn bytes(&self) -> u64 {
-        self.nodes.bytes() + self.children.allocation_size() as u64 + self.names + self.reaches
+        self.nodes.bytes() + self.children.bytes() + self.names + self.reaches
     }
 
     #[cfg(test)]
@@ -216,14 +216,12 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
             if self.node(parent).plus == at {
                 self.node_mut(parent).plus = NONE;
             } else {
-                let hash = Slot::spread(self.hash.of(parent, &node.name));
-                let slot = self.children.find_entry(hash, |slot| slot.index == at);
-                slot.expect("a child that is not `+` is in the table").remove();
+                let was_there = self.children.remove(self.hash.of(parent, &node.name), at);
+                assert!(was_there, "a child that is not `+` is in the table");
                 self.change_named(parent, |named| named.remove(node.reach));
             }
             at = parent;
         }
-        give_back(&mut self.children);
         if at != from {
             self.note_reach(at);
         }
@@ -246,9 +244,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
         }
         let new = index(self.nodes.insert(Node::new(name, parent)));
         self.names += block(name.len());
-        let slot = Slot { hash, index: new };
-        self.children
-            .insert_unique(Slot::spread(hash), slot, |slot| Slot::spread(slot.hash));
+        self.children.insert(Slot { hash, index: new });
         self.change_named(parent, |named| named.insert(1));
         new
     }
@@ -297,9 +293,7 @@ impl<K: Copy + Ord, V: Copy> Trie<K, V> {
                 node.parent == parent && *node.name == *name
             }
         };
-        self.children
-            .find(Slot::spread(hash), is_it)
-            .map(|slot| slot.index)
+        self.children.find(hash, is_it)
     }
 
     fn node(&self, at: u32) -> &Node<K, V> {
