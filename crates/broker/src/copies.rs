@@ -516,10 +516,10 @@ impl Held {
         }
     }
 
-    /// The owners that keep another session, or may do so when they answer.
-    fn undecided(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let is_undecided = |owner: &&Owner| matches!(owner.stage, Stage::Refused | Stage::Offered);
-        self.owners.iter().filter(is_undecided).map(|owner| owner.node)
+    /// The owners that keep another session.
+    fn refusing(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let is_refusing = |owner: &&Owner| owner.stage == Stage::Refused;
+        self.owners.iter().filter(is_refusing).map(|owner| owner.node)
     }
 }
 

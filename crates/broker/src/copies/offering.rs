@@ -359,8 +359,8 @@ impl Copies {
 
     /// A client has connected to a session: nodes that keep another one did not know of it when they chose.
     pub(super) fn offer_connected(&mut self, number: SessionNumber) {
-        let undecided = self.held.get(&number).into_iter().flat_map(Held::undecided);
-        let due: Vec<_> = undecided.map(|node| (number, node)).collect();
+        let refusing = self.held.get(&number).into_iter().flat_map(Held::refusing);
+        let due: Vec<_> = refusing.map(|node| (number, node)).collect();
         self.due_offers.extend(due);
     }
 
