@@ -515,12 +515,6 @@ impl Held {
             }
         }
     }
-
-    /// The owners that keep another session.
-    fn refusing(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let is_refusing = |owner: &&Owner| owner.stage == Stage::Refused;
-        self.owners.iter().filter(is_refusing).map(|owner| owner.node)
-    }
 }
 
 /// From where on a holder counts the events of a session that has this number there. No other session has any of these, so that clocks of two that a client has had one

@@ -357,13 +357,6 @@ impl Copies {
         self.due_offers.insert((number, to));
     }
 
-    /// A client has connected to a session: nodes that keep another one did not know of it when they chose.
-    pub(super) fn offer_connected(&mut self, number: SessionNumber) {
-        let refusing = self.held.get(&number).into_iter().flat_map(Held::refusing);
-        let due: Vec<_> = refusing.map(|node| (number, node)).collect();
-        self.due_offers.extend(due);
-    }
-
     fn send_due_offers(&mut self, (sessions, peers): (&Sessions, &mut Routes)) {
         if self.due_offers.is_empty() {
             return;

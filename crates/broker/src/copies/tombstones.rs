@@ -314,10 +314,12 @@ impl Node {
 
     /// A client has connected to a durable session.
     pub(crate) fn note_used(&mut self, now: Now, number: SessionNumber) {
-        let Some(copies) = &mut self.copies else { return };
-        if let Some(held) = copies.held.get_mut(&number) {
+        let held = self
+            .copies
+            .as_mut()
+            .and_then(|copies| copies.held.get_mut(&number));
+        if let Some(held) = held {
             held.connected_at = now.wall;
-            copies.offer_connected(number);
         }
     }
 }
