@@ -82,8 +82,6 @@ pub(crate) struct Copies {
     visit: Option<SessionNumber>,
     /// Nodes that hear from the beginning what is held, and whether that was begun.
     hearing: BTreeMap<NodeId, bool>,
-    /// Sessions that nodes are told of with the next ones, whether or not they are to have copies.
-    due_offers: BTreeSet<(SessionNumber, NodeId)>,
     /// Who wants which session whole.
     wanted: VecDeque<(NodeId, SessionNumber)>,
     /// Who waits for owners to have a session in the first place.
@@ -211,7 +209,6 @@ impl Copies {
             rings: 1,
             visit: None,
             hearing: BTreeMap::new(),
-            due_offers: BTreeSet::new(),
             wanted: VecDeque::new(),
             awaited: Awaited::default(),
             lacking: BTreeMap::new(),
@@ -486,8 +483,11 @@ impl Held {
         }
         for owner in &mut self.owners {
             owner.is_former = !wanted.contains(&owner.node);
+            // Who kept another one may have given it up.
+            if owner.stage == Stage::Refused {
+                owner.stage = Stage::Unknown;
+            }
         }
-        self.forget_stages(None);
         let is_under_way =
             |owner: &&Owner| owner.is_former && matches!(owner.stage, Stage::Offered | Stage::Wanted);
         let under_way = self.owners.iter().filter(is_under_way);
@@ -505,15 +505,6 @@ impl Held {
             }
         }
         under_way
-    }
-
-    /// Forgets what a node was told, if one is named, and what others have answered that kept another session: they may have given it up.
-    fn forget_stages(&mut self, node: Option<NodeId>) {
-        for owner in &mut self.owners {
-            if owner.stage == Stage::Refused || node == Some(owner.node) {
-                owner.stage = Stage::Unknown;
-            }
-        }
     }
 }
 

@@ -380,9 +380,6 @@ impl Node {
                 copies.set_stage(number, from, Stage::Refused);
                 if self.yields(number, &other) {
                     self.give_way(now, number, &other, actions);
-                } else if let Some(copies) = self.copies.as_mut().filter(|_| other.holder != from) {
-                    // Its holder is to give way, and need not have heard of this one.
-                    copies.offer_soon(number, other.holder);
                 }
             }
         }
