@@ -136,6 +136,8 @@ impl Shares {
         self.subscriptions -= 1;
         if share.sharers.is_empty() {
             self.empty += 1;
+            // Whoever comes begins anew.
+            share.latest = nobody();
             if !std::mem::replace(&mut share.is_emptied, true) {
                 self.emptied.push(key);
             }
@@ -290,7 +292,7 @@ impl Shares {
             free: Circle::default(),
             behind: Circle::default(),
             away: Circle::default(),
-            latest: (Point::default(), SessionKey(0)),
+            latest: nobody(),
             is_emptied: false,
         };
         self.empty += 1;
@@ -312,6 +314,11 @@ const SHARED_FILTER: u64 = 80;
 
 /// The first nodes of what a share has: its sharers, and their circles. They are there as a whole for one sharer.
 const FIRST_NODES: u64 = 520;
+
+/// Whose turn it was before anybody had one.
+fn nobody() -> Place {
+    (Point::default(), SessionKey(0))
+}
 
 impl Share {
     fn next(&mut self) -> Option<Place> {

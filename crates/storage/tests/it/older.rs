@@ -3,8 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use storage::{Encryption, Engine, OpenError};
 use tempfile::TempDir;
@@ -132,31 +130,6 @@ fn a_start_that_was_cut_off_goes_on_with_the_id_that_it_wrote() {
         assert_eq!(content(&engine).unwrap(), expected);
         assert_eq!(fs::read(cut.path().join("DIRECTORY_ID")).unwrap(), id);
         assert_eq!(format(cut.path()), older.format);
-    }
-}
-
-#[test]
-fn a_kill_while_ids_are_added_loses_nothing() {
-    let older = encrypted();
-    let (_, expected) = filled(&Encryption::none(), "ours", Ended::Killed);
-    let is_done = AtomicBool::new(false);
-    let killed = thread::scope(|scope| {
-        let start = scope.spawn(|| {
-            let engine = open(older.dir.path(), &older.encryption);
-            is_done.store(true, Ordering::Release);
-            engine.map(drop)
-        });
-        let mut killed = vec![after_kill(older.dir.path())];
-        while !is_done.load(Ordering::Acquire) {
-            killed.push(after_kill(older.dir.path()));
-        }
-        start.join().unwrap().unwrap();
-        killed
-    });
-    for dir in killed {
-        let engine = open(dir.path(), &older.encryption).unwrap();
-        assert_eq!(content(&engine).unwrap(), expected);
-        assert_eq!(format(dir.path()), older.format);
     }
 }
 
