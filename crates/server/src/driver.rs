@@ -358,12 +358,12 @@ impl Driver {
 
     /// Writes to a socket; tells the node if it asked for that.
     pub(crate) fn write(&self, socket: &Socket) -> Written {
-        let waited = socket.waiting();
+        let (waited, was_behind) = (socket.waiting(), self.is_behind(socket));
         let written = socket.write(&mut self.spare.borrow_mut());
         let waiting = socket.waiting();
         self.observed.borrow_mut().bytes_sent += (waited - waiting) as u64;
         self.count_waiting(socket, waiting);
-        if waited > self.settings.outbound_bytes_max && waiting <= self.settings.outbound_bytes_max {
+        if was_behind && !self.is_behind(socket) {
             // Its task may have looked before this, and wait to be told that it can read on.
             socket.changed.notify_one();
         }
@@ -377,7 +377,12 @@ impl Driver {
 
     /// False while nothing should be read from the socket.
     pub(crate) fn may_read(&self, socket: &Socket) -> bool {
-        self.node.borrow().is_reading(socket.id) && !socket.is_behind(self.settings.outbound_bytes_max)
+        self.node.borrow().is_reading(socket.id) && !self.is_behind(socket)
+    }
+
+    /// Whether its client has to take something before more is read from it.
+    pub(crate) fn is_behind(&self, socket: &Socket) -> bool {
+        socket.is_behind(self.settings.outbound_bytes_max)
     }
 
     /// Which node it drives.
@@ -811,10 +816,13 @@ impl Driver {
         self.with_socket(connection, |socket| {
             let (version, _) = socket.speaks.get();
             let mut out = socket.out.borrow_mut();
+            let before = out.len();
             self.encoder
                 .borrow_mut()
                 .encode(publish, version, out.tail(&mut self.spare.borrow_mut()));
             out.payload(&publish.delivery.message.payload);
+            let bytes = out.len() - before;
+            out.note_message(bytes);
             self.mark_dirty(socket);
         });
     }
@@ -825,6 +833,8 @@ impl Driver {
             // Where the last of what came before is found.
             out.tail(&mut self.spare.borrow_mut());
             out.payload(bytes);
+            // Another node does not say what of it is a message.
+            out.note_message(bytes.len());
             self.mark_dirty(socket);
         });
     }

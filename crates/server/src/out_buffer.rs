@@ -14,6 +14,8 @@ pub(crate) struct OutBuffer {
     pieces_len: usize,
     /// Where packets are encoded.
     tail: BytesMut,
+    /// Bytes of the largest message since it was empty.
+    largest_message: usize,
 }
 
 /// Payloads from this size on are sent from where they are; smaller ones are copied next to their header, which is
@@ -45,6 +47,16 @@ impl OutBuffer {
             self.push(encoded);
         }
         self.push(payload.clone());
+    }
+
+    /// Takes note that so many of the bytes are one message.
+    pub(crate) fn note_message(&mut self, bytes: usize) {
+        self.largest_message = self.largest_message.max(bytes);
+    }
+
+    /// Bytes of the largest message since it was empty.
+    pub(crate) fn largest_message(&self) -> usize {
+        self.largest_message
     }
 
     /// Bytes that wait.
@@ -82,7 +94,11 @@ impl OutBuffer {
 
     /// Gives back the memory of an empty buffer.
     pub(crate) fn recycle(&mut self, spare: &mut Vec<BytesMut>) {
-        if !self.is_empty() || self.tail.capacity() == 0 {
+        if !self.is_empty() {
+            return;
+        }
+        self.largest_message = 0;
+        if self.tail.capacity() == 0 {
             return;
         }
         self.pieces = VecDeque::new();
@@ -156,6 +172,20 @@ mod tests {
             assert_eq!(buffer.len(), expected.len());
             assert_eq!(drain(&mut buffer, step), expected);
         }
+    }
+
+    #[test]
+    fn the_largest_message_is_known_until_everything_is_written() {
+        let mut buffer = OutBuffer::default();
+        for size in [10, 20, 5] {
+            buffer.tail(&mut vec![]).extend_from_slice(&vec![0; size]);
+            buffer.note_message(size);
+        }
+        buffer.recycle(&mut vec![]);
+        assert_eq!(buffer.largest_message(), 20);
+        drain(&mut buffer, 7);
+        buffer.recycle(&mut vec![]);
+        assert_eq!(buffer.largest_message(), 0);
     }
 
     #[test]

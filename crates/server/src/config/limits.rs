@@ -136,7 +136,7 @@ pub struct Limits {
     /// What gives way when a session's queue is full.
     pub queue_full: QueueFull,
 
-    /// Bytes that wait to be written to one connection. Then the others wait in the session's queue.
+    /// Bytes that wait to be written to one connection. Then the others wait in the session's queue, and the client is read from once a second; one that takes nothing meanwhile is read from until so many bytes of answers wait as well, since it may send all that it has before it reads.
     #[serde(with = "quantity::size32")]
     #[schemars(with = "quantity::SizeText")]
     pub outbound_bytes_max: u32,

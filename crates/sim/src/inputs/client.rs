@@ -72,8 +72,14 @@ impl Client {
             self.unread.clear();
             return;
         };
-        let outbound_bytes_max = machine.limits().outbound_bytes_max as usize;
-        while machine.is_reading(connection) && machine.sent_bytes(connection) <= outbound_bytes_max {
+        let limits = machine.limits();
+        // One that takes nothing is heard out.
+        let most = if self.is_stalled {
+            2 * limits.outbound_bytes_max + limits.packet_size_max
+        } else {
+            limits.outbound_bytes_max
+        };
+        while machine.is_reading(connection) && machine.sent_bytes(connection) <= most as usize {
             match self.decoder.decode(&mut self.unread) {
                 Ok(Some(packet)) => machine.receive(connection, packet),
                 Ok(None) => return,

@@ -142,8 +142,8 @@ impl Stage {
         check_limits(&self.machine);
         let limits = self.machine.limits();
         for client in &self.clients {
-            // What is over the limit: one message, and an acknowledgement for each message that the client may have sent.
-            let sent_max = limits.outbound_bytes_max + 2 * limits.packet_size_max;
+            // What is over the limit: one message, as much of answers, and an acknowledgement for each message that the client may have sent.
+            let sent_max = 2 * limits.outbound_bytes_max + 2 * limits.packet_size_max;
             let sent = client.sent_bytes(&self.machine);
             assert!(
                 sent <= sent_max as usize,

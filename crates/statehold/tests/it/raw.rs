@@ -40,6 +40,7 @@ impl Raw {
     pub(crate) fn open(address: &str) -> Self {
         let stream = TcpStream::connect(address).expect("connected");
         stream.set_read_timeout(Some(ANSWER_WITHIN)).expect("set");
+        stream.set_write_timeout(Some(ANSWER_WITHIN)).expect("set");
         stream.set_nodelay(true).expect("set");
         Self {
             stream,

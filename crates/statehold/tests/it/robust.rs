@@ -5,7 +5,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::protocol::packet::{Packet, QoS};
+use client::protocol::ReasonCode;
+use client::protocol::packet::{Ack, Packet, QoS};
 
 use crate::authority::Authority;
 use crate::configured::Configured;
@@ -105,6 +106,41 @@ fn packets_that_come_byte_by_byte_are_packets() {
                 Packet::PubAck(_) => {}
                 other => panic!("unexpected: {other:?}"),
             }
+        }
+    }
+    steady.end();
+}
+
+/// As Paho for Go does: what it had under way goes out again before it reads anything.
+#[test]
+fn a_client_may_send_all_it_has_before_it_reads() {
+    const MESSAGES: u16 = 30;
+    let server = start("outbound_bytes_max = \"4 KiB\"\n");
+    let large = vec![7; 900_000];
+    let steady = Steady::start(&server);
+    let mut raw = Raw::connect(server.at("mqtt"), connect_durably("both"));
+    raw.subscribe("down", QoS::AtLeastOnce);
+    drop(raw);
+    let mut other = Raw::connect(server.at("mqtt"), connect("other"));
+    for number in 1..=MESSAGES {
+        other.send(&publish("down", Some(packet_id(number)), &large));
+        assert!(matches!(other.receive(), Packet::PubAck(_)));
+    }
+
+    let mut raw = Raw::connect(server.at("mqtt"), connect_durably("both"));
+    for number in 1..=MESSAGES {
+        raw.send(&publish("up", Some(packet_id(number)), &large));
+    }
+    let (mut messages, mut acknowledged) = (0, 0);
+    while messages < MESSAGES || acknowledged < MESSAGES {
+        match raw.receive() {
+            Packet::Publish(message) => {
+                messages += 1;
+                let id = message.packet_id.expect("QoS 1");
+                raw.send(&Packet::PubAck(Ack::new(id, ReasonCode::Success)));
+            }
+            Packet::PubAck(_) => acknowledged += 1,
+            other => panic!("unexpected: {other:?}"),
         }
     }
     steady.end();
