@@ -82,6 +82,10 @@ pub(crate) struct Copies {
     visit: Option<SessionNumber>,
     /// Nodes that hear from the beginning what is held, and whether that was begun.
     hearing: BTreeMap<NodeId, bool>,
+    /// Sessions that nodes are told of with the next ones, whether or not they are to have copies.
+    due_offers: BTreeSet<(SessionNumber, NodeId)>,
+    /// Nodes that keep another session, and were told that this one has a client.
+    claims: BTreeSet<(SessionNumber, NodeId)>,
     /// Who wants which session whole.
     wanted: VecDeque<(NodeId, SessionNumber)>,
     /// Who waits for owners to have a session in the first place.
@@ -209,6 +213,8 @@ impl Copies {
             rings: 1,
             visit: None,
             hearing: BTreeMap::new(),
+            due_offers: BTreeSet::new(),
+            claims: BTreeSet::new(),
             wanted: VecDeque::new(),
             awaited: Awaited::default(),
             lacking: BTreeMap::new(),
@@ -363,6 +369,7 @@ impl Copies {
 
     fn remove_held(&mut self, number: SessionNumber) -> Option<Held> {
         let held = self.held.remove(&number)?;
+        self.forget_claims(number);
         self.count(&held.counted(), &[]);
         if self.giving.remove(&number) {
             self.ended_giving.push(held.client_id.clone());
@@ -371,6 +378,14 @@ impl Copies {
         place.map(|place| self.taking_in.remove(&place));
         self.awaited.look_at(number);
         Some(held)
+    }
+
+    fn forget_claims(&mut self, number: SessionNumber) {
+        let places = (number, NodeId(0))..=(number, NodeId(u64::MAX));
+        let claims: SmallVec<[_; 1]> = self.claims.range(places).copied().collect();
+        for claim in claims {
+            self.claims.remove(&claim);
+        }
     }
 
     fn count(&mut self, before: &[Owner], after: &[Owner]) {
@@ -483,11 +498,8 @@ impl Held {
         }
         for owner in &mut self.owners {
             owner.is_former = !wanted.contains(&owner.node);
-            // Who kept another one may have given it up.
-            if owner.stage == Stage::Refused {
-                owner.stage = Stage::Unknown;
-            }
         }
+        self.forget_stages(None);
         let is_under_way =
             |owner: &&Owner| owner.is_former && matches!(owner.stage, Stage::Offered | Stage::Wanted);
         let under_way = self.owners.iter().filter(is_under_way);
@@ -505,6 +517,15 @@ impl Held {
             }
         }
         under_way
+    }
+
+    /// Forgets what a node was told, if one is named, and what others have answered that kept another session: they may have given it up.
+    fn forget_stages(&mut self, node: Option<NodeId>) {
+        for owner in &mut self.owners {
+            if owner.stage == Stage::Refused || node == Some(owner.node) {
+                owner.stage = Stage::Unknown;
+            }
+        }
     }
 }
 

@@ -95,6 +95,7 @@ impl Node {
         };
         copies.go_on_at = None;
         let rings = (states.primary(), states.minority());
+        copies.send_due_offers((&self.sessions, peers));
         for write in copies.visit(now, (&self.sessions, peers), rings) {
             self.commits.write(write);
         }
@@ -303,23 +304,28 @@ impl Copies {
             self.tell(peers, node, &CopyMessage::Drop(number));
         }
         for node in unknown {
-            let Some(held) = self.held.get(&number) else {
+            let Some(offer) = self.offer_of(number, sessions) else {
                 return;
-            };
-            let key = sessions.find(&held.client_id);
-            let entry = key.and_then(|key| sessions.get(key));
-            let offer = CopyMessage::Offer {
-                number,
-                client_id: held.client_id.clone(),
-                clock: held.clock.clone(),
-                is_connected: entry.is_some_and(|entry| entry.session.is_connected()),
-                origins: held.origins(),
             };
             if self.tell(peers, node, &offer) {
                 self.set_stage(number, node, Stage::Offered);
             }
         }
         self.drop_former(number, peers);
+    }
+
+    /// A session as its owners are told of it. `None`: it is not held.
+    pub(super) fn offer_of(&self, number: SessionNumber, sessions: &Sessions) -> Option<CopyMessage> {
+        let held = self.held.get(&number)?;
+        let key = sessions.find(&held.client_id);
+        let entry = key.and_then(|key| sessions.get(key));
+        Some(CopyMessage::Offer {
+            number,
+            client_id: held.client_id.clone(),
+            clock: held.clock.clone(),
+            is_connected: entry.is_some_and(|entry| entry.session.is_connected()),
+            origins: held.origins(),
+        })
     }
 
     /// Nodes that are to have a copy no more delete it when all that are to have one have it.
@@ -338,11 +344,29 @@ impl Copies {
         }
     }
 
-    /// Nothing is known any more of what a node has.
+    /// Nothing is known any more of what a node has, nor of what others keep for its sake.
     fn forget_stages(&mut self, node: NodeId) {
         let numbers: Vec<SessionNumber> = self.held.keys().copied().collect();
         for number in numbers {
-            self.set_stage(number, node, Stage::Unknown);
+            self.with_held(number, |held| held.forget_stages(Some(node)));
+        }
+    }
+
+    /// A node is to hear of a session of this node, whether or not it is to have a copy: two that hold one settle which of them stays.
+    pub(super) fn offer_soon(&mut self, number: SessionNumber, to: NodeId) {
+        self.due_offers.insert((number, to));
+    }
+
+    fn send_due_offers(&mut self, (sessions, peers): (&Sessions, &mut Routes)) {
+        if self.due_offers.is_empty() {
+            return;
+        }
+        self.begin_to_tell(peers);
+        for (number, to) in std::mem::take(&mut self.due_offers) {
+            let offer = self.offer_of(number, sessions);
+            if offer.is_some_and(|offer| self.tell(peers, to, &offer)) {
+                self.set_stage(number, to, Stage::Offered);
+            }
         }
     }
 

@@ -380,10 +380,27 @@ impl Node {
                 copies.set_stage(number, from, Stage::Refused);
                 if self.yields(number, &other) {
                     self.give_way(now, number, &other, actions);
+                } else {
+                    self.claim(number, &other, from);
                 }
             }
         }
         self.end_awaited();
+    }
+
+    /// Tells the holder of another session that it is to give way, if it need not know: because it has not heard of this one, or only before a
+    /// client connected to it.
+    fn claim(&mut self, number: SessionNumber, other: &Other, refused_by: NodeId) {
+        let Some(copies) = &self.copies else { return };
+        let Some(held) = copies.held.get(&number) else {
+            return;
+        };
+        let own = self.own_session(held, number);
+        let is_news = own.is_connected && !other.is_connected && self.gives_way(other, &own, true);
+        let Some(copies) = &mut self.copies else { return };
+        if other.holder != refused_by || is_news && copies.claims.insert((number, other.holder)) {
+            copies.offer_soon(number, other.holder);
+        }
     }
 
     /// The holder of a copy does not hold it any more, or this node is to have it no more.

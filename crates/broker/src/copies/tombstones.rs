@@ -314,12 +314,10 @@ impl Node {
 
     /// A client has connected to a durable session.
     pub(crate) fn note_used(&mut self, now: Now, number: SessionNumber) {
-        let held = self
-            .copies
-            .as_mut()
-            .and_then(|copies| copies.held.get_mut(&number));
-        if let Some(held) = held {
+        let Some(copies) = &mut self.copies else { return };
+        if let Some(held) = copies.held.get_mut(&number) {
             held.connected_at = now.wall;
+            copies.forget_claims(number);
         }
     }
 }

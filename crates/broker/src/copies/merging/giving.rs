@@ -168,7 +168,7 @@ impl Node {
             return;
         };
         if !is_there {
-            copies.forget_stage(number, from);
+            copies.offer_soon(number, from);
             return self.stop_giving(number);
         }
         let Stage::Sent(joined, next) = giving.stage else {
