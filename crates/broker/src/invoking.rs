@@ -255,7 +255,10 @@ impl Node {
         self.acknowledge(now, asking.connection, sequence, ack, actions);
     }
 
-    fn respond_late(&mut self, (asking, sequence): (Asking, AckSequence), message: Message) {
+    /// Sends a response behind PUBACK on the connection of its request, or never: a session that kept it would give it to a
+    /// client which has lost both, and sends the request again.
+    fn respond_late(&mut self, (asking, sequence): (Asking, AckSequence), mut message: Message) {
+        message.qos = QoS::AtMostOnce;
         let message = message.counted(&self.memory.messages);
         if let Some(connection) = self.connections.get_mut(asking.connection) {
             let response = LateResponse { message, asking };
