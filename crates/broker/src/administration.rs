@@ -33,12 +33,24 @@ pub enum Administration {
     Freeze {
         /// Which group.
         group: GroupId,
+        /// From which copy.
+        source: ImageSource,
     },
     /// Put something of a backup back. The answer is an [`Action::Restored`].
     Restore {
         /// What.
         items: Vec<Item>,
     },
+}
+
+/// Copy of a group's store that an image is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageSource {
+    /// The leader's, behind a read barrier: it has everything that was acknowledged.
+    Leader,
+    /// This node's own with the rest of its log, decided or not: it may lack what others have acknowledged, and may have what was
+    /// never acknowledged.
+    Own,
 }
 
 impl Node {
@@ -57,7 +69,9 @@ impl Node {
             Administration::RemoveRetained { topic } => {
                 return self.remove_retained(now, question, topic, actions);
             }
-            Administration::Freeze { group } => return self.freeze(now, question, group, actions),
+            Administration::Freeze { group, source } => {
+                return self.freeze(now, question, (group, source), actions);
+            }
             Administration::Restore { items } => return self.restore(now, question, items, actions),
         };
         actions.push(Action::Administered { question, is_done });

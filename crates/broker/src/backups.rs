@@ -11,6 +11,7 @@ mod carried;
 mod restoring;
 
 use bytes::Bytes;
+use cluster::replica::record::LogPoint;
 use cluster::write::Write;
 use protocol::Text;
 use store::{KeyRecord, Version};
@@ -23,6 +24,7 @@ use crate::inspection::{LOOKED_AT_MAX, Piece};
 use crate::node::Node;
 use crate::now::Now;
 use crate::records;
+use crate::state_store_service::StateStoreService;
 
 /// Bytes of a piece, unless one session or message has more.
 pub const PIECE_BYTES: usize = 256 << 10;
@@ -89,7 +91,7 @@ pub struct Tally {
 }
 
 /// How much there is at a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
     /// Groups of the state store.
     pub groups: u32,
@@ -99,6 +101,8 @@ pub struct Contents {
     pub retained: u64,
     /// Durable sessions.
     pub sessions: u64,
+    /// End of this node's log of each group; `None`: the node has no copy of the group's store.
+    pub log_ends: Vec<Option<LogPoint>>,
 }
 
 impl SessionItem {
@@ -130,6 +134,7 @@ impl Node {
             keys: self.groups.usage().keys,
             retained: retained.count() as u64,
             sessions: durable as u64,
+            log_ends: self.groups.iter().map(StateStoreService::own_copy_end).collect(),
         }
     }
 

@@ -70,7 +70,7 @@ mod waiting;
 pub mod will;
 mod withdrawal;
 
-pub use crate::administration::Administration;
+pub use crate::administration::{Administration, ImageSource};
 pub use crate::authentication::{Answer, Credentials, Question};
 pub use crate::authorization::{Access, Decision, Policy, Subject};
 pub use crate::closing::PART_BYTES_MIN;

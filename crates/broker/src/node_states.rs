@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes};
+use cluster::session_plane::announcement::Word;
 use cluster::session_plane::detection::DetectionConfig;
 use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::session_plane::nodes::{Handover, NodeStanding, Nodes, NodesOutput, StateChange};
@@ -126,6 +127,12 @@ impl Node {
     pub fn standings(&self) -> Vec<NodeStanding> {
         let states = self.states.as_ref();
         states.map(|states| states.standings()).unwrap_or_default()
+    }
+
+    /// Word that first told of this node's state: it changes with the state, and with each start. `None`: there is no cluster.
+    pub fn state_word(&self) -> Option<Word> {
+        let states = self.states.as_ref()?;
+        Some(states.nodes.state_word())
     }
 
     /// What another node says of states.

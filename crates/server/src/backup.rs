@@ -28,7 +28,7 @@ use bytes::{Bytes, BytesMut};
 /// What a session of another server is made of.
 pub use broker::backups::{CarriedDelivery, CarriedSession, CarriedSubscription};
 
-pub use self::file::{BackupFile, BackupFileError, BackupReader};
+pub use self::file::{BackupFile, BackupFileError, BackupMark, BackupReader};
 pub use self::record::Record;
 pub use self::stream::{Decoder, Encoder, FormatError, Problem};
 

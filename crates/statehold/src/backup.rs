@@ -4,6 +4,7 @@ mod create;
 mod nodes;
 mod progress;
 mod restore;
+mod retry;
 mod verify;
 
 use clap::{Args, Subcommand};
@@ -29,7 +30,8 @@ enum What {
     /// Write a backup of a running server or cluster to a file
     ///
     /// Needs a token of the scope `backup` or `write`. Each group of the state store is as of one moment, and each session; different ones are of different
-    /// moments while the command runs. The file has its name only when it is whole; if anything is missing, there is none.
+    /// moments while the command runs. The file has its name only when it is whole; if anything is missing, there is none. What fails because a node
+    /// restarts is tried again (--retry-for), and each time the reason is shown on stderr.
     Create(Create),
     /// Check a file, and show what is in it; no server is needed
     Verify(Verify),
@@ -54,6 +56,7 @@ const EXAMPLES: &str = "\
 Examples:
   statehold backup create nightly.backup --token-file token
   statehold backup create nightly.backup --admin http://a:8080 --also http://b:8080 --also http://c:8080
+  statehold backup create last.backup --allow-missing --unsafe        the last disk of a cluster, without a majority
   statehold backup verify nightly.backup
   statehold backup restore nightly.backup --admin http://d:8080 --also http://e:8080
 

@@ -7,6 +7,7 @@ use cluster::GroupId;
 use store::{CommandAction, Outcome};
 
 use super::{Item, RetainedItem, SessionItem, SessionPart, Tally};
+use crate::administration::ImageSource;
 use crate::copies::SessionChange;
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -26,13 +27,20 @@ struct Restoration {
 
 impl Node {
     /// An operator wants an image of a group.
-    pub(crate) fn freeze(&mut self, now: Now, question: u64, group: GroupId, actions: &mut Vec<Action>) {
+    pub(crate) fn freeze(
+        &mut self,
+        now: Now,
+        question: u64,
+        (group, source): (GroupId, ImageSource),
+        actions: &mut Vec<Action>,
+    ) {
         if self.groups.get(group).is_none() {
             let image = None;
             return actions.push(Action::Frozen { question, image });
         }
-        self.with_group(now, group, actions, |service, outputs| {
-            service.freeze(now, question, outputs);
+        self.with_group(now, group, actions, |service, outputs| match source {
+            ImageSource::Leader => service.freeze(now, question, outputs),
+            ImageSource::Own => service.freeze_own(question, outputs),
         });
     }
 

@@ -1,12 +1,15 @@
 //! For backups: an image of the store with everything that was decided before it was asked for, and keys that come back.
 //!
+//! Where no majority is left to decide, a node can give an image of its own copy: that is asked for by name.
+//!
 //! An image is taken by whoever leads, behind a read barrier as every read, so it misses nothing that was answered before. Keys come back by
 //! way of the log, as requests do. What cannot be decided here and now is said to be in doubt, and may be asked again: it changes nothing the second time.
 
 use std::collections::BTreeMap;
 
+use cluster::replica::record::LogPoint;
 use cluster::replica::{self, ReadId};
-use store::{CommandAction, Outcome};
+use store::{CommandAction, Outcome, Store};
 
 use super::{Output, StateStoreService, Whose};
 use crate::now::Now;
@@ -33,6 +36,34 @@ impl StateStoreService {
         let read = self.new_read();
         self.backups.freezing.push((read, question));
         self.replica_step(now, replica::Event::Read { read }, outputs);
+    }
+
+    /// Gives an image of this node's own copy, with the rest of its log: for a backup of what has survived without a majority. The
+    /// node itself goes on without the rest, which may be replaced. It comes as an [`Output::Frozen`]: none, if there is no copy.
+    pub(crate) fn freeze_own(&self, question: u64, outputs: &mut Vec<Output>) {
+        let image = self.own_copy().map(|store| Box::new(store.image()));
+        outputs.push(Output::Frozen { question, image });
+    }
+
+    fn own_copy(&self) -> Option<Store> {
+        if self.is_stateless() {
+            return None;
+        }
+        let mut store = self.store.clone();
+        for data in self.replica.unapplied()? {
+            let entry =
+                store::decode_entry(data).expect("what is in the log was checked when it was written");
+            store.begin(entry.clock);
+            for command in entry.commands {
+                store.apply(command, &mut Vec::new());
+            }
+        }
+        Some(store)
+    }
+
+    /// End of the log up to which [`freeze_own`](Self::freeze_own) has everything; `None`: there is no copy.
+    pub(crate) fn own_copy_end(&self) -> Option<LogPoint> {
+        (!self.is_stateless()).then(|| self.replica.log_end())
     }
 
     /// Enough is applied for an image. False if it is not one that was asked for with this read.

@@ -92,6 +92,25 @@ impl Replica {
         Some(entries?.into_iter().filter(is_data).collect())
     }
 
+    /// Data of the entries after the last applied one, committed or not, those without data left out; `None`: the log has no
+    /// data of one of them.
+    pub fn unapplied(&self) -> Option<Vec<Bytes>> {
+        let log = self.raft.store();
+        let indexes = (self.applied.index.0 + 1..=log.last().0).map(Index);
+        let data = indexes.filter(|index| log.kind_at(*index) == EntryKind::Data);
+        let data: Option<Vec<Bytes>> = data.map(|index| log.data_at(index).cloned()).collect();
+        Some(data?.into_iter().filter(|data| !data.is_empty()).collect())
+    }
+
+    /// Last entry of this replica's log: of two logs of a group, the one with the later term, then with the greater index, has
+    /// all that was committed in the other.
+    pub fn log_end(&self) -> LogPoint {
+        let log = self.raft.store();
+        let index = log.last();
+        let term = log.term_at(index).unwrap_or(self.applied.term);
+        LogPoint { index, term }
+    }
+
     /// Entries after `held` are kept, within [`super::ReplicaConfig::log_held_bytes`].
     pub fn hold_log(&mut self, held: Option<Index>) {
         self.snapshots.held = held;

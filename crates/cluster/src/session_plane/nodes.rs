@@ -294,6 +294,11 @@ impl Nodes {
         peer.map_or(NodeState::NotJoined, |peer| peer.state)
     }
 
+    /// Word that first told of this node's state: no two stays in a state have the same one, over all runs of the node.
+    pub fn state_word(&self) -> Word {
+        self.state_word
+    }
+
     /// All nodes, by id.
     pub fn standings(&self) -> Vec<NodeStanding> {
         let own = NodeStanding {

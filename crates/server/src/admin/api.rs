@@ -23,6 +23,7 @@ use broker::inspection::{
 };
 use cluster::NodeId;
 use cluster::session_plane::Ring;
+use cluster::session_plane::announcement::Word;
 use cluster::session_plane::lifecycle::NodeState;
 use protocol::{Escaped, TopicName};
 use serde_json::{Value, json};
@@ -119,12 +120,23 @@ pub struct Place {
 /// How a node is.
 #[derive(Debug, Clone)]
 pub struct NodeSaid {
-    /// How far it is in the session plane, and since when in Unix milliseconds; `None`: there is no cluster.
-    pub state: Option<(NodeState, u64)>,
+    /// How far it is in the session plane; `None`: there is no cluster.
+    pub state: Option<OwnState>,
     /// Why no client should be sent here.
     pub not_ready: Vec<String>,
     /// Where clients are served.
     pub listeners: Vec<ServedAt>,
+}
+
+/// How far a node is in the session plane.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnState {
+    /// Its state.
+    pub state: NodeState,
+    /// Since when, in Unix milliseconds: to be shown, not to be compared, since each look at it may round differently.
+    pub since: u64,
+    /// Word that told of the state: it is another one after each change of state and each start.
+    pub word: Word,
 }
 
 /// Where clients are served.

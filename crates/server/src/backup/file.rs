@@ -1,7 +1,7 @@
 //! A backup on disk. It has its name only when it is whole and synced.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,13 @@ pub enum BackupFileError {
 const CHUNK: usize = 256 << 10;
 
 const UNFINISHED: &str = ".unfinished";
+
+/// Place in a backup that is being written, to which it can be put back.
+#[derive(Debug)]
+pub struct BackupMark {
+    encoder: Option<Encoder>,
+    bytes: u64,
+}
 
 /// A backup that is being written. What is dropped before it is finished is removed.
 #[derive(Debug)]
@@ -106,6 +113,32 @@ impl BackupFile {
         } else {
             Ok(())
         }
+    }
+
+    /// Marks the end of what was appended so far.
+    ///
+    /// # Errors
+    /// If the disk is full, or the like.
+    pub fn mark(&mut self) -> Result<BackupMark, BackupFileError> {
+        self.flush()?;
+        Ok(BackupMark {
+            encoder: self.encoder.clone(),
+            bytes: self.bytes,
+        })
+    }
+
+    /// Removes everything that was appended after a mark.
+    ///
+    /// # Errors
+    /// If the file cannot be cut.
+    pub fn back_to(&mut self, mark: &BackupMark) -> Result<(), BackupFileError> {
+        let cut = self.file.set_len(mark.bytes);
+        let cut = cut.and_then(|()| self.file.seek(SeekFrom::Start(mark.bytes)));
+        cut.map_err(|error| io_error(&self.unfinished, error))?;
+        self.buffer.clear();
+        self.encoder.clone_from(&mark.encoder);
+        self.bytes = mark.bytes;
+        Ok(())
     }
 
     /// How much is in it.

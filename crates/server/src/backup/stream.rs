@@ -56,7 +56,7 @@ pub enum Problem {
 }
 
 /// Makes a stream of records.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Encoder {
     number: u64,
     counts: Counts,

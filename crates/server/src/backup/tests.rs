@@ -163,6 +163,30 @@ fn a_file_has_its_name_when_it_is_whole_and_never_takes_that_of_another() {
 }
 
 #[test]
+fn a_part_that_failed_is_taken_out_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("backup");
+    let mut file = BackupFile::create(&path).expect("made");
+    let all = samples();
+    let (kept, failed) = all.split_at(2);
+    for record in kept {
+        file.push(record).expect("written");
+    }
+    let mark = file.mark().expect("written");
+    for _ in 0..2 {
+        for record in failed {
+            file.push(record).expect("written");
+        }
+        file.mark().expect("written");
+        file.back_to(&mark).expect("cut");
+    }
+    let (counts, bytes) = file.finish().expect("finished");
+    assert_eq!(bytes, std::fs::metadata(&path).expect("there").len());
+    let (read, read_counts) = decoded(&std::fs::read(&path).expect("read"), 7).expect("whole");
+    assert_eq!((&*read, read_counts), (kept, counts));
+}
+
+#[test]
 fn what_somebody_has_put_in_its_way_is_neither_followed_nor_written() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("backup");

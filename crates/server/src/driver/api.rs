@@ -5,7 +5,7 @@ use broker::{Administration, Event};
 use tokio::sync::oneshot;
 
 use super::Driver;
-use crate::admin::api::{Answered, NodeSaid, Place, Question, Said, ServedAt};
+use crate::admin::api::{Answered, NodeSaid, OwnState, Place, Question, Said, ServedAt};
 
 impl Driver {
     /// Answers a question, or has what it wants done; that is answered when it is done.
@@ -62,12 +62,15 @@ impl Driver {
             }
             Question::Rings => Said::Rings(node.rings().map(Box::new)),
             Question::Node => {
-                let own = node.standings().into_iter();
-                let own = own
-                    .into_iter()
-                    .find(|standing| standing.node == self.settings.node);
+                let mut standings = node.standings().into_iter();
+                let own = standings.find(|standing| standing.node == self.settings.node);
+                let state = own.zip(node.state_word()).map(|(own, word)| OwnState {
+                    state: own.state,
+                    since: now.wall_of(own.since),
+                    word,
+                });
                 Said::Node(NodeSaid {
-                    state: own.map(|own| (own.state, now.wall_of(own.since))),
+                    state,
                     not_ready: crate::serve::health(self).not_ready,
                     listeners: self.listeners.borrow().clone(),
                 })

@@ -1,10 +1,13 @@
 //! The nodes that a backup is of, or is put back to.
 
+use std::collections::BTreeSet;
+
 use anyhow::bail;
 use clap::Args;
 use serde_json::Value;
 use server::{AdminClient, AdminClientError};
 
+use super::retry::Passing;
 use crate::admin::{self, AdminArgs};
 use crate::exit::UsageError;
 
@@ -40,6 +43,7 @@ impl NodesArgs {
     /// If one of them does not answer, or a node of the cluster is not among them.
     pub(super) async fn reach(&self, may_miss: bool) -> anyhow::Result<Nodes> {
         let mut all = Vec::new();
+        let mut views = Vec::new();
         for url in std::iter::once(&self.admin.admin).chain(&self.also) {
             let client = self.admin.client_of(url)?;
             let has = client.get("/api/backup").await?;
@@ -47,28 +51,42 @@ impl NodesArgs {
             if all.iter().any(|node: &Node| node.id == id) {
                 return Err(UsageError(format!("{url} is node {id}, which is named already")).into());
             }
+            views.push(match client.get("/cluster").await {
+                Ok(view) => view,
+                Err(error) if admin::is_not_found(&error) => Value::Null,
+                Err(error) => return Err(error.into()),
+            });
             all.push(Node { id, client, has });
         }
-        let cluster = match all[0].client.get("/cluster").await {
-            Ok(cluster) => cluster,
-            Err(error) if admin::is_not_found(&error) => Value::Null,
-            Err(error) => return Err(error.into()),
-        };
-        all.sort_by(|a, b| a.id.cmp(&b.id));
-        let nodes = Nodes {
-            all,
-            cluster: cluster["cluster"].as_str().unwrap_or_default().to_owned(),
-        };
-        nodes.check(&cluster, may_miss)?;
-        Ok(nodes)
+        let cluster = views[0]["cluster"].as_str().unwrap_or_default().to_owned();
+        let nodes = Nodes { all, cluster };
+        nodes.check(&views, may_miss)?;
+        Ok(nodes.sorted())
     }
 }
 
 impl Nodes {
-    fn check(&self, cluster: &Value, may_miss: bool) -> anyhow::Result<()> {
-        let members = cluster["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let members: Vec<_> = members.iter().filter_map(|node| node["node"].as_str()).collect();
-        if let Some(node) = self.all.iter().find(|node| !members.contains(&&*node.id))
+    fn sorted(mut self) -> Self {
+        self.all.sort_by(|a, b| a.id.cmp(&b.id));
+        self
+    }
+
+    /// Compares the nodes with the members that any of them knows: one that has just started may not know the last ones yet.
+    fn check(&self, views: &[Value], may_miss: bool) -> anyhow::Result<()> {
+        let foreign = self
+            .all
+            .iter()
+            .zip(views)
+            .find(|(_, view)| view["cluster"] != views[0]["cluster"]);
+        if let Some((node, _)) = foreign {
+            bail!("node {} is not of the same cluster as the first one", node.id);
+        }
+        let members: BTreeSet<&str> = views
+            .iter()
+            .flat_map(|view| view["nodes"].as_array().map(Vec::as_slice).unwrap_or_default())
+            .filter_map(|node| node["node"].as_str())
+            .collect();
+        if let Some(node) = self.all.iter().find(|node| !members.contains(&*node.id))
             && (self.all.len() > 1 || !members.is_empty())
         {
             bail!("node {} is not of the same cluster as the first one", node.id);
@@ -86,28 +104,39 @@ impl Nodes {
         Ok(())
     }
 
-    /// What changes when sessions go from one node to another: how far each is, and since when.
+    /// States of all nodes, as counters that change when sessions go from one node to another, and with each start of a node.
     ///
     /// # Errors
-    /// If a node is on its way.
-    pub(super) async fn states(&self) -> anyhow::Result<Vec<String>> {
+    /// If a node is joining, merging or leaving: that passes.
+    pub(super) async fn states(&self) -> anyhow::Result<Vec<Value>> {
         let mut states = Vec::new();
         for node in &self.all {
             let said = node.client.get("/api/node").await?;
             let state = said["state"].as_str().unwrap_or_default();
             if state != "RUNNING" {
-                bail!(
-                    "node {} is {state}: sessions go from one node to another now; try again when it is RUNNING",
-                    node.id
-                );
+                let id = &node.id;
+                let why =
+                    format!("node {id} is {state}: sessions go from one node to another until it is RUNNING");
+                return Err(Passing(why).into());
             }
-            states.push(format!("{state} {}", said["state_since"]));
+            states.push(said["state_number"].clone());
         }
         Ok(states)
     }
+
+    /// Nodes that have a copy of a group, the one with the longest log first.
+    pub(super) fn by_log_end(&self, group: u32) -> Vec<&Node> {
+        let end = |node: &Node| {
+            let end = &node.has["log_ends"][group as usize];
+            Some((end["term"].as_u64()?, end["index"].as_u64()?))
+        };
+        let mut nodes: Vec<_> = self.all.iter().filter(|node| end(node).is_some()).collect();
+        nodes.sort_by_key(|node| std::cmp::Reverse(end(node)));
+        nodes
+    }
 }
 
-/// Whether it may go better at another node, or later.
+/// Whether a refusal is for this node and this moment: another node may do it.
 pub(super) fn is_elsewhere(error: &AdminClientError) -> bool {
     matches!(error, AdminClientError::Refused { status: 409, .. })
 }

@@ -104,6 +104,24 @@ fn the_smaller_side_of_a_split_merges_and_the_larger_one_goes_on() {
 }
 
 #[test]
+fn the_word_of_a_state_is_another_one_after_a_change_and_after_a_start() {
+    let mut net = Net::new(5, 3);
+    net.calm();
+    let before = [1, 2, 3].map(|node| net.state_word(node));
+    net.split(&[vec![1], vec![2, 3]]);
+    net.pass(5 * DEAD_AFTER);
+    net.heal();
+    net.calm();
+    net.kill(2);
+    net.start(2);
+    net.calm();
+    let after = [1, 2, 3].map(|node| net.state_word(node));
+    assert!(before[0] < after[0], "it has merged: {before:?} {after:?}");
+    assert!(before[1] < after[1], "it has started anew: {before:?} {after:?}");
+    assert_eq!(before[2], after[2], "it was RUNNING all the while");
+}
+
+#[test]
 fn a_node_that_stood_still_merges() {
     let mut net = Net::new(6, 3);
     net.calm();

@@ -7,11 +7,11 @@ use std::io;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use broker::Administration;
 use broker::backups::{Contents, Item, PIECE_BYTES, Tally};
+use broker::{Administration, ImageSource};
 use bytes::BytesMut;
 use cluster::GroupId;
 use futures_util::stream;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use store::Image;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::parameters::{Parameters, wrong};
 use super::{Failure, Question, Said, ask, beside_the_point, failure, respond};
 use crate::admin::pages::Pages;
 use crate::backup::{Decoder, Encoder, FormatError, RESTORED_AT_ONCE_MAX, Record};
@@ -38,7 +39,10 @@ async fn shown(pages: &Pages) -> Result<Value, Failure> {
         keys,
         retained,
         sessions,
+        log_ends,
     } = contents;
+    let log_ends = log_ends.into_iter();
+    let log_ends = log_ends.map(|end| end.map(|end| json!({ "term": end.term.0, "index": end.index.0 })));
     Ok(json!({
         "node": answered.node.to_string(),
         "version": env!("CARGO_PKG_VERSION"),
@@ -46,27 +50,45 @@ async fn shown(pages: &Pages) -> Result<Value, Failure> {
         "keys": keys,
         "retained": retained,
         "sessions": sessions,
+        "log_ends": log_ends.collect::<Vec<_>>(),
     }))
 }
 
-/// The keys of a group that this node leads.
-pub(super) async fn group(State(pages): State<Pages>, Path(group): Path<u32>) -> Response {
+/// The keys of a group that this node leads; with `copy=own` those of its own copy, whoever leads.
+pub(super) async fn group(
+    State(pages): State<Pages>,
+    Path(group): Path<u32>,
+    RawQuery(query): RawQuery,
+) -> Response {
     let begun = async {
         let permit = permit(&pages)?;
+        let source = source(query.as_deref())?;
         let wanted = Administration::Freeze {
             group: GroupId(group),
+            source,
         };
         let Said::Frozen(image) = ask(&pages, Question::Administer(wanted)).await?.said else {
             return Err(beside_the_point());
         };
         let Some(image) = image else {
-            let why = format!("this node does not lead group {group} now; ask another one");
+            let why = match source {
+                ImageSource::Leader => format!("this node does not lead group {group} now; ask another one"),
+                ImageSource::Own => format!("this node has no copy of group {group}; ask another one"),
+            };
             return Err(failure(StatusCode::CONFLICT, &why));
         };
         let first = Record::Group(group, image.clock(), image.floor());
         Ok(streamed(pages, Part::Keys(image, None), Some(first), permit))
     };
     begun.await.unwrap_or_else(|failure: Failure| *failure)
+}
+
+fn source(query: Option<&str>) -> Result<ImageSource, Failure> {
+    match Parameters::of(query, &["copy"])?.get("copy") {
+        None => Ok(ImageSource::Leader),
+        Some("own") => Ok(ImageSource::Own),
+        Some(_) => Err(wrong("`copy` is own, or not there")),
+    }
 }
 
 /// The durable sessions that are at this node.

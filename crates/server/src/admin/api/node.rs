@@ -37,16 +37,17 @@ async fn shown(pages: &Pages) -> Result<Value, Failure> {
     });
     let uptime = clock::instant().saturating_duration_since(about.since);
     // A node on its own is what it is from the start on.
-    let (state, since) = match state {
-        Some((state, since)) => (state.to_string(), since),
-        None => ("RUNNING".to_owned(), about.since_wall),
+    let (name, since, word) = match state {
+        Some(own) => (own.state.to_string(), own.since, Some(own.word)),
+        None => ("RUNNING".to_owned(), about.since_wall, None),
     };
     Ok(json!({
         "node": answered.node.to_string(),
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": uptime.as_secs(),
-        "state": state,
+        "state": name,
         "state_since": rfc3339(since),
+        "state_number": word.map(|word| json!({ "run": word.run.0, "number": word.number })),
         "ready": not_ready.is_empty(),
         "not_ready": not_ready,
         "listeners": listeners.collect::<Vec<_>>(),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use broker::ImageSource;
 use broker::inspection::{ClientSeen, Piece};
+use cluster::replica::record::LogPoint;
 use protocol::Text;
 use serde_json::Value;
 
@@ -46,8 +48,9 @@ pub(in crate::admin) fn answered(question: Question) -> Answered {
         Question::Administer(Administration::RemoveRetained { topic }) => {
             Said::Done(topic.as_str() == "/a/b")
         }
-        Question::Administer(Administration::Freeze { group }) => {
-            let image = (group.0 == 0).then(|| Box::new(store::Store::new().image()));
+        Question::Administer(Administration::Freeze { group, source }) => {
+            let image =
+                (group.0 == 0 || source == ImageSource::Own).then(|| Box::new(store::Store::new().image()));
             Said::Frozen(image)
         }
         Question::Administer(Administration::Restore { items }) => Said::Restored(Tally {
@@ -59,6 +62,7 @@ pub(in crate::admin) fn answered(question: Question) -> Answered {
             keys: 2,
             retained: 3,
             sessions: 4,
+            log_ends: vec![Some(LogPoint::START)],
         }),
         // Three pieces, of which the second is empty.
         Question::SessionsForBackup(from) => Said::SessionsForBackup(Piece {
@@ -252,6 +256,7 @@ async fn parts_of_a_backup_are_streams_and_come_back_the_same_way() {
     let client = AdminClient::new(&url, None, Some(&write), Duration::from_secs(30)).expect("an address");
     let has = client.get("/api/backup").await.expect("an answer");
     assert_eq!((&has["keys"], &has["sessions"]), (&json!(2), &json!(4)));
+    assert_eq!(has["log_ends"], json!([{ "term": 0, "index": 0 }]));
 
     let (records, is_whole) = part(&client, "/api/backup/groups/0").await;
     assert!(
@@ -263,6 +268,13 @@ async fn parts_of_a_backup_are_streams_and_come_back_the_same_way() {
         .await
         .expect_err("not its leader");
     assert!(refused.to_string().contains("does not lead group 1"), "{refused}");
+    let (records, is_whole) = part(&client, "/api/backup/groups/1?copy=own").await;
+    assert!(
+        is_whole && matches!(records[..], [Record::Group(1, ..)]),
+        "{records:?}"
+    );
+    let refused = client.stream("/api/backup/groups/1?copy=any").await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("`copy`")));
     let (records, is_whole) = part(&client, "/api/backup/sessions").await;
     assert!(is_whole);
     assert_eq!(records, [0, 2].map(|number| Record::Session(session(number))));

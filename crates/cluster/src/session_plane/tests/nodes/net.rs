@@ -9,6 +9,7 @@ use super::super::actor;
 use super::super::world::origin;
 use crate::NodeId;
 use crate::random::Random;
+use crate::session_plane::announcement::Word;
 use crate::session_plane::detection::DetectionConfig;
 use crate::session_plane::lifecycle::NodeState;
 use crate::session_plane::nodes::{Handover, Nodes, NodesOutput, StateChange};
@@ -168,6 +169,12 @@ impl Net {
         let changes = self.hosts[seen_by as usize - 1].changes.iter();
         let of_node = changes.filter(|change| change.node == NodeId(node));
         of_node.map(|change| change.to).collect()
+    }
+
+    /// Word that told of a running node's state.
+    pub(super) fn state_word(&mut self, node: u64) -> Word {
+        let nodes = self.host(node).nodes.as_ref();
+        nodes.expect("it runs").state_word()
     }
 
     pub(super) fn forget(&mut self) {
