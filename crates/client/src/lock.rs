@@ -171,6 +171,23 @@ impl Lock {
         }
     }
 
+    /// Returns when the lease ends within this time because it was not renewed, or when the lock is lost: time to stop what must not go on
+    /// without it.
+    pub async fn lease_ends_within(&self, left: Duration) {
+        let mut status = self.status.clone();
+        loop {
+            let due = match &*status.borrow_and_update() {
+                Status::Held { until, .. } => until.checked_sub(left),
+                _ => return,
+            };
+            let Some(due) = due else { return };
+            tokio::select! {
+                changed = status.changed() => if changed.is_err() { return },
+                () = until(Some(due)) => return,
+            }
+        }
+    }
+
     /// The key of the lock.
     pub fn key(&self) -> &Bytes {
         &self.key

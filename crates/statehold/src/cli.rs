@@ -21,6 +21,8 @@ use crate::health::Health;
 use crate::import::ImportCommand;
 use crate::keys::KeysCommand;
 use crate::lock::Lock;
+use crate::lock::exec::LockExec;
+use crate::lock::guard::LockGuard;
 use crate::man::Man;
 use crate::passwd::Passwd;
 use crate::policy::PolicyCommand;
@@ -73,6 +75,10 @@ pub(crate) enum Command {
     Scan(Scan),
     Watch(Watch),
     Lock(Lock),
+    #[command(hide = true)]
+    LockGuard(LockGuard),
+    #[command(hide = true)]
+    LockExec(LockExec),
     Pub(Publish),
     Sub(Subscribe),
     Import(ImportCommand),

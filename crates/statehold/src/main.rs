@@ -91,6 +91,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Scan(scan) => scan.run(),
         Command::Watch(watch) => watch.run(),
         Command::Lock(lock) => lock.run(),
+        Command::LockGuard(guard) => guard.run(),
+        Command::LockExec(exec) => exec.run(),
         Command::Pub(publish) => publish.run(),
         Command::Sub(subscribe) => subscribe.run(),
         Command::Import(import) => import.run(),
