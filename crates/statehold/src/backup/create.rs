@@ -60,6 +60,8 @@ struct Making<'a> {
     nodes: Nodes,
     file: BackupFile,
     progress: Progress,
+    /// With `--unsafe`: tries since a leader was found. Groups that nobody leads are not waited for one by one.
+    leader_tries: Tries,
 }
 
 /// How long a leader is waited for with `--unsafe`: longer than an election takes.
@@ -82,6 +84,7 @@ impl Create {
             nodes,
             file,
             progress: Progress::new(),
+            leader_tries: self.leader_tries(),
         };
         for group in 0..groups {
             making.add(Part::Group(group)).await?;
@@ -93,6 +96,10 @@ impl Create {
         drop(progress);
         let (counts, bytes) = file.finish()?;
         self.say(counts, bytes)
+    }
+
+    fn leader_tries(&self) -> Tries {
+        Tries::within(LEADER_WITHIN.min(self.retry_for))
     }
 
     async fn reach(&self) -> anyhow::Result<Nodes> {
@@ -158,19 +165,18 @@ impl Making<'_> {
         Ok(())
     }
 
-    async fn stream_of_group(&self, group: u32) -> anyhow::Result<AdminStream> {
-        if !self.args.is_unsafe {
-            return led(&self.nodes, group).await;
-        }
-        let mut tries = Tries::within(LEADER_WITHIN.min(self.args.retry_for));
+    async fn stream_of_group(&mut self, group: u32) -> anyhow::Result<AdminStream> {
         loop {
-            match led(&self.nodes, group).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => {
-                    if let Err(error) = tries.after(error).await {
-                        return survived(&self.nodes, group, error).await;
-                    }
+            let error = match led(&self.nodes, group).await {
+                Ok(stream) => {
+                    self.leader_tries = self.args.leader_tries();
+                    return Ok(stream);
                 }
+                Err(error) if !self.args.is_unsafe => return Err(error),
+                Err(error) => error,
+            };
+            if let Err(error) = self.leader_tries.after(error).await {
+                return survived(&self.nodes, group, error).await;
             }
         }
     }

@@ -14,7 +14,8 @@ pub(super) struct Passing(pub(super) String);
 /// Tries of one thing, until it succeeds or the time for it is over.
 #[derive(Debug)]
 pub(super) struct Tries {
-    began: Instant,
+    /// When it failed first.
+    began: Option<Instant>,
     time: Duration,
     said: String,
 }
@@ -23,10 +24,10 @@ pub(super) struct Tries {
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Tries {
-    /// Begins to count the time.
+    /// Tries for so long after the first failure.
     pub(super) fn within(time: Duration) -> Self {
         Self {
-            began: clock::instant(),
+            began: None,
             time,
             said: String::new(),
         }
@@ -37,9 +38,9 @@ impl Tries {
     /// # Errors
     /// The error itself, if it does not pass, or if the time is over.
     pub(super) async fn after(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
-        let left = self
-            .time
-            .saturating_sub(clock::instant().duration_since(self.began));
+        let now = clock::instant();
+        let began = *self.began.get_or_insert(now);
+        let left = self.time.saturating_sub(now.duration_since(began));
         if left.is_zero() || !is_passing(&error) {
             return Err(error);
         }

@@ -82,6 +82,15 @@ fn publish_one(publisher: &mut Raw, topic: &'static str, payload: &[u8]) {
     assert!(matches!(publisher.receive(), Packet::PubAck(ack) if !ack.reason.is_error()));
 }
 
+/// Clients that are away again, and want messages.
+fn subscribe_durably(members: &[Member]) {
+    for (number, client_id) in CLIENTS.into_iter().enumerate() {
+        let at = members[number % members.len()].at("mqtt");
+        let mut client = Raw::connect(at, connect_durably(client_id));
+        client.subscribe("work/#", QoS::AtLeastOnce);
+    }
+}
+
 /// Keys with versions and a fence, retained messages, and clients that are away while messages wait for them.
 fn fill(members: &[Member]) -> Vec<(String, Value)> {
     for key in 0..KEYS {
@@ -99,11 +108,7 @@ fn fill(members: &[Member]) -> Vec<(String, Value)> {
             .run(&["pub", topic, "on", "--retain", "--qos", "1"])
             .expect(0);
     }
-    for (number, client_id) in CLIENTS.into_iter().enumerate() {
-        let at = members[number % members.len()].at("mqtt");
-        let mut client = Raw::connect(at, connect_durably(client_id));
-        client.subscribe("work/#", QoS::AtLeastOnce);
-    }
+    subscribe_durably(members);
     let mut publisher = Raw::connect(members[2].at("mqtt"), connect("publisher"));
     for message in 0..MESSAGES {
         publish_one(&mut publisher, "work/1", format!("{message}").as_bytes());
@@ -346,6 +351,7 @@ fn the_last_surviving_disk_can_be_backed_up_without_a_majority() {
     }
     let retained = ["pub", "plant/1", "on", "--retain", "--qos", "1"];
     members[0].run(&retained).expect(0);
+    subscribe_durably(&members);
     members.into_iter().for_each(Member::kill);
     for lost in [1, 2] {
         std::fs::remove_dir_all(from.place.data(lost)).expect("removed");
@@ -366,6 +372,7 @@ fn the_last_surviving_disk_can_be_backed_up_without_a_majority() {
         (&KEYS.into(), &1.into()),
         "{made}"
     );
+    assert_eq!(made["sessions"], CLIENTS.len(), "{made}");
 
     let into = cluster("1");
     let members = into.place.start_all(1);
