@@ -178,6 +178,12 @@ impl Groups {
         usages.fold(Usage::default(), Usage::plus)
     }
 
+    /// A wall that no version of any of them is behind.
+    pub(crate) fn given_until(&self) -> u64 {
+        let walls = self.services.iter().map(|service| service.store().given_until());
+        walls.max().unwrap_or_default()
+    }
+
     /// What all of them may hold.
     pub(crate) fn quota(&self) -> Quota {
         let quotas = self.services.iter().map(|service| service.store().quota());

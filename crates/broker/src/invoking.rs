@@ -81,6 +81,7 @@ impl Node {
                 .and_then(Authentication::principal),
             scan_seal: self.groups.scan_seal(),
             watcher: self.groups.watcher(id.0),
+            given_until: self.groups.given_until(),
             ack: connection.acks.open(true, None),
             packet_id,
             trace: span.map(|span| Box::new(RequestTrace::new(span))),

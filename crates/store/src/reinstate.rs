@@ -17,6 +17,7 @@ impl Store {
     /// Lets keys that are made from here on get greater versions than this.
     pub(crate) fn raise_floor(&mut self, floor: Version) -> Outcome {
         self.tombstones.raise_floor(floor, self.clock);
+        self.note_given(floor);
         Outcome::Done
     }
 
@@ -38,6 +39,7 @@ impl Store {
             if last.is_none() {
                 self.tombstones.take(key);
                 self.tombstones.insert(Key::new(key), record.version, self.clock);
+                self.note_given(record.version);
             }
             return Outcome::Missing;
         }
@@ -61,6 +63,7 @@ impl Store {
         self.bytes = bytes;
         self.digests = self.digests.wrapping_sub(old_digest).wrapping_add(stored.digest);
         let (key, version) = (Key::new(key), stored.version);
+        self.note_given(version);
         self.deadlines.change(&key, old_deadline, stored.deadline);
         let value = &stored.value;
         let change = || Change::Set { value: value.clone() };

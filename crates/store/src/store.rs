@@ -25,6 +25,8 @@ use crate::watch::Watches;
 pub struct Store {
     /// The greatest clock of an entry so far, in milliseconds since the Unix epoch.
     pub(crate) clock: u64,
+    /// Greatest wall of the versions that were given and that the clock has not passed; 0: there is none.
+    pub(crate) ahead: u64,
     pub(crate) quota: Quota,
     /// Shared with images: a clone costs nothing, and a change copies what an image still holds.
     pub(crate) keys: OrdMap<Key, Arc<Stored>>,
@@ -135,6 +137,9 @@ impl Store {
     /// another.
     pub fn begin(&mut self, clock: u64) {
         self.clock = self.clock.max(clock);
+        if self.ahead <= self.clock {
+            self.ahead = 0;
+        }
         self.tombstones.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
         self.replies.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
     }
@@ -288,6 +293,11 @@ impl Store {
         self.clock
     }
 
+    /// A wall that no version is behind which the store has given so far, in milliseconds since the Unix epoch.
+    pub fn given_until(&self) -> u64 {
+        self.clock.max(self.ahead)
+    }
+
     /// The limits.
     pub fn quota(&self) -> Quota {
         self.quota
@@ -343,6 +353,7 @@ impl Store {
                 .change(&Key::new(key), slot.deadline, stored.deadline);
         }
         *slot = Arc::new(stored);
+        self.ahead = ahead(self.ahead, version, self.clock);
         let value = &slot.value;
         notify(
             &self.watches,
@@ -362,7 +373,7 @@ impl Store {
             return Outcome::Refused(Refusal::QuotaExceeded);
         }
         let last = self.tombstones.take(key);
-        let version = Version::next(self.clock, Some(&write.timestamp), last);
+        let version = self.next_version(Some(&write.timestamp), last);
         let fencing = write.fencing.as_ref().map(|token| Box::new(token.detached()));
         let stored = Stored::written(key, &write.value, version, write.expires_in, fencing);
         let change = || Change::Set {
@@ -418,13 +429,23 @@ impl Store {
         }
     }
 
+    fn next_version(&mut self, timestamp: Option<&Hlc>, last: Option<Version>) -> Version {
+        let version = Version::next(self.clock, timestamp, last);
+        self.note_given(version);
+        version
+    }
+
+    pub(crate) fn note_given(&mut self, version: Version) {
+        self.ahead = ahead(self.ahead, version, self.clock);
+    }
+
     /// Deletes a key that exists.
     fn remove(&mut self, key: &Bytes, timestamp: Option<&Hlc>, effects: &mut Vec<Effect>) {
         let (held, stored) = self
             .keys
             .remove_with_key(&key[..])
             .expect("the caller has found the key");
-        let version = Version::next(self.clock, timestamp, Some(stored.version));
+        let version = self.next_version(timestamp, Some(stored.version));
         self.bytes -= stored.size(key);
         self.digests = self.digests.wrapping_sub(stored.digest);
         self.deadlines.change(&held, stored.deadline, None);
@@ -481,6 +502,14 @@ impl Write {
             Condition::NotExistsOrEqual => self.value == stored,
             Condition::NotExistsOrEqualTo(value) => value == stored,
         }
+    }
+}
+
+fn ahead(before: u64, version: Version, clock: u64) -> u64 {
+    if version.wall > clock {
+        before.max(version.wall)
+    } else {
+        before
     }
 }
 

@@ -74,6 +74,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) principal: Option<&'a Principal>,
     pub(crate) scan_seal: &'a ScanSeal,
     pub(crate) watcher: Watcher,
+    /// Wall that no version is behind which the state store has given.
+    pub(crate) given_until: u64,
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
     pub(crate) trace: Option<Box<RequestTrace>>,
@@ -269,7 +271,7 @@ fn command(
     let request = Request::parse(payload).map_err(|error| (text_of(error), Remark::Nothing))?;
     pending.verb = verb_of(&request);
     pending.key = request.key().cloned();
-    let (timestamp, fencing) = timestamps(now, properties, &request)?;
+    let (timestamp, fencing) = timestamps((now, asker.given_until), properties, &request)?;
     if let Some((right, key)) = asker.lacks(&request) {
         return Err((ErrorText::NotAuthorized, Remark::Denied(right, key)));
     }
@@ -333,13 +335,15 @@ fn command(
     Ok(Asked::Write(action))
 }
 
-/// `__ts` and `__ft`: of each first its form, then how far ahead it is.
+/// `__ts` and `__ft`: of each first its form, then how far ahead it is. A token that the state store itself may have given is
+/// never too far, whatever the clocks say.
 fn timestamps(
-    now: Now,
+    (now, given_until): (Now, u64),
     properties: &Properties<'_>,
     request: &Request,
 ) -> Result<(Option<Hlc>, Option<Hlc>), (ErrorText, Remark)> {
-    let timestamp = timestamp_of(now, properties.timestamp, ErrorText::TimestampAhead)?;
+    let latest = now.wall.saturating_add(CLOCK_SKEW_MAX_MS);
+    let timestamp = timestamp_of((now, latest), properties.timestamp, ErrorText::TimestampAhead)?;
     if timestamp.is_none() && matches!(request, Request::Set { .. }) {
         return Err((ErrorText::MissingTimestamp, Remark::Nothing));
     }
@@ -348,17 +352,21 @@ fn timestamps(
         Request::Set { .. } | Request::Del { .. } | Request::VDel { .. }
     );
     let fencing = timestamp_of(
-        now,
+        (now, latest.max(given_until)),
         properties.fencing.filter(|_| is_write),
         ErrorText::FencingTokenAhead,
     )?;
     Ok((timestamp, fencing))
 }
 
-fn timestamp_of(now: Now, text: Option<&str>, ahead: ErrorText) -> Result<Option<Hlc>, (ErrorText, Remark)> {
+fn timestamp_of(
+    (now, latest): (Now, u64),
+    text: Option<&str>,
+    ahead: ErrorText,
+) -> Result<Option<Hlc>, (ErrorText, Remark)> {
     let Some(text) = text else { return Ok(None) };
     let hlc = Hlc::parse(text).map_err(|_| (ErrorText::MalformedTimestamp, Remark::Nothing))?;
-    if hlc.wall > now.wall.saturating_add(CLOCK_SKEW_MAX_MS) {
+    if hlc.wall > latest {
         return Err((ahead, Remark::ClockAhead(hlc.wall - now.wall)));
     }
     Ok(Some(hlc))

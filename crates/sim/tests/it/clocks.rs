@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use cluster::NodeId;
+use protocol::Packet;
+use protocol::properties::UserProperties;
+use sim::transcript::request;
 
 use crate::world::World;
 
@@ -46,4 +49,52 @@ fn a_key_that_a_node_said_is_gone_does_not_come_back_at_another_one() {
     assert_eq!(ask(&mut world, AHEAD, &["GET", "k"]), "$-1\r\n");
     assert_eq!(ask(&mut world, AHEAD, &["SCAN", "*"]), "*1\r\n*0\r\n");
     assert_eq!(ask(&mut world, LEADER, &["GET", "k"]), "$-1\r\n");
+}
+
+/// The leader's clock is ahead by more than a client's token may be. What it gives as a version is a token all the same, at a node
+/// whose clock is right.
+#[test]
+fn a_token_that_the_store_has_given_is_never_too_far_ahead() {
+    const FAR: u64 = 3_600_000;
+    let mut world = World::with_config(1, |config| {
+        config.groups = 1;
+        let is_ahead = config.node == NodeId(LEADER as u64 + 1);
+        config.clock_ahead = if is_ahead { FAR as i64 } else { 0 };
+    });
+    world.await_first_leader();
+    let holder = world.client(LEADER, "holder");
+    world.ask(
+        holder,
+        "holder",
+        1,
+        &["SET", "lock", "holder", "NX", "PX", "60000"],
+    );
+    world.settle();
+    let given = world.machine(LEADER).now().wall;
+    assert_eq!(world.responses(holder)[0].payload, "+OK\r\n");
+
+    let writer = world.client(AHEAD, "writer");
+    let write = |world: &mut World, number: u16, wall: u64| {
+        let machine = world.machine(AHEAD);
+        let mut packet = request("writer", machine.now(), number, &["SET", "k", "v"]);
+        if let Packet::Publish(publish) = &mut packet {
+            let (now, token) = (machine.now().wall, format!("{wall}:1:StateStore"));
+            let pairs = [("__ts", format!("{now}:0:writer")), ("__ft", token)];
+            let pairs = pairs.iter().map(|(name, value)| (*name, value.as_str()));
+            publish.properties.user_properties = UserProperties::from_pairs(pairs).expect("short");
+        }
+        machine.receive(writer.connection, packet);
+        world.settle();
+        world.responses(writer).remove(0).payload
+    };
+    assert!(
+        given > world.machine(AHEAD).now().wall + FAR / 2,
+        "the token is far ahead"
+    );
+    assert_eq!(write(&mut world, 1, given), "+OK\r\n");
+    let beyond = write(&mut world, 2, given + FAR);
+    assert!(
+        beyond.contains("fencing token timestamp is too far in the future"),
+        "{beyond}"
+    );
 }

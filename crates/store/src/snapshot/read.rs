@@ -244,6 +244,7 @@ impl Restoring {
             self.deadlines.push((deadline, key.clone()));
         }
         store.keys.insert(key.clone(), Arc::new(stored));
+        store.note_given(version);
         self.last_key = Some(key);
         Ok(())
     }
@@ -257,6 +258,7 @@ impl Restoring {
         self.last_key = Some(key.clone());
         // Clock 0: nothing is forgotten while the snapshot is read.
         self.store.tombstones.insert(key, version, 0);
+        self.store.note_given(version);
         Ok(())
     }
 
@@ -295,6 +297,9 @@ fn header(source: &mut Part) -> Result<(Store, Counts), Damaged> {
         1 => Some(codec::version(source)?),
         _ => return Err(Damaged),
     };
+    if let Some(floor) = store.tombstones.floor {
+        store.note_given(floor);
+    }
     let counts = Counts {
         keys: codec::number(source)?,
         tombstones: codec::number(source)?,

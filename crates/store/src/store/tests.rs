@@ -242,6 +242,21 @@ fn a_version_is_greater_than_the_timestamp_and_moves_its_own_key_only() {
 }
 
 #[test]
+fn no_version_is_beyond_what_was_given_also_after_a_snapshot() {
+    let mut story = Story::at(100);
+    assert_eq!(story.store.given_until(), 100);
+    story.set(set("ahead", "v").ts("60100:7:c"));
+    story.set(set("other", "v").ts("99:9:c"));
+    assert_eq!(story.store.given_until(), 60_100);
+    story.delete("ahead", None, None);
+    let restored = Store::restore(story.store.image().into_chunks()).unwrap();
+    assert_eq!(restored, story.store);
+    assert_eq!(restored.given_until(), 60_100);
+    story.advance(60_101);
+    assert_eq!(story.store.given_until(), 60_101);
+}
+
+#[test]
 fn the_counter_does_not_depend_on_other_keys() {
     let mut story = Story::at(100);
     for key in ["a", "b", "c"] {
