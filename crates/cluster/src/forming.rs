@@ -35,6 +35,8 @@ pub struct Forming {
     promised_by: BTreeSet<NodeId>,
     /// Formed clusters that this node is no member of, by the address that it was told at.
     foreign: BTreeSet<PeerAddress>,
+    /// Addresses that it was given, and at which nobody has answered yet: a cluster may be there.
+    unanswered: BTreeSet<PeerAddress>,
     /// The formed cluster that has taken it in, of whose founders it is none.
     invitation: Option<Founding>,
     /// When it says again what it sees: something may have been lost.
@@ -77,6 +79,8 @@ pub enum Event {
     Foreign(PeerAddress),
     /// At this address is no such node any more.
     NotForeign(PeerAddress),
+    /// Of the addresses that the node was given nobody has answered at these, and they are not given up.
+    Unanswered(BTreeSet<PeerAddress>),
     /// The last [`Action::Persist`] is durable.
     Persisted,
     /// The time of [`Forming::deadline`] has come.
@@ -110,6 +114,8 @@ pub enum Waiting {
     Unequal(Vec<Founder>),
     /// A formed cluster is there.
     Foreign(PeerAddress),
+    /// All were met, and at these addresses may be others.
+    Unanswered(BTreeSet<PeerAddress>),
     /// All are promised to each other; these have not said so yet.
     Promised(Vec<Founder>),
 }
@@ -131,6 +137,7 @@ impl Forming {
             others: BTreeMap::new(),
             promised_by,
             foreign: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
             invitation: None,
             next_tell: now,
         }
@@ -154,6 +161,7 @@ impl Forming {
             Event::NotForeign(address) => {
                 self.foreign.remove(&address);
             }
+            Event::Unanswered(addresses) => self.unanswered = addresses,
             Event::Persisted => self.persisted(now, actions),
             Event::Timeout => {}
         }
@@ -198,6 +206,9 @@ impl Forming {
             .filter(|other| *other != self.own)
             .collect();
         match (met.len() + 1).cmp(&self.size) {
+            std::cmp::Ordering::Equal if !self.unanswered.is_empty() => {
+                Waiting::Unanswered(self.unanswered.clone())
+            }
             std::cmp::Ordering::Less => Waiting::Missing {
                 missing: self.size - 1 - met.len(),
                 met,
@@ -287,7 +298,8 @@ impl Forming {
     /// The cluster that all of a whole cluster see, if they do.
     fn agreed(&self) -> Option<Stage> {
         let sees = self.sees();
-        if sees.len() != self.size || self.others.len() + 1 != self.size || !self.foreign.is_empty() {
+        let is_whole = sees.len() == self.size && self.others.len() + 1 == self.size;
+        if !is_whole || !self.foreign.is_empty() || !self.unanswered.is_empty() {
             return None;
         }
         let founding = Founding::new(sees, self.groups)?;

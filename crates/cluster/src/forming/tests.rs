@@ -257,6 +257,23 @@ fn a_node_knows_what_it_waits_for() {
 }
 
 #[test]
+fn nothing_is_formed_while_somebody_may_be_at_an_address_that_was_given() {
+    let addresses = BTreeSet::from([founder(9).address]);
+    let unanswered = Event::Unanswered(addresses.clone());
+    assert_eq!(
+        waiting(1, &[], Some(unanswered.clone())),
+        Waiting::Unanswered(addresses)
+    );
+    let now = origin();
+    let mut forming = Forming::new(now, founder(1), 1, 1, Stage::Waiting);
+    let mut actions = Vec::new();
+    forming.step(now, unanswered, &mut actions);
+    assert!(!actions.iter().any(|action| matches!(action, Action::Persist(_))));
+    forming.step(now, Event::Unanswered(BTreeSet::new()), &mut actions);
+    assert!(actions.iter().any(|action| matches!(action, Action::Persist(_))));
+}
+
+#[test]
 fn a_node_that_missed_the_end_hears_of_it_from_any_member() {
     let now = origin();
     let founding = Founding::new(vec![founder(1), founder(2), founder(3)], 1).expect("possible");

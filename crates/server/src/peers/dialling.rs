@@ -4,6 +4,7 @@
 //! connection is kept, and the other tasks wait until it is lost.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ pub(super) struct Target {
     wake: Notify,
     /// There is a connection to it, or no need of one.
     is_settled: Cell<bool>,
+    /// There was an attempt.
+    is_tried: Cell<bool>,
     /// The last attempt found a formed cluster that this node does not belong to.
     pub(super) is_foreign: Cell<bool>,
     task: RefCell<Option<AbortHandle>>,
@@ -68,6 +71,7 @@ pub(super) fn begin(shared: &Rc<Shared>, address: &PeerAddress) {
         address: address.clone(),
         wake: Notify::new(),
         is_settled: Cell::default(),
+        is_tried: Cell::default(),
         is_foreign: Cell::default(),
         task: RefCell::default(),
     });
@@ -114,6 +118,19 @@ impl Shared {
         self.is_of_member(address) || self.settings.join.contains(address)
     }
 
+    /// Addresses of `join` at which a cluster may be that this node does not know of. Where the node is to be a cluster of its
+    /// own, an address at which nobody answers is never given up: somebody has named it.
+    pub(super) fn unanswered(&self) -> BTreeSet<PeerAddress> {
+        let is_alone = self.settings.size == 1;
+        let is_unanswered =
+            |target: &Target| !target.is_settled.get() && (is_alone || !target.is_tried.get());
+        let targets = self.targets.borrow();
+        let unanswered = targets
+            .iter()
+            .filter(|(address, target)| self.settings.join.contains(address) && is_unanswered(target));
+        unanswered.map(|(address, _)| address.clone()).collect()
+    }
+
     /// A connection was lost: another address may lead to the same node.
     fn wake_known(&self) {
         let targets = self.targets.borrow();
@@ -128,6 +145,9 @@ async fn keep(shared: Rc<Shared>, target: Rc<Target>) {
     while shared.is_needed(&target.address) {
         let outcome = attempt(&shared, &target).await;
         target.is_settled.set(outcome == Outcome::Known);
+        if !target.is_tried.replace(true) {
+            shared.contacts_changed.notify_waiters();
+        }
         let wait = match outcome {
             Outcome::Known => KNOWN_FOR,
             Outcome::Failed if !shared.is_of_member(&target.address) && shared.reaches_all() => KNOWN_FOR,

@@ -1,6 +1,6 @@
 //! Forms the cluster, or waits until others have: what `cluster::forming` decides is carried out here, before there is a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use broker::ClusterAnswer;
@@ -90,6 +90,8 @@ struct Formation<'a> {
 impl Formation<'_> {
     /// Tells the state machine what has changed. The cluster, if it is formed.
     fn go_on(&mut self, storage: &mut impl Storage) -> Result<Option<Founding>, RunError> {
+        let unanswered = self.peers.shared.unanswered();
+        self.step(Event::Unanswered(unanswered), storage)?;
         let contacts = self.peers.shared.contacts();
         let before = std::mem::replace(&mut self.contacts, contacts.clone());
         for node in before.keys().filter(|node| !contacts.contains_key(node)) {
@@ -196,6 +198,7 @@ impl Formation<'_> {
                  nodes by `statehold cluster add {} --admin URL`, where URL is that of its admin pages",
                 self.peers.shared.identity.node
             ),
+            Waiting::Unanswered(addresses) => self.unanswered(&addresses),
             Waiting::Promised(silent) => format!(
                 "all {size} nodes have seen each other; waiting for the promise of {}{}. If one of them is gone for ever, begin \
                  again with empty data directories on all that wait",
@@ -203,6 +206,22 @@ impl Formation<'_> {
                 self.unreachable()
             ),
         }
+    }
+
+    fn unanswered(&self, addresses: &BTreeSet<PeerAddress>) -> String {
+        let shared = &self.peers.shared;
+        let named: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        let named = named.join(", ");
+        let unreachable = self.unreachable();
+        if shared.settings.size != 1 {
+            return format!("waiting for an answer from {named}: a cluster may be there{unreachable}");
+        }
+        format!(
+            "cluster.size = 1 is a cluster of this node alone, and cluster.join names {named}: leave join out for that (--join); \
+             if this node is to become a member of a cluster there, tell one of its nodes by `statehold cluster add {} --admin \
+             URL`, where URL is that of its admin pages{unreachable}",
+            shared.identity.node
+        )
     }
 
     fn unreachable(&self) -> String {

@@ -126,6 +126,25 @@ fn a_cluster_grows_and_shrinks_while_clients_go_on() {
 }
 
 #[test]
+fn a_node_that_names_another_one_never_founds_a_cluster_of_its_own() {
+    let operated = Operated::new();
+    let place = &operated.place;
+    let mut new = place.start(3, 1);
+    new.logged(&["cluster.size = 1", &place.peer(0), "statehold cluster add"]);
+    assert!(!new.is_ready());
+    new.kill();
+
+    let members = place.start_all(3);
+    members[0].set("before", "kept");
+    let mut new = place.start(3, 1);
+    new.logged(&["is a cluster that is formed and does not know this node"]);
+    let added = operated.cluster(&members[0], &["add", &place.peer(3)]);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    new.wait_ready();
+    assert_eq!(new.get("before"), "kept");
+}
+
+#[test]
 fn a_dead_node_is_replaced_by_a_new_one() {
     let operated = Operated::new();
     let place = &operated.place;
