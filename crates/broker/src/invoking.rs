@@ -22,6 +22,7 @@ use crate::now::Now;
 use crate::overload::RESPONSE_WOULD_WAIT;
 use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::publishing::Keeping;
+use crate::reply_limits;
 use crate::report::{CopyNews, Report};
 use crate::responding::{Asking, LateResponse};
 use crate::slow::SlowKind;
@@ -41,10 +42,12 @@ impl Node {
         publish: Publish,
         actions: &mut Vec<Action>,
     ) {
-        let Some(version) = self.connections.get(id).map(|connection| connection.version) else {
+        let Some(connection) = self.connections.get(id) else {
             return;
         };
-        match check_envelope(&publish, version) {
+        let is_sound = check_envelope(&publish, connection.version)
+            .and_then(|()| reply_limits::check(&publish, connection.packet_size_max));
+        match is_sound {
             Ok(()) => {}
             Err(Refused::NotARequest(why)) => {
                 return self.not_a_request(now, id, key, &publish, why, actions);
@@ -84,6 +87,7 @@ impl Node {
             given_until: self.groups.given_until(),
             ack: connection.acks.open(true, None),
             packet_id,
+            reply_room: reply_limits::room(&publish, connection.packet_size_max),
             trace: span.map(|span| Box::new(RequestTrace::new(span))),
             held: self.memory.requests.hold(Pending::memory(&publish)),
         };
@@ -225,7 +229,6 @@ impl Node {
     /// Sends the response, then acknowledges the request: whoever is not acknowledged asks again, and is told the same. The other way round
     /// if that might be told something else.
     fn answer(&mut self, now: Now, mut answer: Answer, actions: &mut Vec<Action>) {
-        self.counters.decided(answer.verb, answer.is_error);
         actions.push(Action::Decided {
             verb: answer.verb,
             took: answer.took,
@@ -248,11 +251,16 @@ impl Node {
         if let Some(watched) = answer.watched.clone() {
             self.look_at_watch(now, asking.connection, watched, actions);
         }
-        match response(now, answer) {
-            Some(message) if is_forgotten => self.respond_late((asking, sequence), message),
+        let (verb, is_error) = (answer.verb, answer.is_error);
+        let is_sent_as_it_is = match response(now, answer) {
+            Some(message) if is_forgotten => {
+                self.respond_late((asking, sequence), message);
+                true
+            }
             Some(message) => self.publish_response(now, message, asking, actions),
-            None => {}
-        }
+            None => true,
+        };
+        self.counters.decided(verb, is_error || !is_sent_as_it_is);
         self.acknowledge(now, asking.connection, sequence, ack, actions);
     }
 

@@ -45,6 +45,7 @@ mod publishing;
 pub mod records;
 pub mod recovery;
 pub mod redirect;
+mod reply_limits;
 mod report;
 mod responding;
 pub mod retained;

@@ -40,16 +40,18 @@ pub(crate) struct LateResponse {
 }
 
 impl Node {
-    /// Sends a response to who may have it.
+    /// Sends a response to who may have it. False: an error takes its place, since it does not fit the client.
     pub(crate) fn publish_response(
         &mut self,
         now: Now,
         message: Message,
         asking: Asking,
         actions: &mut Vec<Action>,
-    ) {
-        let message = message.counted(&self.memory.messages);
+    ) -> bool {
         let mut scratch = self.route_response(&message, asking);
+        let refusal = self.refusal_of_response(now, &message, asking, &scratch.routes);
+        let is_sent_as_it_is = refusal.is_none();
+        let message = refusal.unwrap_or(message).counted(&self.memory.messages);
         if self.is_memory_full() {
             let asker = self
                 .connections
@@ -58,6 +60,7 @@ impl Node {
             self.drop_waiting_but(&mut scratch, asker);
         }
         self.publish_to(now, Arc::new(message), scratch, Keeping::Memory, actions);
+        is_sent_as_it_is
     }
 
     fn route_response(&mut self, message: &Message, asking: Asking) -> RouteScratch {

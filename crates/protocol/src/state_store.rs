@@ -18,7 +18,7 @@ mod reply;
 mod request;
 mod resp;
 
-pub use error_text::ErrorText;
+pub use error_text::{ErrorText, REPLY_TOO_LARGE_BYTES_MAX, reply_too_large};
 pub use glob::{Glob, GlobError};
 pub use notification::Notification;
 pub use reply::{Reply, ReplyError};

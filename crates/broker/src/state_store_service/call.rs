@@ -78,6 +78,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) given_until: u64,
     pub(crate) ack: AckSequence,
     pub(crate) packet_id: PacketId,
+    /// Bytes of payload that fit the client for certain.
+    pub(crate) reply_room: usize,
     pub(crate) trace: Option<Box<RequestTrace>>,
     pub(crate) held: Held,
 }
@@ -203,6 +205,7 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
         response_topic: publish.properties.response_topic.unwrap_or_default(),
         correlation_data: publish.properties.correlation_data.unwrap_or_default(),
         dialect: properties.dialect(choice),
+        reply_room: asker.reply_room,
         needs_disk: properties.persist,
         verb: Verb::Unknown,
         read: None,

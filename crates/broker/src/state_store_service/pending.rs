@@ -59,6 +59,8 @@ pub(crate) struct Pending {
     pub(crate) response_topic: Text,
     pub(crate) correlation_data: Bytes,
     pub(crate) dialect: Dialect,
+    /// Bytes of payload that fit its client for certain ([`crate::reply_limits`]).
+    pub(crate) reply_room: usize,
     /// `aio-persistence`: decided only when it is on disk, also with memory durability.
     pub(crate) needs_disk: bool,
     pub(crate) verb: Verb,

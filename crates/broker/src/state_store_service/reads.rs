@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::replica::ReadId;
 use protocol::state_store::{ErrorText, Glob, Reply, Request};
-use store::CommandAction;
+use store::{CommandAction, ScanLimits};
 
 use super::pending::Pending;
 use super::{DECIDED_KEY, EXPIRED_KEYS_MAX, Output, StateStoreService, Whose, scan_token};
@@ -169,18 +169,41 @@ impl StateStoreService {
         }
     }
 
+    /// Lists a page that fits the client. One with a single key may not.
     fn scan(&mut self, time: u64, pattern: &[u8], token: Option<&[u8]>, pending: &Pending) -> Reply {
-        let access = pending.readable.as_deref();
         let Ok(glob) = Glob::compile(pattern) else {
             return Reply::Error(ErrorText::Syntax);
         };
+        let room = pending.reply_room;
         let mut limits = self.config.scan;
+        limits.bytes_max = limits.bytes_max.min(room.saturating_sub(TOKEN_ROOM));
+        loop {
+            let reply = self.page(time, (&glob, token), limits, pending);
+            let Reply::Keys { keys, .. } = &reply else {
+                return reply;
+            };
+            if keys.len() <= 1 || reply.encode(pending.dialect).len() <= room {
+                return reply;
+            }
+            // The token of a long key takes more room than was left for it.
+            limits.bytes_max /= 2;
+        }
+    }
+
+    fn page(
+        &mut self,
+        time: u64,
+        (glob, token): (&Glob, Option<&[u8]>),
+        mut limits: ScanLimits,
+        pending: &Pending,
+    ) -> Reply {
+        let access = pending.readable.as_deref();
         let decided = if access.is_some() { DECIDED_KEY } else { 1 };
         limits.keys_walked_max /= decided;
         let mut may_read = |key: &[u8]| {
             access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
         };
-        match self.store.scan(&glob, token, time, limits, &mut may_read) {
+        match self.store.scan(glob, token, time, limits, &mut may_read) {
             Ok(page) => {
                 self.scans.count(page.walked, decided);
                 let place = scan_token::with_group(page.token, self.replica.group(), self.groups);
@@ -196,6 +219,9 @@ impl StateStoreService {
 
 /// What all SCANs of a turn walk: a page, or several that are shorter.
 const SCAN_TURN: usize = 10_000;
+
+/// Room for the token in a page that is cut to fit its client: one of a key of up to 119 bytes, and the RESP around it.
+const TOKEN_ROOM: usize = 256;
 
 /// How long the others have their turn.
 const SCAN_PAUSE: Duration = Duration::from_millis(1);

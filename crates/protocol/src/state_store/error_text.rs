@@ -1,5 +1,7 @@
 //! The error texts of the protocol.
 
+use bytes::Bytes;
+
 use crate::state_store::{Dialect, RequestError};
 
 /// Why the state store refused a request: what follows `-ERR `.
@@ -116,6 +118,17 @@ impl From<RequestError> for ErrorText {
     }
 }
 
+/// Reply instead of one whose packet is larger than its client's Maximum Packet Size, both in bytes. Its text is no
+/// [`ErrorText`], since it names the sizes.
+pub fn reply_too_large(packet_size: usize, packet_size_max: u32) -> Bytes {
+    Bytes::from(format!(
+        "{PREFIX}the reply is a packet of {packet_size} bytes, and the client takes {packet_size_max}\r\n"
+    ))
+}
+
+/// Bytes of [`reply_too_large`] at most: the largest packet of MQTT has nine digits, and a Maximum Packet Size ten.
+pub const REPLY_TOO_LARGE_BYTES_MAX: usize = 80;
+
 const PREFIX: &str = "-ERR ";
 
 #[cfg(test)]
@@ -132,6 +145,14 @@ mod tests {
             }
         }
         assert_eq!(ErrorText::from_text("something of tomorrow"), None);
+    }
+
+    #[test]
+    fn a_reply_that_is_too_large_is_told_with_its_size() {
+        let text = "-ERR the reply is a packet of 20115 bytes, and the client takes 10000\r\n";
+        assert_eq!(reply_too_large(20_115, 10_000), text);
+        let longest = reply_too_large(268_435_460, u32::MAX);
+        assert!(longest.len() <= REPLY_TOO_LARGE_BYTES_MAX, "{}", longest.len());
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! Replies that do not fit the Maximum Packet Size of the client that asked.
+//!
+//! A client is not sent a packet that is larger than it takes [MQTT-3.1.2-25]. A reply is not left out for that: an error
+//! that names the size takes its place, and a SCAN cuts its pages to fit. A request whose client has no room even for that
+//! error is refused before it is executed.
+//!
+//! Invariant: a request that is acknowledged with success is answered, as long as its connection is there.
+
+use protocol::Packet;
+use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
+use protocol::state_store::{REPLY_TOO_LARGE_BYTES_MAX, reply_too_large};
+
+use crate::message::Message;
+use crate::node::Node;
+use crate::now::Now;
+use crate::responding::Asking;
+use crate::routing::Route;
+use crate::state_store_service::{Refused, properties};
+
+/// Bytes of payload that fit a client of this Maximum Packet Size in the reply to a request: in one without `__ts`.
+pub(crate) fn room(request: &Publish, packet_size_max: u32) -> usize {
+    let topic = request.properties.response_topic.as_ref();
+    let topic = topic.map_or(0, |topic| topic.len());
+    let correlation_data = request.properties.correlation_data.as_ref();
+    let correlation_data = correlation_data.map_or(0, bytes::Bytes::len);
+    let taken = FIXED_BYTES + topic + correlation_data;
+    usize::try_from(packet_size_max)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(taken)
+}
+
+/// Refuses a request whose client takes no packet with an error.
+pub(crate) fn check(request: &Publish, packet_size_max: u32) -> Result<(), Refused> {
+    if room(request, packet_size_max) < REPLY_TOO_LARGE_BYTES_MAX {
+        return Err(Refused::NotARequest(
+            "the Maximum Packet Size of the client has no room for a reply",
+        ));
+    }
+    Ok(())
+}
+
+impl Node {
+    /// Error in place of a response that is larger than the client that asked takes.
+    pub(crate) fn refusal_of_response(
+        &self,
+        now: Now,
+        message: &Message,
+        asking: Asking,
+        routes: &[Route],
+    ) -> Option<Message> {
+        let connection = self.connections.get(asking.connection)?;
+        let asker = connection.session()?;
+        let packet_size_max = connection.packet_size_max;
+        let is_near = |route: &Route| {
+            let size = message.size() + 5 * route.subscription_ids.len();
+            size >= packet_size_max as usize
+        };
+        let route = routes.iter().find(|route| route.session == asker)?;
+        if !is_near(route) {
+            return None;
+        }
+        let packet = packet(now, message, route);
+        let packet_size = protocol::packet::encoded_len(&packet, ProtocolVersion::V5);
+        (packet_size > packet_size_max as usize).then(|| {
+            let mut refusal = message.clone();
+            refusal.payload = reply_too_large(packet_size, packet_size_max);
+            refusal.properties.user_properties = properties::of_response(None, None);
+            refusal
+        })
+    }
+}
+
+/// Packet in which a response goes on a route.
+fn packet(now: Now, message: &Message, route: &Route) -> Packet {
+    Packet::Publish(Box::new(Publish {
+        dup: false,
+        qos: route.qos,
+        retain: false,
+        topic: message.topic.text().clone(),
+        packet_id: PacketId::new(1).filter(|_| route.qos != QoS::AtMostOnce),
+        topic_alias: None,
+        subscription_ids: route.subscription_ids.clone(),
+        properties: message.properties_now(now),
+        payload: message.payload.clone(),
+    }))
+}
+
+/// Bytes of a reply besides its topic, correlation data and payload: fixed header 5, lengths of topic and properties 6,
+/// packet identifier 2, Message Expiry Interval 5, head of the correlation data 3, `__stat` and `__protVer` 31, and four
+/// Subscription Identifiers 20.
+const FIXED_BYTES: usize = 72;
