@@ -40,6 +40,7 @@ fn delivery(now: Now, qos: QoS) -> Delivery {
         received_at: now.instant,
         origin: broker::origin::Origin::Unknown,
         id: None,
+        is_passing: false,
         held: Held::default(),
     };
     Delivery {

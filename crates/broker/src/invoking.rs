@@ -264,10 +264,10 @@ impl Node {
         self.acknowledge(now, asking.connection, sequence, ack, actions);
     }
 
-    /// Sends a response behind PUBACK on the connection of its request, or never: a session that kept it would give it to a
-    /// client which has lost both, and sends the request again.
+    /// Sends a response behind PUBACK on one connection, or never: a session that kept it would give it to a client which
+    /// has lost both, and sends the request again.
     fn respond_late(&mut self, (asking, sequence): (Asking, AckSequence), mut message: Message) {
-        message.qos = QoS::AtMostOnce;
+        message.is_passing = true;
         let message = message.counted(&self.memory.messages);
         if let Some(connection) = self.connections.get_mut(asking.connection) {
             let response = LateResponse { message, asking };
@@ -421,6 +421,7 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
         received_at: now.instant,
         origin: crate::origin::Origin::Unknown,
         id: None,
+        is_passing: false,
         held: Held::default(),
     }
 }

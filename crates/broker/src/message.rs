@@ -43,6 +43,8 @@ pub struct Message {
     pub origin: Origin,
     /// What it is known by at all nodes. `None`: of QoS 0, a will, the server's own, or of a node that is in no cluster.
     pub id: Option<MessageId>,
+    /// It is told on the connection that it is sent on, or never.
+    pub is_passing: bool,
     /// Its place in the node's account of memory.
     pub held: Held,
 }
@@ -85,6 +87,7 @@ impl Message {
             received_at: now.instant,
             origin: Origin::Unknown,
             id: None,
+            is_passing: false,
             held: Held::default(),
         }
     }
@@ -102,6 +105,7 @@ impl Message {
             received_at: now.instant,
             origin: Origin::Unknown,
             id: None,
+            is_passing: false,
             held: Held::default(),
         }
     }
@@ -120,6 +124,7 @@ impl Message {
             received_at: now.instant,
             origin: Origin::Unknown,
             id: None,
+            is_passing: false,
             held: Held::default(),
         }
     }
@@ -198,6 +203,11 @@ impl Delivery {
     /// What it counts for where bytes are limited.
     pub fn size(&self) -> usize {
         self.message.size() + self.subscription_ids_bytes()
+    }
+
+    /// Whether it ends with the connection.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.qos == QoS::AtMostOnce || self.message.is_passing
     }
 
     /// Its memory besides its place and its message.

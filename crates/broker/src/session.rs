@@ -329,17 +329,18 @@ impl Session {
             .connect(receive_maximum.min(self.limits.inflight_max));
     }
 
-    /// The connection has ended. QoS 0 deliveries that wait are forgotten, and counted in `dropped`.
+    /// The connection has ended. QoS 0 deliveries that wait, and passing ones, are forgotten, and counted in `dropped`.
     pub fn disconnect(&mut self, dropped: &mut Vec<Dropped>) {
         self.is_connected = false;
-        self.queue.forget_qos_0(dropped);
+        self.queue.forget_passing(dropped);
+        self.inflight.forget_passing();
         self.queue.shrink();
         self.inflight.shrink();
     }
 
     /// Takes a delivery for the client. Older ones that give way to it come out in `dropped`.
     pub fn push(&mut self, now: Now, mut delivery: Delivery, dropped: &mut Vec<Dropped>) -> PushOutcome {
-        if delivery.qos == QoS::AtMostOnce && !self.is_connected {
+        if delivery.is_passing() && !self.is_connected {
             return PushOutcome::Dropped(DropCause::Offline);
         }
         if delivery.message.is_expired(now) {

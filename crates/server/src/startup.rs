@@ -434,6 +434,7 @@ mod tests {
             received_at: now.instant,
             origin: Origin::Unknown,
             id: None,
+            is_passing: false,
             held: Held::default(),
         };
         let passed = u64::try_from((EXPIRY - LEFT).as_millis()).unwrap();

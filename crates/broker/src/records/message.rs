@@ -128,6 +128,7 @@ fn message_of(stored: Stored, now: Now) -> Message {
         received_at: now.instant,
         origin: crate::origin::Origin::Unknown,
         id: stored.id,
+        is_passing: false,
         held: Held::default(),
     }
 }

@@ -21,6 +21,7 @@ fn message(topic: &str, payload: &'static str, expires_at: Option<Instant>) -> A
         received_at: epoch(),
         origin: crate::origin::Origin::Unknown,
         id: None,
+        is_passing: false,
         held: Held::default(),
     })
 }

@@ -266,6 +266,22 @@ impl Inflight {
             + self.own
     }
 
+    /// Forgets deliveries that end with the connection.
+    pub(super) fn forget_passing(&mut self) {
+        let mut own = 0;
+        self.published.retain(|published| {
+            let is_passing = published.delivery.is_passing();
+            own += if is_passing {
+                published.delivery.own_bytes()
+            } else {
+                0
+            };
+            !is_passing
+        });
+        self.own -= own;
+        self.sent = self.sent.min(count(self.published.len()));
+    }
+
     /// Gives back memory that it may have taken for a burst.
     pub(super) fn shrink(&mut self) {
         self.published.shrink_to_fit();

@@ -118,9 +118,9 @@ impl Queue {
         }
     }
 
-    /// Takes all QoS 0 deliveries.
-    pub(super) fn forget_qos_0(&mut self, dropped: &mut Vec<Dropped>) {
-        let taken = self.take_if(|delivery| delivery.qos == QoS::AtMostOnce);
+    /// Takes all deliveries that end with the connection.
+    pub(super) fn forget_passing(&mut self, dropped: &mut Vec<Dropped>) {
+        let taken = self.take_if(Delivery::is_passing);
         dropped.extend(
             taken
                 .iter()

@@ -51,6 +51,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         received_at: at(0).instant,
         origin: crate::origin::Origin::Unknown,
         id: None,
+        is_passing: false,
         held: Held::default(),
     };
     let subscription_ids = SmallVec::new();

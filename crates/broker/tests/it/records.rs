@@ -67,6 +67,7 @@ fn full_message(now: Now) -> Message {
         received_at: now.instant,
         origin: broker::origin::Origin::Unknown,
         id: None,
+        is_passing: false,
         held: Held::default(),
     }
 }
@@ -91,6 +92,7 @@ fn bare_message(now: Now) -> Message {
         received_at: now.instant,
         origin: broker::origin::Origin::Unknown,
         id: None,
+        is_passing: false,
         held: Held::default(),
     }
 }

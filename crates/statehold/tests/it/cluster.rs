@@ -265,10 +265,11 @@ fn a_data_directory_is_of_a_cluster_or_not() {
         refused.stderr
     );
 
-    let mut member = place.start(1, 1);
+    let place = Place::new();
+    let mut member = place.start(0, 1);
     member.wait_ready();
     member.kill();
-    let refused = run(serve(place.data(1).as_ref(), "127.0.0.1:0"));
+    let refused = run(serve(place.data(0).as_ref(), "127.0.0.1:0"));
     assert_ne!(refused.code, Some(0));
     assert!(refused.stderr.contains("belongs to node"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--peer-listen"), "{}", refused.stderr);

@@ -39,6 +39,7 @@ fn message(now: Now) -> Message {
         received_at: now.instant,
         origin: crate::origin::Origin::Unknown,
         id: None,
+        is_passing: false,
         held: Held::default(),
     }
 }
