@@ -50,6 +50,14 @@ pub enum ScanError {
     Token,
 }
 
+impl ScanPage {
+    /// Keeps the first keys, so many and at least one; the next page goes on behind them.
+    pub fn cut_to(&mut self, keys: usize) {
+        self.keys.truncate(keys.max(1));
+        self.token = self.keys.last().map(|key| token_after(key));
+    }
+}
+
 impl Store {
     /// One page of the keys that match and that the client may read, as they are at `now` (milliseconds since
     /// the Unix epoch).

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::replica::ReadId;
 use protocol::state_store::{ErrorText, Glob, Reply, Request};
-use store::{CommandAction, ScanLimits};
+use store::{CommandAction, ScanPage};
 
 use super::pending::Pending;
 use super::{DECIDED_KEY, EXPIRED_KEYS_MAX, Output, StateStoreService, Whose, scan_token};
@@ -171,48 +171,41 @@ impl StateStoreService {
 
     /// Lists a page that fits the client. One with a single key may not.
     fn scan(&mut self, time: u64, pattern: &[u8], token: Option<&[u8]>, pending: &Pending) -> Reply {
+        let access = pending.readable.as_deref();
         let Ok(glob) = Glob::compile(pattern) else {
             return Reply::Error(ErrorText::Syntax);
         };
-        let room = pending.reply_room;
         let mut limits = self.config.scan;
-        limits.bytes_max = limits.bytes_max.min(room.saturating_sub(TOKEN_ROOM));
-        loop {
-            let reply = self.page(time, (&glob, token), limits, pending);
-            let Reply::Keys { keys, .. } = &reply else {
-                return reply;
-            };
-            if keys.len() <= 1 || reply.encode(pending.dialect).len() <= room {
-                return reply;
-            }
-            // The token of a long key takes more room than was left for it.
-            limits.bytes_max /= 2;
-        }
-    }
-
-    fn page(
-        &mut self,
-        time: u64,
-        (glob, token): (&Glob, Option<&[u8]>),
-        mut limits: ScanLimits,
-        pending: &Pending,
-    ) -> Reply {
-        let access = pending.readable.as_deref();
+        limits.bytes_max = limits
+            .bytes_max
+            .min(pending.reply_room.saturating_sub(TOKEN_ROOM));
         let decided = if access.is_some() { DECIDED_KEY } else { 1 };
         limits.keys_walked_max /= decided;
         let mut may_read = |key: &[u8]| {
             access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
         };
-        match self.store.scan(glob, token, time, limits, &mut may_read) {
+        match self.store.scan(&glob, token, time, limits, &mut may_read) {
             Ok(page) => {
                 self.scans.count(page.walked, decided);
-                let place = scan_token::with_group(page.token, self.replica.group(), self.groups);
-                Reply::Keys {
-                    keys: page.keys,
-                    token: place.map(|place| self.config.scan_seal.seal(&pending.bound, &place)),
-                }
+                self.fitting(page, pending)
             }
             Err(_) => Reply::Error(ErrorText::ScanToken),
+        }
+    }
+
+    /// Halves a page until it fits: the token of a long key takes more room than was left for it.
+    fn fitting(&self, mut page: ScanPage, pending: &Pending) -> Reply {
+        loop {
+            let place = scan_token::with_group(page.token.clone(), self.replica.group(), self.groups);
+            let reply = Reply::Keys {
+                keys: page.keys.clone(),
+                token: place.map(|place| self.config.scan_seal.seal(&pending.bound, &place)),
+            };
+            let count = page.keys.len();
+            if count <= 1 || reply.encode(pending.dialect).len() <= pending.reply_room {
+                return reply;
+            }
+            page.cut_to(count / 2);
         }
     }
 }

@@ -4,14 +4,19 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker::group_of_key;
+use protocol::Packet;
+use protocol::packet::QoS;
 use sim::machine::{Machine, MachineConfig};
 
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::clock::now;
 
 const GROUPS: u32 = 3;
 
 const KEYS: usize = 60;
+
+/// Room for a page with a token and a few keys.
+const PACKET_SIZE_MAX: u32 = 600;
 
 #[test]
 fn a_scan_lists_the_keys_of_all_groups_once_also_after_a_crash() {
@@ -64,6 +69,35 @@ fn a_token_of_a_scan_shows_no_key_and_is_for_its_pattern_alone() {
         let answer = client.answer(&mut machine, &["SCAN", pattern, token]);
         assert_eq!(answer, refused, "{pattern} {token:?}");
     }
+}
+
+#[test]
+fn pages_of_a_scan_fit_a_client_with_a_small_maximum_packet_size() {
+    let mut machine = machine();
+    let connection = machine.open();
+    let mut connect = client::connect("c");
+    connect.properties.packet_size_max = Some(PACKET_SIZE_MAX);
+    machine.receive(connection, Packet::Connect(Box::new(connect)));
+    machine.receive(
+        connection,
+        client::subscribe(&["clients/c/response"], QoS::AtMostOnce),
+    );
+    machine.write_all();
+    machine.take_sent(connection);
+    let name = "c".to_owned();
+    let client = Client { name, connection };
+    let keys: BTreeSet<String> = (0..KEYS)
+        .map(|number| format!("key{number}{}", "x".repeat(number)))
+        .collect();
+    for key in &keys {
+        assert_eq!(client.answer(&mut machine, &["SET", key, key]), "+OK\r\n");
+    }
+    assert_eq!(scan(&mut machine, &client, "key*"), keys);
+    let longest = format!("key{}{}", "0", "y".repeat(600));
+    assert_eq!(client.answer(&mut machine, &["SET", &longest, "v"]), "+OK\r\n");
+    let refused = client.answer(&mut machine, &["SCAN", "key0y*"]);
+    assert!(refused.starts_with("-ERR the reply is a packet of "), "{refused}");
+    assert_eq!(machine.node().counters().dropped.too_large, 0);
 }
 
 #[test]
