@@ -25,8 +25,8 @@ use crate::watch::Watches;
 pub struct Store {
     /// The greatest clock of an entry so far, in milliseconds since the Unix epoch.
     pub(crate) clock: u64,
-    /// Greatest wall of the versions that were given and that the clock has not passed; 0: there is none.
-    pub(crate) ahead: u64,
+    /// A wall that neither the clock nor any version that was given is ahead of.
+    pub(crate) given_until: u64,
     pub(crate) quota: Quota,
     /// Shared with images: a clone costs nothing, and a change copies what an image still holds.
     pub(crate) keys: OrdMap<Key, Arc<Stored>>,
@@ -137,9 +137,7 @@ impl Store {
     /// another.
     pub fn begin(&mut self, clock: u64) {
         self.clock = self.clock.max(clock);
-        if self.ahead <= self.clock {
-            self.ahead = 0;
-        }
+        self.given_until = self.given_until.max(self.clock);
         self.tombstones.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
         self.replies.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
     }
@@ -295,7 +293,7 @@ impl Store {
 
     /// A wall that no version is behind which the store has given so far, in milliseconds since the Unix epoch.
     pub fn given_until(&self) -> u64 {
-        self.clock.max(self.ahead)
+        self.given_until
     }
 
     /// The limits.
@@ -353,7 +351,7 @@ impl Store {
                 .change(&Key::new(key), slot.deadline, stored.deadline);
         }
         *slot = Arc::new(stored);
-        self.ahead = ahead(self.ahead, version, self.clock);
+        self.given_until = self.given_until.max(version.wall);
         let value = &slot.value;
         notify(
             &self.watches,
@@ -436,7 +434,7 @@ impl Store {
     }
 
     pub(crate) fn note_given(&mut self, version: Version) {
-        self.ahead = ahead(self.ahead, version, self.clock);
+        self.given_until = self.given_until.max(version.wall);
     }
 
     /// Deletes a key that exists.
@@ -502,14 +500,6 @@ impl Write {
             Condition::NotExistsOrEqual => self.value == stored,
             Condition::NotExistsOrEqualTo(value) => value == stored,
         }
-    }
-}
-
-fn ahead(before: u64, version: Version, clock: u64) -> u64 {
-    if version.wall > clock {
-        before.max(version.wall)
-    } else {
-        before
     }
 }
 

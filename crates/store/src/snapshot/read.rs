@@ -289,7 +289,7 @@ impl Restoring {
 /// All of the header but its version: an empty store with its limits, and what is to come.
 fn header(source: &mut Part) -> Result<(Store, Counts), Damaged> {
     let mut store = Store::new();
-    store.clock = codec::wall(source)?;
+    store.begin(codec::wall(source)?);
     store.quota = codec::quota(source)?;
     store.replies.dropped = codec::number(source)?;
     store.tombstones.floor = match source.byte()? {
