@@ -11,6 +11,7 @@ use cluster::replica::record::LogPoint;
 use cluster::replica::{self, ReadId};
 use store::{CommandAction, Outcome, Store};
 
+use super::snapshots::apply_all;
 use super::{Output, StateStoreService, Whose};
 use crate::now::Now;
 
@@ -50,14 +51,7 @@ impl StateStoreService {
             return None;
         }
         let mut store = self.store.clone();
-        for data in self.replica.unapplied()? {
-            let entry =
-                store::decode_entry(data).expect("what is in the log was checked when it was written");
-            store.begin(entry.clock);
-            for command in entry.commands {
-                store.apply(command, &mut Vec::new());
-            }
-        }
+        apply_all(&mut store, self.replica.unapplied()?);
         Some(store)
     }
 

@@ -22,6 +22,7 @@ mod sending;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use bytes::Bytes;
 use cluster::replica::{self, record::LogPoint};
 use cluster::{Index, NodeId, Term};
 use store::Store;
@@ -285,14 +286,7 @@ impl StateStoreService {
             // The log was cut meanwhile: another snapshot is needed.
             return;
         };
-        for (_, data) in entries {
-            let entry = store::decode_entry(data).expect("a committed entry can be read");
-            store.begin(entry.clock);
-            for command in entry.commands {
-                store.apply(command, &mut self.effects);
-            }
-        }
-        self.effects.clear();
+        apply_all(&mut store, entries);
         self.replace_store(now, store, outputs);
     }
 
@@ -334,5 +328,18 @@ impl StateStoreService {
     /// Whether a snapshot is on its way here.
     pub(super) fn is_receiving(&self) -> bool {
         self.snapshots.receiving.is_some() || self.snapshots.received.is_some()
+    }
+}
+
+/// Brings a store behind entries of the log that it has not got. Nobody is told of the changes.
+pub(super) fn apply_all(store: &mut Store, entries: Vec<(Index, Bytes)>) {
+    let mut effects = Vec::new();
+    for (_, data) in entries {
+        let entry = store::decode_entry(data).expect("what is in the log was checked when it was written");
+        store.begin(entry.clock);
+        for command in entry.commands {
+            store.apply(command, &mut effects);
+        }
+        effects.clear();
     }
 }

@@ -82,24 +82,23 @@ impl Replica {
 
     /// The data of the applied entries after `index`, those without data left out; `None`: the log does not reach back that far.
     pub fn applied_after(&self, index: Index) -> Option<Vec<(Index, Bytes)>> {
+        self.data_between(index, self.applied.index)
+    }
+
+    /// The same of the entries after the last applied one, committed or not.
+    pub fn unapplied(&self) -> Option<Vec<(Index, Bytes)>> {
+        self.data_between(self.applied.index, self.raft.store().last())
+    }
+
+    fn data_between(&self, after: Index, last: Index) -> Option<Vec<(Index, Bytes)>> {
         let log = self.raft.store();
         let is_data =
             |(index, data): &(Index, Bytes)| !data.is_empty() && log.kind_at(*index) == EntryKind::Data;
-        let indexes = (index.0 + 1..=self.applied.index.0).map(Index);
+        let indexes = (after.0 + 1..=last.0).map(Index);
         let entries: Option<Vec<_>> = indexes
             .map(|index| Some((index, log.data_at(index)?.clone())))
             .collect();
         Some(entries?.into_iter().filter(is_data).collect())
-    }
-
-    /// Data of the entries after the last applied one, committed or not, those without data left out; `None`: the log has no
-    /// data of one of them.
-    pub fn unapplied(&self) -> Option<Vec<Bytes>> {
-        let log = self.raft.store();
-        let indexes = (self.applied.index.0 + 1..=log.last().0).map(Index);
-        let data = indexes.filter(|index| log.kind_at(*index) == EntryKind::Data);
-        let data: Option<Vec<Bytes>> = data.map(|index| log.data_at(index).cloned()).collect();
-        Some(data?.into_iter().filter(|data| !data.is_empty()).collect())
     }
 
     /// Last entry of this replica's log: of two logs of a group, the one with the later term, then with the greater index, has
