@@ -45,10 +45,10 @@ impl Node {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        let is_sound = check_envelope(&publish, connection.version)
-            .and_then(|()| reply_limits::check(&publish, connection.packet_size_max));
-        match is_sound {
-            Ok(()) => {}
+        let room = check_envelope(&publish, connection.version)
+            .and_then(|()| reply_limits::room(&publish, connection.packet_size_max));
+        let reply_room = match room {
+            Ok(room) => room,
             Err(Refused::NotARequest(why)) => {
                 return self.not_a_request(now, id, key, &publish, why, actions);
             }
@@ -61,7 +61,7 @@ impl Node {
                 self.counters.store_expired += 1;
                 return self.acknowledge_request(now, id, &publish, ReasonCode::Success, None, actions);
             }
-        }
+        };
         let Some(asking) = self.asking(now, id, key, &publish, actions) else {
             return;
         };
@@ -87,7 +87,7 @@ impl Node {
             given_until: self.groups.given_until(),
             ack: connection.acks.open(true, None),
             packet_id,
-            reply_room: reply_limits::room(&publish, connection.packet_size_max),
+            reply_room,
             trace: span.map(|span| Box::new(RequestTrace::new(span))),
             held: self.memory.requests.hold(Pending::memory(&publish)),
         };

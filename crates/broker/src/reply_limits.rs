@@ -18,25 +18,24 @@ use crate::routing::Route;
 use crate::state_store_service::{Refused, properties};
 
 /// Bytes of payload that fit a client of this Maximum Packet Size in the reply to a request: in one without `__ts`.
-pub(crate) fn room(request: &Publish, packet_size_max: u32) -> usize {
+///
+/// # Errors
+/// If the client takes no packet with an error.
+pub(crate) fn room(request: &Publish, packet_size_max: u32) -> Result<usize, Refused> {
     let topic = request.properties.response_topic.as_ref();
     let topic = topic.map_or(0, |topic| topic.len());
     let correlation_data = request.properties.correlation_data.as_ref();
     let correlation_data = correlation_data.map_or(0, bytes::Bytes::len);
     let taken = FIXED_BYTES + topic + correlation_data;
-    usize::try_from(packet_size_max)
+    let room = usize::try_from(packet_size_max)
         .unwrap_or(usize::MAX)
-        .saturating_sub(taken)
-}
-
-/// Refuses a request whose client takes no packet with an error.
-pub(crate) fn check(request: &Publish, packet_size_max: u32) -> Result<(), Refused> {
-    if room(request, packet_size_max) < REPLY_TOO_LARGE_BYTES_MAX {
+        .saturating_sub(taken);
+    if room < REPLY_TOO_LARGE_BYTES_MAX {
         return Err(Refused::NotARequest(
             "the Maximum Packet Size of the client has no room for a reply",
         ));
     }
-    Ok(())
+    Ok(room)
 }
 
 impl Node {
