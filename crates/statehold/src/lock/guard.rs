@@ -53,10 +53,7 @@ impl Guard {
             .process_group(0)
             .spawn()
             .context("cannot start the guard of the command")?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok());
-        let group = group
-            .and_then(Pid::from_raw)
-            .context("the guard has no process id")?;
+        let group = pid_of(&child).context("the guard has no process id")?;
         let pipe = child.stdin.take().context("the guard has no stdin")?;
         let said = child.stdout.take().context("the guard has no stdout")?;
         let said = BufReader::new(said).lines().next_line().await?;
@@ -108,6 +105,10 @@ impl LockGuard {
             Ok(Exit::Done)
         })
     }
+}
+
+pub(super) fn pid_of(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()?).ok()?)
 }
 
 /// The running program: its file may have been replaced since.

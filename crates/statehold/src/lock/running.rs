@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::guard::{Guard, own_program};
+use super::guard::{Guard, own_program, pid_of};
 use crate::exit::UsageError;
 
 /// Command that runs under the lock. Dropped before it has ended, it is stopped.
@@ -47,10 +47,7 @@ impl Running {
                 return Err(error).with_context(|| format!("cannot run {}", words[0].display()));
             }
         };
-        let pid = child.id().and_then(|id| i32::try_from(id).ok());
-        let pid = pid
-            .and_then(Pid::from_raw)
-            .context("the command has no process id")?;
+        let pid = pid_of(&child).context("the command has no process id")?;
         Ok(Self { child, pid, guard })
     }
 

@@ -154,18 +154,14 @@ fn a_command_is_stopped_before_the_lease_of_its_lock_ends() {
 #[test]
 fn signals_are_handed_on_and_the_lock_is_given_back() {
     let server = Server::start();
-    let trap = "trap 'exit 9' TERM; echo started; while :; do read line; done";
-    let mut lock = server.spawn(&["lock", "job", "--", "sh", "-c", trap]);
-    assert_eq!(lock.line(), "started");
-    lock.signal("TERM");
-    assert_eq!(lock.wait(), Some(9));
-    server.run(&["get", "job"]).expect(1);
-    let trap = "trap 'exit 8' QUIT; echo started; while :; do read line; done";
-    let mut lock = server.spawn(&["lock", "job", "--", "sh", "-c", trap]);
-    assert_eq!(lock.line(), "started");
-    lock.signal("QUIT");
-    assert_eq!(lock.wait(), Some(8));
-    server.run(&["get", "job"]).expect(1);
+    for (signal, code) in [("TERM", 9), ("QUIT", 8)] {
+        let trap = format!("trap 'exit {code}' {signal}; echo started; while :; do read line; done");
+        let mut lock = server.spawn(&["lock", "job", "--", "sh", "-c", &trap]);
+        assert_eq!(lock.line(), "started");
+        lock.signal(signal);
+        assert_eq!(lock.wait(), Some(code));
+        server.run(&["get", "job"]).expect(1);
+    }
     let ran = run(server.command(&["lock", "job", "--", "/no/such/command"])).expect(5);
     assert!(ran.stderr.contains("/no/such/command"), "{}", ran.stderr);
     server.run(&["get", "job"]).expect(1);
