@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/Azure/iot-operations-sdks/go/mqtt"
 	"github.com/Azure/iot-operations-sdks/go/protocol"
@@ -12,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// while work is under way, disturb is called again and again, each time after something has happened.
+// while calls disturb during work: each time something has happened, and once a second while nothing happens.
+//
+// A request that the SDK has stored too late for the connection in use is sent on the next one (interop/README.md).
 func while(t *testing.T, disturb func(), work func(happened func())) {
 	happened := make(chan struct{})
 	done := make(chan struct{})
@@ -24,6 +27,8 @@ func while(t *testing.T, disturb func(), work func(happened func())) {
 			case <-happened:
 				disturb()
 				disturbed++
+			case <-time.After(time.Second):
+				disturb()
 			case <-done:
 				return
 			}
