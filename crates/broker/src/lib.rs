@@ -8,6 +8,7 @@ mod acks;
 mod administration;
 pub mod authentication;
 pub mod authorization;
+mod availability;
 pub mod backups;
 mod client_ids;
 mod clients;
@@ -74,6 +75,7 @@ mod withdrawal;
 pub use crate::administration::{Administration, ImageSource};
 pub use crate::authentication::{Answer, Credentials, Question};
 pub use crate::authorization::{Access, Decision, Policy, Subject};
+pub use crate::availability::GroupAvailability;
 pub use crate::closing::PART_BYTES_MIN;
 pub use crate::commits::DiskTicket;
 pub use crate::control_group::{

@@ -467,7 +467,15 @@ impl StateStoreService {
 
     /// Whether requests are served.
     pub(crate) fn is_available(&self) -> bool {
-        !self.is_stateless() && (self.replica.is_leader() || self.forwarding.leader.is_some())
+        !self.is_stateless() && self.known_leader().is_some()
+    }
+
+    /// The leader, as far as this node knows.
+    pub(crate) fn known_leader(&self) -> Option<NodeId> {
+        if self.replica.is_leader() {
+            return Some(NodeId(self.config.node));
+        }
+        self.forwarding.leader
     }
 
     /// How many requests wait for their decision.

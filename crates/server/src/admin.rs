@@ -32,6 +32,7 @@ use self::pages::{About, NodeThread, Pages};
 use self::tokens::Tokens;
 pub use self::tokens::{Scope, TokensError, new_token};
 use crate::clock;
+use crate::condition::Condition;
 use crate::config;
 use crate::metrics::Figures;
 use crate::side_thread::{Look, Looks, SideThread};
@@ -59,6 +60,8 @@ pub struct ClusterAnswered {
     pub answer: ClusterAnswer,
     /// By how many milliseconds the clocks of connected nodes are ahead of this one's.
     pub clocks_ahead_ms: BTreeMap<NodeId, i64>,
+    /// Conditions that keep the node from serving, or from talking to another node.
+    pub(crate) conditions: Vec<Condition>,
 }
 
 /// Whether the node does its work.

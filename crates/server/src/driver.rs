@@ -5,6 +5,7 @@
 //! came in the turn), and each socket that got something is written to once.
 
 mod api;
+mod conditions;
 mod reading;
 
 use std::cell::{Cell, RefCell};
@@ -35,6 +36,7 @@ use crate::clock::{self, Clock};
 use crate::disk_thread::{Batch, DiskEvent, DiskThread};
 use crate::encoding::Encoder;
 use crate::ends::Ends;
+use crate::error::RunError;
 use crate::listener::Origin;
 use crate::observed::Observed;
 use crate::peers::{PeerEvent, Peers};
@@ -431,6 +433,13 @@ impl Driver {
         self.node.borrow().is_available()
     }
 
+    /// Tells the other nodes why this one stops.
+    pub(crate) fn say_last(&self, why: &RunError) {
+        if let Some(peers) = &self.peers {
+            peers.say_last(&why.to_string());
+        }
+    }
+
     /// Whether others still take over what this node leads.
     pub(crate) fn is_stopping(&self) -> bool {
         self.node.borrow().is_stopping()
@@ -616,7 +625,7 @@ impl Driver {
                 let _ = answer.send(Box::new(figures));
             }
             AdminRequest::Health(answer) => {
-                let _ = answer.send(crate::serve::health(self));
+                let _ = answer.send(self.health());
             }
             AdminRequest::Cluster(asks, answer) => {
                 let question = self.cluster_questions.borrow_mut().ask(answer);
@@ -638,6 +647,7 @@ impl Driver {
         let answered = ClusterAnswered {
             answer,
             clocks_ahead_ms: clocks.unwrap_or_default(),
+            conditions: self.conditions(),
         };
         self.cluster_questions.borrow_mut().answer(question, answered);
     }
@@ -717,7 +727,18 @@ impl Driver {
     fn report(&self, report: &Report) {
         let place =
             reporting::connection_of(report).and_then(|connection| self.place_of_connection(connection));
-        reporting::report(report, place.as_ref());
+        match report {
+            Report::Leader {
+                group,
+                leader: None,
+                term,
+            } => {
+                if let Some(condition) = self.leader_lost(*group) {
+                    tracing::warn!(%group, %term, "{condition}");
+                }
+            }
+            _ => reporting::report(report, place.as_ref()),
+        }
         if self.audit.is_on() {
             reporting::audit(report, place.as_ref(), &self.audit);
         }

@@ -11,6 +11,7 @@ mod bound_socket;
 mod bucket;
 mod client_address;
 pub mod clock;
+mod condition;
 pub mod config;
 mod container;
 mod descriptors;

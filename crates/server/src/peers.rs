@@ -10,6 +10,7 @@
 
 mod accepting;
 mod admission;
+pub(crate) mod conditions;
 mod dialling;
 pub(crate) mod formation;
 mod log;
@@ -40,6 +41,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use self::admission::Membership;
 use self::dialling::Target;
 use self::log::Problems;
+pub(crate) use self::meeting::cause_of;
 use self::outgoing::Outgoing;
 pub(crate) use self::tls::PeerTls;
 use crate::admission::Places;

@@ -73,12 +73,12 @@ pub(crate) fn report(report: &Report, place: Option<&Place>) {
             used,
             memory_max,
         } => memory_level(*before, *level, *used, *memory_max),
-        Report::Leader { group, leader, term } => match leader {
-            Some(leader) => tracing::info!(%group, %leader, %term, "a group has another leader"),
-            None => {
-                tracing::warn!(%group, %term, "a group has no leader: requests about its keys are refused");
+        Report::Leader { group, leader, term } => {
+            // The line of a lost leader names the voters that are not reached.
+            if let Some(leader) = leader {
+                tracing::info!(%group, %leader, %term, "a group has another leader");
             }
-        },
+        }
         Report::PeerMessageDropped { from, why } => {
             tracing::warn!(node = %from, %why, "dropped what another node sent");
         }

@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::admin::api::ServedAt;
-use crate::admin::{Admin, AdminRequest, Health};
+use crate::admin::{Admin, AdminRequest};
 use crate::admission::Places;
 use crate::audit::Audit;
 use crate::authentication::{AuthenticationThread, Methods};
@@ -228,9 +228,9 @@ async fn serve(
         () = &mut shutdown => Ok(()),
     };
     accepting.iter().chain([&told]).for_each(JoinHandle::abort);
-    if result.is_ok() {
-        notify_socket.stopping();
-        say_goodbye(&driver, &mut inputs).await;
+    match &result {
+        Ok(()) => say_goodbye(&driver, &mut inputs, &notify_socket).await,
+        Err(fault) => driver.say_last(fault),
     }
     drop(watched);
     Ok(Some((driver, result)))
@@ -552,7 +552,8 @@ fn nothing<T>() -> mpsc::Receiver<T> {
 }
 
 /// DISCONNECT to everybody, and time to read it.
-async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs) {
+async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs, notify_socket: &NotifySocket) {
+    notify_socket.stopping();
     let connections = driver.sockets_len();
     tracing::info!(connections, "stopping");
     driver.observed.borrow_mut().is_stopping = true;
@@ -579,16 +580,4 @@ async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs) {
             "some clients did not take their DISCONNECT"
         ),
     }
-}
-
-/// What `/healthz` and `/readyz` say.
-pub(crate) fn health(driver: &Driver) -> Health {
-    let mut health = Health::default();
-    if driver.observed.borrow().is_stopping {
-        health.not_ready.push("stopping".to_owned());
-    }
-    if !driver.is_available() {
-        health.not_ready.push("the state store is unavailable".to_owned());
-    }
-    health
 }

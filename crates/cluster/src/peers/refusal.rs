@@ -36,6 +36,8 @@ pub enum RefusalCode {
     Itself,
     /// There is a connection already, by another address.
     Connected,
+    /// It has stopped, with the cause as its last word.
+    Stopped,
     /// One that this version does not know.
     Other(u8),
 }
@@ -82,7 +84,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-const CODES: [(RefusalCode, u8); 10] = [
+const CODES: [(RefusalCode, u8); 11] = [
     (RefusalCode::Version, 1),
     (RefusalCode::Cluster, 2),
     (RefusalCode::NotAMember, 3),
@@ -93,6 +95,7 @@ const CODES: [(RefusalCode, u8); 10] = [
     (RefusalCode::Groups, 8),
     (RefusalCode::Itself, 9),
     (RefusalCode::Connected, 10),
+    (RefusalCode::Stopped, 12),
 ];
 
 impl RefusalCode {

@@ -10,7 +10,7 @@
 //! A change is answered when it is decided: 200 with `{"taken": "..."}`, or 409 with `{"refused": "..."}`. What follows takes its
 //! time, and is seen in how the cluster stands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -18,12 +18,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupStatus};
 use cluster::control::{CONTROL, NodeStage};
+use cluster::peers::PeerAddress;
 use cluster::{GroupId, NodeId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::AdminRequest;
 use super::pages::Pages;
+use super::{AdminRequest, ClusterAnswered};
+use crate::condition::Condition;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,13 +98,13 @@ async fn ask(pages: &Pages, asks: ClusterQuestion) -> Response {
         Ok(answered) => answered,
         Err(silence) => return silence.into_response(),
     };
-    match answered.answer {
+    match &answered.answer {
         ClusterAnswer::Status(status) => {
-            let status = of_status(&status, &answered.clocks_ahead_ms);
+            let status = of_status(status, &answered);
             answer(StatusCode::OK, &status)
         }
         ClusterAnswer::Taken(said) => answer(StatusCode::OK, &json!({ "taken": said })),
-        ClusterAnswer::Refused(why) => refuse(StatusCode::CONFLICT, &why),
+        ClusterAnswer::Refused(why) => refuse(StatusCode::CONFLICT, why),
         ClusterAnswer::NoCluster => refuse(StatusCode::NOT_FOUND, "this server is not part of a cluster"),
     }
 }
@@ -134,7 +136,7 @@ fn group_id(group: &Value) -> Option<GroupId> {
     }
 }
 
-fn of_status(status: &ClusterStatus, clocks_ahead_ms: &BTreeMap<NodeId, i64>) -> Value {
+fn of_status(status: &ClusterStatus, answered: &ClusterAnswered) -> Value {
     let nodes = status.nodes.iter().map(|node| {
         let led = status
             .groups
@@ -147,7 +149,7 @@ fn of_status(status: &ClusterStatus, clocks_ahead_ms: &BTreeMap<NodeId, i64>) ->
             "since": (node.since != 0).then_some(node.since),
             "reachable": node.is_heard,
             "sessions": { "state": node.sessions.0.to_string(), "why": node.sessions.1.to_string() },
-            "clock_ahead_ms": clocks_ahead_ms.get(&node.node),
+            "clock_ahead_ms": answered.clocks_ahead_ms.get(&node.node),
             "leads": led.map(|group| name(group.group)).collect::<Vec<_>>(),
         })
     });
@@ -163,7 +165,19 @@ fn of_status(status: &ClusterStatus, clocks_ahead_ms: &BTreeMap<NodeId, i64>) ->
         "nodes": nodes.collect::<Vec<_>>(),
         "groups": status.groups.iter().map(of_group).collect::<Vec<_>>(),
         "waiting": waiting.collect::<Vec<_>>(),
+        "conditions": conditions(status, &answered.conditions),
     })
+}
+
+/// Conditions of the node that is asked. A node that waits to be added is among `waiting`.
+fn conditions(status: &ClusterStatus, all: &[Condition]) -> Vec<Value> {
+    let waits = |address: &PeerAddress| status.callers.iter().any(|caller| caller.address == *address);
+    let shown = all
+        .iter()
+        .filter(|condition| !matches!(condition, Condition::Refused { address, .. } if waits(address)));
+    shown
+        .map(|condition| json!({ "cause": condition.name(), "text": condition.line() }))
+        .collect()
 }
 
 fn of_group(group: &GroupStatus) -> Value {
@@ -203,5 +217,42 @@ fn stage(stage: NodeStage) -> &'static str {
         NodeStage::Joining => "joining",
         NodeStage::Member => "member",
         NodeStage::Leaving => "leaving",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::ClusterId;
+    use cluster::forming::Founder;
+    use cluster::peers::{Refusal, RefusalCode};
+
+    use super::*;
+
+    fn refused(address: &str, text: &str) -> Condition {
+        Condition::Refused {
+            address: address.parse().expect("an address"),
+            refusal: Refusal::new(RefusalCode::NotAMember, text),
+        }
+    }
+
+    #[test]
+    fn a_node_that_waits_to_be_added_is_no_condition() {
+        let caller = Founder {
+            node: NodeId(4),
+            address: "10.0.0.4:7000".parse().expect("an address"),
+        };
+        let status = ClusterStatus {
+            cluster: ClusterId(1),
+            node: NodeId(1),
+            nodes: Vec::new(),
+            groups: Vec::new(),
+            callers: BTreeSet::from([caller]),
+        };
+        let all = [
+            refused("10.0.0.4:7000", "add it"),
+            refused("10.0.0.5:7000", "removed"),
+        ];
+        let shown = json!([{ "cause": "not_a_member", "text": "removed" }]);
+        assert_eq!(Value::from(conditions(&status, &all)), shown);
     }
 }

@@ -26,6 +26,7 @@ pub(super) fn start_with(settings: &config::Admin, health: Health) -> Admin {
                     let _ = answer.send(ClusterAnswered {
                         answer: cluster_answer(&asks),
                         clocks_ahead_ms: BTreeMap::new(),
+                        conditions: Vec::new(),
                     });
                 }
                 AdminRequest::Api(question, answer) => {

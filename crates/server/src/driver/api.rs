@@ -71,7 +71,7 @@ impl Driver {
                 });
                 Said::Node(NodeSaid {
                     state,
-                    not_ready: crate::serve::health(self).not_ready,
+                    not_ready: self.health().not_ready,
                     listeners: self.listeners.borrow().clone(),
                 })
             }

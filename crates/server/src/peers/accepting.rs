@@ -199,7 +199,7 @@ async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
         End::Closed => tracing::debug!(%node, %address, "a node has closed its connection"),
         End::Silent => tracing::info!(%node, %address, "nothing was heard of a node for {SILENCE_MAX:?}"),
         End::Violated(error) => tracing::warn!(%node, %address, %error, "closed the connection of a node"),
-        End::Refused(refusal) => tracing::warn!(%address, "a node refuses this one: {refusal}"),
+        End::Refused(refusal) => shared.refused_by(address, refusal),
         End::Unwanted | End::Stopping => {}
     }
 }

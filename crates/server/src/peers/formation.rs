@@ -15,6 +15,7 @@ use super::{PeerEvent, Peers};
 use crate::admin::api::{Answered, Said};
 use crate::admin::{AdminRequest, ClusterAnswered, Health};
 use crate::clock;
+use crate::condition::Condition;
 use crate::error::RunError;
 use crate::metrics::Figures;
 
@@ -208,6 +209,10 @@ impl Formation<'_> {
         }
     }
 
+    fn condition(&self) -> Condition {
+        Condition::NotFormed(self.waiting())
+    }
+
     fn unanswered(&self, addresses: &BTreeSet<PeerAddress>) -> String {
         let shared = &self.peers.shared;
         let named: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -243,18 +248,18 @@ impl Formation<'_> {
                 let _ = answer.send(Box::new(figures));
             }
             AdminRequest::Health(answer) => {
-                let not_ready = vec![format!("the cluster is not formed: {}", self.waiting())];
+                let not_ready = vec![self.condition().line()];
                 let _ = answer.send(Health { not_ready });
             }
             AdminRequest::Cluster(_, answer) => {
-                let why = format!("the cluster is not formed: {}", self.waiting());
                 let _ = answer.send(ClusterAnswered {
-                    answer: ClusterAnswer::Refused(why),
+                    answer: ClusterAnswer::Refused(self.condition().line()),
                     clocks_ahead_ms: BTreeMap::new(),
+                    conditions: Vec::new(),
                 });
             }
             AdminRequest::Api(_, answer) => {
-                let why = format!("the cluster is not formed: {}", self.waiting());
+                let why = self.condition().line();
                 let _ = answer.send(Answered {
                     node: self.peers.shared.identity.node,
                     said: Said::NotFormed(why),

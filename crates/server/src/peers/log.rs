@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::time::{Duration, Instant};
 
 use cluster::NodeId;
 use cluster::peers::{PeerAddress, Refusal, RefusalCode};
 
 use super::Shared;
 use super::meeting::{MeetingError, cause_of};
+use crate::clock::instant as now;
 
 /// What was told and still holds.
 #[derive(Debug, Default)]
@@ -23,6 +25,8 @@ pub(super) struct Problems {
 struct Problem {
     cause: Cause,
     text: String,
+    /// When it was seen last.
+    seen: Instant,
 }
 
 /// What makes one problem another one: the words of a refusal have figures in them that change.
@@ -39,13 +43,33 @@ impl Problem {
             Some((_, refusal)) => Cause::Refusal(refusal.code),
             None => Cause::Failure(text.clone()),
         };
-        Self { cause, text }
+        Self {
+            cause,
+            text,
+            seen: now(),
+        }
+    }
+
+    /// The refusal that it is, if it still holds.
+    fn refusal(&self) -> Option<Refusal> {
+        match self.cause {
+            Cause::Refusal(code) if self.holds(code) => Some(Refusal::new(code, self.text.clone())),
+            Cause::Refusal(_) | Cause::Failure(_) => None,
+        }
+    }
+
+    /// A node that is refused tries again. One that has stopped does not, and is stopped until it connects.
+    fn holds(&self, code: RefusalCode) -> bool {
+        code == RefusalCode::Stopped || self.seen + REFUSAL_HOLDS > now()
     }
 
     fn is_same(&self, before: Option<&Self>) -> bool {
         before.is_some_and(|before| before.cause == self.cause)
     }
 }
+
+/// A node that is refused tries again after half a minute at the latest.
+const REFUSAL_HOLDS: Duration = Duration::from_secs(40);
 
 /// More nodes that are refused are not remembered: each of their lines counts for the limit of their address, as those of strangers.
 const ACCEPTED_MAX: usize = 64;
@@ -67,9 +91,18 @@ impl Shared {
             MeetingError::RefusedHere(..) => tracing::warn!(%address, "refused a node: {error}"),
             MeetingError::RefusedThere(..) => tracing::warn!(%address, "a node refuses this one: {error}"),
             MeetingError::Unreachable(_) | MeetingError::Closed | MeetingError::Lost(_) => {
-                tracing::info!(%address, %error, "no connection to a node");
+                drop(problems);
+                self.log_broken_link(address, error);
             }
             _ => tracing::warn!(%address, %error, "no connection to a node"),
+        }
+    }
+
+    /// The line says what the pages say, where the address is that of a member.
+    fn log_broken_link(&self, address: &PeerAddress, error: &MeetingError) {
+        match self.broken_links(&BTreeMap::new()).remove(address) {
+            Some(link) => tracing::info!(%address, "no connection to a node: {link}"),
+            None => tracing::info!(%address, %error, "no connection to a node"),
         }
     }
 
@@ -107,6 +140,23 @@ impl Shared {
         tracing::warn!(peer = %from, %error, "refused a connection at cluster.peer_listen");
     }
 
+    /// A node that was connected does not go on with this one, or has stopped.
+    pub(super) fn refused_by(&self, address: &PeerAddress, refusal: Refusal) {
+        match refusal.code {
+            RefusalCode::Stopped => tracing::warn!(%address, "{refusal}"),
+            _ => tracing::warn!(%address, "a node refuses this one: {refusal}"),
+        }
+        let problem = Problem {
+            cause: Cause::Refusal(refusal.code),
+            text: refusal.text,
+            seen: now(),
+        };
+        let accepted = &mut self.problems.borrow_mut().accepted;
+        if accepted.contains_key(address) || accepted.len() < ACCEPTED_MAX {
+            accepted.insert(address.clone(), problem);
+        }
+    }
+
     /// A node is connected.
     pub(super) fn accepting_succeeded(&self, address: &PeerAddress) {
         self.problems.borrow_mut().accepted.remove(address);
@@ -129,6 +179,14 @@ impl Shared {
         let problems = self.problems.borrow();
         let each = problems.dialled.iter();
         each.map(|(address, problem)| (address.clone(), problem.text.clone()))
+            .collect()
+    }
+
+    /// Refusals that hold, of this node by others and of others by this one, by the address of the other node.
+    pub(super) fn refusals(&self) -> BTreeMap<PeerAddress, Refusal> {
+        let problems = self.problems.borrow();
+        let all = problems.accepted.iter().chain(&problems.dialled);
+        all.filter_map(|(address, problem)| Some((address.clone(), problem.refusal()?)))
             .collect()
     }
 

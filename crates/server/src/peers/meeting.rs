@@ -93,8 +93,8 @@ impl MeetingError {
     }
 }
 
-/// For figures.
-pub(super) fn cause_of(code: RefusalCode) -> &'static str {
+/// For figures, and for the names of conditions.
+pub(crate) fn cause_of(code: RefusalCode) -> &'static str {
     match code {
         RefusalCode::Version => "version",
         RefusalCode::Cluster => "cluster",
@@ -102,6 +102,7 @@ pub(super) fn cause_of(code: RefusalCode) -> &'static str {
         RefusalCode::SameNode | RefusalCode::NodeTwice => "same_node",
         RefusalCode::Clock => "clock",
         RefusalCode::Size | RefusalCode::Groups => "settings",
+        RefusalCode::Stopped => "stopped",
         RefusalCode::Itself | RefusalCode::Connected | RefusalCode::Other(_) => "other",
     }
 }

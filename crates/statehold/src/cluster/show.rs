@@ -83,6 +83,9 @@ impl<'a> Cluster<'a> {
                 "\nnode {node} at {address} waits: statehold cluster add {address}{options}"
             );
         }
+        for condition in list(&self.0["conditions"]) {
+            let _ = write!(table, "\n! {}", text(&condition["text"]));
+        }
         table.trim_end().to_owned()
     }
 
@@ -256,6 +259,7 @@ mod tests {
                 },
             ],
             "waiting": [{"node": "00000000000000c3", "address": "10.0.0.3:7000"}],
+            "conditions": [{"cause": "no_connection", "text": "node a1 cannot send to node b2: start it"}],
         })
     }
 
@@ -273,7 +277,8 @@ GROUP    LEADER    TERM  LAST  VOTERS    LEARNERS  BEHIND
 0        00000000  3     100   00000000  00000000  00000000:7
 control  none      1     ?     00000000  -         -
 
-node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:7000 --admin URL";
+node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:7000 --admin URL
+! node a1 cannot send to node b2: start it";
         assert_eq!(Cluster(&cluster).table(" --admin URL"), expected);
     }
 

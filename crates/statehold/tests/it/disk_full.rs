@@ -81,7 +81,7 @@ fn on_small_disk(small: &TempDir, left: &TempDir) -> Child {
     command.spawn().expect("unshare is there, it has just been tried")
 }
 
-fn can_mount() -> bool {
+pub(crate) fn can_mount() -> bool {
     let target = TempDir::new().expect("a directory");
     let mut command = in_own_mounts();
     command.args(["mount", "-t", "tmpfs", "tmpfs"]).arg(target.path());
@@ -90,7 +90,7 @@ fn can_mount() -> bool {
 }
 
 /// What follows runs where it may mount, and nobody else sees it.
-fn in_own_mounts() -> Command {
+pub(crate) fn in_own_mounts() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount"]);
     command

@@ -53,13 +53,13 @@ fn relay(at: &str, to: String) -> Arc<Weather> {
     weather
 }
 
-fn pair(from: &TcpStream, to: &TcpStream) -> (TcpStream, TcpStream) {
+pub(super) fn pair(from: &TcpStream, to: &TcpStream) -> (TcpStream, TcpStream) {
     let again = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
     (again(from), again(to))
 }
 
 /// Until one side ends, or these bytes are not let through any more.
-fn carry((mut from, mut to): (TcpStream, TcpStream), mut may_pass: impl FnMut(&mut [u8]) -> bool) {
+pub(super) fn carry((mut from, mut to): (TcpStream, TcpStream), mut may_pass: impl FnMut(&mut [u8]) -> bool) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count) = from.read(&mut buffer)
         && count > 0

@@ -35,7 +35,7 @@ impl Operated {
     }
 
     /// The same, again until it says so.
-    fn until(&self, member: &Member, arguments: &[&str], text: &str) -> Ran {
+    pub(super) fn until(&self, member: &Member, arguments: &[&str], text: &str) -> Ran {
         for _ in 0..TRIES {
             let ran = self.cluster(member, arguments);
             if ran.stderr.contains(text) || ran.text().contains(text) {
@@ -114,11 +114,11 @@ fn a_cluster_grows_and_shrinks_while_clients_go_on() {
         drop(members);
         assert!(written.load(Ordering::Acquire) > before, "clients went on");
         is_over.store(true, Ordering::Release);
-        let status = operated.cluster(&new, &["status"]);
+        let nodes = operated.cluster(&new, &["nodes"]);
         assert!(
-            !gone.iter().any(|address| status.text().contains(address)),
+            !gone.iter().any(|address| nodes.text().contains(address)),
             "{}",
-            status.text()
+            nodes.text()
         );
         let _writer = writing.join().expect("all was written");
         assert_eq!(new.get("counter"), written.load(Ordering::Acquire).to_string());

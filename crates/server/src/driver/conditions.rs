@@ -1,0 +1,83 @@
+//! Conditions of this node, and whether one of them keeps clients away.
+
+use broker::GroupAvailability;
+use cluster::GroupId;
+use cluster::control::CONTROL;
+
+use super::Driver;
+use crate::admin::Health;
+use crate::condition::Condition;
+use crate::peers::conditions::Leaders;
+
+impl Driver {
+    /// Health for `/healthz` and `/readyz`: nothing while clients are served, else all conditions.
+    pub(crate) fn health(&self) -> Health {
+        let groups = self.node.borrow().availability();
+        let mut stores = groups.iter().filter(|group| group.group != CONTROL);
+        let is_ready = !self.observed.borrow().is_stopping && stores.all(|group| self.serves(group));
+        let conditions = if is_ready { Vec::new() } else { self.conditions() };
+        Health {
+            not_ready: conditions.iter().map(Condition::line).collect(),
+        }
+    }
+
+    /// Conditions of this node and of its links: what explains the most comes first.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        let groups = self.node.borrow().availability();
+        let is_stopping = self.observed.borrow().is_stopping;
+        let mut conditions: Vec<_> = is_stopping.then_some(Condition::Stopping).into_iter().collect();
+        if let Some(peers) = &self.peers {
+            conditions.extend(peers.conditions(&leaders(&groups)));
+        }
+        let leaderless = groups.iter().filter(|group| group.leader.is_none());
+        conditions.extend(self.no_leader(leaderless));
+        let broken: Vec<_> = groups
+            .iter()
+            .filter(|group| !group.is_whole)
+            .map(|group| group.group)
+            .collect();
+        conditions.extend((!broken.is_empty()).then_some(Condition::FetchingCopy(broken)));
+        conditions
+    }
+
+    /// Condition of one group that has lost its leader.
+    pub(super) fn leader_lost(&self, lost: GroupId) -> Option<Condition> {
+        let groups = self.node.borrow().availability();
+        self.no_leader(groups.iter().filter(|group| group.group == lost))
+    }
+
+    fn no_leader<'a>(&self, groups: impl Iterator<Item = &'a GroupAvailability>) -> Option<Condition> {
+        let groups: Vec<_> = groups.collect();
+        let mut voters: Vec<_> = groups
+            .iter()
+            .flat_map(|group| group.voters.iter().copied())
+            .collect();
+        voters.sort_unstable();
+        voters.dedup();
+        let peers = self.peers.iter();
+        let unreached = peers.flat_map(|peers| {
+            let unreached = voters.iter().filter(|node| !peers.reaches(**node));
+            unreached.filter_map(|node| peers.member(*node))
+        });
+        let unreached = unreached.collect();
+        let groups: Vec<_> = groups.iter().map(|group| group.group).collect();
+        (!groups.is_empty()).then_some(Condition::NoLeader { groups, unreached })
+    }
+
+    /// Whether requests about the keys of a group come to their leader.
+    fn serves(&self, group: &GroupAvailability) -> bool {
+        let peers = self.peers.as_ref();
+        let is_reached = |leader| peers.is_none_or(|peers| peers.reaches(leader));
+        group.is_whole && group.leader.is_some_and(is_reached)
+    }
+}
+
+fn leaders(groups: &[GroupAvailability]) -> Leaders {
+    let mut leaders = Leaders::new();
+    for group in groups {
+        if let Some(leader) = group.leader {
+            leaders.entry(leader).or_default().push(group.group);
+        }
+    }
+    leaders
+}
