@@ -7,6 +7,7 @@
 //! The log has an entry for each change of the cluster. After some thousand of them the state is written as one record,
 //! and a node that lacks earlier ones is sent that.
 
+mod arrivals;
 mod callers;
 mod deciding;
 mod leading;
@@ -18,12 +19,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cluster::control::{Command, Control, decode_command};
+use cluster::control::{Command, Control, NodeStage, decode_command};
 use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
 use cluster::replica::{self, MemberChange, Replica, Request as Asking, Ticket};
 use cluster::{GroupId, NodeId};
 
+use self::arrivals::Arrivals;
 use self::callers::Callers;
 use self::deciding::Asked;
 pub(crate) use self::deciding::{Asker, answer};
@@ -65,6 +67,8 @@ pub(crate) struct ControlGroup {
     /// What the others said last of the groups that they lead.
     reports: Reports,
     callers: Callers,
+    /// Progress of nodes that join, while this node leads the group.
+    arrivals: Arrivals,
     fitness: Fitness,
     next_look: Instant,
     next_report: Instant,
@@ -98,6 +102,7 @@ impl ControlGroup {
             asked: Asked::default(),
             reports: Reports::default(),
             callers: Callers::default(),
+            arrivals: Arrivals::default(),
             fitness: Fitness::default(),
             next_look: now.instant,
             next_report: now.instant,
@@ -282,6 +287,18 @@ impl ControlGroup {
     /// Nodes that wait to be taken in.
     pub(crate) fn callers(&self) -> BTreeSet<Founder> {
         self.callers.waiting(&self.control)
+    }
+
+    /// Whether a node that joins has confirmed all that a group had, as the group's leader reports.
+    pub(crate) fn has_caught_up(&mut self, node: NodeId, report: &GroupReport) -> bool {
+        self.arrivals.has_caught_up(node, report)
+    }
+
+    /// Forgets how far nodes are that do not join any more.
+    pub(crate) fn forget_arrived(&mut self) {
+        let control = &self.control;
+        self.arrivals
+            .retain(|node| control.stage(node) == Some(NodeStage::Joining));
     }
 
     /// Nodes that are elsewhere than the cluster knows.

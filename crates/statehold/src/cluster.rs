@@ -38,7 +38,8 @@ enum What {
     Rings(Part),
     /// Let a node take part that was started with --join and waits
     ///
-    /// It receives a copy of everything while the others go on, and gets a vote where one is missing as soon as it has caught up.
+    /// It receives a copy of everything while the others go on, and gets a vote where one is missing as soon as it has caught up. The command
+    /// ends when the node has confirmed that it has caught up, and says itself that it runs.
     Add(Add),
     /// Take a node out of the cluster, for ever
     ///
@@ -191,8 +192,8 @@ impl Add {
         // From here on it is among the nodes, under its id.
         self.wait
             .until(&client, |cluster| match cluster.find(&self.node) {
-                Ok(node) if cluster.stage(&node) == Some("member") => {
-                    Look::Done(format!("node {} is a member", short(&node)))
+                Ok(node) if cluster.has_joined(&node) => {
+                    Look::Done(format!("node {} is a member, and serves", short(&node)))
                 }
                 Ok(node) => Look::Waits(cluster.joining(&node)),
                 Err(_) => Look::Waits(format!("node {} is to join", self.node)),
@@ -234,7 +235,7 @@ impl Transfer {
         say(&client.post("/cluster/transfer", &asked).await?);
         self.wait
             .until(&client, |cluster| {
-                if cluster.leader(&group) == Some(&node) {
+                if cluster.leads(&node, &group) {
                     Look::Done(format!("node {} leads group {}", short(&node), self.group))
                 } else {
                     Look::Waits(format!("group {} is being handed over", self.group))

@@ -17,6 +17,14 @@ pub(super) fn reports(control: &ControlGroup, groups: &Groups) -> Vec<GroupRepor
     led.map(report).collect()
 }
 
+/// Report of a group by its leader, if that is known at this moment.
+pub(super) fn report_of(now: Now, control: &ControlGroup, replica: &Replica) -> Option<GroupReport> {
+    match replica.leader()? {
+        leader if leader == control.node() => Some(report(replica)),
+        leader => control.report_of(now, leader, replica.group()),
+    }
+}
+
 fn report(replica: &Replica) -> GroupReport {
     let member = |progress: MemberProgress| MemberReport {
         node: progress.node,
@@ -58,11 +66,7 @@ pub(super) fn status(
         leader: replica.leader(),
         term: replica.term(),
         members: replica.members().clone(),
-        report: match replica.leader() {
-            Some(leader) if leader == control.node() => Some(report(replica)),
-            Some(leader) => control.report_of(now, leader, replica.group()),
-            None => None,
-        },
+        report: report_of(now, control, replica),
     });
     ClusterStatus {
         cluster: control.control().cluster(),

@@ -1,10 +1,14 @@
 //! The steps of the plan (`cluster/src/control/plan.rs`), taken by whoever leads a group.
 
+use cluster::NodeId;
 use cluster::control::plan::{GroupView, Step, has_arrived, is_settled, next_step};
 use cluster::control::{CONTROL, Command, NodeStage};
 use cluster::replica::Members;
 
+use super::status::report_of;
 use super::{all_members, replica_of};
+use crate::control_group::ControlGroup;
+use crate::groups::Groups;
 use crate::node::{Action, Node};
 use crate::now::Now;
 
@@ -87,17 +91,17 @@ impl Node {
             if !control.replica().is_leader() {
                 return;
             }
-            let members = all_members(control, groups);
+            control.forget_arrived();
+            let nodes = control.control().nodes().iter();
+            let nodes: Vec<_> = nodes.map(|(node, found)| (*node, found.stage)).collect();
             let mut commands = Vec::new();
-            for (node, found) in control.control().nodes() {
-                let has_arrived =
-                    |(_, members): &(_, &Members)| has_arrived(control.control(), members, *node);
-                match found.stage {
-                    NodeStage::Joining if members.iter().all(has_arrived) => {
-                        commands.push(Command::Joined(*node));
+            for (node, stage) in nodes {
+                match stage {
+                    NodeStage::Joining if has_joined(now, control, groups, node) => {
+                        commands.push(Command::Joined(node));
                     }
-                    NodeStage::Leaving if !members.iter().any(|(_, members)| members.contains(*node)) => {
-                        commands.push(Command::Left(*node));
+                    NodeStage::Leaving if is_gone(control, groups, node) => {
+                        commands.push(Command::Left(node));
                     }
                     NodeStage::Joining | NodeStage::Leaving | NodeStage::Member => {}
                 }
@@ -121,4 +125,29 @@ impl Node {
             }
         }
     }
+}
+
+/// Whether a node has in every group what it is to have, and has confirmed that it has caught up.
+fn has_joined(now: Now, control: &mut ControlGroup, groups: &Groups, node: NodeId) -> bool {
+    let members = all_members(control, groups);
+    let takes_part = |(_, members): &(_, &Members)| has_arrived(control.control(), members, node);
+    if !members.iter().all(takes_part) {
+        return false;
+    }
+    let stores = groups.iter().map(|service| service.replica());
+    let replicas = stores.chain([control.replica()]);
+    // A leader has all there is, and no report of itself.
+    let replicas = replicas.filter(|replica| replica.leader() != Some(node));
+    let reports: Vec<_> = replicas.map(|replica| report_of(now, control, replica)).collect();
+    let mut reports = reports.iter();
+    reports.all(|report| {
+        let report = report.as_ref();
+        report.is_some_and(|report| control.has_caught_up(node, report))
+    })
+}
+
+/// Whether a node takes part in no group.
+fn is_gone(control: &ControlGroup, groups: &Groups, node: NodeId) -> bool {
+    let members = all_members(control, groups);
+    !members.iter().any(|(_, members)| members.contains(node))
 }

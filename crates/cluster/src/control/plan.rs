@@ -69,7 +69,7 @@ pub fn is_settled(control: &Control, members: &Members) -> bool {
     !members.is_joint() && control.staying().all(is_there) && leavers(control, members).next().is_none()
 }
 
-/// Whether a node has in a group what it is to have: a copy, and a vote if one is missing.
+/// Whether a node takes part in a group as it is to: as a member, and with a vote if one is missing. It may have nothing yet.
 pub fn has_arrived(control: &Control, members: &Members, node: NodeId) -> bool {
     let has_vote = members.voters.contains(&node) || !is_vote_missing(control, members);
     !members.is_joint() && members.contains(node) && has_vote

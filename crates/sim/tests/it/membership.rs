@@ -409,6 +409,33 @@ fn a_node_is_a_member_when_no_vote_is_missing_that_it_could_have() {
     world.check();
 }
 
+/// Nobody waits for a vote of it, so only what it has confirmed says how far it is.
+#[test]
+fn a_node_is_no_member_while_it_has_nothing() {
+    let mut world = World::new(5);
+    world.pass(Duration::from_secs(2));
+    // It has called, and is away since.
+    world.machine(1).hear_caller(founder(NodeId(4)));
+    let who = NodeId(4).to_string();
+    world
+        .change(1, &ClusterQuestion::Add { who })
+        .expect("it is added");
+    world.pass_until("it learns everywhere", |world| {
+        let status = world.status(NodeId(1));
+        let mut groups = status.groups.iter();
+        groups.all(|group| group.members.learners.contains(&NodeId(4)))
+    });
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.stage(1, 4), Some(NodeStage::Joining), "it has nothing");
+
+    world.start(4);
+    world.pass_until("it is a member", |world| {
+        world.stage(1, 4) == Some(NodeStage::Member)
+    });
+    world.check_progress();
+    world.check();
+}
+
 /// A dead node's clients watch nothing.
 #[test]
 fn watches_end_with_the_node() {

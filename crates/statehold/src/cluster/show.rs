@@ -16,10 +16,21 @@ impl<'a> Cluster<'a> {
         self.node(node)?["stage"].as_str()
     }
 
-    /// Who leads a group.
-    pub(crate) fn leader(self, group: &Value) -> Option<&'a str> {
+    /// Whether a node has caught up everywhere, and says itself that it runs.
+    pub(crate) fn has_joined(self, node: &str) -> bool {
+        self.stage(node) == Some("member") && self.sessions(node) == Some("RUNNING")
+    }
+
+    /// How far a node is with sessions, as it says itself.
+    fn sessions(self, node: &str) -> Option<&'a str> {
+        self.node(node)?["sessions"]["state"].as_str()
+    }
+
+    /// Whether a node leads a group, and has said so itself: nobody else knows the end of its log.
+    pub(crate) fn leads(self, node: &str, group: &Value) -> bool {
         let mut groups = list(&self.0["groups"]);
-        groups.find(|found| found["group"] == *group)?["leader"].as_str()
+        let found = groups.find(|found| found["group"] == *group);
+        found.is_some_and(|found| found["leader"] == node && found["last"].is_u64())
     }
 
     /// The id of a node in the cluster, by its id, the beginning of it, or its address.
@@ -46,8 +57,9 @@ impl<'a> Cluster<'a> {
             .filter_map(|replica| replica["lacks"].as_u64())
             .sum();
         let all = groups.len();
+        let state = self.sessions(node).unwrap_or("?");
         format!(
-            "node {}: takes part in {count} of {all} groups, lacks {lacks} entries",
+            "node {}: takes part in {count} of {all} groups, lacks {lacks} entries, is {state}",
             short(node)
         )
     }
@@ -299,12 +311,34 @@ node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:700
         let node = "00000000000000b2";
         assert_eq!(
             Cluster(&cluster).joining(node),
-            "node 00000000: takes part in 1 of 2 groups, lacks 7 entries"
+            "node 00000000: takes part in 1 of 2 groups, lacks 7 entries, is DEAD"
         );
         assert_eq!(
             Cluster(&cluster).leaving(node),
             "node 00000000: votes in 0 groups, learns in 1"
         );
+    }
+
+    #[test]
+    fn a_node_has_joined_when_it_says_that_it_runs() {
+        let mut cluster = cluster();
+        let has_joined = |cluster: &Value| Cluster(cluster).has_joined("00000000000000b2");
+        cluster["nodes"][1]["stage"] = json!("member");
+        assert!(!has_joined(&cluster), "it is dead");
+        cluster["nodes"][1]["sessions"]["state"] = json!("RUNNING");
+        assert!(has_joined(&cluster));
+        cluster["nodes"][1]["stage"] = json!("joining");
+        assert!(!has_joined(&cluster), "it lacks something");
+    }
+
+    #[test]
+    fn a_node_leads_when_it_has_reported_of_its_group() {
+        let mut cluster = cluster();
+        let leads = |cluster: &Value| Cluster(cluster).leads("00000000000000a1", &json!(0));
+        assert!(leads(&cluster));
+        assert!(!Cluster(&cluster).leads("00000000000000b2", &json!(0)));
+        cluster["groups"][0]["last"] = Value::Null;
+        assert!(!leads(&cluster), "it has not said so");
     }
 
     /// A page of another version has other fields.

@@ -1,9 +1,12 @@
 //! Processes that join a cluster and leave it, while clients go on.
 
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
 
+use super::broken_links::{carry, pair};
 use super::member::{Member, Place, TRIES};
 use crate::harness::{Ran, run, statehold};
 
@@ -122,6 +125,68 @@ fn a_cluster_grows_and_shrinks_while_clients_go_on() {
         );
         let _writer = writing.join().expect("all was written");
         assert_eq!(new.get("counter"), written.load(Ordering::Acquire).to_string());
+    });
+}
+
+/// Bytes that one connection carries to the new node while the network is bad: less than one entry of the log.
+const CARRIED_MAX: usize = 200_000;
+
+/// Lets little through to an address, while `is_bad`.
+fn narrow(at: &str, to: String) -> Arc<AtomicBool> {
+    let is_bad = Arc::new(AtomicBool::new(true));
+    let listener = TcpListener::bind(at).expect("bound");
+    let all = Arc::clone(&is_bad);
+    std::thread::spawn(move || {
+        for from in listener.incoming().flatten() {
+            let Ok(to) = TcpStream::connect(&to) else { continue };
+            let (back, forth) = (pair(&to, &from), pair(&from, &to));
+            std::thread::spawn(move || carry(back, |_| true));
+            let (is_bad, mut carried) = (Arc::clone(&all), 0);
+            let may_pass = move |bytes: &mut [u8]| {
+                carried += bytes.len();
+                carried <= CARRIED_MAX || !is_bad.load(Ordering::Acquire)
+            };
+            std::thread::spawn(move || carry(forth, may_pass));
+        }
+    });
+    is_bad
+}
+
+#[test]
+fn a_node_is_no_member_before_it_has_what_the_others_have() {
+    let operated = Operated::new();
+    let place = &operated.place;
+    let members = place.start_all(3);
+    let value = place.path("value");
+    std::fs::write(&value, "x".repeat(4 * CARRIED_MAX)).expect("written");
+    for number in 0..3 {
+        members[0].set_file(&format!("key{number}"), &value);
+    }
+    let behind = place.peer(5);
+    let is_bad = narrow(&place.peer(3), behind.clone());
+    let mut command = place.command_for_peers_at(3, 3, ["127.0.0.1:0"; 2], &behind);
+    command.args(["--peer-advertise", &place.peer(3)]);
+    let mut new = Member::spawn(command);
+    operated.until(&members[0], &["status"], "waits: statehold cluster add");
+
+    let add = ["add", &place.peer(3), "--wait", "5s"];
+    let added = operated.until(&members[0], &add, "lacks");
+    assert_eq!(added.code, Some(4), "{}", added.stderr);
+    assert!(!added.stderr.contains("is a member"), "{}", added.stderr);
+    assert!(operated.status(&members[0]).to_string().contains("\"joining\""));
+    is_bad.store(false, Ordering::Release);
+    let added = operated.cluster(&members[0], &["add", &place.peer(3)]);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    assert!(
+        added.stderr.contains("is a member, and serves"),
+        "{}",
+        added.stderr
+    );
+    new.wait_ready();
+    let id = node_at(&operated, &members[0], &place.peer(3));
+    operated.until_all(&members[0], |group| {
+        let mut replicas = group["replicas"].as_array().into_iter().flatten();
+        replicas.any(|replica| replica["node"] == *id && replica["lacks"] == 0)
     });
 }
 
