@@ -6,7 +6,7 @@ use std::time::Instant;
 use broker::ids::SessionNumber;
 use broker::limits::Limits;
 use broker::memory::Held;
-use broker::message::{Delivery, Message};
+use broker::message::{Delivery, DeliveryKind, Message};
 use broker::now::Now;
 use broker::session::{Outgoing, Session};
 use bytes::Bytes;
@@ -50,7 +50,7 @@ fn delivery(now: Now, qos: QoS) -> Delivery {
         subscription_ids: SmallVec::new(),
         share: None,
         durable: None,
-        is_volatile: false,
+        kind: DeliveryKind::Message,
         dup: false,
         is_resumed: false,
     }

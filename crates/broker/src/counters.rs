@@ -68,6 +68,8 @@ pub struct Counters {
     pub store_not_requests: u64,
     /// Requests that had expired when they came.
     pub store_expired: u64,
+    /// Requests refused with 0x97 because too many replies wait for their client.
+    pub store_replies_waiting: u64,
     /// Requests with a timestamp too far ahead.
     pub store_clock_ahead: u64,
     /// Key notifications sent.

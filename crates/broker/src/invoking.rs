@@ -16,13 +16,13 @@ use crate::authentication::Authentication;
 use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::Held;
-use crate::message::{Delivery, Message};
+use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::overload::RESPONSE_WOULD_WAIT;
 use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::publishing::Keeping;
-use crate::reply_limits;
+use crate::reply_limits::{self, REPLIES_WAIT};
 use crate::report::{CopyNews, Report};
 use crate::responding::{Asking, LateResponse};
 use crate::slow::SlowKind;
@@ -149,6 +149,12 @@ impl Node {
         if self.lacks_memory_for_response(key) {
             self.counters.memory_refused += 1;
             let (reason, why) = (ReasonCode::QuotaExceeded, Some(RESPONSE_WOULD_WAIT));
+            self.acknowledge_request(now, id, publish, reason, why, actions);
+            return None;
+        }
+        if self.has_too_many_replies(key) {
+            self.counters.store_replies_waiting += 1;
+            let (reason, why) = (ReasonCode::QuotaExceeded, Some(REPLIES_WAIT));
             self.acknowledge_request(now, id, publish, reason, why, actions);
             return None;
         }
@@ -319,7 +325,7 @@ impl Node {
             subscription_ids: SmallVec::new(),
             share: None,
             durable: None,
-            is_volatile: true,
+            kind: DeliveryKind::Notification,
             dup: false,
             is_resumed: false,
         };

@@ -83,6 +83,10 @@ pub struct Limits {
     pub outbound_bytes_max: u32,
 }
 
+/// How many notifications of watched keys wait in one session's queue: one of each key that a connection may watch. They may
+/// have [`Limits::queue_bytes_max`] together. At the limit: DISCONNECT 0x97, and the connection watches nothing any more.
+pub const NOTIFICATIONS_MAX: usize = store::WATCHES_PER_WATCHER_MAX;
+
 /// What gives way when a session's queue is full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum QueueFull {

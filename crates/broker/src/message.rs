@@ -64,12 +64,36 @@ pub struct Delivery {
     pub share: Option<Arc<SubscriptionFilter>>,
     /// Where it is stored, if it is; set by [`crate::session::Session::push`].
     pub durable: Option<QueueSequence>,
-    /// It is not stored, also in a durable session: what it says can be asked for again.
-    pub is_volatile: bool,
+    /// Which limit of the queue counts it, and whether it is stored.
+    pub kind: DeliveryKind,
     /// It may have been sent before. [MQTT-3.3.1-1]
     pub dup: bool,
     /// Another session of the client has sent it, and gave way to this one: it is in flight here, ahead of all that waits.
     pub is_resumed: bool,
+}
+
+/// Kind of a delivery in a session's queue. All kinds wait in one order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryKind {
+    /// Message of a client; stored in a durable session.
+    Message,
+    /// Message of the server, or a copy of what another client is told. Not stored.
+    Own,
+    /// Reply of the state store to the client that asked. Not stored, and never dropped for the queue's limits.
+    Reply,
+    /// Notification of a key that the client watches. Not stored; one that has no place ends the connection.
+    Notification,
+}
+
+impl DeliveryKind {
+    /// Kind of the same delivery to another client.
+    #[must_use]
+    pub fn for_others(self) -> Self {
+        match self {
+            Self::Message => Self::Message,
+            Self::Own | Self::Reply | Self::Notification => Self::Own,
+        }
+    }
 }
 
 impl Message {

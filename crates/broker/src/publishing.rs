@@ -10,7 +10,7 @@ use crate::acks::Acknowledgement;
 use crate::denial::{NOT_AUTHORIZED, Right};
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::MemoryLevel;
-use crate::message::Message;
+use crate::message::{DeliveryKind, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::overload::MEMORY_SCARCE;
@@ -26,9 +26,21 @@ use crate::waiting::Waiter;
 pub(crate) enum Keeping {
     /// On disk, before its publisher hears of success.
     Durable,
-    /// In memory. Replies of the state store: whoever misses one sends its request again. What the server says of itself.
-    /// Retained or queued, it is gone after a restart.
+    /// In memory: what the server says of itself. Retained or queued, it is gone after a restart.
     Memory,
+    /// In memory: a reply of the state store to the client of this session.
+    Reply(SessionKey),
+}
+
+impl Keeping {
+    /// Kind of the delivery to a session.
+    fn kind_for(self, session: SessionKey) -> DeliveryKind {
+        match self {
+            Self::Durable => DeliveryKind::Message,
+            Self::Reply(asker) if asker == session => DeliveryKind::Reply,
+            Self::Memory | Self::Reply(_) => DeliveryKind::Own,
+        }
+    }
 }
 
 /// What became of a message.
@@ -192,7 +204,7 @@ impl Node {
         };
         for route in scratch.routes.drain(..) {
             let session = route.session;
-            let delivery = route.delivery(&message, keeping == Keeping::Memory);
+            let delivery = route.delivery(&message, keeping.kind_for(session));
             self.deliver(now, session, delivery, actions);
         }
         self.stored = None;

@@ -1,15 +1,20 @@
-//! Replies that do not fit the Maximum Packet Size of the client that asked.
+//! Limits of replies: the Maximum Packet Size of the client that asked, and how many may wait for it.
 //!
 //! A client is not sent a packet that is larger than it takes [MQTT-3.1.2-25]. A reply is not left out for that: an error
 //! that names the size takes its place, and a SCAN cuts its pages to fit. A request whose client has no room even for that
 //! error is refused before it is executed.
 //!
+//! Replies that wait for a client have a place of their own in its queue. Requests of a client that does not take its
+//! replies are refused, so that those of two full windows wait at most. Of values and pages only one may pass the bytes.
+//!
 //! Invariant: a request that is acknowledged with success is answered, as long as its connection is there.
 
+use bytes::Bytes;
 use protocol::Packet;
 use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
-use protocol::state_store::{REPLY_TOO_LARGE_BYTES_MAX, reply_too_large};
+use protocol::state_store::{Dialect, ErrorText, REPLY_TOO_LARGE_BYTES_MAX, Reply, reply_too_large};
 
+use crate::ids::SessionKey;
 use crate::message::Message;
 use crate::node::Node;
 use crate::now::Now;
@@ -25,7 +30,7 @@ pub(crate) fn room(request: &Publish, packet_size_max: u32) -> Result<usize, Ref
     let topic = request.properties.response_topic.as_ref();
     let topic = topic.map_or(0, |topic| topic.len());
     let correlation_data = request.properties.correlation_data.as_ref();
-    let correlation_data = correlation_data.map_or(0, bytes::Bytes::len);
+    let correlation_data = correlation_data.map_or(0, Bytes::len);
     let taken = FIXED_BYTES + topic + correlation_data;
     let room = usize::try_from(packet_size_max)
         .unwrap_or(usize::MAX)
@@ -55,18 +60,44 @@ impl Node {
             size >= packet_size_max as usize
         };
         let route = routes.iter().find(|route| route.session == asker)?;
+        if message.payload.len() > REPLY_TOO_LARGE_BYTES_MAX && self.lacks_bytes_for(asker, message) {
+            let refused = Reply::Error(ErrorText::RepliesWait).encode(Dialect::Sdk);
+            return Some(with_error(message, refused));
+        }
         if !is_near(route) {
             return None;
         }
         let packet = packet(now, message, route);
         let packet_size = protocol::packet::encoded_len(&packet, ProtocolVersion::V5);
-        (packet_size > packet_size_max as usize).then(|| {
-            let mut refusal = message.clone();
-            refusal.payload = reply_too_large(packet_size, packet_size_max);
-            refusal.properties.user_properties = properties::of_response(None, None);
-            refusal
-        })
+        (packet_size > packet_size_max as usize)
+            .then(|| with_error(message, reply_too_large(packet_size, packet_size_max)))
     }
+
+    /// Whether a client has to take some of its replies before it may ask again.
+    pub(crate) fn has_too_many_replies(&self, asker: SessionKey) -> bool {
+        let limits = &self.config.limits;
+        let (count, bytes) = self.replies_of(asker);
+        count >= usize::from(limits.receive_maximum) || bytes >= limits.queue_bytes_max
+    }
+
+    /// Whether a reply with a value or a page would wait behind others, and be too much with them.
+    fn lacks_bytes_for(&self, asker: SessionKey, message: &Message) -> bool {
+        let (count, bytes) = self.replies_of(asker);
+        count > 0 && bytes + message.size() as u64 > self.config.limits.queue_bytes_max
+    }
+
+    fn replies_of(&self, asker: SessionKey) -> (usize, u64) {
+        let entry = self.sessions.get(asker);
+        entry.map_or((0, 0), |entry| entry.session.replies())
+    }
+}
+
+/// Response to the same request with an error.
+fn with_error(response: &Message, error: Bytes) -> Message {
+    let mut refusal = response.clone();
+    refusal.payload = error;
+    refusal.properties.user_properties = properties::of_response(None, None);
+    refusal
 }
 
 /// Packet in which a response goes on a route.
@@ -83,6 +114,9 @@ fn packet(now: Now, message: &Message, route: &Route) -> Packet {
         payload: message.payload.clone(),
     }))
 }
+
+/// What a client is told whose request is refused because it does not take its replies.
+pub(crate) const REPLIES_WAIT: &str = "too many replies wait for the client, which has to take them first";
 
 /// Bytes of a reply besides its topic, correlation data and payload: fixed header 5, lengths of topic and properties 6,
 /// packet identifier 2, Message Expiry Interval 5, head of the correlation data 3, `__stat` and `__protVer` 31, and four

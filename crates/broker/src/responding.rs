@@ -40,7 +40,7 @@ pub(crate) struct LateResponse {
 }
 
 impl Node {
-    /// Sends a response to who may have it. False: an error takes its place, since it does not fit the client.
+    /// Sends a response to who may have it. False: an error takes its place.
     pub(crate) fn publish_response(
         &mut self,
         now: Now,
@@ -52,14 +52,15 @@ impl Node {
         let refusal = self.refusal_of_response(now, &message, asking, &scratch.routes);
         let is_sent_as_it_is = refusal.is_none();
         let message = refusal.unwrap_or(message).counted(&self.memory.messages);
+        let asker = self
+            .connections
+            .get(asking.connection)
+            .and_then(Connection::session);
         if self.is_memory_full() {
-            let asker = self
-                .connections
-                .get(asking.connection)
-                .and_then(Connection::session);
             self.drop_waiting_but(&mut scratch, asker);
         }
-        self.publish_to(now, Arc::new(message), scratch, Keeping::Memory, actions);
+        let keeping = asker.map_or(Keeping::Memory, Keeping::Reply);
+        self.publish_to(now, Arc::new(message), scratch, keeping, actions);
         is_sent_as_it_is
     }
 

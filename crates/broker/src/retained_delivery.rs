@@ -16,7 +16,7 @@ use protocol::topic::SubscriptionFilter;
 
 use crate::ids::SessionKey;
 use crate::memory::footprint::{block, cloned_text, tree};
-use crate::message::{Delivery, Message};
+use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
@@ -286,7 +286,7 @@ impl Node {
                 subscription_ids: subscription.id.into_iter().collect(),
                 share: None,
                 durable: None,
-                is_volatile: false,
+                kind: DeliveryKind::Message,
                 dup: false,
                 is_resumed: false,
             };

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::ids::SessionKey;
 use crate::memory::MemoryLevel;
-use crate::message::{Delivery, Message};
+use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::Node;
 use crate::routes::Elsewhere;
 use crate::sessions::SessionEntry;
@@ -26,7 +26,7 @@ pub(crate) struct Route {
 
 impl Route {
     /// What the session gets.
-    pub(crate) fn delivery(self, message: &Arc<Message>, is_volatile: bool) -> Delivery {
+    pub(crate) fn delivery(self, message: &Arc<Message>, kind: DeliveryKind) -> Delivery {
         Delivery {
             message: Arc::clone(message),
             qos: self.qos,
@@ -34,7 +34,7 @@ impl Route {
             subscription_ids: self.subscription_ids,
             share: self.share,
             durable: None,
-            is_volatile,
+            kind,
             dup: false,
             is_resumed: false,
         }

@@ -47,7 +47,7 @@ pub use self::received::Received;
 use crate::ids::{QueueSequence, SessionNumber};
 use crate::limits::SessionLimits;
 use crate::memory::footprint::cloned_text;
-use crate::message::Delivery;
+use crate::message::{Delivery, DeliveryKind};
 use crate::now::Now;
 use crate::origin::MessageId;
 use crate::records::queue::QueueRecord;
@@ -347,13 +347,13 @@ impl Session {
             return PushOutcome::Dropped(DropCause::Expired);
         }
         let bytes = delivery.size() as u64;
-        if let Err(cause) = self.make_room(bytes, dropped) {
+        if let Err(cause) = self.make_room(delivery.kind, bytes, dropped) {
             return PushOutcome::Dropped(cause);
         }
         delivery.durable = None;
         if self.is_durable && delivery.qos != QoS::AtMostOnce {
             // One that is not stored takes a sequence too, so that the packet identifiers of those that are stay free.
-            if !delivery.is_volatile {
+            if delivery.kind == DeliveryKind::Message {
                 delivery.durable = Some(QueueSequence(self.next_sequence));
             }
             self.next_sequence += 1;
@@ -363,9 +363,14 @@ impl Session {
         PushOutcome::Queued { durable }
     }
 
-    fn make_room(&mut self, bytes: u64, dropped: &mut Vec<Dropped>) -> Result<(), DropCause> {
+    fn make_room(
+        &mut self,
+        kind: DeliveryKind,
+        bytes: u64,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), DropCause> {
         let before = dropped.len();
-        let made = self.queue.make_room(bytes, &self.limits, dropped);
+        let made = self.queue.make_room(kind, bytes, &self.limits, dropped);
         self.note_not_got(&dropped[before..]);
         made
     }
@@ -382,7 +387,7 @@ impl Session {
             return PushOutcome::Dropped(DropCause::Expired);
         }
         let bytes = delivery.size() as u64;
-        if let Err(cause) = self.make_room(bytes, dropped) {
+        if let Err(cause) = self.make_room(delivery.kind, bytes, dropped) {
             return PushOutcome::Dropped(cause);
         }
         self.next_sequence = sequence.0 + 1;
@@ -607,6 +612,11 @@ impl Session {
     /// How many deliveries wait in its queue.
     pub fn queue_len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// How many replies of the state store wait, and their bytes.
+    pub fn replies(&self) -> (usize, u64) {
+        self.queue.replies()
     }
 
     /// How many bytes wait in its queue.

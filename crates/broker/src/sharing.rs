@@ -176,7 +176,7 @@ impl Node {
             self.deliver(
                 now,
                 session,
-                route.delivery(&message, delivery.is_volatile),
+                route.delivery(&message, delivery.kind.for_others()),
                 actions,
             );
         }

@@ -105,6 +105,7 @@ impl Observed {
             ("not_a_request", counters.store_not_requests),
             ("expired", counters.store_expired),
             ("clock_ahead", counters.store_clock_ahead),
+            ("replies_waiting", counters.store_replies_waiting),
         ]);
         store.notifications = counters.store_notifications;
         store.differences = counters.store_differences;

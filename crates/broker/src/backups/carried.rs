@@ -10,7 +10,7 @@ use protocol::{Text, TopicName};
 use super::{SessionItem, SessionPart};
 use crate::copies::suffix_and_value;
 use crate::ids::{QueueSequence, SessionNumber};
-use crate::message::{Delivery, Message};
+use crate::message::{Delivery, DeliveryKind, Message};
 use crate::now::Now;
 use crate::records::queue::QueueRecord;
 use crate::records::session::{Presence, SessionRecord};
@@ -115,7 +115,7 @@ impl CarriedDelivery {
                 subscription_ids: publish.subscription_ids.iter().copied().collect(),
                 share: None,
                 durable: Some(sequence),
-                is_volatile: false,
+                kind: DeliveryKind::Message,
                 dup: publish.dup,
                 is_resumed: false,
                 message: Arc::new(Message::from_publish(*publish, topic, None, now)),

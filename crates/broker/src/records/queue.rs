@@ -34,7 +34,7 @@ use super::RecordError;
 use super::encoding::{Reader, put_short};
 use super::message;
 use crate::ids::{QueueSequence, SessionNumber};
-use crate::message::Delivery;
+use crate::message::{Delivery, DeliveryKind};
 use crate::now::Now;
 use crate::session::Change;
 
@@ -224,7 +224,7 @@ fn delivery(
         subscription_ids,
         share,
         durable: Some(sequence),
-        is_volatile: false,
+        kind: DeliveryKind::Message,
         dup: false,
         is_resumed,
     })

@@ -13,7 +13,7 @@ use super::table::{Slot, Slots};
 use super::{LinkChange, RecoveredOwed};
 use super::{Routes, WaitId, messages};
 use crate::ids::{ConnectionId, SessionKey};
-use crate::message::Message;
+use crate::message::{DeliveryKind, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
@@ -340,7 +340,12 @@ impl Node {
         let message = Arc::new(message);
         for route in scratch.routes.drain(..) {
             let session = route.session;
-            self.deliver(now, session, route.delivery(&message, false), actions);
+            self.deliver(
+                now,
+                session,
+                route.delivery(&message, DeliveryKind::Message),
+                actions,
+            );
         }
         self.stored = None;
     }

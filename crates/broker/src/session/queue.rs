@@ -1,4 +1,12 @@
 //! Deliveries that wait until they may be sent, first in, first out.
+//!
+//! They leave in one order, but each [kind](DeliveryKind) waits in a line of its own, with limits of its own. So none
+//! takes the place of another, and the oldest message is found at once, however many notifications are before it:
+//!
+//! - Messages are bounded by the session's limits, which say what gives way.
+//! - Replies are not bounded here: the node refuses requests of a client that has too many (`reply_limits.rs`).
+//! - Notifications are as many as keys may be watched, with as many bytes as messages. One more is refused, and the node
+//!   ends the connection.
 
 use std::collections::VecDeque;
 
@@ -6,14 +14,29 @@ use protocol::packet::QoS;
 
 use super::{DropCause, Dropped};
 use crate::ids::QueueSequence;
-use crate::limits::{QueueFull, SessionLimits};
-use crate::memory::footprint::places;
-use crate::message::Delivery;
+use crate::limits::{NOTIFICATIONS_MAX, QueueFull, SessionLimits};
+use crate::memory::footprint::{block, places};
+use crate::message::{Delivery, DeliveryKind};
 use crate::now::Now;
 
 /// A session's queue, bounded in messages and bytes.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
+    messages: Line,
+    /// Deliveries that are no messages; most sessions have none.
+    apart: Option<Box<Apart>>,
+}
+
+/// Lines beside the one of messages.
+#[derive(Debug, Default)]
+struct Apart {
+    replies: Line,
+    notifications: Line,
+}
+
+/// Deliveries of one kind, in their order.
+#[derive(Debug, Default)]
+struct Line {
     waiting: VecDeque<Waiting>,
     bytes: u64,
     /// Memory that the deliveries have besides their places and their messages.
@@ -23,13 +46,33 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct Waiting {
     delivery: Delivery,
-    /// What it counts for.
+    /// Bytes that it counts for.
     bytes: u64,
+    /// Place among the deliveries of all lines.
+    place: u64,
 }
 
 impl Queue {
     /// Makes room for a delivery of so many bytes, or says why there is none.
     pub(super) fn make_room(
+        &mut self,
+        kind: DeliveryKind,
+        bytes: u64,
+        limits: &SessionLimits,
+        dropped: &mut Vec<Dropped>,
+    ) -> Result<(), DropCause> {
+        match kind {
+            DeliveryKind::Message | DeliveryKind::Own => self.make_room_for_message(bytes, limits, dropped),
+            DeliveryKind::Reply => Ok(()),
+            DeliveryKind::Notification => {
+                let line = &self.apart.get_or_insert_default().notifications;
+                let lack = line.lacks_room_for(bytes, NOTIFICATIONS_MAX, limits.queue_bytes_max);
+                lack.map_or(Ok(()), Err)
+            }
+        }
+    }
+
+    fn make_room_for_message(
         &mut self,
         bytes: u64,
         limits: &SessionLimits,
@@ -38,16 +81,21 @@ impl Queue {
         if bytes > limits.queue_bytes_max {
             return Err(DropCause::QueueBytes);
         }
-        while let Some(cause) = self.lacks_room_for(bytes, limits) {
+        // One message has room under every setting: otherwise a connected client would receive none.
+        let count_max = limits.queue_messages_max.max(1) as usize;
+        while let Some(cause) = self
+            .messages
+            .lacks_room_for(bytes, count_max, limits.queue_bytes_max)
+        {
             if limits.queue_full == QueueFull::DropNewest {
                 return Err(cause);
             }
             // The client may wait for the PUBREL of a QoS 2 message that may have been sent before a restart.
-            let is_kept = |oldest: &Delivery| oldest.dup && oldest.qos == QoS::ExactlyOnce;
-            if self.front().is_none_or(is_kept) {
+            let is_kept = |oldest: &Waiting| oldest.delivery.dup && oldest.delivery.qos == QoS::ExactlyOnce;
+            if self.messages.waiting.front().is_none_or(is_kept) {
                 return Err(cause);
             }
-            let Some(oldest) = self.pop() else {
+            let Some(oldest) = self.messages.take(0) else {
                 return Err(cause);
             };
             dropped.push(Dropped::of(cause, &oldest));
@@ -57,52 +105,53 @@ impl Queue {
 
     /// Adds a delivery, of so many bytes, at the end.
     pub(super) fn push(&mut self, delivery: Delivery, bytes: u64) {
-        self.bytes += bytes;
-        self.own += delivery.own_bytes();
-        self.waiting.push_back(Waiting { delivery, bytes });
+        let lasts = self.lines().filter_map(|line| line.waiting.back());
+        let place = lasts.map(|waiting| waiting.place + 1).max().unwrap_or(0);
+        let line = match delivery.kind {
+            DeliveryKind::Message | DeliveryKind::Own => &mut self.messages,
+            DeliveryKind::Reply => &mut self.apart.get_or_insert_default().replies,
+            DeliveryKind::Notification => &mut self.apart.get_or_insert_default().notifications,
+        };
+        line.push(Waiting {
+            delivery,
+            bytes,
+            place,
+        });
     }
 
     /// The delivery that waits for longest.
     pub(super) fn front(&self) -> Option<&Delivery> {
-        self.waiting.front().map(|waiting| &waiting.delivery)
+        let fronts = self.lines().filter_map(|line| line.waiting.front());
+        let first = fronts.min_by_key(|waiting| waiting.place)?;
+        Some(&first.delivery)
     }
 
     /// Takes the delivery that waits for longest.
     pub(super) fn pop(&mut self) -> Option<Delivery> {
-        let Waiting { delivery, bytes } = self.waiting.pop_front()?;
-        self.bytes -= bytes;
-        self.own -= delivery.own_bytes();
-        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
-            self.waiting = VecDeque::new();
-        }
-        Some(delivery)
+        let place = |line: &&mut Line| line.waiting.front().map(|waiting| waiting.place);
+        let lines = self.lines_mut().filter(|line| place(line).is_some());
+        lines.min_by_key(place)?.take(0)
     }
 
     /// Takes the delivery of this sequence. All are durable, and in the order of their sequences.
     pub(super) fn take_durable(&mut self, sequence: QueueSequence) -> Option<Delivery> {
-        let place = self
-            .waiting
-            .binary_search_by_key(&Some(sequence), |waiting| waiting.delivery.durable);
-        let Waiting { delivery, bytes } = self.waiting.remove(place.ok()?)?;
-        self.bytes -= bytes;
-        self.own -= delivery.own_bytes();
-        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
-            self.waiting = VecDeque::new();
-        }
-        Some(delivery)
+        let waiting = &self.messages.waiting;
+        let place = waiting.binary_search_by_key(&Some(sequence), |waiting| waiting.delivery.durable);
+        self.messages.take(place.ok()?)
     }
 
     /// Those with a lower sequence may have been sent.
     pub(super) fn mark_sent_below(&mut self, sent_below: u64) {
-        for waiting in &mut self.waiting {
+        for waiting in self.lines_mut().flat_map(|line| &mut line.waiting) {
             let sequence = waiting.delivery.durable;
             waiting.delivery.dup = sequence.is_some_and(|sequence| sequence.0 < sent_below);
         }
     }
 
-    /// All deliveries.
+    /// All deliveries, kind by kind.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Delivery> {
-        self.waiting.iter().map(|waiting| &waiting.delivery)
+        let waiting = self.lines().flat_map(|line| &line.waiting);
+        waiting.map(|waiting| &waiting.delivery)
     }
 
     /// Takes deliveries from the front as long as they have expired, which is for those that were never sent.
@@ -128,20 +177,11 @@ impl Queue {
         );
     }
 
-    /// Takes some deliveries, in their order.
+    /// Takes some deliveries, those of each kind in their order.
     pub(super) fn take_if(&mut self, is_taken: impl Fn(&Delivery) -> bool) -> Vec<Delivery> {
-        if !self.waiting.iter().any(|waiting| is_taken(&waiting.delivery)) {
-            return Vec::new();
-        }
         let mut taken = Vec::new();
-        for waiting in std::mem::take(&mut self.waiting) {
-            if is_taken(&waiting.delivery) {
-                self.bytes -= waiting.bytes;
-                self.own -= waiting.delivery.own_bytes();
-                taken.push(waiting.delivery);
-            } else {
-                self.waiting.push_back(waiting);
-            }
+        for line in self.lines_mut() {
+            line.take_if(&is_taken, &mut taken);
         }
         taken
     }
@@ -156,39 +196,99 @@ impl Queue {
         } else {
             (messages, bytes)
         };
-        self.len() as u64 >= u64::from(messages) || self.bytes >= bytes
+        self.len() as u64 >= u64::from(messages) || self.bytes() >= bytes
     }
 
     /// How many deliveries wait.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.lines().map(|line| line.waiting.len()).sum()
+    }
+
+    /// How many replies wait, and their bytes.
+    pub(super) fn replies(&self) -> (usize, u64) {
+        let replies = self.apart.as_ref().map(|apart| &apart.replies);
+        replies.map_or((0, 0), |line| (line.waiting.len(), line.bytes))
     }
 
     /// How many bytes wait.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.lines().map(|line| line.bytes).sum()
     }
 
     /// Its memory, without that of the messages.
     pub(super) fn memory(&self) -> u64 {
-        places::<Waiting>(self.waiting.capacity()) + self.own
+        let apart = self.apart.as_ref().map_or(0, |_| block(size_of::<Apart>()));
+        let lines = self.lines();
+        let lines = lines.map(|line| places::<Waiting>(line.waiting.capacity()) + line.own);
+        apart + lines.sum::<u64>()
     }
 
     /// Gives back memory that it may have taken for a burst.
     pub(super) fn shrink(&mut self) {
-        self.waiting.shrink_to_fit();
+        for line in self.lines_mut() {
+            line.waiting.shrink_to_fit();
+        }
+        let is_used =
+            |apart: &Apart| !apart.replies.waiting.is_empty() || !apart.notifications.waiting.is_empty();
+        self.apart = self.apart.take().filter(|apart| is_used(apart));
     }
 
-    fn lacks_room_for(&self, bytes: u64, limits: &SessionLimits) -> Option<DropCause> {
-        // One message has room under every setting: otherwise a connected client would receive none.
-        let messages_max = u64::from(limits.queue_messages_max.max(1));
-        if self.waiting.len() as u64 >= messages_max {
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        let apart = self.apart.iter();
+        let apart = apart.flat_map(|apart| [&apart.replies, &apart.notifications]);
+        std::iter::once(&self.messages).chain(apart)
+    }
+
+    fn lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+        let apart = self.apart.iter_mut();
+        let apart = apart.flat_map(|apart| [&mut apart.replies, &mut apart.notifications]);
+        std::iter::once(&mut self.messages).chain(apart)
+    }
+}
+
+impl Line {
+    fn lacks_room_for(&self, bytes: u64, count_max: usize, bytes_max: u64) -> Option<DropCause> {
+        if self.waiting.len() >= count_max {
             Some(DropCause::QueueMessages)
-        } else if self.bytes + bytes > limits.queue_bytes_max {
+        } else if self.bytes + bytes > bytes_max {
             Some(DropCause::QueueBytes)
         } else {
             None
         }
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.bytes += waiting.bytes;
+        self.own += waiting.delivery.own_bytes();
+        self.waiting.push_back(waiting);
+    }
+
+    fn take(&mut self, at: usize) -> Option<Delivery> {
+        let waiting = self.waiting.remove(at)?;
+        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
+            self.waiting = VecDeque::new();
+        }
+        Some(self.taken(waiting))
+    }
+
+    fn take_if(&mut self, is_taken: impl Fn(&Delivery) -> bool, taken: &mut Vec<Delivery>) {
+        if !self.waiting.iter().any(|waiting| is_taken(&waiting.delivery)) {
+            return;
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            if is_taken(&waiting.delivery) {
+                taken.push(self.taken(waiting));
+            } else {
+                self.waiting.push_back(waiting);
+            }
+        }
+    }
+
+    /// Subtracts a delivery that is out of the line.
+    fn taken(&mut self, Waiting { delivery, bytes, .. }: Waiting) -> Delivery {
+        self.bytes -= bytes;
+        self.own -= delivery.own_bytes();
+        delivery
     }
 }
 

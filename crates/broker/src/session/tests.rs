@@ -1,5 +1,6 @@
 //! A session, a client and a disk that play together.
 
+mod kinds;
 mod model;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use smallvec::SmallVec;
 use super::*;
 use crate::limits::QueueFull;
 use crate::memory::Held;
-use crate::message::Message;
+use crate::message::{DeliveryKind, Message};
 use crate::now::epoch;
 use crate::records;
 
@@ -62,7 +63,7 @@ fn delivery(qos: QoS, payload: &str, expires_at: Option<Now>) -> Delivery {
         subscription_ids,
         share: None,
         durable: None,
-        is_volatile: false,
+        kind: DeliveryKind::Message,
         dup: false,
         is_resumed: false,
     }
@@ -538,7 +539,7 @@ fn a_session_that_is_not_durable_waits_for_no_disk() {
 fn volatile_deliveries_are_not_stored_and_leave_other_packet_ids_free() {
     let mut play = Play::new(LIMITS, 10);
     let volatile = Delivery {
-        is_volatile: true,
+        kind: DeliveryKind::Own,
         ..delivery(Q1, "a", None)
     };
     let outcome = play.session.push(at(0), volatile, &mut play.dropped);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use broker::Principal;
 use broker::ids::{QueueSequence, SessionNumber};
 use broker::memory::Held;
-use broker::message::{Delivery, Message};
+use broker::message::{Delivery, DeliveryKind, Message};
 use broker::now::Now;
 use broker::origin::MessageId;
 use broker::ownership::Owner;
@@ -105,7 +105,7 @@ fn delivery(message: Message, ids: &[u32]) -> Delivery {
         subscription_ids: ids.iter().map(|id| SubscriptionId::new(*id).unwrap()).collect(),
         share: None,
         durable: Some(QueueSequence(9)),
-        is_volatile: false,
+        kind: DeliveryKind::Message,
         dup: false,
         is_resumed: false,
     }

@@ -37,11 +37,13 @@ pub enum ErrorText {
     KeyTooLongToWatch,
     /// The continuation token of a SCAN was not made for this client and pattern by this run of this node.
     ScanToken,
+    /// The replies that wait for the client are too large together.
+    RepliesWait,
 }
 
 impl ErrorText {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::TimestampAhead,
         Self::FencingTokenRequired,
         Self::FencingTokenAhead,
@@ -57,6 +59,7 @@ impl ErrorText {
         Self::Unavailable,
         Self::KeyTooLongToWatch,
         Self::ScanToken,
+        Self::RepliesWait,
     ];
 
     /// The text, without `-ERR ` and CR LF.
@@ -103,6 +106,7 @@ impl ErrorText {
             (Self::ScanToken, _) => {
                 "-ERR the continuation token does not hold here; start the scan again\r\n"
             }
+            (Self::RepliesWait, _) => "-ERR the client does not take the replies that wait for it\r\n",
         }
     }
 }

@@ -124,7 +124,8 @@ pub struct Limits {
     /// with SUBACK 0x97, and so is one with which a single session would cause more than a sixteenth of it.
     pub matching_steps_max: NonZeroU32,
 
-    /// Messages that wait in one session's queue. Then `queue_full` decides.
+    /// Messages that wait in one session's queue. Then `queue_full` decides. Replies and notifications of the state store
+    /// do not count: they have places of their own.
     pub queue_messages_max: u32,
 
     /// Bytes that wait in one session's queue: topic, payload, properties, and 256 bytes for each message. Then `queue_full`

@@ -1,6 +1,6 @@
 //! What is copied must be what would have been encoded.
 
-use broker::message::Delivery;
+use broker::message::{Delivery, DeliveryKind};
 use protocol::packet::{PacketId, SubscriptionId};
 use protocol::properties::MessageProperties;
 use protocol::{Text, TopicName};
@@ -30,7 +30,7 @@ fn publish(message: &Arc<Message>, qos: QoS, packet_id: u16) -> OutgoingPublish 
             subscription_ids: std::iter::empty().collect(),
             share: None,
             durable: None,
-            is_volatile: false,
+            kind: DeliveryKind::Message,
             dup: false,
             is_resumed: false,
         },

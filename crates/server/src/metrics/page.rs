@@ -312,7 +312,7 @@ fn requests(store: &StateStoreFigures, page: &mut Page) {
     page.family(
         Counter,
         "statehold_store_requests_refused_total",
-        "State-store requests that were not executed, by cause: not_a_request (not QoS 1, or without response topic or correlation data), expired, clock_ahead.",
+        "State-store requests that were not executed, by cause: not_a_request (not QoS 1, or without response topic or correlation data), expired, clock_ahead, replies_waiting (the client does not take its replies).",
     );
     by_label(&store.refused, "cause", page);
     page.family(
