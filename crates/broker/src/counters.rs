@@ -15,6 +15,7 @@ use crate::memory::{MemoryLevel, MemoryUse};
 use crate::retained_copies::RetainedFigures;
 use crate::routes::RouteFigures;
 use crate::state_store_service::Verb;
+use crate::watch_loss::WatchLoss;
 
 /// Everything counted since the node started.
 #[derive(Debug, Clone, Default)]
@@ -74,6 +75,8 @@ pub struct Counters {
     pub store_clock_ahead: u64,
     /// Key notifications sent.
     pub store_notifications: u64,
+    /// Connections that ended because they missed a change of a key that they watched, by [`WatchLoss`].
+    pub watchers_ended: [u64; WatchLoss::COUNT],
     /// Groups of which this node's store was another than that of the majority.
     pub store_differences: u64,
     /// Reports that stores of a group that this node leads differ, and no majority agrees.
@@ -101,6 +104,8 @@ pub struct Dropped {
     pub no_sharer: u64,
     /// The client could not have it any more when it came to be sent.
     pub not_authorized: u64,
+    /// A notification of a connection that had missed another one.
+    pub watch_ended: u64,
     /// It would have had to be kept while memory is scarce, and nobody could be told.
     pub memory: u64,
 }

@@ -9,7 +9,7 @@ use protocol::{Packet, ReasonCode, Text};
 use crate::connection::Connection;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::MemoryLevel;
-use crate::message::{Delivery, Message};
+use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
@@ -17,6 +17,7 @@ use crate::report::Report;
 use crate::session::got::Got;
 use crate::session::{AckError, Change, DropCause, Dropped, Outgoing, PushOutcome};
 use crate::waiting::Waiter;
+use crate::watch_loss::WatchLoss;
 
 /// A message on its way to a connection.
 #[derive(Debug)]
@@ -109,7 +110,12 @@ impl Node {
                 must_await_disk = kept.qos == QoS::ExactlyOnce;
             }
             PushOutcome::Queued { durable: None } => {}
-            PushOutcome::Dropped(cause) => self.counters.dropped.count(cause),
+            PushOutcome::Dropped(cause) => {
+                self.counters.dropped.count(cause);
+                if kept.kind == DeliveryKind::Notification {
+                    self.miss_notification(key, cause);
+                }
+            }
         }
         self.forget(number, &dropped);
         must_await_disk
@@ -158,7 +164,8 @@ impl Node {
         let Some(connection) = entry.connection.and_then(|id| self.connections.get_mut(id)) else {
             return;
         };
-        if !connection.is_connected() || self.policies.is_due(connection) {
+        let has_missed = self.missed.contains_key(&connection.id);
+        if !connection.is_connected() || has_missed || self.policies.is_due(connection) {
             return;
         }
         let is_scarce = self.memory.level > MemoryLevel::Normal;
@@ -178,6 +185,7 @@ impl Node {
                 }
                 Outgoing::Publish { delivery, packet_id } => {
                     let (qos, size) = (delivery.qos, delivery.message.payload.len());
+                    let kind = delivery.kind;
                     match prepare(now, connection, delivery, (packet_id, is_scarce)) {
                         Some(publish) => {
                             self.counters.sent(qos, size);
@@ -186,7 +194,12 @@ impl Node {
                                 publish,
                             });
                         }
-                        None => refused.push(packet_id),
+                        None => {
+                            refused.push((kind, packet_id));
+                            if kind == DeliveryKind::Notification && connection.has_watches {
+                                break;
+                            }
+                        }
                     }
                 }
             }
@@ -198,8 +211,11 @@ impl Node {
         }
         let number = entry.session.number;
         self.forget(number, &dropped);
-        for packet_id in refused {
+        for (kind, packet_id) in refused {
             self.too_large(key, packet_id);
+            if kind == DeliveryKind::Notification {
+                self.miss_change(key, WatchLoss::PacketSize);
+            }
         }
     }
 
@@ -407,6 +423,7 @@ impl crate::counters::Dropped {
             DropCause::Offline => self.not_connected += 1,
             DropCause::NoSharer => self.no_sharer += 1,
             DropCause::NotAuthorized => self.not_authorized += 1,
+            DropCause::WatchEnded => self.watch_ended += 1,
         }
     }
 }

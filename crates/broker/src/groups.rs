@@ -156,6 +156,18 @@ impl Groups {
         self.watching.remove(&connection).unwrap_or_default()
     }
 
+    /// Connections that watch keys of a group.
+    pub(crate) fn watching(&self, group: GroupId) -> Vec<u64> {
+        let Some(service) = self.get(group) else {
+            return Vec::new();
+        };
+        let watching = self.watching.iter().filter(|(_, groups)| groups.contains(group));
+        let watching = watching.map(|(connection, _)| *connection);
+        watching
+            .filter(|connection| !service.watched_keys(*connection).is_empty())
+            .collect()
+    }
+
     /// Which keys a connection watches.
     pub(crate) fn watched_keys(&self, connection: u64) -> Vec<Bytes> {
         let groups = self.watching.get(&connection).copied().unwrap_or_default();
@@ -235,6 +247,10 @@ impl GroupSet {
     pub(crate) fn insert(&mut self, group: GroupId) {
         assert!(group.0 < GROUPS_MAX, "a group has a bit");
         self.0 |= 1 << group.0;
+    }
+
+    fn contains(self, group: GroupId) -> bool {
+        self.0 >> group.0 & 1 == 1
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = GroupId> {

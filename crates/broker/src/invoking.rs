@@ -199,6 +199,9 @@ impl Node {
             Output::ToPeer { to, message } => actions.push(Action::ToPeer { to, message }),
             Output::Dropped { from, error } => drop_message(from, error, actions),
             Output::Leader { leader, term } => {
+                if leader.is_none() {
+                    self.miss_leader(group);
+                }
                 actions.push(Action::Report(Report::Leader { group, leader, term }));
             }
             Output::Answer(answer) => self.answer(now, answer, actions),

@@ -69,6 +69,7 @@ mod traces;
 mod tunnels;
 mod turns;
 mod waiting;
+mod watch_loss;
 pub mod will;
 mod withdrawal;
 
@@ -105,3 +106,4 @@ pub use crate::slow::{SlowKind, SlowOperation};
 pub use crate::state_store_service::{DialectChoice, StateStoreConfig, Verb};
 pub use crate::traces::{SAMPLED_ALL, Span, SpanOf, TracesConfig};
 pub use crate::turns::WorkCounters;
+pub use crate::watch_loss::WatchLoss;

@@ -9,6 +9,7 @@
 
 mod event;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,7 @@ use crate::timers::Timers;
 use crate::traces::{Tracer, TracesConfig};
 use crate::turns::{Turns, Work, WorkCounters};
 use crate::waiting::Waiter;
+use crate::watch_loss::WatchLoss;
 use crate::will::{self, PendingWills};
 
 /// Settings of a node.
@@ -138,6 +140,8 @@ pub struct Node {
     pub(crate) memory: Memory,
     pub(crate) sys_topics: SysTopics,
     pub(crate) policies: PoliciesInForce,
+    /// Connections that have missed a change of a key that they watch, until the step ends.
+    pub(crate) missed: BTreeMap<ConnectionId, WatchLoss>,
     /// Connections whose CONNECT waits until it is known who sent it.
     pub(crate) authenticating: usize,
     /// What was written before the present step.
@@ -209,6 +213,7 @@ impl Node {
             Event::Stop => self.stop(now, actions),
             Event::Timeout => self.timeout(now, actions),
         }
+        self.end_watchers(now, actions);
         self.watch_memory(now, actions);
         self.go_on_stopping(now, actions);
         self.divert(now, before, actions);

@@ -186,6 +186,7 @@ impl Recovery {
             counters: Counters::default(),
             memory: self.memory,
             sys_topics: SysTopics::new(now.instant, self.config.sys_interval),
+            missed: BTreeMap::new(),
             policies: PoliciesInForce::new(self.config.policies.clone()),
             authenticating: 0,
             stops_by: None,

@@ -152,6 +152,8 @@ pub enum DropCause {
     NoSharer,
     /// The client may not have it any more.
     NotAuthorized,
+    /// A notification of a connection that has missed another one.
+    WatchEnded,
 }
 
 /// What is to be sent to the client.
@@ -570,6 +572,15 @@ impl Session {
             .queue
             .take_if(|delivery| !must_stay(delivery) && !is_allowed(delivery));
         let cause = DropCause::NotAuthorized;
+        dropped.extend(taken.iter().map(|delivery| Dropped::of(cause, delivery)));
+    }
+
+    /// Drops the notifications that wait: their registrations end.
+    pub fn drop_notifications(&mut self, dropped: &mut Vec<Dropped>) {
+        let taken = self
+            .queue
+            .take_if(|delivery| delivery.kind == DeliveryKind::Notification);
+        let cause = DropCause::WatchEnded;
         dropped.extend(taken.iter().map(|delivery| Dropped::of(cause, delivery)));
     }
 

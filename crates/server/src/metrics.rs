@@ -178,6 +178,8 @@ pub struct StateStoreFigures {
     pub refused: Counts,
     /// Notifications of watched keys.
     pub notifications: u64,
+    /// Connections that missed a change of a watched key and were ended for it, by cause.
+    pub watchers_ended: Counts,
     /// Groups of which the copy was another than that of the majority.
     pub differences: u64,
     /// How often copies differed and no majority agreed.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use broker::{Node, ReplicaGauges, Right, Verb};
+use broker::{Node, ReplicaGauges, Right, Verb, WatchLoss};
 use protocol::packet::QoS;
 
 use crate::authentication::Cause;
@@ -108,6 +108,8 @@ impl Observed {
             ("replies_waiting", counters.store_replies_waiting),
         ]);
         store.notifications = counters.store_notifications;
+        let ended = WatchLoss::ALL.map(|loss| (loss.name(), counters.watchers_ended[loss as usize]));
+        store.watchers_ended = Counts::from(ended);
         store.differences = counters.store_differences;
         store.undecided = counters.store_undecided;
         store.held_up = counters.leaders_held_up;
@@ -233,6 +235,7 @@ fn messages(figures: &mut Figures, node: &Node) {
         ("retained_full", dropped.retained_full),
         ("not_authorized", dropped.not_authorized),
         ("no_sharer", dropped.no_sharer),
+        ("watch_ended", dropped.watch_ended),
         ("memory", dropped.memory),
     ]);
     figures.messages.retained = gauges.retained_messages as u64;

@@ -323,6 +323,12 @@ fn requests(store: &StateStoreFigures, page: &mut Page) {
     .sample(&[], store.notifications);
     page.family(
         Counter,
+        "statehold_store_watchers_ended_total",
+        "Connections that missed a change of a key that they watched and were ended for it, by cause: messages (16,384 notifications wait), bytes (limits.queue_bytes_max), packet_size (the client's Maximum Packet Size), no_leader.",
+    );
+    by_label(&store.watchers_ended, "cause", page);
+    page.family(
+        Counter,
         "statehold_store_differences_total",
         "Groups of the state store of which this node's copy was another than that of the majority. It is fetched anew each time.",
     )

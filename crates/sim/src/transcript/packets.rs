@@ -84,6 +84,9 @@ pub(super) fn limit(limits: &mut Limits, line: &str) -> Result<(), String> {
     if let Some(limit) = words.number("queue_messages_max")? {
         limits.queue_messages_max = limit;
     }
+    if let Some(limit) = words.number("queue_bytes_max")? {
+        limits.queue_bytes_max = limit;
+    }
     if let Some(limit) = words.number("sessions_max")? {
         limits.sessions_max = limit;
     }

@@ -34,6 +34,10 @@ pub(super) struct Client {
     /// With which QoS.
     qos: QoS,
     receive_maximum: u16,
+    /// It watches keys: the server ends its connection when it misses a change.
+    is_watcher: bool,
+    /// Its Maximum Packet Size, from its next connection on.
+    packet_size_max: Option<u32>,
     next_id: u16,
     next_number: u64,
     outgoing: VecDeque<Outgoing>,
@@ -72,6 +76,8 @@ impl Client {
             subscription: None,
             qos: QoS::ExactlyOnce,
             receive_maximum: 20,
+            is_watcher: false,
+            packet_size_max: None,
             next_id: 0,
             next_number: 0,
             outgoing: VecDeque::new(),
@@ -149,6 +155,7 @@ impl Client {
     pub(super) fn watcher(name: String) -> Self {
         Self {
             is_guest: true,
+            is_watcher: true,
             ..Self::keeper(name)
         }
     }
@@ -158,6 +165,11 @@ impl Client {
         self.cut();
         self.had_connack = false;
         self.subscription = Some(RESPONSES);
+    }
+
+    /// Takes only packets of so many bytes from its next connection on.
+    pub(super) fn take_at_most(&mut self, packet_size_max: Option<u32>) {
+        self.packet_size_max = packet_size_max;
     }
 
     /// It does not wait for anything any more, and knows of no session.
@@ -393,6 +405,16 @@ impl Client {
             {
                 Ok(None)
             }
+            // A watcher that has missed a change is told so, and begins anew.
+            Packet::Disconnect(disconnect)
+                if self.is_watcher
+                    && matches!(
+                        disconnect.reason,
+                        ReasonCode::ServerBusy | ReasonCode::PacketTooLarge
+                    ) =>
+            {
+                Ok(None)
+            }
             Packet::Disconnect(disconnect) => Err(format!("{} was disconnected: {disconnect:?}", self.name)),
             other => Err(format!("{} got {other:?}", self.name)),
         }
@@ -508,6 +530,7 @@ impl Client {
             properties: ConnectProperties {
                 session_expiry: (!self.is_guest).then_some(86_400),
                 receive_maximum: Some(self.receive_maximum),
+                packet_size_max: self.packet_size_max,
                 ..ConnectProperties::default()
             },
             ..Connect::new(Text::new(self.name.as_str()).expect("a short name"))

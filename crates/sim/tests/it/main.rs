@@ -41,6 +41,7 @@ mod unreadable_copies;
 mod waiting_requests;
 mod wandering;
 mod wandering_storms;
+mod watch_loss;
 mod wills;
 mod withdrawal;
 mod work;

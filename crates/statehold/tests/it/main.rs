@@ -40,6 +40,7 @@ mod raw;
 mod reason_codes;
 mod redirect;
 mod refusals;
+mod reply_limits;
 mod robust;
 mod self_test;
 mod serve;

@@ -266,6 +266,22 @@ fn after_a_reconnect_a_key_is_registered_again_and_the_gap_reported() {
     }
 }
 
+/// The server says so where a client has missed a change, or may have.
+#[test]
+fn a_disconnect_for_a_missed_change_is_a_gap_as_well() {
+    for reason in [
+        ReasonCode::QuotaExceeded,
+        ReasonCode::PacketTooLarge,
+        ReasonCode::ServerBusy,
+    ] {
+        let mut client = watching();
+        client.receive(Packet::Disconnect(protocol::packet::Disconnect::new(reason)));
+        assert!(!client.session.is_ended(), "{reason:?}");
+        let asked = request(&client.reconnect(true).sent);
+        assert_eq!(client.receive(reply(&asked, &Reply::Ok, None)).gaps, [20]);
+    }
+}
+
 #[test]
 fn a_registration_lost_on_its_way_is_made_anew_not_repeated() {
     let mut client = Client::connected();
