@@ -376,6 +376,9 @@ impl ControlGroup {
                 replica::Action::Send { to, message } => {
                     outputs.push(to_peer(to, &ControlMessage::Raft(message)));
                 }
+                replica::Action::Missing { node, missing } => {
+                    outputs.push(Output::Missing { node, missing });
+                }
                 replica::Action::Dropped { from, error } => outputs.push(Output::Dropped { from, error }),
                 replica::Action::OfferSnapshot { to } => {
                     let state = ControlMessage::State {

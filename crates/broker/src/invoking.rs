@@ -197,6 +197,9 @@ impl Node {
                 image,
             }),
             Output::ToPeer { to, message } => actions.push(Action::ToPeer { to, message }),
+            Output::Missing { node, missing } => {
+                actions.push(Action::Report(Report::LogTooShort { group, node, missing }));
+            }
             Output::Dropped { from, error } => drop_message(from, error, actions),
             Output::Leader { leader, term } => {
                 if leader.is_none() {

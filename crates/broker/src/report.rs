@@ -1,5 +1,6 @@
 //! What an operator is told. The driver writes it to the log with the listener and the address, or the node where the client is.
 
+use cluster::replica::Missing;
 use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, Index, NodeId, Term};
 use protocol::{ReasonCode, Text};
@@ -122,6 +123,15 @@ pub enum Report {
         leader: Option<NodeId>,
         /// The newest term that this node knows of.
         term: Term,
+    },
+    /// The log of a node, this one's or a follower's, ends before what the node has acknowledged.
+    LogTooShort {
+        /// Which group.
+        group: GroupId,
+        /// Whose log; `None`: this node's.
+        node: Option<NodeId>,
+        /// What it lacks, and what follows.
+        missing: Missing,
     },
     /// What another node sent is not understood.
     PeerMessageDropped {

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::replica::record::{self, LogPoint};
-use cluster::replica::{self, MessageError, ReadId, Refusal, Replica, Request as Asking};
+use cluster::replica::{self, MessageError, Missing, ReadId, Refusal, Replica, Request as Asking};
 use cluster::{Index, Keyspace, NodeId, Term, Write};
 use protocol::state_store::{ErrorText, Reply};
 use store::{
@@ -97,6 +97,8 @@ pub(crate) enum Output {
     Effect(Effect),
     /// Give these bytes to the store plane of that node.
     ToPeer { to: NodeId, message: Bytes },
+    /// The log of another node, or of this one (`None`), ends before what the node has acknowledged.
+    Missing { node: Option<NodeId>, missing: Missing },
     /// A peer's message to the replica was dropped.
     Dropped { from: NodeId, error: MessageError },
     /// Somebody else leads: this node, or another one. `None`: nobody has led for longer than an election takes.
@@ -623,6 +625,9 @@ impl StateStoreService {
                     replica::Action::KeepSnapshot { .. } => self.keep_snapshot(outputs),
                     replica::Action::Restored { index, term } => self.restored(now, index, term, outputs),
                     replica::Action::SnapshotUnneeded { index } => self.unneeded(index, outputs),
+                    replica::Action::Missing { node, missing } => {
+                        outputs.push(Output::Missing { node, missing });
+                    }
                     replica::Action::Dropped { from, error } => outputs.push(Output::Dropped { from, error }),
                 }
             }

@@ -20,6 +20,7 @@ mod event;
 mod log;
 mod members;
 mod message;
+mod missing;
 mod reads;
 mod ready;
 mod receiving;
@@ -39,6 +40,7 @@ pub use config::{Recovered, ReplicaConfig, ReplicaError};
 pub use event::{Action, Event, ReadId, Refusal, Request, Ticket};
 pub use members::{MEMBERS_MAX, MemberChange, MemberProgress, Members};
 pub use message::MessageError;
+pub use missing::Missing;
 use record::{HardState, LogPoint};
 
 use crate::random::Random;
@@ -83,6 +85,14 @@ pub struct Replica {
     removing: Option<Ticket>,
     snapshots: Snapshots,
     disk: Disk,
+    /// Last acknowledged entry that the log lacks, also on disk.
+    missing_through: Option<Index>,
+    /// Committed entries up to these were acknowledged to this replica while it led.
+    acknowledged_by: BTreeMap<NodeId, Index>,
+    /// Some of that is not on its way to the disk.
+    has_new_acknowledged: bool,
+    /// Followers that lack what they had acknowledged, with the term in which they last said so.
+    short_logs: BTreeMap<NodeId, Term>,
 }
 
 /// A persist that is on its way.
@@ -133,11 +143,12 @@ impl Replica {
         self.settle(actions);
     }
 
-    /// When [`Event::Timeout`] is due. None for a group of one, which waits for nothing but its owner and its disk, and for a
-    /// replica without a vote that knows no leader.
+    /// When [`Event::Timeout`] is due. None for a group of one, which waits for nothing but its owner and its disk, for a replica
+    /// without a vote that knows no leader, and for one that is rolled back.
     pub fn deadline(&self) -> Option<Instant> {
         let raft = &self.raft.raft;
-        if self.leads_alone() || !raft.promotable() && raft.leader_id == raft::INVALID_ID {
+        let waits_for_leader = !raft.promotable() && raft.leader_id == raft::INVALID_ID;
+        if self.leads_alone() || waits_for_leader || self.is_rolled_back() {
             return None;
         }
         let ticks = if raft.state == StateRole::Leader {

@@ -27,6 +27,8 @@ pub(crate) enum Condition {
     },
     /// This node's copies of groups are not whole, and it fetches others.
     FetchingCopy(Vec<GroupId>),
+    /// This node's disk is older than what it has acknowledged in these groups: it takes no part in them.
+    RolledBack(Vec<GroupId>),
     /// A node cannot send to another one, which leads these groups.
     NoConnection {
         from: NodeAt,
@@ -53,6 +55,7 @@ impl Condition {
             Self::NotFormed(_) => "not_formed",
             Self::NoLeader { .. } => "no_leader",
             Self::FetchingCopy(_) => "fetching_copy",
+            Self::RolledBack(_) => "rolled_back",
             Self::NoConnection { .. } => "no_connection",
             Self::Refused { refusal, .. } => cause_of(refusal.code),
         }
@@ -75,6 +78,12 @@ impl fmt::Display for Condition {
             Self::FetchingCopy(groups) => write!(
                 f,
                 "this node's copy of {} is not whole, and it fetches another one: wait, and start the other nodes if it lasts",
+                all(groups)
+            ),
+            Self::RolledBack(groups) => write!(
+                f,
+                "this node is rolled back: its data directory is older than what it has acknowledged in {}; \
+                 start it with an empty directory, and replace it in the cluster",
                 all(groups)
             ),
             Self::NoConnection { from, to, why, led } => {
@@ -187,6 +196,13 @@ mod tests {
         let line = "this node's copy of group 1 is not whole, and it fetches another one: \
              wait, and start the other nodes if it lasts";
         check(&Condition::FetchingCopy(vec![GroupId(1)]), "fetching_copy", line);
+    }
+
+    #[test]
+    fn a_disk_that_is_older_is_to_be_replaced() {
+        let line = "this node is rolled back: its data directory is older than what it has acknowledged in group 2; \
+             start it with an empty directory, and replace it in the cluster";
+        check(&Condition::RolledBack(vec![GroupId(2)]), "rolled_back", line);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use broker::{ConnectionId, CopyNews, Denied, EndedBy, MemoryLevel, Report, Right};
 use cluster::control::CONTROL;
+use cluster::replica::Missing;
 use cluster::session_plane::lifecycle::NodeState;
 use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, NodeId};
@@ -79,6 +80,7 @@ pub(crate) fn report(report: &Report, place: Option<&Place>) {
                 tracing::info!(%group, %leader, %term, "a group has another leader");
             }
         }
+        Report::LogTooShort { group, node, missing } => log_too_short(*group, *node, *missing),
         Report::PeerMessageDropped { from, why } => {
             tracing::warn!(node = %from, %why, "dropped what another node sent");
         }
@@ -318,6 +320,7 @@ pub(crate) fn connection_of(report: &Report) -> Option<ConnectionId> {
         Report::Slow(slow) => Some(slow.connection),
         Report::MemoryLevel { .. }
         | Report::Leader { .. }
+        | Report::LogTooShort { .. }
         | Report::PeerMessageDropped { .. }
         | Report::Copy { .. }
         | Report::NodeState(_)
@@ -360,6 +363,41 @@ fn copy(group: GroupId, news: CopyNews) {
         CopyNews::Replaced => {
             tracing::info!(group, "the state store was taken over from another node");
         }
+    }
+}
+
+/// A disk that is older than what was acknowledged: this node's, or another one's.
+fn log_too_short(group: GroupId, node: Option<NodeId>, missing: Missing) {
+    let (group, acknowledged, last) = (shown_group(group), missing.acknowledged.0, missing.last.0);
+    match (node, missing.is_rolled_back) {
+        (None, true) => tracing::error!(
+            group,
+            acknowledged,
+            last,
+            "this node is rolled back: its data directory is older than what it has acknowledged. It takes no part in the group; \
+             start it with an empty directory, and replace it in the cluster"
+        ),
+        (Some(node), true) => tracing::error!(
+            group,
+            acknowledged,
+            last,
+            %node,
+            "a node is rolled back: its data directory is older than what it has acknowledged. It takes no part in the group; \
+             start it with an empty directory, and replace it in the cluster"
+        ),
+        (None, false) => tracing::warn!(
+            group,
+            acknowledged,
+            last,
+            "this node has lost the end of its log: it has no vote until the leader has sent it what is missing"
+        ),
+        (Some(node), false) => tracing::warn!(
+            group,
+            acknowledged,
+            last,
+            %node,
+            "a node has lost the end of its log: it has no vote until it has what is missing"
+        ),
     }
 }
 

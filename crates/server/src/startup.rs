@@ -17,7 +17,7 @@ use storage::{
 use store::{ScanLimits, Store};
 
 use crate::clock::{self, Clock};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Durability};
 use crate::error::RunError;
 use crate::machine_memory;
 use crate::traces;
@@ -239,7 +239,10 @@ fn replica_config(
     seed: u64,
 ) -> ReplicaConfig {
     let voters = founding.map_or_else(|| vec![identity.node], Founding::ids);
-    let replica_config = ReplicaConfig::new(group, identity.node, voters, seed);
+    let replica_config = ReplicaConfig {
+        may_lose_tail: config.durability == Durability::Memory,
+        ..ReplicaConfig::new(group, identity.node, voters, seed)
+    };
     let memory_max = config.limits.memory_max.bytes(machine_memory::bytes());
     match &config.cluster {
         None => replica_config,

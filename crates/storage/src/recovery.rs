@@ -3,12 +3,13 @@
 //! The engine drops a batch that was cut off by a crash as a whole, so a record that can be read but is wrong is damage,
 //! not a torn tail. Damage is an error that names the place; nothing is repaired by guessing.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use cluster::control::{self, CONTROL, Control, ControlRecordError};
 use cluster::replica::record::{self, Entry, HardState, Incoming, LogPoint, RecordError};
 use cluster::replica::{Members, Recovered};
-use cluster::{GroupId, Index, Keyspace, Term};
+use cluster::{GroupId, Index, Keyspace, NodeId, Term};
 
 use crate::{Fault, SnapshotError, SnapshotFiles, SnapshotReader, Storage};
 
@@ -67,6 +68,10 @@ pub enum Place {
     Members,
     LogStart,
     Incoming,
+    /// What other nodes have acknowledged.
+    Acknowledged,
+    /// What of the log is known to be missing.
+    Missing,
     LogEntry(Option<Index>),
 }
 
@@ -77,6 +82,8 @@ impl std::fmt::Display for Place {
             Place::Members => f.write_str("members"),
             Place::LogStart => f.write_str("log start"),
             Place::Incoming => f.write_str("incoming snapshot"),
+            Place::Acknowledged => f.write_str("acknowledged entries"),
+            Place::Missing => f.write_str("missing entries"),
             Place::LogEntry(Some(index)) => write!(f, "log entry {index}"),
             Place::LogEntry(None) => f.write_str("log entry"),
         }
@@ -140,6 +147,8 @@ pub fn recover_group(
         removable_from: first_entry(storage, group, log_start)?,
         stale_through: None,
         is_stateless,
+        missing_through: missing(storage, group)?,
+        acknowledged_by: acknowledged(storage, group)?,
     };
     let incoming = incoming(storage, group)?.filter(|incoming| incoming.point == snapshot);
     let is_incoming = incoming.is_some();
@@ -194,6 +203,24 @@ fn incoming(storage: &impl Storage, group: GroupId) -> Result<Option<Incoming>, 
     decoded
         .transpose()
         .map_err(|error| at(group, Place::Incoming, error))
+}
+
+/// What other nodes have acknowledged.
+fn acknowledged(storage: &impl Storage, group: GroupId) -> Result<BTreeMap<NodeId, Index>, RecoveryError> {
+    let bytes = storage.get(Keyspace::Meta, &record::acknowledged_key(group))?;
+    let decoded = bytes.map(|bytes| record::decode_acknowledged(group, &bytes));
+    let decoded = decoded.transpose();
+    let found = decoded.map_err(|error| at(group, Place::Acknowledged, error))?;
+    Ok(found.unwrap_or_default())
+}
+
+/// The last acknowledged entry that the log was found to lack.
+fn missing(storage: &impl Storage, group: GroupId) -> Result<Option<Index>, RecoveryError> {
+    let bytes = storage.get(Keyspace::Meta, &record::missing_key(group))?;
+    let decoded = bytes.map(|bytes| record::decode_missing(group, &bytes));
+    decoded
+        .transpose()
+        .map_err(|error| at(group, Place::Missing, error))
 }
 
 /// All entries after `start`, without a gap.

@@ -18,7 +18,7 @@ use crate::{Storage, Visit};
 type Content = BTreeMap<Keyspace, BTreeMap<Bytes, Bytes>>;
 
 /// A disk in memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SimulatedDisk {
     visible: Content,
     durable: Content,

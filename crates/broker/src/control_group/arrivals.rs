@@ -47,6 +47,7 @@ mod tests {
                 node: NEW,
                 matched: Index(matched),
                 is_active,
+                is_rolled_back: false,
             }],
         }
     }

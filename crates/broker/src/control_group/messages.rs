@@ -6,7 +6,7 @@
 //! version u8 (1) | group u32 (ffffffff) | kind u8 | ...
 //!    1 raft    | a message of the group's replicas (cluster/src/replica/message.rs)
 //!   16 report  | count u16, for each group that the sender leads: group u32 | term u64 | last u64 | count u8,
-//!                for each other member: node u64 | matched u64 | active u8 (0, 1)
+//!                for each other member: node u64 | matched u64 | active u8 (0, 1) | rolled back u8 (0, 1)
 //!   17 ask     | number u64 | what u8 (1 add, 2 remove, 3 transfer) | node u64
 //!                | of 1: address to the end; of 2: forced u8 (0, 1); of 3: group u32
 //!   18 answer  | number u64 | refused u8 (0, 1) | text to the end
@@ -155,6 +155,7 @@ fn put_group(group: &GroupReport, bytes: &mut BytesMut) {
         bytes.put_u64(member.node.0);
         bytes.put_u64(member.matched.0);
         bytes.put_u8(u8::from(member.is_active));
+        bytes.put_u8(u8::from(member.is_rolled_back));
     }
 }
 
@@ -168,6 +169,7 @@ fn group(body: &mut &[u8]) -> Option<GroupReport> {
             node: node(body)?,
             matched: Index(body.try_get_u64().ok()?),
             is_active: flag(body)?,
+            is_rolled_back: flag(body)?,
         })
     });
     Some(GroupReport {
@@ -251,6 +253,7 @@ mod tests {
                 node: NodeId(4),
                 matched: Index(5),
                 is_active: true,
+                is_rolled_back: false,
             }],
         };
         let ask = |change| ControlMessage::Ask { number: 7, change };
@@ -266,7 +269,7 @@ mod tests {
             (
                 ControlMessage::Report(vec![report]),
                 b"\x01\xff\xff\xff\xff\x10\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\x01\
-                  \0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\x01",
+                  \0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\x01\0",
             ),
             (
                 ask(ClusterChange::Add(founder)),

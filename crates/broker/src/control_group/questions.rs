@@ -126,4 +126,6 @@ pub struct MemberReport {
     pub matched: Index,
     /// Whether it was heard lately.
     pub is_active: bool,
+    /// It has said that its disk is an older copy: it takes no part.
+    pub is_rolled_back: bool,
 }

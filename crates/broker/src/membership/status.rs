@@ -30,6 +30,7 @@ fn report(replica: &Replica) -> GroupReport {
         node: progress.node,
         matched: progress.matched,
         is_active: progress.is_active,
+        is_rolled_back: progress.is_rolled_back,
     };
     GroupReport {
         group: replica.group(),

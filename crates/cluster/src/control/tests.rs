@@ -50,6 +50,7 @@ impl Group {
             is_voter: self.members.is_voter(node),
             matched: Index(10),
             is_active: !self.dead.contains(&node),
+            is_rolled_back: false,
         };
         let others = self.members.all().into_iter().filter(|node| *node != self.leader);
         let progress: Vec<_> = others.map(progress).collect();

@@ -155,6 +155,7 @@ impl Replica {
             is_voter: self.members.is_voter(node),
             matched: Index(progress.matched),
             is_active: self.is_active(node),
+            is_rolled_back: self.has_rolled_back(node),
         })
     }
 

@@ -1,5 +1,6 @@
 //! How a replica is made: its place, its timings, its limits, and what was found on disk.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::members::Members;
@@ -38,6 +39,9 @@ pub struct ReplicaConfig {
     pub log_tail_bytes: u64,
     /// Bytes of entries kept before a snapshot while a follower gets an older one: beyond it, it will have to begin anew.
     pub log_held_bytes: u64,
+    /// A crash of the machine may take the last writes: a follower that has lost some is filled up by the leader. Otherwise its disk is an
+    /// older copy, and it takes no part.
+    pub may_lose_tail: bool,
 }
 
 impl ReplicaConfig {
@@ -57,6 +61,7 @@ impl ReplicaConfig {
             log_tail_entries: 100_000,
             log_tail_bytes: 32 << 20,
             log_held_bytes: 256 << 20,
+            may_lose_tail: false,
         }
     }
 }
@@ -82,6 +87,10 @@ pub struct Recovered {
     pub stale_through: Option<crate::Index>,
     /// The log is whole, and the state machine at its start is lost: it has to come from another replica.
     pub is_stateless: bool,
+    /// Last entry that this replica has acknowledged, if its log was found to end before it.
+    pub missing_through: Option<crate::Index>,
+    /// Committed entries up to these were acknowledged by other nodes to this one.
+    pub acknowledged_by: BTreeMap<NodeId, crate::Index>,
 }
 
 impl Recovered {
@@ -100,6 +109,8 @@ impl Recovered {
             removable_from: crate::Index(1),
             stale_through: None,
             is_stateless: false,
+            missing_through: None,
+            acknowledged_by: BTreeMap::new(),
         }
     }
 }

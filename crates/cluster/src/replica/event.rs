@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{MemberChange, Members, MessageError};
+use super::{MemberChange, Members, MessageError, Missing};
 use crate::{Index, NodeId, Term, Write};
 
 /// Names one [`Action::Persist`] of a replica. Tickets rise by one.
@@ -79,6 +79,8 @@ pub enum Action {
     Restored { index: Index, term: Term },
     /// The log has the entries up to the snapshot's, or a newer one was received: nothing is done with it.
     SnapshotUnneeded { index: Index },
+    /// The log of a follower, or of this replica (`None`), ends before what it has acknowledged.
+    Missing { node: Option<NodeId>, missing: Missing },
     /// A peer's message was dropped.
     Dropped { from: NodeId, error: MessageError },
 }

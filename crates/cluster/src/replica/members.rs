@@ -56,6 +56,8 @@ pub struct MemberProgress {
     pub matched: Index,
     /// It was heard within the longest election timeout.
     pub is_active: bool,
+    /// It has said that its disk is an older copy: it takes no part.
+    pub is_rolled_back: bool,
 }
 
 impl Members {

@@ -10,6 +10,8 @@
 //! Version 2 says of each entry what it is for: `(term u64, kind u8, length u32, data)`. It is used where a change of members is among
 //! the entries.
 //!
+//! The reject hint of a leader's append or heartbeat is the last committed entry that the receiver has acknowledged (`missing.rs`).
+//!
 //! The entries of an append follow `index` without a gap, so their indexes are not sent. What does not decode, and
 //! what no correct replica would send, is a [`MessageError`]: the bytes of a peer never reach one of Raft's assertions.
 

@@ -51,6 +51,7 @@ impl Replica {
     /// Handles everything that Raft has ready.
     pub(super) fn settle(&mut self, actions: &mut Vec<Action>) {
         loop {
+            self.look_for_missing();
             self.leave_joint();
             self.try_restore(actions);
             if let Some(context) = self.reads.next_round() {
@@ -104,7 +105,12 @@ impl Replica {
         if !ready.snapshot().is_empty() {
             self.restart_log(ready.snapshot(), &mut writes, actions);
         }
-        self.append(ready.take_entries(), &mut writes);
+        self.remember_acknowledged();
+        let entries = ready.take_entries();
+        if !entries.is_empty() {
+            writes.extend(self.acknowledged_write());
+        }
+        self.append(entries, &mut writes);
         self.raft.advance_append_async(ready);
         self.persist(writes, number, messages, actions);
         self.apply(committed, actions);
@@ -248,7 +254,8 @@ impl Replica {
     }
 
     pub(super) fn send(&mut self, messages: Vec<Message>, actions: &mut Vec<Action>) {
-        for message in messages {
+        for mut message in messages {
+            self.name_acknowledged(&mut message);
             if message.msg_type() == MessageType::MsgAppendResponse && !message.reject {
                 let said = (Term(message.term), Index(message.index));
                 self.acknowledged = self.acknowledged.max(said);

@@ -15,14 +15,22 @@ impl Replica {
             from,
             to: self.config.node,
         };
-        let checked = message::decode(bytes, route).and_then(|message| {
+        let mut checked = message::decode(bytes, route).and_then(|message| {
             self.check_against_log(&message)?;
             Ok(message)
         });
-        if checked.is_ok() && self.raft.raft.prs().get(from.0).is_some() {
+        if let Ok(message) = &mut checked {
+            self.notice_missing(message, actions);
+        }
+        let is_heard = checked.as_ref().is_ok_and(|message| !Self::is_short_log(message));
+        if is_heard && self.raft.raft.prs().get(from.0).is_some() {
             self.heard.insert(from, self.clock.now());
         }
         let error = match checked {
+            Ok(message) if Self::is_short_log(&message) => {
+                self.receive_short_log(&message, actions);
+                None
+            }
             Ok(message) if self.must_not_heed(&message) || self.is_late_word_to_lead(&message) => None,
             Ok(message) => match self.step_raft(message) {
                 Ok(()) => None,
@@ -71,7 +79,7 @@ impl Replica {
         let leads = raft.state == StateRole::Leader && message.term == raft.term;
         let possible = match message.msg_type() {
             MessageType::MsgAppend => !leads,
-            MessageType::MsgHeartbeat => !leads && message.commit <= log.last_index(),
+            MessageType::MsgHeartbeat => !leads,
             MessageType::MsgAppendResponse if leads && !message.reject => message.index <= log.last_index(),
             // This replica asks for votes only when its whole log is durable.
             MessageType::MsgRequestVoteResponse

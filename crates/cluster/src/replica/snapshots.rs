@@ -307,9 +307,12 @@ impl Replica {
         }
     }
 
-    /// Time passes without a campaign while there is nothing to lead with, or a log that just began anew is not durable.
+    /// Time passes without a campaign while there is nothing to lead with, acknowledged entries are missing, or a log that just began
+    /// anew is not durable.
     pub(super) fn wait_quietly(&mut self, now: Instant, ticks_max: usize) -> bool {
-        let is_quiet = self.snapshots.is_stateless || self.snapshots.restoring.is_some();
+        let is_quiet = self.snapshots.is_stateless
+            || self.snapshots.restoring.is_some()
+            || self.missing_through.is_some();
         if !is_quiet || self.raft.raft.state != StateRole::Follower {
             return false;
         }
@@ -320,10 +323,10 @@ impl Replica {
         true
     }
 
-    /// Whether a message would make this replica campaign at a moment at which it must not.
+    /// Whether a message would make this replica campaign, or vote, at a moment at which it must not.
     pub(super) fn must_not_heed(&self, message: &Message) -> bool {
         let is_quiet = self.snapshots.is_stateless || self.snapshots.restoring.is_some();
-        is_quiet && message.msg_type() == MessageType::MsgTimeoutNow
+        is_quiet && message.msg_type() == MessageType::MsgTimeoutNow || self.is_barred_from(message)
     }
 }
 

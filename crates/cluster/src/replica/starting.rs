@@ -74,10 +74,15 @@ impl Replica {
             raft,
             members,
             heard: BTreeMap::new(),
+            missing_through: recovered.missing_through,
+            acknowledged_by: recovered.acknowledged_by,
+            has_new_acknowledged: false,
+            short_logs: BTreeMap::new(),
         };
         for (index, data) in unknown_changes {
             replica.apply_change(index, &data, actions);
         }
+        replica.report_missing(actions);
         replica.pin_election_timeout();
         // Raft lets nobody campaign who has not applied the changes of members that are known to be committed.
         while replica.raft.has_ready() {

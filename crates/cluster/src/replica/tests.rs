@@ -240,6 +240,8 @@ fn recovered_entries_are_applied_in_a_new_term() {
         removable_from: Index(11),
         stale_through: None,
         is_stateless: false,
+        missing_through: None,
+        acknowledged_by: std::collections::BTreeMap::new(),
     };
     let mut alone = Alone::start(recovered);
     assert!(matches!(&alone.actions[..], [Action::Persist { writes, .. }] if writes.len() == 2));

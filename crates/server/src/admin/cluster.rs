@@ -189,6 +189,7 @@ fn of_group(group: &GroupStatus) -> Value {
                 "node": member.node.to_string(),
                 "lacks": last.saturating_sub(member.matched.0),
                 "active": member.is_active,
+                "rolled_back": member.is_rolled_back,
             })
         })
     });

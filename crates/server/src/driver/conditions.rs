@@ -14,7 +14,8 @@ impl Driver {
     pub(crate) fn health(&self) -> Health {
         let groups = self.node.borrow().availability();
         let mut stores = groups.iter().filter(|group| group.group != CONTROL);
-        let is_ready = !self.observed.borrow().is_stopping && stores.all(|group| self.serves(group));
+        let is_whole = !self.observed.borrow().is_stopping && self.node.borrow().rolled_back().is_empty();
+        let is_ready = is_whole && stores.all(|group| self.serves(group));
         let conditions = if is_ready { Vec::new() } else { self.conditions() };
         Health {
             not_ready: conditions.iter().map(Condition::line).collect(),
@@ -26,6 +27,8 @@ impl Driver {
         let groups = self.node.borrow().availability();
         let is_stopping = self.observed.borrow().is_stopping;
         let mut conditions: Vec<_> = is_stopping.then_some(Condition::Stopping).into_iter().collect();
+        let rolled_back = self.node.borrow().rolled_back();
+        conditions.extend((!rolled_back.is_empty()).then_some(Condition::RolledBack(rolled_back)));
         if let Some(peers) = &self.peers {
             conditions.extend(peers.conditions(&leaders(&groups)));
         }

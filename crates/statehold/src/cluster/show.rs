@@ -188,6 +188,9 @@ fn behind(group: &Value) -> String {
     let lacking = list(&group["replicas"]).filter_map(|replica| {
         let lacks = replica["lacks"].as_u64()?;
         let node = short(text(&replica["node"]));
+        if replica["rolled_back"] == true {
+            return Some(format!("{node} (rolled back)"));
+        }
         match (lacks, replica["active"] == true) {
             (0, true) => None,
             (lacks, true) => Some(format!("{node}:{lacks}")),

@@ -154,6 +154,14 @@ fn put_incoming(disk: &mut SimulatedDisk, point: LogPoint) {
     );
 }
 
+fn put_missing(disk: &mut SimulatedDisk) {
+    let record = record::encode_missing(GROUP, Index(8));
+    put_meta(disk, record::missing_key(GROUP), record);
+    let acknowledged = [(NodeId(2), Index(8))].into();
+    let record = record::encode_acknowledged(GROUP, &acknowledged);
+    put_meta(disk, record::acknowledged_key(GROUP), record);
+}
+
 #[test]
 fn a_snapshot_of_another_replica_replaces_what_was_never_decided() {
     let mut disk = disk();
@@ -231,12 +239,19 @@ fn every_damaged_byte_of_every_record_is_an_error_that_names_the_record() {
         (Keyspace::Meta, record::members_key(GROUP), Place::Members),
         (Keyspace::Meta, record::log_start_key(GROUP), Place::LogStart),
         (Keyspace::Meta, record::incoming_key(GROUP), Place::Incoming),
+        (Keyspace::Meta, record::missing_key(GROUP), Place::Missing),
+        (
+            Keyspace::Meta,
+            record::acknowledged_key(GROUP),
+            Place::Acknowledged,
+        ),
     ];
     for (keyspace, key, expected) in places {
         let mut position = 0;
         loop {
             let mut disk = disk();
             put_incoming(&mut disk, point(5, 1));
+            put_missing(&mut disk);
             disk.sync().unwrap();
             if !disk.damage(keyspace, &key, position) {
                 break;

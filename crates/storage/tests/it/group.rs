@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::random::Random;
 use cluster::replica::record::LogPoint;
-use cluster::replica::{Event, Members, MessageError, ReadId, Refusal, Request, Ticket};
+use cluster::replica::{Event, Members, MessageError, Missing, ReadId, Refusal, Request, Ticket};
 use cluster::{Action, GroupId, Index, NodeId, Replica, ReplicaConfig, Term, Write};
 use storage::{SimulatedDisk, Storage as _, recover_group};
 
@@ -65,6 +65,8 @@ pub(crate) struct Group {
     /// Reads on the way, and the newest index decided when they were asked.
     reads: BTreeMap<ReadId, Index>,
     pub(crate) reads_served: u64,
+    /// Logs that end too early: who says so, of which node.
+    pub(crate) missing: Vec<(NodeId, NodeId, Missing)>,
 }
 
 impl Group {
@@ -88,6 +90,7 @@ impl Group {
             changes: BTreeMap::new(),
             reads: BTreeMap::new(),
             reads_served: 0,
+            missing: Vec::new(),
         };
         for node in (1..=size).map(NodeId) {
             group.add_disk(node);
@@ -179,6 +182,13 @@ impl Group {
     pub(crate) fn crash_hard(&mut self, node: NodeId) {
         self.member_mut(node).persists.clear();
         self.crash(node);
+    }
+
+    /// Stops a node, and starts it with another disk.
+    pub(crate) fn start_with_disk(&mut self, node: NodeId, disk: SimulatedDisk) {
+        self.crash(node);
+        self.member_mut(node).disk = disk;
+        self.start(node);
     }
 
     /// Settles until the node has applied a change of members whose record is not on its disk.
@@ -322,6 +332,25 @@ impl Group {
             self.settle();
         }
         self.now = end;
+    }
+
+    /// Moves the time to the next deadline, and delivers one message at a time until `is_enough`.
+    pub(crate) fn advance_until(&mut self, is_enough: impl Fn(&Group) -> bool) {
+        while !is_enough(self) {
+            if self.wire.is_empty() {
+                let deadline = self.next_deadline().expect("somebody waits");
+                self.now = self.now.max(deadline);
+                self.nodes()
+                    .into_iter()
+                    .for_each(|node| self.timeout_if_due(node));
+            } else {
+                let (from, to, bytes) = self.wire.remove(0);
+                self.deliver(from, to, bytes);
+            }
+            if !is_enough(self) {
+                self.nodes().into_iter().for_each(|node| self.sync(node));
+            }
+        }
     }
 
     /// Until some node leads.
@@ -536,6 +565,9 @@ impl Group {
                 Action::SnapshotUnneeded { index } => {
                     let member = self.member_mut(node);
                     member.incoming.take_if(|(point, _)| point.index == index);
+                }
+                Action::Missing { node: of, missing } => {
+                    self.missing.push((node, of.unwrap_or(node), missing));
                 }
                 Action::Dropped { from, error } => panic!("{node} dropped a message of {from}: {error}"),
             }

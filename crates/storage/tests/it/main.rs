@@ -9,6 +9,7 @@ mod group;
 mod killed;
 mod membership;
 mod older;
+mod older_disks;
 mod replication;
 mod same_as_simulated;
 mod transfer;

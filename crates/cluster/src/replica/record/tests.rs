@@ -1,13 +1,15 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
 
 use super::{
-    Entry, EntryKind, HardState, Incoming, LogPoint, RecordError, decode_entry, decode_hard_state,
-    decode_incoming, decode_log_start, decode_members, encode_entry, encode_entry_of_kind, encode_hard_state,
-    encode_incoming, encode_log_start, encode_members, entry_key, hard_state_key, incoming_key,
-    log_start_key, members_key, parse_entry_key,
+    Entry, EntryKind, HardState, Incoming, LogPoint, RecordError, acknowledged_key, decode_acknowledged,
+    decode_entry, decode_hard_state, decode_incoming, decode_log_start, decode_members, decode_missing,
+    encode_acknowledged, encode_entry, encode_entry_of_kind, encode_hard_state, encode_incoming,
+    encode_log_start, encode_members, encode_missing, entry_key, hard_state_key, incoming_key, log_start_key,
+    members_key, missing_key, parse_entry_key,
 };
 use crate::replica::members::{MemberChange, Members, encode_changes};
 use crate::{GroupId, Index, NodeId, Term};
@@ -72,6 +74,10 @@ fn incoming() -> Incoming {
     }
 }
 
+fn acknowledged() -> BTreeMap<NodeId, Index> {
+    [(NodeId(2), Index(0x0A0B)), (NodeId(3), Index(300))].into()
+}
+
 /// Name, key and bytes of one record of each kind.
 fn records() -> Vec<(&'static str, Bytes, Bytes)> {
     let Entry {
@@ -112,6 +118,12 @@ fn records() -> Vec<(&'static str, Bytes, Bytes)> {
             incoming_key(GROUP),
             encode_incoming(GROUP, &incoming()),
         ),
+        (
+            "acknowledged",
+            acknowledged_key(GROUP),
+            encode_acknowledged(GROUP, &acknowledged()),
+        ),
+        ("missing", missing_key(GROUP), encode_missing(GROUP, index)),
     ]
 }
 
@@ -125,6 +137,8 @@ fn decode(name: &str, key: &[u8], record: &Bytes) -> Result<(), RecordError> {
         "members" => decode_members(GROUP, record).map(|found| assert_eq!(found, members())),
         "entry-members" => decode_entry(key, record).map(|found| assert_eq!(found, (GROUP, entry_members()))),
         "incoming" => decode_incoming(GROUP, record).map(|found| assert_eq!(found, incoming())),
+        "acknowledged" => decode_acknowledged(GROUP, record).map(|found| assert_eq!(found, acknowledged())),
+        "missing" => decode_missing(GROUP, record).map(|found| assert_eq!(found, entry().index)),
         other => panic!("no record is called {other}"),
     }
 }
