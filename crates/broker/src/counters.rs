@@ -85,6 +85,8 @@ pub struct Counters {
     pub leaders_held_up: u64,
     /// Groups of which this node took over the store of another node.
     pub store_replaced: u64,
+    /// Groups that this node led after a stop of all replicas, whose time was advanced by wall clocks.
+    pub times_reckoned: u64,
 }
 
 /// Messages that some session did not get, by cause.

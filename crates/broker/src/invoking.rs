@@ -230,6 +230,10 @@ impl Node {
                 let news = CopyNews::SnapshotUnreadable;
                 actions.push(Action::Report(Report::Copy { group, news }));
             }
+            Output::TimeReckoned { by } => {
+                self.counters.times_reckoned += 1;
+                actions.push(Action::Report(Report::TimeReckoned { group, by }));
+            }
             Output::StoreReplaced => {
                 self.counters.store_replaced += 1;
                 let news = CopyNews::Replaced;

@@ -1,5 +1,7 @@
 //! What an operator is told. The driver writes it to the log with the listener and the address, or the node where the client is.
 
+use std::time::Duration;
+
 use cluster::replica::Missing;
 use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, Index, NodeId, Term};
@@ -153,6 +155,13 @@ pub enum Report {
         group: GroupId,
         /// Who is to lead it.
         to: NodeId,
+    },
+    /// A group stood still, and its time was advanced by the wall clocks of a majority of its replicas.
+    TimeReckoned {
+        /// Which group.
+        group: GroupId,
+        /// By how much, since its last log entry; `None`: the clocks do not agree, and it goes on from that entry.
+        by: Option<Duration>,
     },
     /// A node of the cluster is in another state, as this one sees it.
     NodeState(StateChange),

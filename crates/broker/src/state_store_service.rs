@@ -13,6 +13,7 @@ mod divergence;
 mod fitness;
 mod forwarding;
 mod gathering;
+mod group_time;
 mod peers;
 mod pending;
 pub(crate) mod properties;
@@ -31,8 +32,7 @@ use cluster::replica::{self, MessageError, Missing, ReadId, Refusal, Replica, Re
 use cluster::{Index, Keyspace, NodeId, Term, Write};
 use protocol::state_store::{ErrorText, Reply};
 use store::{
-    Command, CommandAction, Effect, EntryBuilder, Image, Origin, Outcome, Quota, ScanLimits, Store, WALL_MAX,
-    Watcher,
+    Command, CommandAction, Effect, EntryBuilder, Image, Origin, Outcome, Quota, ScanLimits, Store, Watcher,
 };
 
 use self::backups::Backups;
@@ -41,6 +41,7 @@ pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check,
 use self::divergence::Divergence;
 use self::forwarding::Forwarding;
 use self::gathering::Gathering;
+use self::group_time::GroupTime;
 pub(crate) use self::peers::PeerError;
 use self::peers::PeerMessage;
 use self::pending::PendingCalls;
@@ -115,6 +116,8 @@ pub(crate) enum Output {
     SnapshotUnreadable,
     /// Another node's store has taken the place of this one's.
     StoreReplaced,
+    /// The group stood still, and its time was advanced by the wall clocks of a majority; `None`: they do not agree.
+    TimeReckoned { by: Option<Duration> },
     /// An image for a backup; none: this node does not lead.
     Frozen {
         question: u64,
@@ -137,6 +140,7 @@ pub(crate) struct StateStoreService {
     /// How many commands are in it.
     entry_commands: usize,
     gathering: Gathering,
+    time: GroupTime,
     /// A request of the open entry asks for the disk, whatever the server's durability is.
     entry_needs_disk: bool,
     /// The same of the entry that was proposed and not yet handed to the disk.
@@ -211,6 +215,7 @@ impl StateStoreService {
             entry: None,
             entry_commands: 0,
             gathering: Gathering::default(),
+            time: GroupTime::default(),
             entry_needs_disk: false,
             persist_needs_disk: false,
             pending: PendingCalls::default(),
@@ -405,9 +410,11 @@ impl StateStoreService {
         self.forwarding_timeout(now, outputs);
         self.snapshots_timeout(now, outputs);
         self.divergence_timeout(now, outputs);
-        let is_due = self.store.next_expiry().is_some_and(|due| due <= now.wall);
+        self.time_timeout(now, outputs);
+        let time = self.time(now);
+        let is_due = self.store.next_expiry().is_some_and(|due| due <= time);
         if is_due && !self.expiring && self.replica.is_leader() {
-            let keys = self.store.expired(now.wall, EXPIRED_KEYS_MAX);
+            let keys = self.store.expired(time, EXPIRED_KEYS_MAX);
             self.expiring = true;
             self.append_own(now, CommandAction::Expire { keys }, outputs);
             if !self.proposing {
@@ -422,7 +429,7 @@ impl StateStoreService {
             .store
             .next_expiry()
             .filter(|_| !self.expiring && self.replica.is_leader())
-            .map(|due| now.instant_of(due));
+            .and_then(|due| self.instant_of(due));
         let deadlines = [
             self.replica.deadline(),
             self.forwarding.deadline(),
@@ -431,6 +438,7 @@ impl StateStoreService {
             self.spread_deadline(),
             self.fitness_deadline(now),
             self.gathering.deadline().filter(|_| self.entry.is_some()),
+            self.time_deadline(),
             self.scans.deadline(),
             expiry,
         ];
@@ -505,7 +513,7 @@ impl StateStoreService {
         if retry.as_ref().is_some_and(|retry| self.store.remembers(retry)) {
             return false;
         }
-        let found = self.store.get(key, now.wall);
+        let found = self.store.get(key, self.time(now));
         found.is_none_or(|found| found.value.len() < value.len())
     }
 
@@ -525,7 +533,7 @@ impl StateStoreService {
     ) {
         let is_alone = self.replica.is_alone();
         if !is_alone {
-            Self::remember_for_long(now, &mut action);
+            Self::remember_for_long(&mut action);
         }
         let origin = Origin {
             node: self.config.node,
@@ -553,8 +561,8 @@ impl StateStoreService {
     }
 
     fn propose(&mut self, now: Now, outputs: &mut Vec<Output>) {
-        if self.replica.is_handing_over() {
-            // It is decided by the next leader, or here if nothing comes of that.
+        if self.replica.is_handing_over() || !self.time.is_known() {
+            // It is decided by the next leader, or here if nothing comes of that; or when it is known what time it is.
             return;
         }
         let Some(mut entry) = self.entry.take() else {
@@ -571,14 +579,13 @@ impl StateStoreService {
                 entry.ask_for_disk();
             }
         }
-        // The clock only moves forward, whatever the machine's does. It is read now: the first command may have waited
-        // for the disk for long, and the last one would be executed before it was sent.
-        let data = entry.finish(now.wall.min(WALL_MAX).max(self.store.clock()));
+        let data = entry.finish(self.stamp(now));
         self.replica_step(now, replica::Event::Propose { data }, outputs);
     }
 
     /// Carries out what the replica wanted at its start: it may have applied entries that the store has not.
     pub(crate) fn start(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        self.begin_time(now, outputs);
         self.drain(now, outputs);
     }
 
@@ -680,7 +687,7 @@ impl StateStoreService {
             // What is in the log was written by this code and passed its checksum.
             let entry = store::decode_entry(data).expect("a committed entry can be read");
             // Also of a store that is not served from: while its replica leads on, entries are stamped with its clock.
-            self.store.begin(entry.clock);
+            self.store.begin(entry.stamp);
             // The next entry is proposed when the turn ends, with everything that came in it.
             self.proposing = false;
             self.gathering.decided(now, self.entry_commands);

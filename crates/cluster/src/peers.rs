@@ -5,12 +5,14 @@
 //! checked: who may say hello is a matter of TLS, at the edge.
 
 mod address;
+mod agreed_clock;
 mod clock_watch;
 mod frame;
 mod hello;
 mod refusal;
 
 pub use address::{AddressError, PeerAddress};
+pub use agreed_clock::{AgreedClock, ClockNews, DOUBTED_FOR, Reading};
 pub use clock_watch::{ClockWatch, clock_offset, is_clock_within};
 pub use frame::{FRAME_BYTES_MAX, Frame, FrameDecoder, FrameError, Kind};
 pub use hello::{HELLO_BYTES_MAX, Hello, HelloError, VERSIONS, Versions};

@@ -1,9 +1,11 @@
 //! The only place that knows what time it is.
 
-use std::cell::Cell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use broker::now::Now;
+use cluster::NodeId;
+use cluster::peers::{AgreedClock, ClockNews, DOUBTED_FOR, Reading};
 use storage::ClockMark;
 
 /// Both clocks at one moment.
@@ -14,66 +16,105 @@ pub fn now() -> Now {
     }
 }
 
-/// Both clocks, of which the wall clock never goes back.
-///
-/// When the system's clock is set back, this one goes on at the monotonic clock's pace: no key comes back to life, and
-/// no deadline waits for the clock to catch up. When it is set forward, this one follows at once.
-#[derive(Debug)]
+/// The node's clock: the wall clock that the nodes of its cluster agree on ([`AgreedClock`]).
+#[derive(Debug, Clone)]
 pub struct Clock {
-    /// A moment at which both clocks were right.
-    origin: Cell<Now>,
+    /// Also read by the thread of the disk.
+    agreed: Arc<Mutex<AgreedClock>>,
+    /// By how many milliseconds the system's clock is ahead, as a test has it.
+    #[cfg(test)]
+    ahead: Arc<std::sync::atomic::AtomicU64>,
 }
 
 impl Clock {
-    /// Begins with the system's time.
-    pub fn new() -> Self {
-        Self {
-            origin: Cell::new(now()),
-        }
+    /// Begins with the system's time. `skew_max`: differences above it are doubted first.
+    pub fn new(skew_max: Duration) -> Self {
+        Self::beginning(skew_max, now())
     }
 
     /// Begins with the system's time, but not before what the mark in the data directory says. Time that may have passed after the mark
     /// was written counts as passed: so nothing lives longer than its deadline says, and what is left may be shorter by [`MARK_INTERVAL`].
-    pub(crate) fn going_on_from(mark: Option<ClockMark>) -> Self {
-        let system = now();
-        Self {
-            origin: Cell::new(not_before(mark, system)),
-        }
+    pub(crate) fn going_on_from(mark: Option<ClockMark>, skew_max: Duration) -> Self {
+        Self::beginning(skew_max, not_before(mark, now()))
     }
 
-    /// The same clock for another thread.
-    pub(crate) fn for_thread(&self) -> Self {
+    fn beginning(skew_max: Duration, now: Now) -> Self {
+        let agreed = AgreedClock::new(skew_max, reading(now));
         Self {
-            origin: self.origin.clone(),
+            agreed: Arc::new(Mutex::new(agreed)),
+            #[cfg(test)]
+            ahead: Arc::default(),
         }
     }
 
     /// The present.
     pub fn now(&self) -> Now {
-        self.after(now())
+        let system = self.system();
+        let (wall, news) = self.agreed().read(reading(system));
+        if let Some(news) = news {
+            tell(news);
+        }
+        Now { wall, ..system }
     }
 
-    /// From here on it is ahead of the system's by so many milliseconds.
+    /// What the system's clocks say, whatever the node goes by: for other nodes.
+    pub(crate) fn system(&self) -> Now {
+        let now = now();
+        #[cfg(test)]
+        let now = Now {
+            wall: now.wall + self.ahead.load(std::sync::atomic::Ordering::Relaxed),
+            ..now
+        };
+        now
+    }
+
+    /// Another node's system clock said this.
+    pub(crate) fn hear(&self, node: NodeId, said: Reading) {
+        self.agreed().hear(node, said);
+    }
+
+    /// These nodes have a say, this one among them, and those have none any more.
+    pub(crate) fn set_members(&self, members: usize, removed: &[NodeId]) {
+        let mut agreed = self.agreed();
+        agreed.set_members(members);
+        removed.iter().for_each(|node| agreed.forget(*node));
+    }
+
+    /// From here on the system's clock is ahead by so many milliseconds.
     #[cfg(test)]
     pub(crate) fn set_forward(&self, by: u64) {
-        let now = self.now();
-        self.origin.set(Now {
-            wall: now.wall + by,
-            ..now
-        });
+        self.ahead.store(by, std::sync::atomic::Ordering::Relaxed);
     }
 
-    fn after(&self, system: Now) -> Now {
-        let origin = self.origin.get();
-        let steady = origin.wall_of(system.instant);
-        if system.wall > steady {
-            self.origin.set(system);
-            return system;
-        }
-        Now {
-            wall: steady,
-            ..system
-        }
+    /// What a thread left that panicked while it read the clock is a clock all the same.
+    fn agreed(&self) -> MutexGuard<'_, AgreedClock> {
+        self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn reading(now: Now) -> Reading {
+    Reading {
+        at: now.instant,
+        wall: now.wall,
+    }
+}
+
+fn tell(news: ClockNews) {
+    let seconds = |ahead: i64| Duration::from_millis(ahead.unsigned_abs()).as_secs_f64();
+    let way = |ahead: i64| if ahead > 0 { "ahead" } else { "behind" };
+    match news {
+        ClockNews::Doubted { ahead } => tracing::warn!(
+            seconds = seconds(ahead),
+            way = way(ahead),
+            "the system's clock has jumped: time goes on as before, and follows if the clock stays there for {} s; check NTP",
+            DOUBTED_FOR.as_secs()
+        ),
+        ClockNews::Reassured => tracing::info!("the system's clock is back where it was"),
+        ClockNews::Believed { ahead } => tracing::warn!(
+            seconds = seconds(ahead),
+            way = way(ahead),
+            "the system's clock stays where it jumped to: time follows it now; leases are not affected"
+        ),
     }
 }
 
@@ -94,12 +135,6 @@ pub(crate) fn not_before(mark: Option<ClockMark>, system: Now) -> Now {
     Now {
         wall: mark.wall.saturating_add(unmarked),
         ..system
-    }
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -128,24 +163,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wall_clock_follows_forward_and_never_goes_back() {
-        let clock = Clock::new();
-        let origin = clock.origin.get();
-        let at = |seconds: u64, wall: u64| Now {
-            instant: origin.instant + Duration::from_secs(seconds),
-            wall,
-        };
-        let wall = origin.wall;
-
-        assert_eq!(clock.after(at(1, wall + 1_000)).wall, wall + 1_000);
-        // Set back by an hour: it goes on.
-        assert_eq!(clock.after(at(2, wall - 3_600_000)).wall, wall + 2_000);
-        // Set forward by an hour: it follows, and goes on from there when that is taken back.
-        assert_eq!(clock.after(at(3, wall + 3_600_000)).wall, wall + 3_600_000);
-        assert_eq!(clock.after(at(4, wall + 4_000)).wall, wall + 3_601_000);
-    }
-
-    #[test]
     fn a_start_with_an_earlier_clock_goes_on_from_what_was_seen() {
         let system = now();
         let mark = |ahead: i64, is_last| {
@@ -161,6 +178,6 @@ mod tests {
         assert_eq!(begun(mark(hour, true)), 3_600_000);
         // It may have run for as long after that.
         assert_eq!(begun(mark(hour, false)), 3_610_000);
-        assert!(Clock::going_on_from(mark(hour, true)).now().wall >= system.wall + 3_600_000);
+        assert!(Clock::going_on_from(mark(hour, true), Duration::ZERO).now().wall >= system.wall + 3_600_000);
     }
 }

@@ -407,7 +407,7 @@ mod tests {
     }
 
     fn marks(mark: Option<ClockMark>) -> ClockMarks {
-        ClockMarks::new(Clock::new(), mark)
+        ClockMarks::new(Clock::new(Duration::ZERO), mark)
     }
 
     #[test]

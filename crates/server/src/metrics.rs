@@ -188,6 +188,8 @@ pub struct StateStoreFigures {
     pub held_up: u64,
     /// Groups of which the copy was taken over from another node.
     pub copies_fetched: u64,
+    /// Groups whose time was advanced by wall clocks, over a stop of all their replicas.
+    pub times_reckoned: u64,
     /// Keys at the moment.
     pub keys: u64,
     /// Their bytes, with values.

@@ -114,6 +114,7 @@ impl Observed {
         store.undecided = counters.store_undecided;
         store.held_up = counters.leaders_held_up;
         store.copies_fetched = counters.store_replaced;
+        store.times_reckoned = counters.times_reckoned;
         store.keys = gauges.store.keys;
         store.bytes = gauges.store.bytes;
         store.keys_max = gauges.store_quota.keys_max;

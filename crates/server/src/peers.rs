@@ -266,6 +266,7 @@ impl Peers {
             membership.members = members.iter().map(member).collect();
             membership.removed = removed.iter().copied().collect();
         }
+        self.shared.clock.set_members(members.len(), removed);
         for member in members {
             self.shared.learn(member);
         }
@@ -319,7 +320,7 @@ impl Shared {
             node: self.identity.node,
             incarnation: self.identity.incarnation,
             nonce: self.nonce,
-            wall: self.clock.now().wall,
+            wall: self.clock.system().wall,
             cluster: self
                 .membership
                 .borrow()

@@ -91,6 +91,15 @@ pub(crate) fn report(report: &Report, place: Option<&Place>) {
             node = %to,
             "this node's disk takes too long for what other nodes have on theirs: another one is to lead"
         ),
+        Report::TimeReckoned { group, by: Some(by) } => tracing::info!(
+            group = shown_group(*group),
+            seconds = by.as_secs_f64(),
+            "the group stood still: leases went on by the wall clock since its last log entry"
+        ),
+        Report::TimeReckoned { group, by: None } => tracing::warn!(
+            group = shown_group(*group),
+            "the group stood still, and the clocks of its nodes do not agree: leases last longer by the stop; check NTP"
+        ),
         // It has a log of its own, which knows what else took long.
         Report::Slow(_) => {}
     }
@@ -324,7 +333,8 @@ pub(crate) fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::PeerMessageDropped { .. }
         | Report::Copy { .. }
         | Report::NodeState(_)
-        | Report::DiskHeldUp { .. } => None,
+        | Report::DiskHeldUp { .. }
+        | Report::TimeReckoned { .. } => None,
     }
 }
 

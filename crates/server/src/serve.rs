@@ -247,11 +247,14 @@ fn strangers_in_memory(config: &Config) -> u32 {
 const STRANGERS_PART: u64 = 16;
 const STRANGERS_LEAST: u32 = 16;
 
+/// What a node without a cluster doubts of its system clock, as `cluster.clock_skew_max` has it.
+const CLOCK_SKEW_MAX: Duration = Duration::from_millis(500);
+
 /// A member of a cluster goes by the clock that the others agree with; they refuse it while its own is wrong.
 fn clock_of(config: &Config, opened: &Opened) -> Clock {
-    match config.cluster {
-        Some(_) => Clock::new(),
-        None => Clock::going_on_from(opened.mark),
+    match &config.cluster {
+        Some(cluster) => Clock::new(cluster.clock_skew_max),
+        None => Clock::going_on_from(opened.mark, CLOCK_SKEW_MAX),
     }
 }
 
@@ -480,7 +483,7 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
     let (opened, clock, joined) = (parts.opened, parts.clock, parts.joined);
     let founding = joined.as_ref().map(|joined| &joined.founding);
     let node_id = opened.identity.node;
-    let marks = ClockMarks::new(clock.for_thread(), opened.mark);
+    let marks = ClockMarks::new(clock.as_ref().clone(), opened.mark);
     let own = joined.as_ref().map(|joined| Founder {
         node: node_id,
         address: joined.peers.address().clone(),

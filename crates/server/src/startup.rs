@@ -472,7 +472,7 @@ mod tests {
         };
         earlier_run(&config, before);
         let opened = open(&config, storage::Encryption::none()).unwrap();
-        let clock = Clock::going_on_from(opened.mark);
+        let clock = Clock::going_on_from(opened.mark, Duration::ZERO);
         let mut node = start(opened, &clock, &config, Policies::default(), None)
             .unwrap()
             .node;

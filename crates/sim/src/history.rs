@@ -42,6 +42,15 @@ pub struct Operation {
     pub call: Call,
 }
 
+/// By how much a key may end before its time or after it. In nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tolerance {
+    /// Before: clocks run at different speeds.
+    pub early: u64,
+    /// After: a leader that fails takes some of the group's time with it.
+    pub late: u64,
+}
+
 /// Nanoseconds of a millisecond.
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 

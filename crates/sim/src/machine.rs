@@ -14,6 +14,7 @@ use broker::{
 };
 use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
+use cluster::peers::{AgreedClock, Reading};
 use cluster::replica::record::LogPoint;
 use cluster::{GroupId, Keyspace, NodeId, Write};
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
@@ -42,6 +43,10 @@ pub struct MachineConfig {
     pub groups: u32,
     /// By how many milliseconds its wall clock is ahead of its monotonic one, which begins with the simulation.
     pub clock_ahead: i64,
+    /// Differences of its wall clock above this are doubted first.
+    pub clock_skew_max: Duration,
+    /// How many nodes have a say in what time it is.
+    pub clock_members: usize,
     /// Limits of the node.
     pub limits: Limits,
     /// How often `$SYS` is published.
@@ -92,6 +97,7 @@ pub struct Machine {
     snapshotting: BTreeMap<GroupId, (LogPoint, Image)>,
     snapshots: Snapshots,
     origin: Instant,
+    clock: AgreedClock,
     now: Now,
     connections: BTreeMap<ConnectionId, Wire>,
     /// Those that the node reads from again.
@@ -147,6 +153,8 @@ impl MachineConfig {
             has_control: false,
             groups: 1,
             clock_ahead: 0,
+            clock_skew_max: Duration::MAX,
+            clock_members: 1,
             limits: Limits::default(),
             sys_interval: None,
             authenticates: false,
@@ -221,8 +229,11 @@ impl Machine {
 
     /// A server whose node was just made of what its disk holds.
     fn starting(unpowered: Unpowered, node: Node, now: Now, generation: u32) -> Self {
+        let mut clock = AgreedClock::new(unpowered.config.clock_skew_max, reading(now));
+        clock.set_members(unpowered.config.clock_members);
         Self {
             config: unpowered.config,
+            clock,
             node,
             disk: unpowered.disk,
             writing: VecDeque::new(),
@@ -465,7 +476,7 @@ impl Machine {
             condition: Condition::None,
             expires_in: None,
             timestamp: Hlc {
-                wall: store.clock(),
+                wall: store.stamp().clock,
                 counter: 0,
                 node: Text::new("damage").expect("a short name"),
             },
@@ -614,8 +625,20 @@ impl Machine {
         packets
     }
 
+    /// What its system clock says, whatever it goes by.
+    pub fn system_clock(&self) -> Reading {
+        reading(now_at(&self.config, self.origin, self.now.instant))
+    }
+
+    /// Another node's system clock said this just now.
+    pub fn hear_clock(&mut self, node: NodeId, wall: u64) {
+        let at = self.now.instant;
+        self.clock.hear(node, Reading { at, wall });
+    }
+
     fn move_clock(&mut self, to: Instant) {
-        self.now = now_at(&self.config, self.origin, to);
+        let (wall, _) = self.clock.read(reading(now_at(&self.config, self.origin, to)));
+        self.now = Now { instant: to, wall };
     }
 
     fn step(&mut self, event: Event) {
@@ -737,6 +760,13 @@ fn is_of_log(write: &Write) -> bool {
     | Write::RemoveRange { keyspace, .. }
     | Write::RemoveRangeOnce { keyspace, .. }) = write;
     *keyspace == Keyspace::Log
+}
+
+fn reading(now: Now) -> Reading {
+    Reading {
+        at: now.instant,
+        wall: now.wall,
+    }
 }
 
 /// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.

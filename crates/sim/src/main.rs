@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use sim::history::Recorded;
+use sim::history::{Recorded, Tolerance};
 use sim::workload::several_nodes::faults::{Fault, Faults};
 use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Run, Summary};
@@ -19,7 +19,8 @@ const USAGE: &str = "sim: random conversations with simulated servers, over faul
   sim --trace           what happened in a cluster, if it fails
 
   sim check FILE...     whether L1, L2 and L3 hold in what real clients were told (bench/faults)
-      --skew MILLIS     by how much servers' clocks may differ (default 0)
+      --early MILLIS    by how much leases may end before their time (default 0)
+      --late MILLIS     by how much they may last longer: as long as a failover takes (default 0)
 
   sim scale [N ...]     what nodes of clusters of these sizes (default 3 10 30 100) say to each other to know who is there
 
@@ -98,18 +99,22 @@ fn scale(words: &[String]) -> ExitCode {
 
 /// Checks what real clients were told.
 fn check(words: &[String]) -> ExitCode {
-    let (mut skew, mut files) = (0, Vec::new());
+    let (mut tolerance, mut files) = (Tolerance::default(), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        if word != "--skew" {
-            files.push(word);
-            continue;
-        }
-        let Some(millis) = words.next().and_then(|millis| millis.parse().ok()) else {
-            say(&format!("--skew needs a number\n{USAGE}"));
+        let place = match word.as_str() {
+            "--early" => &mut tolerance.early,
+            "--late" => &mut tolerance.late,
+            _ => {
+                files.push(word);
+                continue;
+            }
+        };
+        let Some(millis) = words.next().and_then(|millis| millis.parse::<u64>().ok()) else {
+            say(&format!("{word} needs a number\n{USAGE}"));
             return ExitCode::from(2);
         };
-        skew = millis;
+        *place = millis.saturating_mul(1_000_000);
     }
     let mut text = String::new();
     for file in &files {
@@ -125,7 +130,7 @@ fn check(words: &[String]) -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     }
-    match Recorded::parse(&text).and_then(|recorded| recorded.check(skew)) {
+    match Recorded::parse(&text).and_then(|recorded| recorded.check(tolerance)) {
         Ok(checked) => {
             say(&format!("all promises hold: {checked}"));
             ExitCode::SUCCESS

@@ -10,7 +10,7 @@ use protocol::state_store::{Reply, Request};
 use protocol::{Hlc, Text};
 use store::{
     Command, CommandAction, Condition, Dialect, EntryBuilder, Glob, Origin, RequestIdentity, RetryKey,
-    ScanLimits, Store, decode_entry,
+    ScanLimits, Stamp, Store, decode_entry,
 };
 
 /// How many keys the store has.
@@ -57,14 +57,14 @@ fn set(number: u64, expires_in: Option<u64>, retry: bool) -> Command {
                 node: Text::from_static("client"),
             },
             fencing: None,
-            retry: retry.then(|| RetryKey::new(&identity, CLOCK, Some(10))),
+            retry: retry.then(|| RetryKey::new(&identity, Some(10))),
         },
     }
 }
 
 fn filled(expires_in: Option<u64>) -> Store {
     let mut store = Store::new();
-    store.begin(CLOCK);
+    store.begin(Stamp::first(CLOCK));
     for number in 0..KEYS {
         store.apply(set(number, expires_in, false), &mut Vec::new());
     }
@@ -163,14 +163,14 @@ fn encoding(c: &mut Criterion) {
             for _ in 0..64 {
                 entry.push(black_box(&command));
             }
-            entry.finish(CLOCK)
+            entry.finish(Stamp::first(CLOCK))
         });
     });
     let mut entry = EntryBuilder::new();
     for _ in 0..64 {
         entry.push(&command);
     }
-    let entry = entry.finish(CLOCK);
+    let entry = entry.finish(Stamp::first(CLOCK));
     c.bench_function("entry of 64 commands, decode", |b| {
         b.iter(|| decode_entry(black_box(&entry).clone()));
     });
@@ -199,7 +199,7 @@ fn encoding(c: &mut Criterion) {
         payload: &payload,
     };
     c.bench_function("retry key", |b| {
-        b.iter(|| RetryKey::new(black_box(&identity), CLOCK, Some(10)));
+        b.iter(|| RetryKey::new(black_box(&identity), Some(10)));
     });
 }
 

@@ -168,16 +168,20 @@ pub(crate) fn quota(source: &mut impl Source) -> Result<Quota, Damaged> {
 
 pub(crate) fn put_retry(out: &mut BytesMut, retry: &RetryKey) {
     out.put_slice(&retry.hash);
-    put_number(out, retry.until);
+    put_number(out, retry.remembered);
 }
 
 pub(crate) fn retry(source: &mut impl Source) -> Result<RetryKey, Damaged> {
-    let hash = source.take(16)?;
-    let hash = <[u8; 16]>::try_from(hash.as_ref()).map_err(|_| Damaged)?;
     Ok(RetryKey {
-        hash,
-        until: number(source)?,
+        hash: hash(source)?,
+        remembered: number(source)?,
     })
+}
+
+/// What a request is known by.
+pub(crate) fn hash(source: &mut impl Source) -> Result<[u8; 16], Damaged> {
+    let hash = source.take(16)?;
+    <[u8; 16]>::try_from(hash.as_ref()).map_err(|_| Damaged)
 }
 
 pub(crate) fn put_dialect(out: &mut BytesMut, dialect: Dialect) {

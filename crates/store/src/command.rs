@@ -39,7 +39,7 @@ pub enum CommandAction {
         value: Bytes,
         /// When to store it.
         condition: Condition,
-        /// After how many milliseconds it expires, counted from the wall of its version; `None` clears an
+        /// After how many milliseconds it expires, counted in group time from its log entry on; `None` clears an
         /// earlier expiry.
         expires_in: Option<u64>,
         /// The request's `__ts`; its wall is at most [`WALL_MAX`](crate::WALL_MAX).
@@ -136,15 +136,21 @@ impl CommandAction {
         }
     }
 
-    /// Lets the outcome be remembered at least until then (milliseconds since the Unix epoch), if it is to be remembered.
-    pub fn remember_until(&mut self, until: u64) {
-        if let Self::Set { retry, .. }
-        | Self::Delete { retry, .. }
-        | Self::Watch { retry, .. }
-        | Self::Unwatch { retry, .. } = self
-            && let Some(retry) = retry
-        {
-            retry.until = retry.until.max(until);
+    /// Lets the outcome be remembered for at least so many milliseconds, if it is to be remembered.
+    pub fn remember_for(&mut self, least: u64) {
+        if let Some(retry) = self.retry_mut() {
+            retry.remembered = retry.remembered.max(least);
+        }
+    }
+
+    /// Under what its outcome is to be remembered.
+    pub(crate) fn retry_mut(&mut self) -> Option<&mut RetryKey> {
+        match self {
+            Self::Set { retry, .. }
+            | Self::Delete { retry, .. }
+            | Self::Watch { retry, .. }
+            | Self::Unwatch { retry, .. } => retry.as_mut(),
+            _ => None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! not known any more.
 
 use crate::command::{Change, CommandAction, Effect, Watcher};
+use crate::retry::RetryKey;
 use crate::store::Store;
 use crate::version::{COUNTER_MAX, Version};
 
@@ -35,7 +36,12 @@ impl Store {
             _ => None,
         };
         let has_dropped = self.replies.dropped > before.replies.dropped;
-        retry.is_some_and(|retry| !self.remembers(retry) && (has_dropped || retry.until <= self.clock))
+        // It was executed after that moment, if at all.
+        let passed = self.stamp.time - before.stamp.time.min(self.stamp.time);
+        retry.is_some_and(|retry| {
+            let is_over = retry.remembered.min(RetryKey::REMEMBERED_MAX_MS) <= passed;
+            !self.remembers(retry) && (has_dropped || is_over)
+        })
     }
 
     fn change_of(&self, before: &Self, key: &[u8]) -> Option<(Change, Version)> {
@@ -61,7 +67,7 @@ impl Store {
     /// The greatest version that a deletion may have had which is not remembered; less than any that follows.
     fn latest_forgotten(&self) -> Version {
         let passed = Version {
-            wall: self.clock.saturating_sub(1),
+            wall: self.stamp.clock.saturating_sub(1),
             counter: COUNTER_MAX,
         };
         self.tombstones.floor.map_or(passed, |floor| floor.max(passed))
@@ -97,6 +103,7 @@ mod tests {
     use super::*;
     use crate::command::{Command, Origin};
     use crate::retry::RetryKey;
+    use crate::stamp::Stamp;
 
     const OWN: Watcher = Watcher {
         node: 1,
@@ -140,7 +147,7 @@ mod tests {
     /// Some keys, all of them watched from here and from elsewhere.
     fn before() -> Store {
         let mut store = Store::new();
-        store.begin(100);
+        store.begin(Stamp::first(100));
         for key in ["changed", "deleted", "same", "again"] {
             set(&mut store, key, "old");
         }
@@ -178,7 +185,7 @@ mod tests {
     fn each_watched_key_that_is_another_is_reported_once_as_it_is() {
         let before = before();
         let mut after = before.clone();
-        after.begin(200);
+        after.begin(Stamp::first(200));
         for value in ["between", "last"] {
             set(&mut after, "changed", value);
             set(&mut after, "unwatched", value);
@@ -204,25 +211,25 @@ mod tests {
     fn only_what_cannot_be_known_is_in_doubt() {
         let before = before();
         let mut after = before.clone();
-        after.begin(200);
-        let action = |hash: u8, until| CommandAction::Delete {
+        after.begin(Stamp::first(200));
+        let action = |hash: u8, remembered| CommandAction::Delete {
             key: Bytes::from_static(b"same"),
             only_if: None,
             timestamp: None,
             fencing: None,
             retry: Some(RetryKey {
                 hash: [hash; 16],
-                until,
+                remembered,
             }),
         };
-        apply(&mut after, action(1, 300));
-        assert!(!after.may_have_forgotten(&before, &action(1, 300)), "remembered");
+        apply(&mut after, action(1, 200));
+        assert!(!after.may_have_forgotten(&before, &action(1, 200)), "remembered");
         assert!(
-            !after.may_have_forgotten(&before, &action(2, 300)),
+            !after.may_have_forgotten(&before, &action(2, 200)),
             "not executed"
         );
         assert!(
-            after.may_have_forgotten(&before, &action(3, 200)),
+            after.may_have_forgotten(&before, &action(3, 100)),
             "its time is over"
         );
     }
@@ -231,9 +238,9 @@ mod tests {
     fn a_deletion_that_is_forgotten_has_a_version_between_those_around_it() {
         let before = before();
         let mut after = before.clone();
-        after.begin(200);
+        after.begin(Stamp::first(200));
         delete(&mut after, "deleted");
-        after.begin(300);
+        after.begin(Stamp::first(300));
         let found = changes(&after, &before);
         let mut later = after.clone();
         set(&mut later, "deleted", "back");

@@ -39,7 +39,8 @@ pub(crate) fn of_store(store: &Store) -> u64 {
     let floor = store.tombstones.floor;
     of_numbers(&[
         store.digests,
-        store.clock,
+        store.stamp.clock,
+        store.stamp.time,
         store.quota.keys_max,
         store.quota.bytes_max,
         floor.map_or(0, |floor| floor.wall),
@@ -80,7 +81,7 @@ mod tests {
             of_key(b"key", b"value", VERSION, Some(9), Some(&token)),
             0x948c_48c0_0b0d_ae1b
         );
-        assert_eq!(Store::new().digest(), 0xabcf_4129_70a2_e916);
+        assert_eq!(Store::new().digest(), 0x274b_f896_5e65_52b2);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Log entries: one batch of commands, as it lies in the log and goes to other replicas.
 //!
-//! Versions 1 and 2, with the numbers and byte strings of `codec.rs`:
+//! Versions 3 and 4, with the numbers and byte strings of `codec.rs`:
 //!
 //! ```text
-//! entry    = version  clock (8 bytes, big endian)  command*
-//! version  = 0x01, or 0x02: every replica that takes the entry has it on disk before it says so, whatever its durability
+//! entry    = version  clock time (8 bytes each, big endian: stamp.rs)  command*
+//!            in versions 1 and 2: one clock, which is the time as well; a retry has the time until which it is remembered
+//! version  = 0x03, or 0x04: every replica that takes the entry has it on disk before it says so, whatever its durability
 //! command  = kind  node incarnation request (numbers: the origin)  fields
 //! kind 1   SET               flags key value [condition value] [expires in] timestamp [fencing] [retry]
 //!                            flags: bits 0-1 condition (none, NX, NEX, NEX value), 2 expires, 3 fencing, 4 retry
@@ -19,7 +20,7 @@
 //! kind 9   REINSTATE         a key as snapshots have it (snapshot.rs)
 //! kind 10  RAISE FLOOR       version
 //! watcher  = node incarnation connection
-//! retry    = hash (16 bytes) until
+//! retry    = hash (16 bytes) remembered
 //! ```
 //!
 //! Checksums are the business of the log that holds the entry. A command has one encoding, and what decodes is
@@ -31,6 +32,7 @@ use protocol::state_store::Condition;
 use crate::codec::{self, Damaged, Source};
 use crate::command::{Command, CommandAction, Origin};
 use crate::key_record::KeyRecord;
+use crate::stamp::Stamp;
 use crate::version::WALL_MAX;
 
 /// Collects the commands of one log entry.
@@ -42,8 +44,8 @@ pub struct EntryBuilder {
 /// A decoded log entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The leader's wall time when it proposed the entry, in milliseconds since the Unix epoch.
-    pub clock: u64,
+    /// The leader's clocks when it proposed the entry.
+    pub stamp: Stamp,
     /// The commands, in order. Keys and values share the entry's memory.
     pub commands: Vec<Command>,
 }
@@ -67,7 +69,7 @@ impl EntryBuilder {
     pub fn new() -> Self {
         let mut bytes = BytesMut::with_capacity(CAPACITY);
         bytes.put_u8(VERSION);
-        bytes.put_u64(0);
+        bytes.put_bytes(0, HEADER_LENGTH - 1);
         Self { bytes }
     }
 
@@ -91,14 +93,15 @@ impl EntryBuilder {
         self.bytes.len() == HEADER_LENGTH
     }
 
-    /// The entry's bytes, proposed at this wall time (milliseconds since the Unix epoch; at most [`WALL_MAX`]). It holds for all
-    /// commands: none of them came later.
-    pub fn finish(mut self, clock: u64) -> Bytes {
+    /// The entry's bytes, proposed at this moment (each clock at most [`WALL_MAX`]). It holds for all commands: none of them
+    /// came later.
+    pub fn finish(mut self, stamp: Stamp) -> Bytes {
         assert!(
-            clock <= WALL_MAX,
+            stamp.clock.max(stamp.time) <= WALL_MAX,
             "a clock that far ahead cannot be decoded again"
         );
-        self.bytes[1..HEADER_LENGTH].copy_from_slice(&clock.to_be_bytes());
+        self.bytes[1..9].copy_from_slice(&stamp.clock.to_be_bytes());
+        self.bytes[9..HEADER_LENGTH].copy_from_slice(&stamp.time.to_be_bytes());
         self.bytes.freeze()
     }
 }
@@ -112,30 +115,62 @@ impl Default for EntryBuilder {
 /// Decodes a log entry.
 pub fn decode_entry(entry: Bytes) -> Result<Entry, EntryError> {
     let mut source = entry;
-    match source.byte() {
-        Ok(VERSION | VERSION_FOR_DISK) => {}
+    let decoded = match source.byte() {
+        Ok(VERSION | VERSION_FOR_DISK) => decode_fields(&mut source),
+        Ok(VERSION_OF_ONE_CLOCK | VERSION_OF_ONE_CLOCK_FOR_DISK) => decode_of_one_clock(&mut source),
         Ok(version) => return Err(EntryError::UnknownVersion { version }),
-        Err(Damaged) => return Err(EntryError::Damaged),
-    }
-    decode_fields(&mut source).map_err(|Damaged| EntryError::Damaged)
+        Err(Damaged) => Err(Damaged),
+    };
+    decoded.map_err(|Damaged| EntryError::Damaged)
 }
 
 /// Whether who takes an entry has to have it on disk.
 pub fn asks_for_disk(entry: &[u8]) -> bool {
-    entry.first() == Some(&VERSION_FOR_DISK)
+    matches!(
+        entry.first(),
+        Some(&(VERSION_FOR_DISK | VERSION_OF_ONE_CLOCK_FOR_DISK))
+    )
 }
 
 fn decode_fields(source: &mut Bytes) -> Result<Entry, Damaged> {
-    let clock = source.take(8)?;
-    let clock = u64::from_be_bytes(clock.as_ref().try_into().map_err(|_| Damaged)?);
-    if clock > WALL_MAX {
-        return Err(Damaged);
+    let stamp = Stamp {
+        clock: clock(source)?,
+        time: clock(source)?,
+    };
+    let commands = commands(source)?;
+    Ok(Entry { stamp, commands })
+}
+
+/// What was written before deadlines had a clock of their own.
+fn decode_of_one_clock(source: &mut Bytes) -> Result<Entry, Damaged> {
+    let clock = clock(source)?;
+    let mut commands = commands(source)?;
+    for retry in commands
+        .iter_mut()
+        .filter_map(|command| command.action.retry_mut())
+    {
+        retry.remembered = retry.remembered.saturating_sub(clock);
     }
+    let stamp = Stamp::first(clock);
+    Ok(Entry { stamp, commands })
+}
+
+fn commands(source: &mut Bytes) -> Result<Vec<Command>, Damaged> {
     let mut commands = Vec::new();
     while !source.is_empty() {
         commands.push(command(source)?);
     }
-    Ok(Entry { clock, commands })
+    Ok(commands)
+}
+
+fn clock(source: &mut Bytes) -> Result<u64, Damaged> {
+    let bytes = source.take(8)?;
+    let clock = u64::from_be_bytes(bytes.as_ref().try_into().map_err(|_| Damaged)?);
+    if clock <= WALL_MAX {
+        Ok(clock)
+    } else {
+        Err(Damaged)
+    }
 }
 
 fn put_command(out: &mut BytesMut, command: &Command) {
@@ -366,13 +401,17 @@ fn optional<T>(
 }
 
 /// The format that is written.
-const VERSION: u8 = 1;
+const VERSION: u8 = 3;
 
 /// The same, of an entry that asks for the disk.
-const VERSION_FOR_DISK: u8 = 2;
+const VERSION_FOR_DISK: u8 = 4;
 
-/// Version and clock.
-const HEADER_LENGTH: usize = 1 + 8;
+/// Those that were written before.
+const VERSION_OF_ONE_CLOCK: u8 = 1;
+const VERSION_OF_ONE_CLOCK_FOR_DISK: u8 = 2;
+
+/// Version and stamp.
+const HEADER_LENGTH: usize = 1 + 8 + 8;
 
 /// Room for the commands that usually travel together.
 const CAPACITY: usize = 4 * 1_024;

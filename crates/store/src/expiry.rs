@@ -38,7 +38,7 @@ impl Deadlines {
         self.by_deadline.len()
     }
 
-    /// The next deadline, in milliseconds since the Unix epoch.
+    /// The next deadline, in milliseconds of group time.
     pub(crate) fn next(&self) -> Option<u64> {
         self.by_deadline.first().map(|(deadline, _)| *deadline)
     }

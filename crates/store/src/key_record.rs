@@ -3,12 +3,15 @@
 //! ```text
 //! key = flags key value version [deadline] [fencing]      flags: bit 0 deadline, 1 fencing
 //! ```
+//!
+//! The deadline is group time in snapshots. In backups and in the log it is wall time: the group that takes it has another time.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use protocol::Hlc;
 
 use crate::codec::{self, Damaged, Source};
 use crate::key::Key;
+use crate::stamp::Stamp;
 use crate::store::Stored;
 use crate::version::Version;
 
@@ -33,12 +36,12 @@ pub struct KeyRecord {
 pub struct KeyRecordDamaged;
 
 impl KeyRecord {
-    pub(crate) fn of(key: &Key, stored: &Stored) -> Self {
+    pub(crate) fn of(key: &Key, stored: &Stored, stamp: Stamp) -> Self {
         Self {
             key: key.to_bytes(),
             value: stored.value.clone(),
             version: stored.version,
-            deadline: stored.deadline,
+            deadline: stored.deadline.map(|deadline| stamp.wall_of(deadline)),
             fencing: stored.fencing.as_deref().cloned(),
         }
     }

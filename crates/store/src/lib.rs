@@ -1,7 +1,7 @@
 //! The key-value state machine of the state store: a pure function of committed commands.
 //!
 //! A [`Store`] is what every replica of a group builds from the same log. It reads no clock, draws no random
-//! number and does no I/O: the leader's wall time comes in with each log entry ([`Store::begin`]), so that every
+//! number and does no I/O: the leader's clocks come in with each log entry ([`Store::begin`]), so that every
 //! replica computes the same outcomes, versions and effects. Reads ([`Store::get`], [`Store::scan`]) take the
 //! time as an argument and change nothing.
 //!
@@ -27,6 +27,7 @@ mod reinstate;
 mod retry;
 mod scan;
 mod snapshot;
+mod stamp;
 mod store;
 mod tombstone;
 mod version;
@@ -39,6 +40,7 @@ pub use protocol::state_store::{Condition, Dialect, Glob};
 pub use retry::{REPLIES_REMEMBERED_MAX, RequestIdentity, RetryKey};
 pub use scan::{BYTES_PER_KEY, ScanError, ScanLimits, ScanPage};
 pub use snapshot::{CHUNK_BYTES_MAX, Chunks, Image, RestoreError, Restoring};
+pub use stamp::Stamp;
 pub use store::{Details, Found, Store, Usage};
 pub use tombstone::{TOMBSTONE_BYTES_MAX, TOMBSTONES_MAX};
 pub use version::{Version, WALL_MAX};

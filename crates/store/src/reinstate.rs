@@ -16,7 +16,7 @@ use crate::version::Version;
 impl Store {
     /// Lets keys that are made from here on get greater versions than this.
     pub(crate) fn raise_floor(&mut self, floor: Version) -> Outcome {
-        self.tombstones.raise_floor(floor, self.clock);
+        self.tombstones.raise_floor(floor, self.stamp.clock);
         self.note_given(floor);
         Outcome::Done
     }
@@ -35,10 +35,14 @@ impl Store {
         {
             return Outcome::ConditionFailed { stored };
         }
-        if record.deadline.is_some_and(|deadline| deadline <= self.clock) {
+        if record
+            .deadline
+            .is_some_and(|deadline| deadline <= self.stamp.clock)
+        {
             if last.is_none() {
                 self.tombstones.take(key);
-                self.tombstones.insert(Key::new(key), record.version, self.clock);
+                self.tombstones
+                    .insert(Key::new(key), record.version, self.stamp.clock);
                 self.note_given(record.version);
             }
             return Outcome::Missing;
@@ -48,7 +52,8 @@ impl Store {
         let token = token_there.max(record.fencing.as_ref());
         let fencing = token.map(|token| Box::new(token.detached()));
         let value = Bytes::copy_from_slice(&record.value);
-        let stored = Stored::new(key, value, record.version, record.deadline, fencing);
+        let deadline = record.deadline.map(|deadline| self.stamp.time_of(deadline));
+        let stored = Stored::new(key, value, record.version, deadline, fencing);
         let (old_size, old_digest, old_deadline) =
             there.map_or((0, 0, None), |old| (old.size(key), old.digest, old.deadline));
         let bytes = (self.bytes - old_size).saturating_add(stored.size(key));

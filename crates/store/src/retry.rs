@@ -17,8 +17,8 @@ use crate::command::Outcome;
 pub struct RetryKey {
     /// A digest of what the request is known by.
     pub hash: [u8; 16],
-    /// Until when its outcome is to be remembered, in milliseconds since the Unix epoch.
-    pub until: u64,
+    /// For how many milliseconds its outcome is to be remembered, counted in group time from its log entry on.
+    pub remembered: u64,
 }
 
 /// What a request is known by when it comes again.
@@ -44,11 +44,10 @@ impl RetryKey {
     /// clients.
     pub const REMEMBERED_MAX_MS: u64 = 60 * 60 * 1_000;
 
-    /// The key of a request that arrives at `now` (milliseconds since the Unix epoch) with this message expiry
-    /// (seconds).
+    /// The key of a request with this message expiry (seconds).
     ///
     /// A payload longer than 4 KiB counts by its length and its first and last 2 KiB.
-    pub fn new(request: &RequestIdentity<'_>, now: u64, message_expiry: Option<u32>) -> Self {
+    pub fn new(request: &RequestIdentity<'_>, message_expiry: Option<u32>) -> Self {
         let mut hasher = blake3::Hasher::new();
         let mut add = |bytes: &[u8]| {
             hasher.update(&(bytes.len() as u64).to_le_bytes());
@@ -72,7 +71,7 @@ impl RetryKey {
             message_expiry.map_or(Self::REMEMBERED_DEFAULT_MS, |seconds| u64::from(seconds) * 1_000);
         Self {
             hash,
-            until: now.saturating_add(remembered.min(Self::REMEMBERED_MAX_MS)),
+            remembered: remembered.min(Self::REMEMBERED_MAX_MS),
         }
     }
 }
@@ -86,6 +85,7 @@ const FORGOTTEN_PER_OUTCOME: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remembered {
     pub(crate) hash: [u8; 16],
+    /// Until when, in milliseconds of group time.
     pub(crate) until: u64,
     pub(crate) outcome: Outcome,
 }
@@ -105,21 +105,21 @@ pub(crate) struct Replies {
 
 impl Replies {
     /// The outcome of the request's first try, if it is remembered.
-    pub(crate) fn outcome(&self, retry: &RetryKey, clock: u64) -> Option<Outcome> {
+    pub(crate) fn outcome(&self, retry: &RetryKey, time: u64) -> Option<Outcome> {
         let number = self.numbers.get(&first_half(&retry.hash))?;
         let position = usize::try_from(number - self.first).ok()?;
         let remembered = self.remembered.get(position)?;
-        let is_remembered = remembered.hash == retry.hash && remembered.until > clock;
+        let is_remembered = remembered.hash == retry.hash && remembered.until > time;
         is_remembered.then_some(remembered.outcome)
     }
 
-    /// Remembers an outcome, for as long as the clock allows.
-    pub(crate) fn remember(&mut self, retry: &RetryKey, outcome: Outcome, clock: u64) {
-        let until = retry.until.min(clock.saturating_add(RetryKey::REMEMBERED_MAX_MS));
-        if until <= clock {
+    /// Remembers an outcome of this group time, for an hour at most.
+    pub(crate) fn remember(&mut self, retry: &RetryKey, outcome: Outcome, time: u64) {
+        if retry.remembered == 0 {
             return;
         }
-        self.forget_passed(clock, FORGOTTEN_PER_OUTCOME);
+        let until = time.saturating_add(retry.remembered.min(RetryKey::REMEMBERED_MAX_MS));
+        self.forget_passed(time, FORGOTTEN_PER_OUTCOME);
         if self.remembered.len() == REPLIES_REMEMBERED_MAX {
             self.forget_first();
             self.dropped += 1;
@@ -140,8 +140,8 @@ impl Replies {
 
     /// Forgets the oldest whose time is over, at most `max`. One that is over, but younger than one that is not,
     /// goes later; it is not found any more.
-    pub(crate) fn forget_passed(&mut self, clock: u64, max: usize) {
-        let is_passed = |first: &Remembered| first.until <= clock;
+    pub(crate) fn forget_passed(&mut self, time: u64, max: usize) {
+        let is_passed = |first: &Remembered| first.until <= time;
         for _ in 0..max {
             if !self.remembered.front().is_some_and(is_passed) {
                 break;
@@ -211,16 +211,16 @@ mod tests {
         payload: b"payload",
     };
 
-    fn retry(hash: u8, until: u64) -> RetryKey {
+    fn retry(hash: u8, remembered: u64) -> RetryKey {
         RetryKey {
             hash: [hash; 16],
-            until,
+            remembered,
         }
     }
 
     #[test]
     fn the_key_depends_on_every_part_and_on_where_one_ends() {
-        let hash = |request: RequestIdentity<'_>| RetryKey::new(&request, 0, None).hash;
+        let hash = |request: RequestIdentity<'_>| RetryKey::new(&request, None).hash;
         assert_eq!(hash(REQUEST), hash(REQUEST));
         let others = [
             RequestIdentity {
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_long_payload_counts_by_its_length_and_its_ends() {
-        let hash = |payload: &[u8]| RetryKey::new(&RequestIdentity { payload, ..REQUEST }, 0, None).hash;
+        let hash = |payload: &[u8]| RetryKey::new(&RequestIdentity { payload, ..REQUEST }, None).hash;
         let long = vec![0; 10_000];
         let mut other_start = long.clone();
         other_start[2_047] = 1;
@@ -263,21 +263,21 @@ mod tests {
 
     #[test]
     fn the_message_expiry_decides_how_long_up_to_an_hour() {
-        let until = |message_expiry| RetryKey::new(&REQUEST, 1_000, message_expiry).until;
-        assert_eq!(until(Some(10)), 11_000);
-        assert_eq!(until(Some(0)), 1_000);
-        assert_eq!(until(None), 1_000 + RetryKey::REMEMBERED_DEFAULT_MS);
-        assert_eq!(until(Some(u32::MAX)), 1_000 + RetryKey::REMEMBERED_MAX_MS);
+        let remembered = |message_expiry| RetryKey::new(&REQUEST, message_expiry).remembered;
+        assert_eq!(remembered(Some(10)), 10_000);
+        assert_eq!(remembered(Some(0)), 0);
+        assert_eq!(remembered(None), RetryKey::REMEMBERED_DEFAULT_MS);
+        assert_eq!(remembered(Some(u32::MAX)), RetryKey::REMEMBERED_MAX_MS);
     }
 
     #[test]
     fn an_outcome_is_remembered_until_its_time_is_over() {
         let mut replies = Replies::default();
-        replies.remember(&retry(1, 20), Outcome::Missing, 10);
+        replies.remember(&retry(1, 10), Outcome::Missing, 10);
         assert_eq!(replies.outcome(&retry(1, 99), 19), Some(Outcome::Missing));
         assert_eq!(replies.outcome(&retry(1, 99), 20), None);
         assert_eq!(replies.outcome(&retry(2, 99), 10), None);
-        replies.remember(&retry(3, 10), Outcome::Missing, 10);
+        replies.remember(&retry(3, 0), Outcome::Missing, 10);
         assert_eq!(replies.len(), 1);
         replies.forget_passed(20, 9);
         assert_eq!(replies.len(), 0);
@@ -288,7 +288,7 @@ mod tests {
         let mut replies = Replies::default();
         replies.remember(&retry(9, 100), Outcome::Done, 0);
         replies.remember(&retry(1, 20), Outcome::Missing, 0);
-        replies.remember(&retry(1, 120), Outcome::NotWatched, 30);
+        replies.remember(&retry(1, 90), Outcome::NotWatched, 30);
         replies.forget_passed(100, 9);
         assert_eq!(replies.outcome(&retry(1, 0), 110), Some(Outcome::NotWatched));
         assert_eq!(replies.len(), 1);
@@ -299,7 +299,7 @@ mod tests {
         let mut replies = Replies::default();
         let retry = |number: u128| RetryKey {
             hash: (number << 64).to_be_bytes(),
-            until: 100,
+            remembered: 100,
         };
         for number in 0..=REPLIES_REMEMBERED_MAX as u128 {
             replies.remember(&retry(number), Outcome::Done, 0);
@@ -327,7 +327,7 @@ mod tests {
         let mut replies = Replies::default();
         let retry = |number: u128| RetryKey {
             hash: number.to_be_bytes(),
-            until: 100,
+            remembered: 100,
         };
         replies.remember(&retry(1), Outcome::Done, 0);
         assert_eq!(replies.outcome(&retry(2), 0), None);

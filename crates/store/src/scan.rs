@@ -78,7 +78,7 @@ impl Store {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
-        let now = now.max(self.clock);
+        let now = now.max(self.stamp.time);
         let mut bytes = 0;
         let mut walked: Option<&[u8]> = None;
         for (key, stored) in self.keys.range::<_, [u8]>((start, Bound::Unbounded)) {

@@ -3,17 +3,17 @@
 //! [`Store::image`] takes constant time: the maps share their nodes with the image, and the store copies what it
 //! changes while the image is alive. The image goes to another thread, which turns it into chunks.
 //!
-//! Version 1 is one stream of bytes, cut into chunks anywhere, with the numbers and byte strings of `codec.rs`:
+//! Version 2 is one stream of bytes, cut into chunks anywhere, with the numbers and byte strings of `codec.rs`:
 //!
 //! ```text
-//! stream    = 0x01  clock quota dropped floor  counts  key* tombstone* reply* watch*  0xED
+//! stream    = 0x02  clock time quota dropped floor  counts  key* tombstone* reply* watch*  0xED
 //! quota     = keys_max bytes_max
 //! dropped   = how many remembered outcomes were dropped before their time
 //! floor     = 0x00 | 0x01 version: what new keys must be greater than
-//! counts    = keys tombstones replies watches
+//! counts    = keys tombstones replies watches                  version 1 has no time: it is that of its clock
 //! key       = flags key value version [deadline] [fencing]      flags: bit 0 deadline, 1 fencing
 //! tombstone = key version
-//! reply     = hash (16 bytes) until outcome
+//! reply     = hash (16 bytes) until outcome                     until and deadlines: group time
 //! watch     = key watcher dialect
 //! ```
 //!
@@ -31,6 +31,7 @@ use crate::command::{Quota, Watcher};
 use crate::key::Key;
 use crate::key_record::KeyRecord;
 use crate::retry::Remembered;
+use crate::stamp::Stamp;
 use crate::store::{Store, Stored};
 use crate::version::Version;
 
@@ -43,7 +44,7 @@ pub use write::Chunks;
 /// A frozen view of a store.
 #[derive(Debug, Clone)]
 pub struct Image {
-    clock: u64,
+    stamp: Stamp,
     quota: Quota,
     replies_dropped: u64,
     floor: Option<Version>,
@@ -58,7 +59,7 @@ impl Store {
     /// The state as it is, for a snapshot. Takes constant time.
     pub fn image(&self) -> Image {
         Image {
-            clock: self.clock,
+            stamp: self.stamp,
             quota: self.quota,
             replies_dropped: self.replies.dropped,
             floor: self.tombstones.floor,
@@ -84,14 +85,14 @@ impl Image {
 
     /// The clock of the store, in milliseconds since the Unix epoch.
     pub fn clock(&self) -> u64 {
-        self.clock
+        self.stamp.clock
     }
 
     /// No key that is not in the image was ever given a version greater than this: what is remembered of keys that are gone, and
     /// what the clock has passed, of which nothing is remembered.
     pub fn floor(&self) -> Version {
         let passed = Version {
-            wall: self.clock,
+            wall: self.stamp.clock,
             counter: 1,
         };
         let remembered = self.tombstones.values().max().copied();
@@ -105,7 +106,7 @@ impl Image {
         let (mut records, mut bytes) = (Vec::new(), 0);
         for (key, stored) in self.keys.range::<_, Key>((from, Bound::Unbounded)) {
             bytes += key.as_slice().len() + stored.value.len();
-            records.push(KeyRecord::of(key, stored));
+            records.push(KeyRecord::of(key, stored, self.stamp));
             if bytes >= bytes_max {
                 break;
             }
@@ -128,7 +129,10 @@ impl Image {
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
 /// The format that is written.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The one that was written before deadlines had a clock of their own.
+const VERSION_OF_ONE_CLOCK: u8 = 1;
 
 /// What the stream ends with.
 const END: u8 = 0xed;

@@ -13,18 +13,19 @@ use crate::expiry::Deadlines;
 use crate::fencing;
 use crate::key::Key;
 use crate::retry::{Replies, RetryKey};
+use crate::stamp::Stamp;
 use crate::tombstone::Tombstones;
 use crate::version::Version;
 use crate::watch::Watches;
 
 /// A replica's state, built by applying the commands of the log in order.
 ///
-/// For each log entry: [`begin`](Self::begin) with the entry's clock, then [`apply`](Self::apply) for each of
+/// For each log entry: [`begin`](Self::begin) with the entry's stamp, then [`apply`](Self::apply) for each of
 /// its commands.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Store {
-    /// The greatest clock of an entry so far, in milliseconds since the Unix epoch.
-    pub(crate) clock: u64,
+    /// The greatest clocks of an entry so far.
+    pub(crate) stamp: Stamp,
     /// A wall that neither the clock nor any version that was given is ahead of.
     pub(crate) given_until: u64,
     pub(crate) quota: Quota,
@@ -45,7 +46,7 @@ pub struct Store {
 pub(crate) struct Stored {
     pub(crate) value: Bytes,
     pub(crate) version: Version,
-    /// When the key expires, in milliseconds since the Unix epoch: from then on it is missing.
+    /// When the key expires, in milliseconds of group time: from then on it is missing.
     pub(crate) deadline: Option<u64>,
     pub(crate) fencing: Option<Box<Hlc>>,
     /// Of the key and all this: kept, so that an old value need not be read when it is replaced.
@@ -64,7 +65,7 @@ pub struct Found {
 /// What else is known of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Details {
-    /// When it expires, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch, as the clock of the last log entry has it.
     pub deadline: Option<u64>,
     /// The fencing token that is stored with it.
     pub fencing: Option<Hlc>,
@@ -130,16 +131,17 @@ impl Store {
         Self::default()
     }
 
-    /// Begins a log entry whose leader's wall time was `clock`, in milliseconds since the Unix epoch.
+    /// Begins a log entry that its leader stamped so.
     ///
-    /// The store's clock is the greatest so far: it does not follow a leader whose clock is behind. Some of what
-    /// the clock has passed is forgotten here, so much that an entry after a long silence takes no longer than
-    /// another.
-    pub fn begin(&mut self, clock: u64) {
-        self.clock = self.clock.max(clock);
-        self.given_until = self.given_until.max(self.clock);
-        self.tombstones.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
-        self.replies.forget_passed(self.clock, FORGOTTEN_PER_ENTRY_MAX);
+    /// The store's clocks are the greatest so far: they do not follow a leader whose clocks are behind. Some of what
+    /// they have passed is forgotten here, so much that an entry after a long silence takes no longer than another.
+    pub fn begin(&mut self, stamp: Stamp) {
+        self.stamp = self.stamp.max(stamp);
+        self.given_until = self.given_until.max(self.stamp.clock);
+        self.tombstones
+            .forget_passed(self.stamp.clock, FORGOTTEN_PER_ENTRY_MAX);
+        self.replies
+            .forget_passed(self.stamp.time, FORGOTTEN_PER_ENTRY_MAX);
     }
 
     /// Applies a command. What it keeps of the command's bytes it copies, so that a log entry's memory is free
@@ -216,10 +218,10 @@ impl Store {
         }
     }
 
-    /// What is stored under a key at `now`, in milliseconds since the Unix epoch. A key past its deadline is
-    /// missing; a `now` behind the store's clock does not bring it back.
+    /// What is stored under a key at `now`, in milliseconds of group time. A key past its deadline is missing; a `now` behind
+    /// the store's time does not bring it back.
     pub fn get(&self, key: &[u8], now: u64) -> Option<Found> {
-        let now = now.max(self.clock);
+        let now = now.max(self.stamp.time);
         let stored = self.keys.get(key).filter(|stored| !stored.is_due(now))?;
         Some(Found {
             value: stored.value.clone(),
@@ -227,31 +229,31 @@ impl Store {
         })
     }
 
-    /// What else is known of a key that is not past its deadline at `now`.
+    /// What else is known of a key that is not past its deadline at `now`, in milliseconds of group time.
     pub fn details(&self, key: &[u8], now: u64) -> Option<Details> {
-        let now = now.max(self.clock);
+        let now = now.max(self.stamp.time);
         let stored = self.keys.get(key).filter(|stored| !stored.is_due(now))?;
         Some(Details {
-            deadline: stored.deadline,
+            deadline: stored.deadline.map(|deadline| self.stamp.wall_of(deadline)),
             fencing: stored.fencing.as_deref().cloned(),
         })
     }
 
-    /// When the next key expires, in milliseconds since the Unix epoch.
+    /// When the next key expires, in milliseconds of group time.
     pub fn next_expiry(&self) -> Option<u64> {
         self.deadlines.next()
     }
 
-    /// The keys that are past their deadline at `now`, at most `max`, the longest due first: what the leader
-    /// proposes to [`Expire`](CommandAction::Expire).
+    /// The keys that are past their deadline at `now` (milliseconds of group time), at most `max`, the longest due first: what
+    /// the leader proposes to [`Expire`](CommandAction::Expire).
     pub fn expired(&self, now: u64, max: usize) -> Vec<Bytes> {
-        let now = now.max(self.clock);
+        let now = now.max(self.stamp.time);
         self.deadlines.due(now).take(max).map(Key::to_bytes).collect()
     }
 
     /// Whether the outcome of a request is remembered: sent again, it changes nothing.
     pub fn remembers(&self, retry: &RetryKey) -> bool {
-        self.replies.outcome(retry, self.clock).is_some()
+        self.replies.outcome(retry, self.stamp.time).is_some()
     }
 
     /// How large the store is.
@@ -286,9 +288,9 @@ impl Store {
         self.watches.by(watcher).map(Bytes::copy_from_slice).collect()
     }
 
-    /// The greatest clock of a log entry so far, in milliseconds since the Unix epoch.
-    pub fn clock(&self) -> u64 {
-        self.clock
+    /// The greatest clocks of a log entry so far.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// A wall that no version is behind which the store has given so far, in milliseconds since the Unix epoch.
@@ -306,11 +308,11 @@ impl Store {
         let Some(retry) = retry else {
             return execute(self);
         };
-        if let Some(outcome) = self.replies.outcome(&retry, self.clock) {
+        if let Some(outcome) = self.replies.outcome(&retry, self.stamp.time) {
             return outcome;
         }
         let outcome = execute(self);
-        self.replies.remember(&retry, outcome, self.clock);
+        self.replies.remember(&retry, outcome, self.stamp.time);
         outcome
     }
 
@@ -335,10 +337,10 @@ impl Store {
             return Outcome::ConditionFailed { stored: slot.version };
         }
         let last = Some(slot.version);
-        let version = Version::next(self.clock, Some(&write.timestamp), last);
+        let version = Version::next(self.stamp.clock, Some(&write.timestamp), last);
         // Not older than the one that is stored: it has just been checked.
         let fencing = write.fencing.as_ref().map(|token| Box::new(token.detached()));
-        let stored = Stored::written(key, &write.value, version, write.expires_in, fencing);
+        let stored = Stored::written(key, write, version, self.stamp.time, fencing);
 
         let bytes = self.bytes - slot.size(key) + stored.size(key);
         if bytes > self.bytes && bytes > self.quota.bytes_max {
@@ -373,7 +375,7 @@ impl Store {
         let last = self.tombstones.take(key);
         let version = self.next_version(Some(&write.timestamp), last);
         let fencing = write.fencing.as_ref().map(|token| Box::new(token.detached()));
-        let stored = Stored::written(key, &write.value, version, write.expires_in, fencing);
+        let stored = Stored::written(key, write, version, self.stamp.time, fencing);
         let change = || Change::Set {
             value: stored.value.clone(),
         };
@@ -416,19 +418,19 @@ impl Store {
         let is_any_due = self
             .deadlines
             .next()
-            .is_some_and(|deadline| deadline <= self.clock);
+            .is_some_and(|deadline| deadline <= self.stamp.time);
         if is_any_due
             && self
                 .keys
                 .get(&key[..])
-                .is_some_and(|stored| stored.is_due(self.clock))
+                .is_some_and(|stored| stored.is_due(self.stamp.time))
         {
             self.remove(key, None, effects);
         }
     }
 
     fn next_version(&mut self, timestamp: Option<&Hlc>, last: Option<Version>) -> Version {
-        let version = Version::next(self.clock, timestamp, last);
+        let version = Version::next(self.stamp.clock, timestamp, last);
         self.note_given(version);
         version
     }
@@ -447,21 +449,17 @@ impl Store {
         self.bytes -= stored.size(key);
         self.digests = self.digests.wrapping_sub(stored.digest);
         self.deadlines.change(&held, stored.deadline, None);
-        self.tombstones.insert(held, version, self.clock);
+        self.tombstones.insert(held, version, self.stamp.clock);
         notify(&self.watches, key, version, || Change::Delete, effects);
     }
 }
 
 impl Stored {
-    fn written(
-        key: &[u8],
-        value: &[u8],
-        version: Version,
-        expires_in: Option<u64>,
-        fencing: Option<Box<Hlc>>,
-    ) -> Self {
-        let deadline = expires_in.map(|expires_in| version.wall.saturating_add(expires_in));
-        Self::new(key, Bytes::copy_from_slice(value), version, deadline, fencing)
+    /// Made of a SET that is executed at `time`.
+    fn written(key: &[u8], write: &Write, version: Version, time: u64, fencing: Option<Box<Hlc>>) -> Self {
+        let deadline = write.expires_in.map(|expires_in| time.saturating_add(expires_in));
+        let value = Bytes::copy_from_slice(&write.value);
+        Self::new(key, value, version, deadline, fencing)
     }
 
     pub(crate) fn new(

@@ -18,7 +18,7 @@ impl Version {
     pub const NODE: &'static str = "StateStore";
 
     /// The least version that is greater than the request's timestamp and the key's last version, and not
-    /// behind the clock.
+    /// behind the clock ([`Stamp::clock`](crate::Stamp)).
     ///
     /// `(clock, 1)` if the clock is ahead of both. Otherwise the greatest wall among the three, and the counter
     /// that belongs to it + 1; a full counter moves the wall on by a millisecond. So the counter depends on

@@ -246,7 +246,6 @@ pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: Di
 
 /// What a write is known by when it comes again.
 fn identify(
-    now: Now,
     client_id: &str,
     payload: &Bytes,
     pending: &mut Pending,
@@ -258,7 +257,7 @@ fn identify(
         correlation_data: &pending.correlation_data,
         payload,
     };
-    let retry = RetryKey::new(&identity, now.wall, message_expiry);
+    let retry = RetryKey::new(&identity, message_expiry);
     pending.identity = Some(u128::from_be_bytes(retry.hash));
     retry
 }
@@ -282,7 +281,7 @@ fn command(
         let asked = asker.read(request, pending);
         return asked.map_err(|text| (text, Remark::Nothing));
     }
-    let retry = identify(now, asker.client_id, payload, pending, message_expiry);
+    let retry = identify(asker.client_id, payload, pending, message_expiry);
     let retry = Some(retry);
     let action = match request {
         Request::Get { .. } | Request::Scan { .. } => return Ok(Asked::Read),

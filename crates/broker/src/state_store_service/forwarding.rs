@@ -17,7 +17,7 @@ use bytes::Bytes;
 use cluster::replica::{self, ReadId};
 use cluster::{Index, NodeId};
 use protocol::state_store::{ErrorText, Reply};
-use store::{Command, CommandAction, EntryBuilder};
+use store::{Command, CommandAction, EntryBuilder, Stamp};
 
 use super::peers::{PeerError, PeerMessage};
 use super::pending::Pending;
@@ -146,7 +146,7 @@ impl Forwarding {
                 needs_disk |= waiting.whose.needs_disk();
                 self.sent = Some(*request);
             }
-            let entry = entry.finish(0);
+            let entry = entry.finish(Stamp::default());
             messages.push(PeerMessage::Commands { needs_disk, entry });
         }
         messages
@@ -220,14 +220,16 @@ impl StateStoreService {
             PeerMessage::Traces { incarnation, traced } => self.traced_by(now, (from, incarnation), traced),
             PeerMessage::Wanted => self.wanted_by(now, from, outputs),
             PeerMessage::Unfit => self.said_unfit(now, from),
+            PeerMessage::Time { time } => self.heard_time(now, from, time),
+            PeerMessage::TimeAsked => self.asked_for_time(now, from, outputs),
+            PeerMessage::TimeTold(told) => self.told_time(now, from, told, outputs),
         }
         Ok(())
     }
 
     /// The log is to remember the outcome of a client's command for as long as it may be sent again.
-    pub(super) fn remember_for_long(now: Now, action: &mut CommandAction) {
-        let min = u64::try_from(REMEMBERED_MIN.as_millis()).expect("not that long");
-        action.remember_until(now.wall.saturating_add(min));
+    pub(super) fn remember_for_long(action: &mut CommandAction) {
+        action.remember_for(u64::try_from(REMEMBERED_MIN.as_millis()).expect("not that long"));
     }
 
     /// Whatever is not applied goes to the leader again, and soon.
@@ -364,6 +366,7 @@ impl StateStoreService {
         }
         self.forwarding.leader = leader;
         self.fitness_of_new_leader();
+        self.time_of_new_leader(now, outputs);
         self.look_at_once(now);
         self.proposing = false;
         self.expiring = false;

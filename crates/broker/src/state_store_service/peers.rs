@@ -19,6 +19,9 @@
 //!  13 unfit     |                            the sender had better not lead: it has no state, or its disk is slow
 //!  14 traces    | incarnation u32 | request u64, trace 16 bytes, span 8 bytes, flags u8: for each of the sender's commands that is traced
 //! ```
+//!  15 time      | time u64                   the sender leads, and it is so late (group_time.rs)
+//!  16 asked     |                            the sender leads, and does not know what time it is
+//!  17 told      | known u8 (0, 1) | time u64 the answer: known, or reckoned by the log and the wall clock
 //!
 //! Everything may come twice, and what is not answered is asked again; so nothing here is confirmed.
 
@@ -27,8 +30,10 @@ use cluster::replica::Members;
 use cluster::replica::record::{self, LogPoint};
 use cluster::{GroupId, Index, Term};
 use protocol::trace_context::{SpanId, TraceContext, TraceId};
+use store::WALL_MAX;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::group_time::Told;
 use super::traced::TRACED_MAX;
 use crate::peer_header::{self, HEADER_LENGTH};
 
@@ -76,6 +81,11 @@ pub(super) enum PeerMessage {
         incarnation: u32,
         traced: Vec<(u64, TraceContext)>,
     },
+    Time {
+        time: u64,
+    },
+    TimeAsked,
+    TimeTold(Told),
 }
 
 /// A snapshot that can be had.
@@ -115,7 +125,9 @@ impl PeerMessage {
             Self::Commands { entry, .. } => 1 + entry.len(),
             Self::Read { .. } => 8,
             Self::ReadAt { .. } => 16,
-            Self::Office | Self::Wanted | Self::Unfit => 0,
+            Self::Office | Self::Wanted | Self::Unfit | Self::TimeAsked => 0,
+            Self::Time { .. } => 8,
+            Self::TimeTold(_) => 9,
             Self::Offer(_) => 256,
             Self::Pull { .. } | Self::State { .. } => 16,
             Self::Chunk(chunk) => 24 + chunk.data.len(),
@@ -145,6 +157,16 @@ impl PeerMessage {
             }
             Self::Office => bytes.put_u8(5),
             Self::Traces { incarnation, traced } => encode_traces(*incarnation, traced, &mut bytes),
+            Self::Time { time } => {
+                bytes.put_u8(15);
+                bytes.put_u64(*time);
+            }
+            Self::TimeAsked => bytes.put_u8(16),
+            Self::TimeTold(told) => {
+                bytes.put_u8(17);
+                bytes.put_u8(u8::from(told.is_known));
+                bytes.put_u64(told.time);
+            }
             _ => self.encode_snapshot(group, &mut bytes),
         }
         bytes.freeze()
@@ -177,6 +199,9 @@ impl PeerMessage {
             | Self::Read { .. }
             | Self::ReadAt { .. }
             | Self::Traces { .. }
+            | Self::Time { .. }
+            | Self::TimeAsked
+            | Self::TimeTold(_)
             | Self::Office => {
                 return;
             }
@@ -209,6 +234,12 @@ impl PeerMessage {
             }),
             (5, []) => Ok(Self::Office),
             (14, body) => decode_traces(body),
+            (15, body) if body.len() == 8 => Ok(Self::Time { time: time(body)? }),
+            (16, []) => Ok(Self::TimeAsked),
+            (17, [is_known @ (0 | 1), rest @ ..]) if rest.len() == 8 => Ok(Self::TimeTold(Told {
+                is_known: *is_known == 1,
+                time: time(rest)?,
+            })),
             (kind, _) => Self::decode_snapshot(kind, group, &bytes.slice(HEADER_LENGTH..)),
         }
     }
@@ -313,6 +344,17 @@ fn decode_traces(body: &[u8]) -> Result<PeerMessage, PeerError> {
     })
 }
 
+/// A group time that an entry may be stamped with.
+fn time(bytes: &[u8]) -> Result<u64, PeerError> {
+    number(bytes).and_then(|time| {
+        if time <= WALL_MAX {
+            Ok(time)
+        } else {
+            Err(PeerError::Damaged)
+        }
+    })
+}
+
 fn number(bytes: &[u8]) -> Result<u64, PeerError> {
     let first = bytes.first_chunk().ok_or(PeerError::Damaged)?;
     Ok(u64::from_be_bytes(*first))
@@ -353,7 +395,26 @@ mod tests {
             traces(),
             &b"\x01\0\0\0\x07\x0e\0\0\0\x02\0\0\0\0\0\0\0\x03aaaaaaaaaaaaaaaabbbbbbbb\x01"[..],
         );
-        others.into_iter().chain(of_snapshots()).chain([traces]).collect()
+        let others = others.into_iter().chain(of_snapshots()).chain([traces]);
+        others.chain(of_time()).collect()
+    }
+
+    fn of_time() -> [(PeerMessage, &'static [u8]); 3] {
+        let told = Told {
+            is_known: true,
+            time: 9,
+        };
+        [
+            (
+                PeerMessage::Time { time: 9 },
+                b"\x01\0\0\0\x07\x0f\0\0\0\0\0\0\0\x09",
+            ),
+            (PeerMessage::TimeAsked, b"\x01\0\0\0\x07\x10"),
+            (
+                PeerMessage::TimeTold(told),
+                b"\x01\0\0\0\x07\x11\x01\0\0\0\0\0\0\0\x09",
+            ),
+        ]
     }
 
     fn traces() -> PeerMessage {
@@ -449,7 +510,10 @@ mod tests {
             b"\x01\0\0\0\x07\x05\0",
             b"\x01\0\0\0\x07\x0e",
             b"\x01\0\0\0\x07\x0e\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0bbbbbbbb\x01",
-            b"\x01\0\0\0\x07\x0f",
+            b"\x01\0\0\0\x07\x0f\xff\0\0\0\0\0\0\0",
+            b"\x01\0\0\0\x07\x10\0",
+            b"\x01\0\0\0\x07\x11\x02\0\0\0\0\0\0\0\x09",
+            b"\x01\0\0\0\x07\x12",
             b"\x01\0\0\0\x07\x07\0\0\0\0\0\0\0\x03\xff\0\0\0\0\0\0\x01",
         ] {
             let decoded = PeerMessage::decode(&Bytes::copy_from_slice(bytes), GROUP);

@@ -1,9 +1,9 @@
 //! Reads: GET and SCAN of applied state, when the leader has said that enough is applied.
 //!
-//! Time is where nodes differ. By the clock of one node a key is past its deadline while by that of another it is not, and whoever was told that
-//! it is gone must never see it again. So where there are several nodes the log decides, whose time only moves forward: a read that finds a key past its
-//! deadline by the clock of its node, but not yet by the log, asks the log to delete it, and is answered when that is decided, by the clock
-//! of the leader. So it waits for one entry, however far the clocks are apart.
+//! Time is where nodes differ. By what one node knows of it a key is past its deadline while by what another knows it is not, and whoever was
+//! told that it is gone must never see it again. So the log decides, whose time only moves forward: a read that finds a key past its
+//! deadline by what its node knows, but not yet by the log, asks the log to delete it, and is answered when that is decided, by the time
+//! of the leader. So it waits for one entry. A node alone does the same, so that what was gone is gone after a restart.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -93,19 +93,20 @@ impl StateStoreService {
         }
     }
 
-    /// The keys of a read that are past their deadline by this node's clock, and not by the log.
+    /// The keys of a read that are past their deadline by what this node knows of the time, and not by the log.
     fn undecided(&self, now: Now, pending: &Pending) -> Vec<Bytes> {
-        if self.replica.is_alone() || now.wall <= self.store.clock() {
+        let time = self.time(now);
+        if time <= self.store.stamp().time {
             return Vec::new();
         }
         match &pending.read {
             Some(Request::Get { key }) => {
                 let is_there = self.store.get(key, LOG_TIME).is_some();
-                let is_over = self.store.get(key, now.wall).is_none();
+                let is_over = self.store.get(key, time).is_none();
                 let key = (is_there && is_over).then(|| Bytes::copy_from_slice(key));
                 key.into_iter().collect()
             }
-            Some(Request::Scan { .. }) => self.store.expired(now.wall, EXPIRED_KEYS_MAX),
+            Some(Request::Scan { .. }) => self.store.expired(time, EXPIRED_KEYS_MAX),
             _ => Vec::new(),
         }
     }
@@ -134,10 +135,10 @@ impl StateStoreService {
     }
 
     fn answer_at_once(&mut self, now: Now, pending: Pending, outputs: &mut Vec<Output>) {
-        let (reply, version) = self.read(now, &pending);
+        let (reply, version) = self.read(&pending);
         let details = match &pending.read {
             Some(Request::Get { key }) if pending.wants_details => {
-                self.store.details(key, self.read_time(now)).map(Box::new)
+                self.store.details(key, LOG_TIME).map(Box::new)
             }
             _ => None,
         };
@@ -146,23 +147,14 @@ impl StateStoreService {
         outputs.push(Output::Answer(answer));
     }
 
-    fn read_time(&self, now: Now) -> u64 {
-        if self.replica.is_alone() {
-            now.wall
-        } else {
-            LOG_TIME
-        }
-    }
-
-    fn read(&mut self, now: Now, pending: &Pending) -> (Reply, Option<store::Version>) {
-        let time = self.read_time(now);
+    fn read(&mut self, pending: &Pending) -> (Reply, Option<store::Version>) {
         match &pending.read {
-            Some(Request::Get { key }) => match self.store.get(key, time) {
+            Some(Request::Get { key }) => match self.store.get(key, LOG_TIME) {
                 Some(found) => (Reply::Value(found.value), Some(found.version)),
                 None => (Reply::Missing, None),
             },
             Some(Request::Scan { pattern, token }) => {
-                let reply = self.scan(time, pattern, token.as_deref(), pending);
+                let reply = self.scan(pattern, token.as_deref(), pending);
                 (reply, None)
             }
             _ => (Reply::Error(ErrorText::Syntax), None),
@@ -170,7 +162,7 @@ impl StateStoreService {
     }
 
     /// Lists a page that fits the client. One with a single key may not.
-    fn scan(&mut self, time: u64, pattern: &[u8], token: Option<&[u8]>, pending: &Pending) -> Reply {
+    fn scan(&mut self, pattern: &[u8], token: Option<&[u8]>, pending: &Pending) -> Reply {
         let access = pending.readable.as_deref();
         let Ok(glob) = Glob::compile(pattern) else {
             return Reply::Error(ErrorText::Syntax);
@@ -184,7 +176,7 @@ impl StateStoreService {
         let mut may_read = |key: &[u8]| {
             access.is_none_or(|access| access.decide(authorization::Request::ReadKey(key)).is_allowed())
         };
-        match self.store.scan(&glob, token, time, limits, &mut may_read) {
+        match self.store.scan(&glob, token, LOG_TIME, limits, &mut may_read) {
             Ok(page) => {
                 self.scans.count(page.walked, decided);
                 self.fitting(page, pending)

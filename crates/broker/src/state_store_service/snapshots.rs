@@ -336,7 +336,7 @@ pub(super) fn apply_all(store: &mut Store, entries: Vec<(Index, Bytes)>) {
     let mut effects = Vec::new();
     for (_, data) in entries {
         let entry = store::decode_entry(data).expect("what is in the log was checked when it was written");
-        store.begin(entry.clock);
+        store.begin(entry.stamp);
         for command in entry.commands {
             store.apply(command, &mut effects);
         }

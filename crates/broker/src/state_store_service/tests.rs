@@ -120,7 +120,7 @@ impl Three {
         });
         let commands = PeerMessage::Commands {
             needs_disk,
-            entry: entry.finish(0),
+            entry: entry.finish(store::Stamp::default()),
         };
         let message = commands.encode(GroupId(0));
         self.on_the_way.push_back((from, NODES[leader], message));

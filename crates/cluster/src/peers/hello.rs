@@ -26,7 +26,7 @@ pub struct Hello {
     pub incarnation: Incarnation,
     /// Drawn by this process at its start: who dials itself, or a process with the same data directory, is noticed.
     pub nonce: u64,
-    /// Its wall clock, in milliseconds since the Unix epoch.
+    /// Its system clock, whatever the node goes by, in milliseconds since the Unix epoch.
     pub wall: u64,
     /// The cluster that it belongs to, if it is formed.
     pub cluster: Option<ClusterId>,
@@ -48,7 +48,7 @@ pub struct Versions {
 }
 
 /// What this program speaks.
-pub const VERSIONS: Versions = Versions { oldest: 1, newest: 1 };
+pub const VERSIONS: Versions = Versions { oldest: 2, newest: 2 };
 
 /// A longer hello is not read.
 pub const HELLO_BYTES_MAX: usize = 1024;
@@ -259,12 +259,12 @@ mod tests {
         }
     }
 
-    /// Bytes that version 1 sends. Another form needs another version.
-    const GOLDEN: &[u8] = b"sthdpeer\x00\x31\x01\x01\
+    /// Bytes that version 2 sends. Another form needs another version.
+    const GOLDEN: &[u8] = b"sthdpeer\x00\x31\x02\x02\
         \0\0\0\0\0\0\x01\x02\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\0\x05\x06\0\x03\0\0\0\x01\0\x03a:7";
 
     #[test]
-    fn a_hello_of_version_1_is_written_as_ever_and_read() {
+    fn a_hello_of_version_2_is_written_as_ever_and_read() {
         assert_eq!(hello().encode(), GOLDEN);
         let mut bytes = BytesMut::from(GOLDEN);
         bytes.put_slice(b"more");
@@ -320,9 +320,9 @@ mod tests {
             |theirs| (theirs.node, theirs.nonce) = (hello().node, hello().nonce),
             Some(RefusalCode::Itself),
         );
-        let newer = Versions { oldest: 2, newest: 4 };
+        let newer = Versions { oldest: 3, newest: 4 };
         check(
-            |theirs| theirs.versions = Versions { oldest: 2, newest: 4 },
+            |theirs| theirs.versions = Versions { oldest: 3, newest: 4 },
             Some(RefusalCode::Version),
         );
         assert!(newer.meets(Versions { oldest: 4, newest: 9 }));

@@ -351,6 +351,12 @@ fn requests(store: &StateStoreFigures, page: &mut Page) {
         "Groups of the state store whose copy this node took over from another node, since its log did not reach back far enough or its copy was lost or another.",
     )
     .sample(&[], store.copies_fetched);
+    page.family(
+        Counter,
+        "statehold_store_times_reckoned_total",
+        "Groups of the state store that this node led after all their replicas had stopped, so that leases went on by the wall clock since the last log entry.",
+    )
+    .sample(&[], store.times_reckoned);
 }
 
 fn store(store: &StateStoreFigures, page: &mut Page) {

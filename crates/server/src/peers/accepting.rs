@@ -220,7 +220,7 @@ async fn read(shared: &Rc<Shared>, meeting: Meeting, incoming: &Incoming) -> End
             match decoder.next() {
                 Ok(Some(Frame::Message(message))) => messages.push(message),
                 Ok(Some(Frame::Ping { number })) => {
-                    let wall = shared.clock.now().wall;
+                    let wall = shared.clock.system().wall;
                     Frame::Pong { number, wall }.encode(&mut answers);
                 }
                 Ok(Some(Frame::Statement(statement))) => {

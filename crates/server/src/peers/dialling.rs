@@ -10,7 +10,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use cluster::peers::{ClockWatch, Frame, FrameDecoder, PeerAddress, Refusal, RefusalCode, clock_offset};
+use cluster::NodeId;
+use cluster::peers::{
+    ClockWatch, Frame, FrameDecoder, PeerAddress, Reading, Refusal, RefusalCode, clock_offset,
+};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
@@ -129,6 +132,12 @@ impl Shared {
             .iter()
             .filter(|(address, target)| self.settings.join.contains(address) && is_unanswered(target));
         unanswered.map(|(address, _)| address.clone()).collect()
+    }
+
+    /// What another node's clock said between two moments.
+    pub(super) fn heard_clock(&self, node: NodeId, asked: Instant, received: Instant, wall: u64) {
+        let at = asked + received.saturating_duration_since(asked) / 2;
+        self.clock.hear(node, Reading { at, wall });
     }
 
     /// A connection was lost: another address may lead to the same node.
@@ -351,9 +360,11 @@ impl Asking {
         if number != self.number {
             return None;
         }
-        let round_trip = now() - self.asked;
+        let received = shared.clock.system();
+        let round_trip = received.instant.saturating_duration_since(self.asked);
         let trip = u64::try_from(round_trip.as_millis()).unwrap_or(u64::MAX);
-        let clock_ahead_ms = clock_offset(shared.clock.now().wall, trip, wall);
+        let clock_ahead_ms = clock_offset(received.wall, trip, wall);
+        shared.heard_clock(outgoing.node, self.asked, received.instant, wall);
         outgoing.measured.set(Some(Measured {
             round_trip,
             clock_ahead_ms,

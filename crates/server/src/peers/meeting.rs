@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::accepting::Proof;
+use crate::clock;
 use crate::stream::Stream;
 
 /// A connection on which both sides go on.
@@ -121,10 +122,10 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(super) async fn by_dialling(shared: &Shared, stream: Stream) -> Result<Meeting, MeetingError> {
     let mut meeting = Beginning::new(stream);
     within(async {
-        let own = shared.hello();
+        let (own, asked) = (shared.hello(), clock::instant());
         meeting.write(&own.encode()).await?;
         let theirs = meeting.hello().await?;
-        let received = shared.clock.now().wall;
+        let received = shared.clock.system();
         let said = meeting.frame().await?;
         let checked = match said {
             Frame::Welcome => Ok(()),
@@ -132,10 +133,13 @@ pub(super) async fn by_dialling(shared: &Shared, stream: Stream) -> Result<Meeti
             _ => return Err(MeetingError::Unexpected),
         };
         let checked = checked
-            .and_then(|()| own.check_clock(&theirs, received, shared.settings.clock_skew_max_ms))
+            .and_then(|()| own.check_clock(&theirs, received.wall, shared.settings.clock_skew_max_ms))
             .and_then(|()| shared.check(&own, &theirs))
             .and_then(|()| shared.check_alone(&theirs))
             .and_then(|()| shared.check_not_connected(&theirs));
+        if checked.is_ok() {
+            shared.heard_clock(theirs.node, asked, received.instant, theirs.wall);
+        }
         meeting.answer(theirs, checked).await
     })
     .await

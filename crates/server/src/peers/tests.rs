@@ -59,7 +59,7 @@ impl Reserved {
                     node: NodeId(*id),
                     incarnation: Incarnation(1),
                 },
-                clock: Rc::new(Clock::new()),
+                clock: Rc::new(Clock::new(Duration::from_millis(500))),
                 tls: None,
                 handshakes: None,
                 admin_url: "http://127.0.0.1:8080".to_owned(),

@@ -75,6 +75,7 @@ fn happened(report: &Report) -> Option<Happened> {
         | Report::Copy { .. }
         | Report::NodeState(_)
         | Report::DiskHeldUp { .. }
+        | Report::TimeReckoned { .. }
         | Report::PublishRefused { .. }
         | Report::FiltersRefused { .. }
         | Report::PacketIdUnknown { .. }

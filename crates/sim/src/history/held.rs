@@ -17,18 +17,18 @@ pub struct Held {
     pub until: u64,
 }
 
-/// Looks at all holders of one lock. `skew`: by how many nanoseconds a lease may end early.
+/// Looks at all holders of one lock. `early`: by how many nanoseconds a lease may end before its time.
 ///
 /// # Errors
 /// Two held it at once, or an older token came later.
-pub(super) fn check(held: &[Held], skew: u64) -> Result<(), String> {
+pub(super) fn check(held: &[Held], early: u64) -> Result<(), String> {
     let mut in_order: Vec<&Held> = held.iter().collect();
     in_order.sort_by_key(|held| held.from);
     for pair in in_order.windows(2) {
         let (first, second) = (pair[0], pair[1]);
         // Its own lease, taken again: nobody else had it in between.
         let is_same = first.holder == second.holder;
-        if first.until > second.from.saturating_add(skew) && !is_same {
+        if first.until > second.from.saturating_add(early) && !is_same {
             return Err(format!("L2: two held a lock at once: {first:?} and {second:?}"));
         }
         if first.token >= second.token {

@@ -1,6 +1,6 @@
 //! One copy of one key, asked by one client after the other.
 
-use super::{Call, Condition, MILLISECOND, Operation, Outcome, Version};
+use super::{Call, Condition, MILLISECOND, Operation, Outcome, Tolerance, Version};
 
 /// What is known of a key, after some operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -16,47 +16,36 @@ struct Stored {
     /// Not known while nobody was told.
     version: Option<Version>,
     token: Option<Version>,
-    /// For how many milliseconds, and when that was asked.
-    lives: Option<(u64, u64)>,
+    ends: Option<Ends>,
 }
 
-impl Stored {
-    /// It is gone after a moment between these two.
-    fn deadline(&self) -> Option<(u64, u64)> {
-        let (lives, asked) = self.lives?;
-        Some(match self.version {
-            Some((wall, _)) => {
-                let deadline = wall.saturating_add(lives).saturating_mul(MILLISECOND);
-                (deadline, deadline)
-            }
-            // A server stamps with the later of its clock and that of the client, which may be ahead.
-            None => (asked.saturating_add(lives.saturating_mul(MILLISECOND)), u64::MAX),
-        })
-    }
+/// When something ends that was stored for a time: the time counts from when the SET was executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Ends {
+    earliest: u64,
+    latest: u64,
 }
 
 impl Model {
-    /// What the key may be after `operation`, if it was answered as it was; nothing: it was not. `skew`: by how many nanoseconds
-    /// the servers' clocks may differ from the one of the history.
-    pub(super) fn after(&self, operation: &Operation, skew: u64) -> Vec<Self> {
+    /// What the key may be after `operation`, if it was answered as it was; nothing: it was not.
+    pub(super) fn after(&self, operation: &Operation, tolerance: Tolerance) -> Vec<Self> {
         let mut after = Vec::new();
-        for before in self.at(operation, skew) {
+        for before in self.at(operation, tolerance) {
             after.extend(before.answers(operation));
         }
         after
     }
 
     /// What the key may be when the operation is executed: its time may be over, or not.
-    fn at(&self, operation: &Operation, skew: u64) -> Vec<Self> {
-        let deadline = self.stored.as_ref().and_then(Stored::deadline);
-        let Some((earliest, latest)) = deadline else {
+    fn at(&self, operation: &Operation, tolerance: Tolerance) -> Vec<Self> {
+        let Some(ends) = self.stored.as_ref().and_then(|stored| stored.ends) else {
             return vec![self.clone()];
         };
         let mut at = Vec::new();
-        if operation.invoked <= latest.saturating_add(skew) {
+        if operation.invoked <= ends.latest.saturating_add(tolerance.late) {
             at.push(self.clone());
         }
-        if operation.ended().saturating_add(skew) >= earliest {
+        if operation.ended().saturating_add(tolerance.early) >= ends.earliest {
             at.push(Self {
                 stored: None,
                 floor: self.floor,
@@ -131,7 +120,14 @@ impl Model {
                 value: value.clone(),
                 version,
                 token: before.max(*token),
-                lives: lives.map(|lives| (lives, operation.invoked)),
+                ends: lives.map(|lives| Ends {
+                    earliest: operation
+                        .invoked
+                        .saturating_add(lives.saturating_mul(MILLISECOND)),
+                    latest: operation
+                        .ended()
+                        .saturating_add(lives.saturating_mul(MILLISECOND)),
+                }),
             }),
             floor: version.unwrap_or(self.floor),
         })

@@ -15,7 +15,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{
-    Call, Change, Condition, End, Explained, Held, MILLISECOND, Operation, Outcome, Version, Watched, explain,
+    Call, Change, Condition, End, Explained, Held, Operation, Outcome, Tolerance, Version, Watched, explain,
 };
 
 /// What real clients asked and were told.
@@ -62,12 +62,11 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// Whether L1, L2 and L3 hold. `skew`: by how many milliseconds the servers' clocks may differ.
+    /// Whether L1, L2 and L3 hold.
     ///
     /// # Errors
     /// The first promise that does not.
-    pub fn check(&self, skew: u64) -> Result<Checked, String> {
-        let skew = skew.saturating_mul(MILLISECOND);
+    pub fn check(&self, tolerance: Tolerance) -> Result<Checked, String> {
         let mut checked = Checked::default();
         for (key, history) in &self.requests {
             checked.keys += 1;
@@ -77,7 +76,7 @@ impl Recorded {
                 .filter(|operation| operation.answered.is_none())
                 .count();
             checked.unknown += unknown as u64;
-            let explained = explain(history, skew)
+            let explained = explain(history, tolerance)
                 .map_err(|violation| format!("L1: {key}: {}", violation.explain(history)))?;
             checked.not_known += u64::from(explained == Explained::NotKnown);
         }
@@ -89,7 +88,7 @@ impl Recorded {
         }
         for held in self.held.values() {
             checked.held += held.len() as u64;
-            super::held::check(held, skew)?;
+            super::held::check(held, tolerance.early)?;
         }
         Ok(checked)
     }
@@ -252,7 +251,7 @@ mod tests {
         r#"{"kind":"request","key":"k","call":"get","invoked":3,"answered":4,"outcome":"missing"}"#;
 
     fn check(lines: &[&str]) -> Result<Checked, String> {
-        Recorded::parse(&lines.join("\n"))?.check(0)
+        Recorded::parse(&lines.join("\n"))?.check(Tolerance::default())
     }
 
     #[test]

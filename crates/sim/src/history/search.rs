@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::{Model, Operation, Violation};
+use super::{Model, Operation, Tolerance, Violation};
 
 /// A place in the search: what is in order already, and what the key is then.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,15 +34,15 @@ impl Done {
 
 /// Whether there is an order of a key's operations in which one copy answers as clients were told.
 ///
-/// `skew`: by how many nanoseconds the servers' clocks may differ from that of the history. The key did not exist before.
+/// The key did not exist before.
 ///
 /// What nobody was told about is first put only where something else cannot be explained without it; that finds nearly every order, and
 /// soon. If there is none, all orders are tried, up to 300,000 states of the key. After that it is not known, and counts as explained.
 ///
 /// # Errors
 /// There is none. The violation has the longest order that was found.
-pub fn check(history: &[Operation], skew: u64) -> Result<(), Violation> {
-    explain(history, skew).map(|_| ())
+pub fn check(history: &[Operation], tolerance: Tolerance) -> Result<(), Violation> {
+    explain(history, tolerance).map(|_| ())
 }
 
 /// What is known of a history that no violation was found in.
@@ -58,16 +58,20 @@ pub enum Explained {
 ///
 /// # Errors
 /// As [`check`].
-pub fn explain(history: &[Operation], skew: u64) -> Result<Explained, Violation> {
-    explain_within(history, skew, TRIED_MAX)
+pub fn explain(history: &[Operation], tolerance: Tolerance) -> Result<Explained, Violation> {
+    explain_within(history, tolerance, TRIED_MAX)
 }
 
 /// As [`explain`], up to so many states of the key.
 ///
 /// # Errors
 /// As [`check`].
-pub fn explain_within(history: &[Operation], skew: u64, tried_max: usize) -> Result<Explained, Violation> {
-    let search = Search::new(history, skew, tried_max);
+pub fn explain_within(
+    history: &[Operation],
+    tolerance: Tolerance,
+    tried_max: usize,
+) -> Result<Explained, Violation> {
+    let search = Search::new(history, tolerance, tried_max);
     if search.find(Search::sparing).is_ok() {
         return Ok(Explained::Fully);
     }
@@ -87,7 +91,7 @@ const UNKNOWN_TOGETHER_MAX: usize = 2;
 struct Search<'a> {
     history: &'a [Operation],
     by_start: Vec<usize>,
-    skew: u64,
+    tolerance: Tolerance,
     tried_max: usize,
 }
 
@@ -102,13 +106,13 @@ enum NotFound {
 type Way = (Vec<usize>, Place);
 
 impl<'a> Search<'a> {
-    fn new(history: &'a [Operation], skew: u64, tried_max: usize) -> Self {
+    fn new(history: &'a [Operation], tolerance: Tolerance, tried_max: usize) -> Self {
         let mut by_start: Vec<usize> = (0..history.len()).collect();
         by_start.sort_by_key(|place| history[*place].invoked);
         Self {
             history,
             by_start,
-            skew,
+            tolerance,
             tried_max,
         }
     }
@@ -200,7 +204,7 @@ impl<'a> Search<'a> {
 
     fn after(&self, at: &Place, place: usize) -> impl Iterator<Item = Place> + use<> {
         let done = at.done.with(place);
-        let models = at.model.after(&self.history[place], self.skew).into_iter();
+        let models = at.model.after(&self.history[place], self.tolerance).into_iter();
         models.map(move |model| Place {
             done: done.clone(),
             model,

@@ -2,7 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const SKEW: u64 = 5 * MILLISECOND;
+const TOLERANCE: Tolerance = Tolerance {
+    early: 5 * MILLISECOND,
+    late: 5 * MILLISECOND,
+};
 
 fn set(value: &str) -> Call {
     Call::Set {
@@ -65,7 +68,7 @@ fn stored(version: u64) -> Outcome {
 }
 
 fn fits(history: &[Operation]) -> bool {
-    check(history, SKEW).is_ok()
+    check(history, TOLERANCE).is_ok()
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_stale_read_does_not_fit() {
             done(set("b"), 2, 3, stored(11)),
             done(Call::Get, 4, 5, found("a", 10)),
         ],
-        SKEW,
+        TOLERANCE,
     )
     .unwrap_err();
     assert_eq!(violation.order, [0, 1]);
@@ -255,7 +258,7 @@ fn what_lives_for_a_time_is_there_for_it_and_gone_after_it() {
         lease.clone(),
         done(Call::Get, 1_110, 1_111, Outcome::Missing)
     ]));
-    // Within the skew either is right.
+    // Within the tolerance either is right.
     for outcome in [found("a", 1_000), Outcome::Missing] {
         assert!(fits(&[lease.clone(), done(Call::Get, 1_098, 1_102, outcome)]));
     }
@@ -386,7 +389,7 @@ fn fits_some_order(history: &[Operation], model: &Model, left: &[usize]) -> bool
         let rest: Vec<usize> = left.iter().copied().filter(|other| other != place).collect();
         is_first
             && model
-                .after(&history[*place], SKEW)
+                .after(&history[*place], TOLERANCE)
                 .iter()
                 .any(|model| fits_some_order(history, model, &rest))
     })
@@ -395,7 +398,7 @@ fn fits_some_order(history: &[Operation], model: &Model, left: &[usize]) -> bool
 proptest! {
     #[test]
     fn one_copy_always_fits(history in histories()) {
-        let checked = check(&history, SKEW);
+        let checked = check(&history, TOLERANCE);
         prop_assert!(checked.is_ok(), "{}", checked.unwrap_err().explain(&history));
     }
 
@@ -409,6 +412,6 @@ proptest! {
         }
         let all: Vec<usize> = (0..history.len()).collect();
         let expected = fits_some_order(&history, &Model::default(), &all);
-        prop_assert_eq!(check(&history, SKEW).is_ok(), expected);
+        prop_assert_eq!(check(&history, TOLERANCE).is_ok(), expected);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{self, Call, Explained, Operation, Outcome};
+use crate::history::{self, Call, Explained, Operation, Outcome, Tolerance};
 
 /// What was asked of all keys.
 #[derive(Debug, Default)]
@@ -70,18 +70,19 @@ impl Histories {
         self.keys.get(key).into_iter().flatten().flatten()
     }
 
-    /// One copy of each key explains what clients were told. `skew`: by how many nanoseconds clocks differ. Says of how many keys that is
-    /// not known, because it would take too long to find out.
-    pub(crate) fn check(&self, skew: u64) -> Result<u64, String> {
+    /// One copy of each key explains what clients were told. Says of how many keys that is not known, because it would take too long
+    /// to find out.
+    pub(crate) fn check(&self, tolerance: Tolerance) -> Result<u64, String> {
         let mut not_known = 0;
         for (key, history) in self.keys() {
             let executed: Vec<Operation> = history.cloned().collect();
-            let explained = history::explain_within(&executed, skew, TRIED_MAX).map_err(|violation| {
-                format!(
-                    "L1: what clients were told of {key} does not fit: {}",
-                    violation.explain(&executed)
-                )
-            })?;
+            let explained =
+                history::explain_within(&executed, tolerance, TRIED_MAX).map_err(|violation| {
+                    format!(
+                        "L1: what clients were told of {key} does not fit: {}",
+                        violation.explain(&executed)
+                    )
+                })?;
             not_known += u64::from(explained == Explained::NotKnown);
         }
         Ok(not_known)

@@ -52,7 +52,7 @@ mod tests {
         let at = |index| (GroupId(0), Index(index));
         stores.compare(1, at(1), &one).unwrap();
         stores.compare(2, at(1), &one).unwrap();
-        one.begin(5);
+        one.begin(store::Stamp::first(5));
         assert!(stores.compare(2, at(1), &one).is_err());
         stores.compare(2, at(2), &one).unwrap();
         assert!(stores.compare(1, at(2), &Store::new()).is_err());

@@ -3,8 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{Numbered, Retaining};
+use crate::history::{MILLISECOND, Tolerance};
 use crate::promises::l1::Histories;
 use crate::promises::{l2, q1, q2, q3};
+
+/// One server has one clock, of whole milliseconds.
+const ONE_NODE: Tolerance = Tolerance {
+    early: MILLISECOND,
+    late: MILLISECOND,
+};
 
 /// What all clients together know.
 #[derive(Debug, Default)]
@@ -112,7 +119,7 @@ impl Oracle {
     /// When everything is quiet: Q1, everything acknowledged has arrived.
     pub(super) fn check(&self) -> Result<(), String> {
         l2::check(&self.histories)?;
-        self.histories.check(0)?;
+        self.histories.check(ONE_NODE)?;
         for message in &self.acknowledged {
             if !self.shared.contains_key(message) {
                 return Err(format!(

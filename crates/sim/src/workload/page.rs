@@ -118,7 +118,7 @@ const WITH_GROUP: u8 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Call, Condition, Outcome};
+    use crate::history::{Call, Condition, Outcome, Tolerance};
 
     /// What one client asks and is told: keys are set, then there is a page.
     fn holds(set: &[&str], token: Option<&'static [u8]>, payload: &str) -> bool {
@@ -144,7 +144,7 @@ mod tests {
             &Bytes::copy_from_slice(payload.as_bytes()),
             &mut histories,
         );
-        answered.is_ok() && histories.check(0).is_ok()
+        answered.is_ok() && histories.check(Tolerance::default()).is_ok()
     }
 
     fn sealed(place: &[u8]) -> Bytes {

@@ -25,7 +25,7 @@ use cluster::NodeId;
 use cluster::random::Random;
 
 use self::changes::Changes;
-use self::clocks::Clocks;
+use self::clocks::{Clocks, Wrong};
 use self::faults::{Fault, Faults};
 use self::look::Look;
 use self::member::Member;
@@ -173,8 +173,7 @@ struct World {
     histories: Histories,
     notifications: Notifications,
     look: Look,
-    /// By how many nanoseconds a wall clock was ever wrong.
-    skew: u64,
+    wrong: Wrong,
     summary: ClusterSummary,
     trace: Trace,
 }
@@ -225,6 +224,7 @@ impl World {
         let voters: Vec<NodeId> = (1..=run.nodes).map(NodeId).collect();
         let groups = GROUPS[random.between(0, GROUPS.len())];
         let (mut nodes, mut changes) = (Vec::new(), None);
+        let clocks = Clocks::new(run.seed, origin);
         for node in &voters {
             let mut config = MachineConfig::new(run.seed ^ node.0 << 48);
             config.node = *node;
@@ -237,6 +237,10 @@ impl World {
             config.acknowledges_before_sync = run.defect == Some(Defect::AcknowledgeBeforeSync);
             config.forgets_votes = run.defect == Some(Defect::ForgottenVotes);
             config.tells_log = true;
+            if clocks.is_watched() {
+                config.clock_skew_max = Duration::from_millis(clocks::SKEW_MAX);
+                config.clock_members = voters.len();
+            }
             config.has_control = faults.has(Fault::Members);
             config.routes.tombstone_grace = retainers::GRACE;
             config.forgets_tombstones = run.defect == Some(Defect::ForgottenTombstones);
@@ -262,7 +266,7 @@ impl World {
             origin,
             now: origin,
             network: Network::new(run.seed, faults),
-            clocks: Clocks::new(run.seed, origin),
+            clocks,
             changes: changes.expect("there are nodes"),
             keepers,
             watchers,
@@ -278,7 +282,7 @@ impl World {
                 },
             ),
             wanderers: Wanderers::new(run.seed, faults.has(Fault::Members)),
-            skew: 0,
+            wrong: Wrong::default(),
             summary: ClusterSummary::default(),
             trace: Trace::new(run.is_traced, origin),
             nodes,
@@ -368,7 +372,7 @@ impl World {
         self.now += by;
         for member in &mut self.nodes {
             member.pass(by);
-            self.skew = self.skew.max(member.skew(self.now));
+            self.wrong.note(member, self.now);
         }
         self.compare_clocks();
     }
@@ -385,6 +389,7 @@ impl World {
             let Some(machine) = member.machine_mut() else {
                 continue;
             };
+            self.wrong.note_reckoned(machine);
             self.look.wrote(from, &machine.take_logged())?;
             for (to, message) in machine.take_to_peers() {
                 let to = usize::try_from(to.0 - 1).expect("few nodes");

@@ -98,3 +98,128 @@ fn a_token_that_the_store_has_given_is_never_too_far_ahead() {
         "{beyond}"
     );
 }
+
+/// A holder and a rival of a lock with a lease of a minute, at the node that does not lead.
+struct Lock {
+    world: World,
+    next: u16,
+}
+
+const LEASE: Duration = Duration::from_secs(60);
+const HOUR: i64 = 3_600_000;
+const DECADES: i64 = 20 * 365 * 24 * HOUR;
+const JUMPS: [i64; 6] = [3_000, -3_000, HOUR, -HOUR, DECADES, -DECADES];
+
+impl Lock {
+    fn taken() -> Self {
+        let mut world = World::with_config(1, |config| config.groups = 1);
+        world.await_first_leader();
+        let mut lock = Self { world, next: 1 };
+        assert_eq!(lock.set("holder"), "+OK\r\n");
+        lock
+    }
+
+    /// What the leader says to somebody who wants the lock.
+    fn set(&mut self, name: &str) -> String {
+        let leader = self.world.leaders()[0].expect("somebody leads");
+        let client = self.world.client(leader, name);
+        self.next += 1;
+        let arguments = ["SET", "lock", name, "NX", "PX", "60000"];
+        self.world.ask(client, name, self.next, &arguments);
+        self.world.run(Duration::from_millis(100), |_| false);
+        let mut responses = self.world.responses(client);
+        assert_eq!(responses.len(), 1, "{name}");
+        responses.remove(0).payload
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.world.run(time, |_| false);
+    }
+
+    fn set_clocks(&mut self, ahead: i64) {
+        for machine in self.world.nodes.iter_mut().flatten() {
+            machine.set_clock(ahead);
+        }
+    }
+
+    /// The lock is held for the rest of the lease, of which so much is over, and no longer than a failover takes.
+    fn assert_held_until_the_end(mut self, over: Duration, jump: i64) {
+        assert_eq!(self.set("rival"), ":-1\r\n", "{jump}");
+        self.wait(LEASE - over - Duration::from_secs(1));
+        assert_eq!(self.set("rival"), ":-1\r\n", "{jump}");
+        self.wait(Duration::from_secs(3));
+        assert_eq!(self.set("rival"), "+OK\r\n", "{jump}");
+    }
+}
+
+#[test]
+fn no_wall_clock_has_a_say_in_a_lease_of_a_group_that_lives() {
+    for jump in JUMPS {
+        let mut lock = Lock::taken();
+        lock.world.machine(LEADER).set_clock(jump);
+        lock.assert_held_until_the_end(Duration::ZERO, jump);
+
+        let mut lock = Lock::taken();
+        lock.set_clocks(jump);
+        lock.wait(Duration::from_secs(5));
+        lock.set_clocks(0);
+        lock.assert_held_until_the_end(Duration::from_secs(5), jump);
+    }
+}
+
+#[test]
+fn a_lease_goes_on_under_the_next_leader_whatever_its_clock_says() {
+    for jump in JUMPS {
+        let mut lock = Lock::taken();
+        lock.wait(Duration::from_secs(20));
+        for node in [1, 2] {
+            lock.world.machine(node).set_clock(jump);
+        }
+        lock.world.kill(LEADER);
+        lock.world
+            .run(Duration::from_secs(10), |world| world.leaders()[0].is_some());
+        lock.assert_held_until_the_end(Duration::from_secs(22), jump);
+    }
+}
+
+/// A node that was started again leads with what the others know, not with what its log and its clock say.
+#[test]
+fn a_node_that_was_started_again_leads_with_the_time_that_others_know() {
+    let mut lock = Lock::taken();
+    lock.wait(Duration::from_secs(20));
+    lock.world.crash(1, |_| {});
+    lock.world.machine(1).set_clock(HOUR);
+    lock.world.kill(LEADER);
+    lock.world
+        .run(Duration::from_secs(10), |world| world.leaders()[0].is_some());
+    lock.assert_held_until_the_end(Duration::from_secs(22), HOUR);
+}
+
+/// All nodes lose their power for half a minute, and start with these clocks.
+fn after_a_stop(ahead: [i64; 3]) -> Lock {
+    let mut lock = Lock::taken();
+    let stopped: Vec<_> = lock.world.nodes.iter_mut().map(Option::take).collect();
+    lock.world.now += Duration::from_secs(30);
+    let started = stopped.into_iter().zip(ahead).map(|(machine, ahead)| {
+        let mut machine = machine.expect("it is there");
+        machine.take_to_peers().for_each(drop);
+        let mut started = machine.crash_for(Duration::from_secs(30));
+        started.set_clock(ahead);
+        Some(started)
+    });
+    lock.world.nodes = started.collect();
+    lock.world
+        .run(Duration::from_secs(10), |world| world.leaders()[0].is_some());
+    lock.wait(Duration::from_secs(1));
+    lock
+}
+
+#[test]
+fn over_a_stop_of_all_nodes_the_wall_clock_bridges_the_gap_as_far_as_a_majority_agrees() {
+    for ahead in [[0, 0, 0], [HOUR, 0, 0], [0, 0, -HOUR]] {
+        let over = Duration::from_secs(32);
+        after_a_stop(ahead).assert_held_until_the_end(over, ahead[0]);
+    }
+    // Nobody knows how long they stood still: the lease lasts longer by that.
+    after_a_stop([0, HOUR, DECADES]).assert_held_until_the_end(Duration::from_secs(2), DECADES);
+}

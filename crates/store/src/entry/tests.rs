@@ -4,6 +4,7 @@ use protocol::state_store::Dialect;
 use super::*;
 use crate::command::{Quota, Watcher};
 use crate::retry::RetryKey;
+use crate::stamp::Stamp;
 use crate::version::Version;
 
 const ORIGIN: Origin = Origin {
@@ -20,9 +21,14 @@ const FLOOR: Version = Version {
     wall: 1_700_000_000_000,
     counter: 7,
 };
+const STAMP: Stamp = Stamp {
+    clock: 1_700_000_000_000,
+    time: 1_699_999_999_000,
+};
+
 const RETRY: RetryKey = RetryKey {
     hash: *b"0123456789abcdef",
-    until: 1_700_000_010_000,
+    remembered: 600_000,
 };
 
 fn hlc(text: &str) -> Hlc {
@@ -122,7 +128,7 @@ fn encoded(commands: &[Command]) -> Bytes {
     }
     assert_eq!(entry.is_empty(), commands.is_empty());
     let length = entry.len_bytes();
-    let entry = entry.finish(1_700_000_000_000);
+    let entry = entry.finish(STAMP);
     assert_eq!(entry.len(), length);
     entry
 }
@@ -134,7 +140,7 @@ fn what_is_encoded_is_decoded_again() {
     assert_eq!(
         entry,
         Entry {
-            clock: 1_700_000_000_000,
+            stamp: STAMP,
             commands
         }
     );
@@ -156,8 +162,8 @@ fn keys_and_values_share_the_memory_of_the_entry() {
 #[test]
 fn an_entry_of_an_unknown_version_is_refused_as_such() {
     assert_eq!(
-        decode_entry(Bytes::from_static(&[3])),
-        Err(EntryError::UnknownVersion { version: 3 })
+        decode_entry(Bytes::from_static(&[5])),
+        Err(EntryError::UnknownVersion { version: 5 })
     );
     assert_eq!(decode_entry(Bytes::new()), Err(EntryError::Damaged));
 }
@@ -185,7 +191,7 @@ fn no_changed_byte_makes_decoding_panic_and_what_decodes_has_one_encoding() {
             if let Ok(entry) = decode_entry(damaged.clone()) {
                 let mut again = EntryBuilder::new();
                 entry.commands.iter().for_each(|command| again.push(command));
-                assert_eq!(again.finish(entry.clock), damaged);
+                assert_eq!(again.finish(entry.stamp), damaged);
             }
         }
     }
@@ -194,10 +200,13 @@ fn no_changed_byte_makes_decoding_panic_and_what_decodes_has_one_encoding() {
 #[test]
 fn what_the_store_relies_on_is_checked() {
     let refused = |bytes: &[u8]| decode_entry(Bytes::copy_from_slice(bytes)) == Err(EntryError::Damaged);
-    let header = [&[1][..], &0_u64.to_be_bytes()].concat();
+    let header = [&[3][..], &[0; 16]].concat();
     let origin = [1, 1, 1];
     // A clock beyond the greatest wall.
-    assert!(refused(&[&[1][..], &u64::MAX.to_be_bytes()].concat()));
+    for (clock, time) in [(u64::MAX, 0), (0, u64::MAX)] {
+        let bytes = [&[3][..], &clock.to_be_bytes(), &time.to_be_bytes()].concat();
+        assert!(refused(&bytes));
+    }
     // An empty key.
     assert!(refused(
         &[&header[..], &[3], &origin, &[0, 0, 1, 1, 1, 0]].concat()

@@ -3,6 +3,7 @@ use protocol::state_store::Condition;
 
 use super::*;
 use crate::command::{Command, CommandAction, Origin, Quota};
+use crate::stamp::Stamp;
 use crate::version::Version;
 
 const ORIGIN: Origin = Origin {
@@ -48,7 +49,7 @@ fn version(wall: u64, counter: u32) -> Version {
 
 fn store_at(clock: u64) -> Store {
     let mut store = Store::new();
-    store.begin(clock);
+    store.begin(Stamp::first(clock));
     let quota = Quota {
         keys_max: 10,
         bytes_max: 1_000,
@@ -110,7 +111,7 @@ fn versions_never_go_back_also_of_keys_that_were_gone_and_with_a_clock_that_is_b
     apply(&mut from, delete("gone"));
     apply(&mut from, set("kept", None, None));
     // Its tombstone is forgotten: the clock has passed it.
-    from.begin(60_001);
+    from.begin(Stamp::first(60_001));
     assert_eq!(from.usage().tombstones, 0);
     let mut ahead = set("ahead", None, None);
     if let CommandAction::Set { timestamp, .. } = &mut ahead {

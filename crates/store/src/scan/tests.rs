@@ -3,6 +3,7 @@ use protocol::state_store::Condition;
 
 use super::*;
 use crate::command::{Command, CommandAction, Origin};
+use crate::stamp::Stamp;
 
 const NOW: u64 = 1_000;
 
@@ -31,7 +32,7 @@ fn set(store: &mut Store, key: &[u8], expires_in: Option<u64>) {
 
 fn store_of(keys: &[&str]) -> Store {
     let mut store = Store::new();
-    store.begin(NOW);
+    store.begin(Stamp::first(NOW));
     for key in keys {
         set(&mut store, key.as_bytes(), None);
     }

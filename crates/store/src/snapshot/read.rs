@@ -10,7 +10,8 @@ use crate::expiry::Deadlines;
 use crate::key::Key;
 use crate::key_record::{FLAG_DEADLINE, FLAG_FENCING};
 use crate::retry::{REPLIES_REMEMBERED_MAX, Remembered};
-use crate::snapshot::{END, VERSION};
+use crate::snapshot::{END, VERSION, VERSION_OF_ONE_CLOCK};
+use crate::stamp::Stamp;
 use crate::store::{Store, Stored};
 
 /// Why chunks are no snapshot.
@@ -203,12 +204,13 @@ impl Restoring {
     }
 
     fn header(&mut self, source: &mut Part) -> Result<(), RestoreError> {
-        match source.byte() {
-            Ok(VERSION) => {}
+        let has_time = match source.byte() {
+            Ok(VERSION) => true,
+            Ok(VERSION_OF_ONE_CLOCK) => false,
             Ok(version) => return Err(RestoreError::UnknownVersion { version }),
             Err(Damaged) => return Err(RestoreError::Damaged),
-        }
-        let (store, counts) = header(source).map_err(|Damaged| RestoreError::Damaged)?;
+        };
+        let (store, counts) = header(source, has_time).map_err(|Damaged| RestoreError::Damaged)?;
         if counts.replies > REPLIES_REMEMBERED_MAX as u64 {
             return Err(RestoreError::Damaged);
         }
@@ -263,13 +265,10 @@ impl Restoring {
     }
 
     fn reply(&mut self, source: &mut Part) -> Result<(), Damaged> {
-        let key = codec::retry(source)?;
+        let hash = codec::hash(source)?;
+        let until = codec::number(source)?;
         let outcome = codec::outcome(source)?;
-        self.store.replies.push(Remembered {
-            hash: key.hash,
-            until: key.until,
-            outcome,
-        });
+        self.store.replies.push(Remembered { hash, until, outcome });
         Ok(())
     }
 
@@ -287,9 +286,11 @@ impl Restoring {
 }
 
 /// All of the header but its version: an empty store with its limits, and what is to come.
-fn header(source: &mut Part) -> Result<(Store, Counts), Damaged> {
+fn header(source: &mut Part, has_time: bool) -> Result<(Store, Counts), Damaged> {
     let mut store = Store::new();
-    store.begin(codec::wall(source)?);
+    let clock = codec::wall(source)?;
+    let time = if has_time { codec::wall(source)? } else { clock };
+    store.begin(Stamp { clock, time });
     store.quota = codec::quota(source)?;
     store.replies.dropped = codec::number(source)?;
     store.tombstones.floor = match source.byte()? {

@@ -4,6 +4,7 @@ use protocol::state_store::Condition;
 use super::*;
 use crate::command::{Command, CommandAction, Origin};
 use crate::retry::RetryKey;
+use crate::stamp::Stamp;
 
 const ORIGIN: Origin = Origin {
     node: 1,
@@ -31,7 +32,10 @@ fn set(key: &[u8], value: Vec<u8>, expires_in: Option<u64>, fencing: Option<&str
         expires_in,
         timestamp: Hlc::parse("5000:3:client").unwrap(),
         fencing: fencing.map(|token| Hlc::parse(token).unwrap()),
-        retry: Some(RetryKey { hash, until: 9_000 }),
+        retry: Some(RetryKey {
+            hash,
+            remembered: 8_000,
+        }),
     }
 }
 
@@ -63,7 +67,7 @@ fn watch(key: &[u8], connection: u64, dialect: Dialect) -> CommandAction {
 /// A store with something of everything.
 fn sample() -> Store {
     let mut store = Store::new();
-    store.begin(1_000);
+    store.begin(Stamp::first(1_000));
     apply(
         &mut store,
         CommandAction::Configure {
@@ -111,7 +115,7 @@ fn a_restored_store_is_the_one_that_was_taken() {
 fn an_image_does_not_follow_the_store() {
     let mut store = sample();
     let (image, before) = (store.image(), store.clone());
-    store.begin(6_000);
+    store.begin(Stamp::first(6_000));
     apply(&mut store, delete(b"a"));
     apply(&mut store, set(b"new", b"new".to_vec(), None, None));
     apply(&mut store, watch(b"new", 3, Dialect::Sdk));
@@ -166,7 +170,7 @@ fn small_chunks_say_the_same_as_large_ones() {
 #[test]
 fn a_large_record_is_looked_at_when_all_of_it_is_there() {
     let mut store = Store::new();
-    store.begin(1);
+    store.begin(Stamp::first(1));
     apply(&mut store, set(b"large", vec![1; 100_000], None, None));
     let mut restoring = Restoring::new();
     for chunk in store.image().into_chunks_of(100) {
@@ -191,8 +195,8 @@ fn a_snapshot_that_is_cut_off_or_goes_on_is_damaged() {
 #[test]
 fn a_snapshot_of_an_unknown_version_is_refused_as_such() {
     let mut bytes = bytes_of(&sample());
-    bytes[0] = 2;
-    assert_eq!(restored(bytes), Err(RestoreError::UnknownVersion { version: 2 }));
+    bytes[0] = 3;
+    assert_eq!(restored(bytes), Err(RestoreError::UnknownVersion { version: 3 }));
 }
 
 #[test]
@@ -204,7 +208,7 @@ fn no_changed_byte_makes_restoring_panic() {
             damaged[position] ^= change;
             // Most are refused; a changed value is still a value.
             if let Ok(mut store) = restored(damaged) {
-                store.begin(7_000);
+                store.begin(Stamp::first(7_000));
                 apply(
                     &mut store,
                     set(b"a", b"new".to_vec(), Some(5), Some("9:9:holder")),
@@ -218,7 +222,7 @@ fn no_changed_byte_makes_restoring_panic() {
 #[test]
 fn records_out_of_order_are_damage() {
     let mut store = Store::new();
-    store.begin(1);
+    store.begin(Stamp::first(1));
     apply(&mut store, set(b"a", b"".to_vec(), None, None));
     apply(&mut store, set(b"b", b"".to_vec(), None, None));
     let bytes = bytes_of(&store);

@@ -62,7 +62,8 @@ impl Chunks {
     fn header(&mut self) -> Section {
         let (out, image) = (&mut self.buffer, &self.image);
         out.put_u8(VERSION);
-        codec::put_number(out, image.clock);
+        codec::put_number(out, image.stamp.clock);
+        codec::put_number(out, image.stamp.time);
         codec::put_quota(out, image.quota);
         codec::put_number(out, image.replies_dropped);
         out.put_u8(u8::from(image.floor.is_some()));

@@ -2,6 +2,7 @@ use protocol::state_store::Dialect;
 
 use super::*;
 use crate::command::{Origin, Watcher};
+use crate::stamp::Stamp;
 
 const ORIGIN: Origin = Origin {
     node: 1,
@@ -108,7 +109,7 @@ fn hlc(text: &str) -> Hlc {
 fn retry_key(hash: u8) -> RetryKey {
     RetryKey {
         hash: [hash; 16],
-        until: u64::MAX,
+        remembered: u64::MAX,
     }
 }
 
@@ -125,12 +126,12 @@ fn stored(wall: u64, counter: u32) -> Outcome {
 impl Story {
     fn at(clock: u64) -> Self {
         let mut story = Self::default();
-        story.store.begin(clock);
+        story.store.begin(Stamp::first(clock));
         story
     }
 
     fn advance(&mut self, clock: u64) {
-        self.store.begin(clock);
+        self.store.begin(Stamp::first(clock));
     }
 
     fn apply(&mut self, action: CommandAction) -> Outcome {
@@ -194,7 +195,7 @@ impl Story {
     }
 
     fn get(&self, key: &str) -> Option<(String, Version)> {
-        let found = self.store.get(key.as_bytes(), self.store.clock())?;
+        let found = self.store.get(key.as_bytes(), self.store.stamp().time)?;
         Some((String::from_utf8(found.value.to_vec()).unwrap(), found.version))
     }
 
@@ -238,7 +239,7 @@ fn a_version_is_greater_than_the_timestamp_and_moves_its_own_key_only() {
     assert_eq!(story.set(set("ahead", "v").ts("60100:7:c")), stored(60_100, 8));
     assert_eq!(story.set(set("other", "v").ts("99:9:c")), stored(100, 1));
     assert_eq!(story.set(set("ahead", "w").ts("100:0:c")), stored(60_100, 9));
-    assert_eq!(story.store.clock(), 100);
+    assert_eq!(story.store.stamp().clock, 100);
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn the_counter_does_not_depend_on_other_keys() {
 fn a_leader_whose_clock_is_behind_does_not_turn_back_the_store() {
     let mut story = Story::at(100);
     story.advance(50);
-    assert_eq!(story.store.clock(), 100);
+    assert_eq!(story.store.stamp().clock, 100);
     assert_eq!(story.set(set("k", "v")), stored(100, 1));
 }
 
@@ -379,10 +380,26 @@ fn a_set_without_px_clears_an_earlier_expiry() {
 }
 
 #[test]
-fn the_deadline_is_counted_from_the_wall_of_the_version() {
+fn the_deadline_is_counted_in_group_time_whatever_the_version_is() {
     let mut story = Story::at(100);
-    story.set(set("k", "v").ts("130:0:c").px(50));
-    assert_eq!(story.store.next_expiry(), Some(180));
+    assert_eq!(story.set(set("k", "v").ts("130:0:c").px(50)), stored(130, 1));
+    assert_eq!(story.store.next_expiry(), Some(150));
+    // The wall clock jumps an hour ahead, and group time goes on.
+    story.store.begin(Stamp {
+        clock: 3_600_100,
+        time: 149,
+    });
+    story.expire(&["k"]);
+    assert!(story.get("k").is_some());
+    story.set(set("later", "v").px(50));
+    assert_eq!(
+        story.store.details(b"later", 0).unwrap().deadline,
+        Some(3_600_150)
+    );
+    story.store.begin(Stamp { clock: 0, time: 150 });
+    story.expire(&["k"]);
+    assert_eq!(story.get("k"), None);
+    assert!(story.get("later").is_some());
 }
 
 #[test]

@@ -17,7 +17,7 @@ proptest! {
     fn arbitrary_bytes_are_no_entry_or_a_valid_one(bytes in bytes()) {
         let mut store = Store::new();
         if let Ok(entry) = decode_entry(Bytes::from(bytes)) {
-            store.begin(entry.clock);
+            store.begin(entry.stamp);
             for command in entry.commands {
                 store.apply(command, &mut Vec::new());
             }

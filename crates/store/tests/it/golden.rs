@@ -4,13 +4,16 @@
 use bytes::Bytes;
 use protocol::Hlc;
 use store::{
-    Command, CommandAction, Condition, Dialect, Entry, EntryBuilder, Origin, Quota, RetryKey, Store, Version,
-    Watcher, asks_for_disk, decode_entry,
+    Command, CommandAction, Condition, Dialect, Entry, EntryBuilder, Origin, Quota, RetryKey, Stamp, Store,
+    Version, Watcher, asks_for_disk, decode_entry,
 };
 
-const ENTRY: &[u8] = include_bytes!("../golden/v1/entry.bin");
-const ENTRY_FOR_DISK: &[u8] = include_bytes!("../golden/v2/entry.bin");
-const SNAPSHOT: &[u8] = include_bytes!("../golden/v1/snapshot.bin");
+const ENTRY_OF_ONE_CLOCK: &[u8] = include_bytes!("../golden/v1/entry.bin");
+const ENTRY_OF_ONE_CLOCK_FOR_DISK: &[u8] = include_bytes!("../golden/v2/entry.bin");
+const SNAPSHOT_OF_ONE_CLOCK: &[u8] = include_bytes!("../golden/v1/snapshot.bin");
+const ENTRY: &[u8] = include_bytes!("../golden/v3/entry.bin");
+const ENTRY_FOR_DISK: &[u8] = include_bytes!("../golden/v4/entry.bin");
+const SNAPSHOT: &[u8] = include_bytes!("../golden/v2/snapshot.bin");
 
 fn hlc(text: &str) -> Hlc {
     Hlc::parse(text).unwrap()
@@ -23,7 +26,7 @@ const WATCHER: Watcher = Watcher {
 };
 const RETRY: RetryKey = RetryKey {
     hash: *b"0123456789abcdef",
-    until: 1_700_000_010_000,
+    remembered: 10_000,
 };
 
 fn key(text: &'static str) -> Bytes {
@@ -87,7 +90,7 @@ fn writing() -> [CommandAction; 4] {
             fencing: None,
             retry: Some(RetryKey {
                 hash: *b"fedcba9876543210",
-                until: 1_700_000_010_000,
+                remembered: 10_000,
             }),
         },
         CommandAction::Set {
@@ -134,10 +137,15 @@ fn ending() -> [CommandAction; 3] {
 }
 
 const CLOCK: u64 = 1_700_000_000_000;
+const TIME: u64 = 1_699_999_990_000;
+const STAMP: Stamp = Stamp {
+    clock: CLOCK,
+    time: TIME,
+};
 
-fn store() -> Store {
+fn store(stamp: Stamp) -> Store {
     let mut store = Store::new();
-    store.begin(CLOCK);
+    store.begin(stamp);
     for command in commands() {
         store.apply(command, &mut Vec::new());
     }
@@ -145,33 +153,33 @@ fn store() -> Store {
 }
 
 #[test]
-fn the_entry_of_version_1_is_read_and_written() {
+fn the_entry_of_version_3_is_read_and_written() {
     let mut entry = EntryBuilder::new();
     commands().iter().for_each(|command| entry.push(command));
     assert_eq!(
         decode_entry(Bytes::from_static(ENTRY)),
         Ok(Entry {
-            clock: CLOCK,
+            stamp: STAMP,
             commands: commands()
         })
     );
-    assert_eq!(entry.finish(CLOCK), ENTRY);
+    assert_eq!(entry.finish(STAMP), ENTRY);
 }
 
 #[test]
-fn the_entry_of_version_2_is_read_and_written_and_asks_for_the_disk() {
+fn the_entry_of_version_4_is_read_and_written_and_asks_for_the_disk() {
     let mut entry = EntryBuilder::new();
     commands().iter().for_each(|command| entry.push(command));
     entry.ask_for_disk();
     let read = decode_entry(Bytes::from_static(ENTRY_FOR_DISK)).map(|entry| entry.commands);
     assert_eq!(read, Ok(commands()));
-    assert_eq!(entry.finish(CLOCK), ENTRY_FOR_DISK);
+    assert_eq!(entry.finish(STAMP), ENTRY_FOR_DISK);
     assert!(asks_for_disk(ENTRY_FOR_DISK) && !asks_for_disk(ENTRY));
 }
 
 #[test]
-fn the_snapshot_of_version_1_is_read_and_written() {
-    let store = store();
+fn the_snapshot_of_version_2_is_read_and_written() {
+    let store = store(STAMP);
     let written: Vec<u8> = store.image().into_chunks().flatten().collect();
     assert_eq!(
         Store::restore(std::iter::once(Bytes::from_static(SNAPSHOT))),
@@ -181,9 +189,9 @@ fn the_snapshot_of_version_1_is_read_and_written() {
 }
 
 #[test]
-fn the_snapshot_of_version_1_means_what_it_meant() {
-    let store = store();
-    let found = store.get(b"lock", CLOCK).unwrap();
+fn the_snapshot_of_version_2_means_what_it_meant() {
+    let store = store(STAMP);
+    let found = store.get(b"lock", TIME).unwrap();
     assert_eq!(
         (&found.value[..], found.version),
         (
@@ -194,7 +202,7 @@ fn the_snapshot_of_version_1_means_what_it_meant() {
             }
         )
     );
-    assert_eq!(store.next_expiry(), Some(CLOCK + 10_000));
+    assert_eq!(store.next_expiry(), Some(TIME + 10_000));
     let usage = store.usage();
     assert_eq!(
         (
@@ -205,4 +213,20 @@ fn the_snapshot_of_version_1_means_what_it_meant() {
         ),
         (2, 1, 2, 1)
     );
+}
+
+#[test]
+fn what_was_written_before_there_was_group_time_is_read() {
+    for (entry, is_for_disk) in [(ENTRY_OF_ONE_CLOCK, false), (ENTRY_OF_ONE_CLOCK_FOR_DISK, true)] {
+        assert_eq!(
+            decode_entry(Bytes::from_static(entry)),
+            Ok(Entry {
+                stamp: Stamp::first(CLOCK),
+                commands: commands()
+            })
+        );
+        assert_eq!(asks_for_disk(entry), is_for_disk);
+    }
+    let restored = Store::restore(std::iter::once(Bytes::from_static(SNAPSHOT_OF_ONE_CLOCK)));
+    assert_eq!(restored, Ok(store(Stamp::first(CLOCK))));
 }

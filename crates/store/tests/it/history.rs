@@ -18,6 +18,8 @@ enum Step {
     /// A new log entry begins, its clock this many milliseconds ahead of or behind the last one.
     Entry {
         advance: i64,
+        /// By how much more, or less, group time advances than the wall clock.
+        drift: i64,
     },
     Set(SetStep),
     Delete {
@@ -165,10 +167,11 @@ fn step() -> impl Strategy<Value = Step> {
     let watcher = 0..WATCHERS.len();
     let only_if = prop::option::of(0..VALUES.len());
     let token = prop::option::weighted(0.25, 0..TOKENS.len());
+    let drift = prop_oneof![4 => Just(0_i64), 1 => -200_i64..200, 1 => -90_000_i64..90_000];
     let advance = prop_oneof![4 => 0_i64..4, 2 => -3_i64..200, 1 => -90_000_i64..90_000];
     let limit = || prop_oneof![0_u64..60, Just(u64::MAX)];
     prop_oneof![
-        12 => advance.prop_map(|advance| Step::Entry { advance }),
+        12 => (advance, drift).prop_map(|(advance, drift)| Step::Entry { advance, drift }),
         24 => set(),
         10 => (key.clone(), only_if, prop::option::of(stamp()), token, retry()).prop_map(
             |(key, only_if, timestamp, token, retry)| Step::Delete { key, only_if, timestamp, token, retry }
@@ -197,6 +200,8 @@ struct Run {
     /// Walls of new entries and timestamps are relative to this: the clock of the last entry, whether or not it
     /// was behind.
     clock: u64,
+    /// Group time of the last entry, in the same way.
+    time: u64,
     /// The greatest version that each key was ever seen with.
     seen: BTreeMap<Vec<u8>, Version>,
     frozen: Vec<(Image, Store)>,
@@ -208,6 +213,7 @@ impl Run {
             store: Store::new(),
             model: Model::default(),
             clock: 1_000_000,
+            time: 500_000,
             seen: BTreeMap::new(),
             frozen: Vec::new(),
         }
@@ -215,10 +221,11 @@ impl Run {
 
     fn step(&mut self, step: Step) {
         let action = match step {
-            Step::Entry { advance } => {
+            Step::Entry { advance, drift } => {
                 self.clock = self.clock.saturating_add_signed(advance);
-                self.store.begin(self.clock);
-                self.model.begin(self.clock);
+                self.time = self.time.saturating_add_signed(advance + drift);
+                self.store.begin(self.stamp());
+                self.model.begin(self.stamp());
                 return self.compare();
             }
             Step::Restart => {
@@ -268,7 +275,7 @@ impl Run {
             },
             Step::EndIncarnations { node, below } => CommandAction::EndIncarnations { node, below },
             Step::ExpireDue { max } => CommandAction::Expire {
-                keys: self.store.expired(self.clock, max),
+                keys: self.store.expired(self.time, max),
             },
             Step::ExpireAny { keys } => CommandAction::Expire {
                 keys: keys
@@ -307,8 +314,15 @@ impl Run {
     fn retry(&self, retry: Retry) -> Option<RetryKey> {
         retry.map(|(hash, remembered)| RetryKey {
             hash: [hash; 16],
-            until: self.clock + remembered,
+            remembered,
         })
+    }
+
+    fn stamp(&self) -> store::Stamp {
+        store::Stamp {
+            clock: self.clock,
+            time: self.time,
+        }
     }
 
     /// Applies a command to both, on its way to the store through the log.
@@ -323,10 +337,10 @@ impl Run {
         };
         let mut entry = EntryBuilder::new();
         entry.push(&command);
-        let entry = decode_entry(entry.finish(self.clock)).unwrap();
+        let entry = decode_entry(entry.finish(self.stamp())).unwrap();
         assert_eq!(
-            (entry.clock, &entry.commands[..]),
-            (self.clock, &[command.clone()][..])
+            (entry.stamp, &entry.commands[..]),
+            (self.stamp(), &[command.clone()][..])
         );
 
         let remembered = self.store.usage();
@@ -379,8 +393,11 @@ impl Run {
 
     fn compare(&self) {
         let (store, model) = (&self.store, &self.model);
-        assert_eq!(store.clock(), model.clock);
-        for now in [0, self.clock, self.clock + 3] {
+        assert_eq!(
+            (store.stamp().clock, store.stamp().time),
+            (model.clock, model.time)
+        );
+        for now in [0, self.time, self.time + 3] {
             let alive: BTreeMap<_, _> = model.alive(now).collect();
             for key in KEYS {
                 let found = store

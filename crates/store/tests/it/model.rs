@@ -14,6 +14,7 @@ pub(crate) type Told = (Watcher, Dialect, Vec<u8>, Option<Vec<u8>>, Version);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub(crate) clock: u64,
+    pub(crate) time: u64,
     pub(crate) keys: BTreeMap<Vec<u8>, Row>,
     /// The last version of every key that ever was.
     last: BTreeMap<Vec<u8>, Version>,
@@ -36,9 +37,12 @@ fn stamp(hlc: &protocol::Hlc) -> Stamp {
 }
 
 impl Model {
-    pub(crate) fn begin(&mut self, clock: u64) {
-        if clock > self.clock {
-            self.clock = clock;
+    pub(crate) fn begin(&mut self, entry: store::Stamp) {
+        if entry.clock > self.clock {
+            self.clock = entry.clock;
+        }
+        if entry.time > self.time {
+            self.time = entry.time;
         }
     }
 
@@ -60,13 +64,13 @@ impl Model {
         // Ending a registration can be done again without harm, and is.
         let outcome = matches!(action, CommandAction::Unwatch { .. }).then(|| self.execute(action));
         let is_same =
-            |(hash, until, _): &&([u8; 16], u64, Outcome)| *hash == retry.hash && *until > self.clock;
+            |(hash, until, _): &&([u8; 16], u64, Outcome)| *hash == retry.hash && *until > self.time;
         if let Some((_, _, decided)) = self.decided.iter().rev().find(is_same) {
             return *decided;
         }
         let outcome = outcome.unwrap_or_else(|| self.execute(action));
-        self.decided
-            .push((retry.hash, retry.until.min(self.clock + 3_600_000), outcome));
+        let until = self.time + retry.remembered.min(3_600_000);
+        self.decided.push((retry.hash, until, outcome));
         outcome
     }
 
@@ -153,7 +157,7 @@ impl Model {
         }
         let before = (self.keys.len() as u64, self.bytes());
         let version = self.next(key, Some((timestamp.wall, timestamp.counter)));
-        let deadline = expires_in.map(|expires_in| version.wall + expires_in);
+        let deadline = expires_in.map(|expires_in| self.time + expires_in);
         let new = Row {
             value: value.to_vec(),
             version,
@@ -206,7 +210,7 @@ impl Model {
 
     fn expire(&mut self, key: &[u8]) {
         let deadline = self.keys.get(key).and_then(|row| row.deadline);
-        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+        if deadline.is_some_and(|deadline| deadline <= self.time) {
             self.remove(key, None);
         }
     }
@@ -275,7 +279,7 @@ impl Model {
 
     /// The keys that are there at `now`.
     pub(crate) fn alive(&self, now: u64) -> impl Iterator<Item = (&Vec<u8>, &Row)> {
-        let now = now.max(self.clock);
+        let now = now.max(self.time);
         self.keys
             .iter()
             .filter(move |(_, row)| row.deadline.is_none_or(|deadline| deadline > now))

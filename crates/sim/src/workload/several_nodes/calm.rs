@@ -8,7 +8,7 @@ use cluster::GroupId;
 
 use super::World;
 use super::member::Power;
-use crate::history::{MILLISECOND, Version};
+use crate::history::Version;
 use crate::machine::Machine;
 use crate::promises::bounded_memory::Maxima;
 use crate::promises::{f1, l2};
@@ -207,7 +207,7 @@ impl World {
 
     /// The run is over: what clients were told all the time fits.
     pub(super) fn check_histories(&mut self) -> Result<(), String> {
-        self.summary.not_known = self.histories.check(self.skew + MILLISECOND)?;
+        self.summary.not_known = self.histories.check(self.wrong.tolerance())?;
         Ok(())
     }
 

@@ -147,7 +147,7 @@ fn with_commands(message: &Bytes, change: impl Fn(&mut Command)) -> Bytes {
         builder.push(&command);
     }
     let mut changed = BytesMut::from(head);
-    changed.put(builder.finish(entry.clock));
+    changed.put(builder.finish(entry.stamp));
     changed.freeze()
 }
 

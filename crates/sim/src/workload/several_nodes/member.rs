@@ -126,12 +126,11 @@ impl Member {
         self.set_clock(i64::try_from(behind as i128 - ahead as i128).expect("simulations are short"));
     }
 
-    /// By how many nanoseconds its wall clock is wrong.
-    pub(super) fn skew(&self, now: Instant) -> u64 {
+    /// By how many nanoseconds its monotonic clock has run away.
+    pub(super) fn drifted(&self, now: Instant) -> i128 {
         let ahead = self.local.saturating_duration_since(now).as_nanos();
         let behind = now.saturating_duration_since(self.local).as_nanos();
-        let set = i128::from(self.ahead) * 1_000_000;
-        u64::try_from((ahead as i128 - behind as i128 + set).unsigned_abs()).unwrap_or(u64::MAX)
+        ahead as i128 - behind as i128
     }
 
     /// Somebody stops it.

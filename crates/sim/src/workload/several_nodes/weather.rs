@@ -14,9 +14,11 @@ const BLINK_MAX: usize = 60;
 /// Bytes that a disk takes at most until it is full.
 const FULL_AFTER_MAX: usize = 2_000;
 
-/// By how many milliseconds clocks are set at most, and by how many if they leap: the allowed skew is 60 s.
+/// By how many milliseconds clocks are set at most.
 const JUMP_MAX: i64 = 5_000;
-const LEAP_MAX: i64 = 150_000;
+
+/// By how many they are set at most if they leap, by one of these: the allowed skew of clients is 60 s; an hour; twenty years.
+const LEAPS_MAX: [i64; 3] = [150_000, 3_600_000, 20 * 365 * 24 * 3_600_000];
 
 /// By how many millionths clocks are too fast or too slow at most: much more than any clock of a computer, since runs are short.
 const DRIFT_MAX: usize = 50_000;
@@ -87,7 +89,10 @@ impl World {
                 }
             }
             Fault::ClockJump => self.set_clock(index, JUMP_MAX),
-            Fault::ClockLeap => self.set_clock(index, LEAP_MAX),
+            Fault::ClockLeap => {
+                let by_max = LEAPS_MAX[self.weather.between(0, LEAPS_MAX.len())];
+                self.set_clock(index, by_max);
+            }
             Fault::Members => self.want_change(),
             _ => self.ask_again(),
         }
