@@ -85,8 +85,8 @@ struct Shared {
     membership: RefCell<Option<Membership>>,
     outgoing: RefCell<BTreeMap<NodeId, Rc<Outgoing>>>,
     incoming: RefCell<BTreeMap<NodeId, Rc<Incoming>>>,
-    /// The newest incarnation that was seen of each node.
-    newest: RefCell<BTreeMap<NodeId, u32>>,
+    /// The newest run that was seen of each node.
+    newest: RefCell<BTreeMap<NodeId, Run>>,
     targets: RefCell<BTreeMap<PeerAddress, Rc<Target>>>,
     /// Connections that others have made, and whose other side has not proved yet that it is a node.
     strangers: Strangers,
@@ -102,6 +102,13 @@ struct Shared {
     seed: Cell<u64>,
     /// Somebody was met or lost.
     contacts_changed: Notify,
+}
+
+/// A process of a node. Of two with the same incarnation, one has started from an older copy of the other's data directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    incarnation: u32,
+    nonce: u64,
 }
 
 /// A connection that another node has made.

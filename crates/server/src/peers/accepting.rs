@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout};
 
 use super::meeting::{self, Meeting, MeetingError};
-use super::{Incoming, PeerEvent, SILENCE_MAX, Shared, tls};
+use super::{Incoming, PeerEvent, Run, SILENCE_MAX, Shared, tls};
 use crate::admission::Counted;
 use crate::client_address::SourceNetwork;
 use crate::clock::instant as now;
@@ -162,10 +162,11 @@ async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
         is_closing: Cell::new(false),
     });
     shared.accepting_succeeded(&founder.address);
-    shared
-        .newest
-        .borrow_mut()
-        .insert(theirs.node, theirs.incarnation.0);
+    let run = Run {
+        incarnation: theirs.incarnation.0,
+        nonce: theirs.nonce,
+    };
+    shared.newest.borrow_mut().insert(theirs.node, run);
     let before = shared
         .incoming
         .borrow_mut()

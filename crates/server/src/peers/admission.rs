@@ -99,10 +99,15 @@ impl Shared {
             .get(&theirs.node)
             .copied()
             .unwrap_or_default();
-        if theirs.incarnation.0 < newest {
+        let is_again = theirs.incarnation.0 == newest.incarnation && theirs.nonce != newest.nonce;
+        if theirs.incarnation.0 < newest.incarnation || is_again {
             return refuse(format!(
-                "node {} at {} has an older copy of its data directory: it was started {newest} times, and knows of {}",
-                theirs.node, theirs.address, theirs.incarnation
+                "node {} at {} has an older copy of its data directory: it was started {} times, and knows of {}; \
+                 start it with an empty directory, and replace it in the cluster",
+                theirs.node,
+                theirs.address,
+                newest.incarnation + u32::from(is_again),
+                theirs.incarnation
             ));
         }
         Ok(())

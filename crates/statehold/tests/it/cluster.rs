@@ -8,6 +8,7 @@ mod growing;
 mod lines;
 mod member;
 mod messages;
+mod older_disks;
 mod retained;
 mod revoked;
 mod sessions;

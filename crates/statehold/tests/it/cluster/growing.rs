@@ -49,7 +49,7 @@ impl Operated {
     }
 
     /// How the cluster stands, as a node sees it; null if that node does not answer.
-    fn status(&self, member: &Member) -> Value {
+    pub(super) fn status(&self, member: &Member) -> Value {
         let status = self.cluster(member, &["status", "--json"]);
         serde_json::from_str(status.text()).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Operated {
 }
 
 /// The id of the node at an address, as one of the cluster knows it.
-fn node_at(operated: &Operated, member: &Member, address: &str) -> String {
+pub(super) fn node_at(operated: &Operated, member: &Member, address: &str) -> String {
     let status = operated.status(member);
     let mut nodes = status["nodes"].as_array().expect("nodes").iter();
     let found = nodes
