@@ -25,6 +25,8 @@ use crate::now::Now;
 #[derive(Debug, Default)]
 pub(super) struct GroupTime {
     known: Option<Known>,
+    /// The leader has changed, and has not said yet what time it is.
+    has_new_leader: bool,
     /// What a leader that does not know the time was told, by node.
     told: BTreeMap<NodeId, Told>,
     /// Since when it waits for more of that.
@@ -99,10 +101,12 @@ impl GroupTime {
         self.known = Some(Known { at, time });
     }
 
-    /// Takes what the leader says, which may have been long on its way. Who is ahead of it lets it catch up by a part of the time that
-    /// has passed, more than clocks run apart.
+    /// Takes what the leader says. The first word of a new one holds: leases are stamped with its time from then on, and must not end
+    /// by one that is ahead. Later ones may have been long on their way. Who is ahead of them lets the leader catch up by a part of the
+    /// time that has passed, more than clocks run apart.
     fn hear(&mut self, now: Instant, said: u64) {
-        let own = self.known.map_or(0, |known| {
+        let kept = self.known.filter(|_| !std::mem::take(&mut self.has_new_leader));
+        let own = kept.map_or(0, |known| {
             let passed = now.saturating_duration_since(known.at) / CATCHES_UP;
             known.now(now).saturating_sub(millis(passed))
         });
@@ -215,6 +219,7 @@ impl StateStoreService {
     /// Somebody else leads, or nobody does; if it is this node, it has to know the time.
     pub(super) fn time_of_new_leader(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.time.forget_told();
+        self.time.has_new_leader = true;
         self.time.due = None;
         if !self.replica.is_leader() {
             return;
@@ -376,5 +381,10 @@ mod tests {
         assert_eq!(time.now(after(11), log), 15_989);
         time.hear(after(12), 20_000);
         assert_eq!(time.now(after(12), log), 20_000);
+        time.has_new_leader = true;
+        time.hear(after(13), 18_000);
+        assert_eq!(time.now(after(13), log), 18_000);
+        time.hear(after(14), 18_500);
+        assert_eq!(time.now(after(14), log), 19_000 - 1);
     }
 }
