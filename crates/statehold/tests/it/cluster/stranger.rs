@@ -10,6 +10,9 @@ use socket2::{Domain, Socket, Type};
 
 use super::member::Place;
 
+/// Versions of the protocol between nodes that this program speaks.
+const SPOKEN: [u8; 2] = [2, 2];
+
 const CLOCK: u8 = 6;
 const VERSION: u8 = 1;
 const WELCOME: &[u8] = b"\0\0\0\x01\x06";
@@ -72,7 +75,7 @@ fn a_clock_that_is_off_is_told_on_both_sides() {
         let mut member = place.start(0, 3);
         let (mut stream, _) = other.accept().expect("dialled");
         read_hello(&mut stream);
-        let theirs = hello([1, 1], wall().saturating_add_signed(off), &place.peer(1));
+        let theirs = hello(SPOKEN, wall().saturating_add_signed(off), &place.peer(1));
         stream.write_all(&theirs).expect("sent");
         stream.write_all(WELCOME).expect("sent");
         let (code, text) = read_refusal(&mut stream);
@@ -105,7 +108,7 @@ fn a_version_that_nobody_speaks_is_told_on_both_sides() {
 fn garbage_at_the_port_of_the_nodes_hurts_nobody() {
     let place = Place::new();
     let mut members = place.start_all(3);
-    let good = hello([1, 1], wall(), &place.peer(1));
+    let good = hello(SPOKEN, wall(), &place.peer(1));
     let mut damaged = good.clone();
     damaged[10] = 9;
     let mut long = good.clone();
@@ -147,7 +150,7 @@ fn who_is_no_member_is_told_so() {
     let members = place.start_all(3);
     let mut stream = TcpStream::connect(place.peer(0)).expect("connected");
     stream
-        .write_all(&hello([1, 1], wall(), &place.peer(4)))
+        .write_all(&hello(SPOKEN, wall(), &place.peer(4)))
         .expect("sent");
     read_hello(&mut stream);
     let (code, text) = read_refusal(&mut stream);
