@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use cluster::peers::Reading;
+
 /// The two clocks at one moment: the monotonic one for timeouts, the wall clock for what is written to disk.
 ///
 /// An [`Instant`] means nothing after a restart, so deadlines are stored as Unix milliseconds and converted
@@ -33,6 +35,15 @@ impl Now {
     /// The monotonic time `delay` from now; at most a hundred years.
     pub fn after(&self, delay: Duration) -> Instant {
         self.instant + delay.min(FAR_AWAY)
+    }
+}
+
+impl From<Now> for Reading {
+    fn from(now: Now) -> Self {
+        Self {
+            at: now.instant,
+            wall: now.wall,
+        }
     }
 }
 

@@ -39,7 +39,7 @@ impl Clock {
     }
 
     fn beginning(skew_max: Duration, now: Now) -> Self {
-        let agreed = AgreedClock::new(skew_max, reading(now));
+        let agreed = AgreedClock::new(skew_max, now.into());
         Self {
             agreed: Arc::new(Mutex::new(agreed)),
             #[cfg(test)]
@@ -50,7 +50,7 @@ impl Clock {
     /// The present.
     pub fn now(&self) -> Now {
         let system = self.system();
-        let (wall, news) = self.agreed().read(reading(system));
+        let (wall, news) = self.agreed().read(system.into());
         if let Some(news) = news {
             tell(news);
         }
@@ -89,13 +89,6 @@ impl Clock {
     /// What a thread left that panicked while it read the clock is a clock all the same.
     fn agreed(&self) -> MutexGuard<'_, AgreedClock> {
         self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn reading(now: Now) -> Reading {
-    Reading {
-        at: now.instant,
-        wall: now.wall,
     }
 }
 

@@ -229,7 +229,7 @@ impl Machine {
 
     /// A server whose node was just made of what its disk holds.
     fn starting(unpowered: Unpowered, node: Node, now: Now, generation: u32) -> Self {
-        let mut clock = AgreedClock::new(unpowered.config.clock_skew_max, reading(now));
+        let mut clock = AgreedClock::new(unpowered.config.clock_skew_max, now.into());
         clock.set_members(unpowered.config.clock_members);
         Self {
             config: unpowered.config,
@@ -627,7 +627,7 @@ impl Machine {
 
     /// What its system clock says, whatever it goes by.
     pub fn system_clock(&self) -> Reading {
-        reading(now_at(&self.config, self.origin, self.now.instant))
+        now_at(&self.config, self.origin, self.now.instant).into()
     }
 
     /// Another node's system clock said this just now.
@@ -637,7 +637,7 @@ impl Machine {
     }
 
     fn move_clock(&mut self, to: Instant) {
-        let (wall, _) = self.clock.read(reading(now_at(&self.config, self.origin, to)));
+        let (wall, _) = self.clock.read(now_at(&self.config, self.origin, to).into());
         self.now = Now { instant: to, wall };
     }
 
@@ -760,13 +760,6 @@ fn is_of_log(write: &Write) -> bool {
     | Write::RemoveRange { keyspace, .. }
     | Write::RemoveRangeOnce { keyspace, .. }) = write;
     *keyspace == Keyspace::Log
-}
-
-fn reading(now: Now) -> Reading {
-    Reading {
-        at: now.instant,
-        wall: now.wall,
-    }
 }
 
 /// The wall clock at the start of every simulation: 2023-10-03 23:07:05 UTC, the example of the protocol's text.
