@@ -260,14 +260,6 @@ impl Node {
         self.groups.is_available()
     }
 
-    /// Groups, the control group among them, in which this node takes no part because its disk is an older copy.
-    pub fn rolled_back(&self) -> Vec<GroupId> {
-        let stores = self.groups.iter().map(StateStoreService::replica);
-        let control = self.control.as_ref().map(|control| control.replica());
-        let rolled_back = stores.chain(control).filter(|replica| replica.is_rolled_back());
-        rolled_back.map(Replica::group).collect()
-    }
-
     /// What was counted since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters

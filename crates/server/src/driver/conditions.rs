@@ -14,8 +14,9 @@ impl Driver {
     pub(crate) fn health(&self) -> Health {
         let groups = self.node.borrow().availability();
         let mut stores = groups.iter().filter(|group| group.group != CONTROL);
-        let is_whole = !self.observed.borrow().is_stopping && self.node.borrow().rolled_back().is_empty();
-        let is_ready = is_whole && stores.all(|group| self.serves(group));
+        let has_part = !groups.iter().any(|group| group.is_rolled_back);
+        let is_ready =
+            !self.observed.borrow().is_stopping && has_part && stores.all(|group| self.serves(group));
         let conditions = if is_ready { Vec::new() } else { self.conditions() };
         Health {
             not_ready: conditions.iter().map(Condition::line).collect(),
@@ -27,19 +28,15 @@ impl Driver {
         let groups = self.node.borrow().availability();
         let is_stopping = self.observed.borrow().is_stopping;
         let mut conditions: Vec<_> = is_stopping.then_some(Condition::Stopping).into_iter().collect();
-        let rolled_back = self.node.borrow().rolled_back();
-        conditions.extend((!rolled_back.is_empty()).then_some(Condition::RolledBack(rolled_back)));
+        let rolled_back = those(&groups, |group| group.is_rolled_back);
+        conditions.extend(rolled_back.map(Condition::RolledBack));
         if let Some(peers) = &self.peers {
             conditions.extend(peers.conditions(&leaders(&groups)));
         }
         let leaderless = groups.iter().filter(|group| group.leader.is_none());
         conditions.extend(self.no_leader(leaderless));
-        let broken: Vec<_> = groups
-            .iter()
-            .filter(|group| !group.is_whole)
-            .map(|group| group.group)
-            .collect();
-        conditions.extend((!broken.is_empty()).then_some(Condition::FetchingCopy(broken)));
+        let broken = those(&groups, |group| !group.is_whole);
+        conditions.extend(broken.map(Condition::FetchingCopy));
         conditions
     }
 
@@ -73,6 +70,13 @@ impl Driver {
         let is_reached = |leader| peers.is_none_or(|peers| peers.reaches(leader));
         group.is_whole && group.leader.is_some_and(is_reached)
     }
+}
+
+/// Groups of which something is true, if there is any.
+fn those(groups: &[GroupAvailability], is_one: impl Fn(&GroupAvailability) -> bool) -> Option<Vec<GroupId>> {
+    let found = groups.iter().filter(|group| is_one(group));
+    let found: Vec<_> = found.map(|group| group.group).collect();
+    (!found.is_empty()).then_some(found)
 }
 
 fn leaders(groups: &[GroupAvailability]) -> Leaders {
