@@ -385,6 +385,16 @@ fn a_node_is_a_member_when_no_vote_is_missing_that_it_could_have() {
     world.change(1, &remove).expect("two are there");
     world.pass_until("the node is gone", |world| world.stage(1, 3).is_none());
 
+    join_late(&mut world, "it has no vote");
+    assert!(world.voters(1).iter().all(|(_, voters)| voters == &[1, 2, 4]));
+    world.destroy(2);
+    world.check_progress();
+    world.check();
+}
+
+/// Node 4 has called and is added, is away for five seconds, which are not enough for it to be a member, and starts then.
+#[track_caller]
+fn join_late(world: &mut World, why_not: &str) {
     // It has called, and is away since.
     world.machine(1).hear_caller(founder(NodeId(4)));
     let who = NodeId(4).to_string();
@@ -397,16 +407,12 @@ fn a_node_is_a_member_when_no_vote_is_missing_that_it_could_have() {
         groups.all(|group| group.members.learners.contains(&NodeId(4)))
     });
     world.pass(Duration::from_secs(5));
-    assert_eq!(world.stage(1, 4), Some(NodeStage::Joining), "it has no vote");
+    assert_eq!(world.stage(1, 4), Some(NodeStage::Joining), "{why_not}");
 
     world.start(4);
     world.pass_until("it is a member", |world| {
         world.stage(1, 4) == Some(NodeStage::Member)
     });
-    assert!(world.voters(1).iter().all(|(_, voters)| voters == &[1, 2, 4]));
-    world.destroy(2);
-    world.check_progress();
-    world.check();
 }
 
 /// Nobody waits for a vote of it, so only what it has confirmed says how far it is.
@@ -414,24 +420,7 @@ fn a_node_is_a_member_when_no_vote_is_missing_that_it_could_have() {
 fn a_node_is_no_member_while_it_has_nothing() {
     let mut world = World::new(5);
     world.pass(Duration::from_secs(2));
-    // It has called, and is away since.
-    world.machine(1).hear_caller(founder(NodeId(4)));
-    let who = NodeId(4).to_string();
-    world
-        .change(1, &ClusterQuestion::Add { who })
-        .expect("it is added");
-    world.pass_until("it learns everywhere", |world| {
-        let status = world.status(NodeId(1));
-        let mut groups = status.groups.iter();
-        groups.all(|group| group.members.learners.contains(&NodeId(4)))
-    });
-    world.pass(Duration::from_secs(5));
-    assert_eq!(world.stage(1, 4), Some(NodeStage::Joining), "it has nothing");
-
-    world.start(4);
-    world.pass_until("it is a member", |world| {
-        world.stage(1, 4) == Some(NodeStage::Member)
-    });
+    join_late(&mut world, "it has nothing");
     world.check_progress();
     world.check();
 }

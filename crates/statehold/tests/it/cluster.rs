@@ -228,20 +228,26 @@ fn nodes_of_two_clusters_do_not_talk() {
     assert!(one.figure("statehold_peer_connections_refused_total{cause=\"cluster\"}") > 0.0);
 }
 
-#[test]
-fn a_copy_of_a_node_is_refused() {
-    let place = Place::new();
-    let mut members = place.start_all(3);
+/// The last of three nodes, started again, and a process that has a copy of its data directory.
+fn with_a_clone(place: &Place, members: &mut Vec<Member>) -> (Member, Member) {
     members.pop().expect("three").kill();
     copy(&place.data(2), &place.data(3));
     let mut original = place.start(2, 3);
     original.wait_ready();
-    for member in &mut members {
+    for member in members {
         member.logged(&["connected to a node", &place.peer(2)]);
     }
     let mut command = place.command(3, 3);
     command.args(["--join", &place.peer(0)]);
-    let mut twin = Member::spawn(command);
+    let clone = Member::spawn(command);
+    (original, clone)
+}
+
+#[test]
+fn a_copy_of_a_node_is_refused() {
+    let place = Place::new();
+    let mut members = place.start_all(3);
+    let (original, mut twin) = with_a_clone(&place, &mut members);
     twin.logged(&["there are two nodes with the id", &place.peer(2), &place.peer(3)]);
     members[0].logged(&["refused a node", "there are two nodes with the id"]);
     original.set("k", "v");

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::broken_links::{carry, pair};
-use super::copy;
 use super::growing::Operated;
 use super::member::{Member, Place, TRIES};
+use super::with_a_clone;
 use crate::disk_full::{can_mount, in_own_mounts};
 use crate::harness::{Ran, run, statehold};
 
@@ -93,16 +93,7 @@ fn a_clone_and_its_peers_say_that_there_are_two() {
     let operated = Operated::new();
     let place = &operated.place;
     let mut members = place.start_all(3);
-    members.pop().expect("three").kill();
-    copy(&place.data(2), &place.data(3));
-    let mut original = place.start(2, 3);
-    original.wait_ready();
-    for member in &mut members {
-        member.logged(&["connected to a node", &place.peer(2)]);
-    }
-    let mut command = place.command(3, 3);
-    command.args(["--join", &place.peer(0)]);
-    let mut clone = Member::spawn(command);
+    let (original, mut clone) = with_a_clone(place, &mut members);
     clone.wait_ready();
     let line = both_say(&operated, &clone, "there are two nodes with the id");
     assert!(line.contains("stop one of them"), "{line}");
