@@ -18,8 +18,6 @@ pub struct GroupAvailability {
     pub voters: BTreeSet<NodeId>,
     /// False while this node has no copy that it can serve from, and fetches one.
     pub is_whole: bool,
-    /// This node takes no part in it, because its disk is an older copy.
-    pub is_rolled_back: bool,
 }
 
 impl GroupAvailability {
@@ -29,7 +27,6 @@ impl GroupAvailability {
             leader,
             voters: replica.members().voters.clone(),
             is_whole: !replica.is_stateless(),
-            is_rolled_back: replica.is_rolled_back(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod clock_watch;
 mod frame;
 mod hello;
 mod refusal;
+mod starts;
 
 pub use address::{AddressError, PeerAddress};
 pub use agreed_clock::{AgreedClock, ClockNews, DOUBTED_FOR, Reading};
@@ -17,3 +18,4 @@ pub use clock_watch::{ClockWatch, clock_offset, is_clock_within};
 pub use frame::{FRAME_BYTES_MAX, Frame, FrameDecoder, FrameError, Kind};
 pub use hello::{HELLO_BYTES_MAX, Hello, HelloError, VERSIONS, Versions};
 pub use refusal::{Refusal, RefusalCode};
+pub use starts::{Start, Starts};

@@ -27,8 +27,8 @@ pub(crate) enum Condition {
     },
     /// This node's copies of groups are not whole, and it fetches others.
     FetchingCopy(Vec<GroupId>),
-    /// This node's disk is older than what it has acknowledged in these groups: it takes no part in them.
-    RolledBack(Vec<GroupId>),
+    /// This node's disk is older than what other nodes know of it, and it takes no part in the cluster; with how that is known.
+    RolledBack(String),
     /// A node cannot send to another one, which leads these groups.
     NoConnection {
         from: NodeAt,
@@ -80,12 +80,7 @@ impl fmt::Display for Condition {
                 "this node's copy of {} is not whole, and it fetches another one: wait, and start the other nodes if it lasts",
                 all(groups)
             ),
-            Self::RolledBack(groups) => write!(
-                f,
-                "this node is rolled back: its data directory is older than what it has acknowledged in {}; \
-                 start it with an empty directory, and replace it in the cluster",
-                all(groups)
-            ),
+            Self::RolledBack(cause) => f.write_str(cause),
             Self::NoConnection { from, to, why, led } => {
                 write!(f, "{from} cannot send to {to}: {why}")?;
                 if !led.is_empty() {
@@ -113,6 +108,15 @@ fn no_leader(f: &mut fmt::Formatter<'_>, groups: &[GroupId], unreached: &[NodeAt
     write!(
         f,
         "there is no connection to {named}: start what does not run, or repair the network"
+    )
+}
+
+/// Cause for a node whose log ends before what it has acknowledged in a group.
+pub(crate) fn log_too_short(node: &NodeAt, group: GroupId) -> String {
+    format!(
+        "{node} is rolled back: its data directory is older than what it has acknowledged in {}; \
+         start it with an empty directory, and replace it in the cluster",
+        all(&[group])
     )
 }
 
@@ -200,9 +204,10 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_older_is_to_be_replaced() {
-        let line = "this node is rolled back: its data directory is older than what it has acknowledged in group 2; \
-             start it with an empty directory, and replace it in the cluster";
-        check(&Condition::RolledBack(vec![GroupId(2)]), "rolled_back", line);
+        let cause = log_too_short(&at(0xa1, "10.0.0.1:7000"), GroupId(2));
+        let line = "node 00000000000000a1 at 10.0.0.1:7000 is rolled back: its data directory is older than what it has \
+             acknowledged in group 2; start it with an empty directory, and replace it in the cluster";
+        check(&Condition::RolledBack(cause), "rolled_back", line);
     }
 
     #[test]

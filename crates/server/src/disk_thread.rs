@@ -206,6 +206,13 @@ impl DiskThread {
         }
     }
 
+    /// Writes something that no ticket is for, and syncs it.
+    pub(crate) fn put(&self, write: Write) -> Result<(), Fault> {
+        let mut storage = self.disk.storage();
+        storage.write(&[write])?;
+        storage.sync()
+    }
+
     /// So many batches are durable, and it took so long.
     pub(crate) fn confirmed(&self, batches: u64, micros: u64) {
         self.pace.set(self.pace.get().confirmed(batches, micros));

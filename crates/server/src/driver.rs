@@ -7,6 +7,7 @@
 mod api;
 mod conditions;
 mod reading;
+mod rolled_back;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -326,7 +327,11 @@ impl Driver {
         self.tell_buffered();
         self.step_quietly(Event::Flush);
         // After a fault the thread takes nothing; its event stops the node.
-        let left = self.writes.take().and_then(|batch| persist(&self.disk, batch));
+        let left = self.writes.take().and_then(|mut batch| {
+            let starts = self.peers.iter().flat_map(Peers::starts_to_write);
+            batch.writes.extend(starts);
+            persist(&self.disk, batch)
+        });
         if let Some(peers) = &self.peers {
             peers.flush();
         }
@@ -735,6 +740,16 @@ impl Driver {
             } => {
                 if let Some(condition) = self.leader_lost(*group) {
                     tracing::warn!(%group, %term, "{condition}");
+                }
+            }
+            Report::LogTooShort {
+                group,
+                node: None,
+                missing,
+            } if missing.is_rolled_back => {
+                reporting::report(report, place.as_ref());
+                if let Some(peers) = &self.peers {
+                    peers.roll_back_by_log(*group);
                 }
             }
             _ => reporting::report(report, place.as_ref()),

@@ -21,6 +21,7 @@ mod encoding;
 mod ends;
 mod error;
 mod exposure;
+mod goodbye;
 mod handshake;
 mod handshake_thread;
 mod https_client;

@@ -15,8 +15,10 @@ mod dialling;
 pub(crate) mod formation;
 mod log;
 mod meeting;
+pub(crate) mod not_serving;
 mod outgoing;
 mod parting;
+mod past;
 mod sending;
 mod tls;
 
@@ -29,10 +31,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cluster::forming::{Founder, Founding, Stage, Statement, Step};
-use cluster::peers::{Hello, PeerAddress, VERSIONS};
+use cluster::peers::{Hello, PeerAddress, Start, VERSIONS};
 use cluster::{ClusterId, NodeId};
 use rustls::pki_types::CertificateDer;
-use storage::Identity;
+use storage::{Identity, KnownStarts};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
@@ -43,6 +45,7 @@ use self::dialling::Target;
 use self::log::Problems;
 pub(crate) use self::meeting::cause_of;
 use self::outgoing::Outgoing;
+use self::past::Past;
 pub(crate) use self::tls::PeerTls;
 use crate::admission::Places;
 use crate::bound_socket::bind_tcp;
@@ -75,7 +78,6 @@ pub(crate) enum PeerEvent {
 struct Shared {
     settings: Settings,
     identity: Identity,
-    nonce: u64,
     clock: Rc<Clock>,
     tls: Option<PeerTls>,
     /// Where handshakes of TLS run.
@@ -85,8 +87,7 @@ struct Shared {
     membership: RefCell<Option<Membership>>,
     outgoing: RefCell<BTreeMap<NodeId, Rc<Outgoing>>>,
     incoming: RefCell<BTreeMap<NodeId, Rc<Incoming>>>,
-    /// The newest run that was seen of each node.
-    newest: RefCell<BTreeMap<NodeId, Run>>,
+    past: Past,
     targets: RefCell<BTreeMap<PeerAddress, Rc<Target>>>,
     /// Connections that others have made, and whose other side has not proved yet that it is a node.
     strangers: Strangers,
@@ -104,13 +105,6 @@ struct Shared {
     contacts_changed: Notify,
 }
 
-/// A process of a node. Of two with the same incarnation, one has started from an older copy of the other's data directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Run {
-    incarnation: u32,
-    nonce: u64,
-}
-
 /// A connection that another node has made.
 #[derive(Debug)]
 struct Incoming {
@@ -118,7 +112,7 @@ struct Incoming {
     /// As it said in its hello.
     cluster: Option<ClusterId>,
     /// Of the process at the other end.
-    nonce: u64,
+    start: Start,
     /// What the node has shown in the handshake of TLS.
     certificates: Vec<CertificateDer<'static>>,
     /// Ends it.
@@ -172,6 +166,8 @@ const TARGETS_MAX: usize = 64;
 pub(crate) struct PeersStart<'a> {
     pub(crate) settings: &'a config::Cluster,
     pub(crate) identity: Identity,
+    /// Last starts of the others.
+    pub(crate) known_starts: KnownStarts,
     pub(crate) clock: Rc<Clock>,
     pub(crate) tls: Option<PeerTls>,
     pub(crate) handshakes: Option<Handle>,
@@ -199,6 +195,7 @@ impl Peers {
         let PeersStart {
             settings,
             identity,
+            known_starts,
             clock,
             tls,
             handshakes,
@@ -218,7 +215,6 @@ impl Peers {
                 is_insecure: settings.insecure_peers,
             },
             identity,
-            nonce: seed,
             clock,
             tls,
             handshakes,
@@ -226,7 +222,7 @@ impl Peers {
             membership: RefCell::default(),
             outgoing: RefCell::default(),
             incoming: RefCell::default(),
-            newest: RefCell::default(),
+            past: Past::new(known_starts),
             targets: RefCell::default(),
             strangers: accepting::strangers(),
             proved: Places::new(Some(accepting::PROVED_MAX)),
@@ -273,6 +269,7 @@ impl Peers {
             membership.members = members.iter().map(member).collect();
             membership.removed = removed.iter().copied().collect();
         }
+        self.shared.forget_starts();
         self.shared.clock.set_members(members.len(), removed);
         for member in members {
             self.shared.learn(member);
@@ -325,8 +322,7 @@ impl Shared {
         Hello {
             versions: VERSIONS,
             node: self.identity.node,
-            incarnation: self.identity.incarnation,
-            nonce: self.nonce,
+            starts: self.identity.starts.clone(),
             wall: self.clock.system().wall,
             cluster: self
                 .membership

@@ -1,19 +1,20 @@
 //! The life of a server: recover, serve, stop.
 
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use broker::{Event, Policies};
 use cluster::forming::{Founder, Founding, Stage, Step};
+use storage::RolledBack;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 use crate::admin::api::ServedAt;
 use crate::admin::{Admin, AdminRequest};
@@ -21,20 +22,22 @@ use crate::admission::Places;
 use crate::audit::Audit;
 use crate::authentication::{AuthenticationThread, Methods};
 use crate::authorization::{self, AuthorizationThread};
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
+use crate::condition::Condition;
 use crate::config::{self, Config, Durability, ListenAddress, PeerAddress};
 use crate::container;
 use crate::descriptors;
 use crate::disk_thread::{ClockMarks, DiskThread, Sync};
 use crate::driver::{Driver, DriverSettings, Edge, Inputs};
 use crate::error::RunError;
+use crate::goodbye;
 use crate::handshake::{HANDSHAKE_BYTES, Layers};
 use crate::handshake_thread::HandshakeThread;
 use crate::listener::{Acceptor, Listener};
 use crate::machine_memory;
 use crate::named_files::NamedFiles;
 use crate::notify_socket::NotifySocket;
-use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation};
+use crate::peers::{self, PeerEvent, PeerTls, Peers, PeersStart, formation, not_serving};
 use crate::self_test;
 use crate::slow::SlowLog;
 use crate::snapshot_thread::SnapshotThread;
@@ -91,9 +94,6 @@ impl Scheme {
         }
     }
 }
-
-/// How long clients may take to read their DISCONNECT when the server stops.
-const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How long clients of a member wait for the others to elect a leader before they may come all the same.
 const AVAILABLE_WITHIN: Duration = Duration::from_secs(3);
@@ -223,17 +223,49 @@ async fn serve(
     });
     notify_socket.serving();
 
-    let result = tokio::select! {
-        fault = driver.run(&mut inputs) => Err(fault.into()),
-        () = &mut shutdown => Ok(()),
-    };
-    accepting.iter().chain([&told]).for_each(JoinHandle::abort);
-    match &result {
-        Ok(()) => say_goodbye(&driver, &mut inputs, &notify_socket).await,
-        Err(fault) => driver.say_last(fault),
-    }
+    let accepting = accepting.into_iter().chain([told]).collect();
+    let result = serve_on(&driver, &mut inputs, accepting, &notify_socket, shutdown).await;
     drop(watched);
     Ok(Some((driver, result)))
+}
+
+/// Serves until something ends it, and ends the service. `accepting`: tasks that let clients in.
+async fn serve_on(
+    driver: &Rc<Driver>,
+    inputs: &mut Inputs,
+    accepting: Vec<JoinHandle<()>>,
+    notify_socket: &NotifySocket,
+    mut shutdown: Pin<&mut impl Future<Output = ()>>,
+) -> Result<(), RunError> {
+    let ended = tokio::select! {
+        fault = driver.run(inputs) => Ended::Failed(fault.into()),
+        () = shutdown.as_mut() => Ended::Asked,
+        cause = driver.rolled_back() => Ended::RolledBack(cause),
+    };
+    accepting.iter().for_each(JoinHandle::abort);
+    match ended {
+        Ended::Asked => {
+            notify_socket.stopping();
+            let connections = driver.sockets_len();
+            tracing::info!(connections, "stopping");
+            goodbye::say(driver, inputs).await;
+            Ok(())
+        }
+        Ended::Failed(why) => {
+            driver.say_last(&why);
+            Err(why)
+        }
+        Ended::RolledBack(cause) => goodbye::stand_aside(driver, inputs, cause, shutdown).await,
+    }
+}
+
+/// Why a node serves no longer.
+enum Ended {
+    /// The server was asked to stop.
+    Asked,
+    Failed(RunError),
+    /// Its data directory is an older copy.
+    RolledBack(String),
 }
 
 /// A listener's strangers have a sixteenth of the memory for their handshakes, and room for some in any case.
@@ -336,7 +368,7 @@ struct Joining<'a> {
     requests: &'a mut mpsc::Receiver<AdminRequest>,
 }
 
-/// Forms the cluster, or comes back to it. `None`: there is none.
+/// Forms the cluster, or comes back to it. `None`: there is none. A node that is rolled back stays here.
 async fn join(
     settings: Option<&config::Cluster>,
     opened: &mut Opened,
@@ -347,7 +379,8 @@ async fn join(
     };
     let start = PeersStart {
         settings,
-        identity: opened.identity,
+        identity: opened.identity.clone(),
+        known_starts: std::mem::take(&mut opened.known_starts),
         clock: joining.clock,
         tls: joining.tls,
         handshakes: joining.handshakes,
@@ -363,6 +396,12 @@ async fn join(
     let stage = opened.stage.clone();
     let engine = &mut opened.engine;
     let founding = formation::form(&peers, &mut events, joining.requests, engine, stage).await?;
+    if let Some(RolledBack { cause }) = opened.rolled_back.take() {
+        joining.listeners.iter_mut().try_for_each(Listener::close)?;
+        joining.admin.recovered();
+        peers.roll_back(&cause);
+        not_serving::answer_all(&peers, &Condition::RolledBack(cause), joining.requests).await;
+    }
     if !is_formed {
         for listener in joining.listeners {
             listener.open()?;
@@ -552,35 +591,4 @@ fn start_driver(config: &Config, mut parts: Parts) -> Result<(Rc<Driver>, Inputs
 /// Where nobody is asked, or nobody else there, there is nothing to wait for.
 fn nothing<T>() -> mpsc::Receiver<T> {
     mpsc::channel(1).1
-}
-
-/// DISCONNECT to everybody, and time to read it.
-async fn say_goodbye(driver: &Rc<Driver>, inputs: &mut Inputs, notify_socket: &NotifySocket) {
-    notify_socket.stopping();
-    let connections = driver.sockets_len();
-    tracing::info!(connections, "stopping");
-    driver.observed.borrow_mut().is_stopping = true;
-    driver.step(Event::Stop);
-    // The node bounds its part.
-    while driver.is_stopping() {
-        if let Err(fault) = driver.turn(inputs).await {
-            tracing::error!(%fault, "the disk failed while the server stopped");
-            return;
-        }
-    }
-    let deadline = Instant::from_std(clock::instant() + GOODBYE);
-    let all_gone = async {
-        while driver.sockets_len() > 0 {
-            driver.turn(inputs).await?;
-        }
-        Ok::<(), storage::Fault>(())
-    };
-    match timeout_at(deadline, all_gone).await {
-        Ok(Ok(())) => {}
-        Ok(Err(fault)) => tracing::error!(%fault, "the disk failed while the server stopped"),
-        Err(_) => tracing::info!(
-            connections = driver.sockets_len(),
-            "some clients did not take their DISCONNECT"
-        ),
-    }
 }

@@ -11,8 +11,8 @@ use cluster::{GroupId, NodeId};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use storage::{
-    ClockMark, Engine, EngineConfig, Identity, SnapshotFiles, Storage, is_blank, open_group, read_membership,
-    recover_control,
+    ClockMark, Drawn, Engine, EngineConfig, Identity, KnownStarts, RolledBack, SnapshotFiles, Storage,
+    is_blank, open_group, read_membership, recover_control,
 };
 use store::{ScanLimits, Store};
 
@@ -36,6 +36,9 @@ pub(crate) struct Started {
 pub(crate) struct Opened {
     pub(crate) engine: Engine,
     pub(crate) identity: Identity,
+    pub(crate) known_starts: KnownStarts,
+    /// The directory is an older copy.
+    pub(crate) rolled_back: Option<RolledBack>,
     /// How far the node is on its way into a cluster.
     pub(crate) stage: Stage,
     /// What the node's clock has said before.
@@ -62,7 +65,12 @@ pub(crate) fn open(config: &Config, encryption: storage::Encryption) -> Result<O
     }
     let mut random = Random::new();
     let mark = ClockMark::read(&engine)?;
-    let identity = Identity::take(&mut engine, NodeId(random.next().max(1)))?;
+    let drawn = Drawn {
+        node: NodeId(random.next().max(1)),
+        nonce: random.next(),
+    };
+    let identity = Identity::take(&mut engine, drawn)?;
+    let (known_starts, rolled_back) = (KnownStarts::read(&engine)?, RolledBack::read(&engine)?);
     match &stage {
         Stage::Bound(_, founding) if !is_member => Err(RunError::NeedsCluster {
             directory: config.data_dir.clone(),
@@ -72,6 +80,8 @@ pub(crate) fn open(config: &Config, encryption: storage::Encryption) -> Result<O
         _ => Ok(Opened {
             engine,
             identity,
+            known_starts,
+            rolled_back,
             stage,
             mark,
             random,
@@ -101,18 +111,18 @@ pub(crate) fn start(
 
     let mut groups = Vec::new();
     for group in (0..founding.map_or(GROUPS, Founding::groups)).map(GroupId) {
-        let replica_config = replica_config(config, identity, founding, group, random.next());
+        let replica_config = replica_config(config, &identity, founding, group, random.next());
         groups.push(recover_group(replica_config, &engine, &snapshots)?);
     }
-    let control_config = replica_config(config, identity, founding, CONTROL, random.next());
+    let control_config = replica_config(config, &identity, founding, CONTROL, random.next());
     let control = recover_control_group(control_config, &engine, founding)?;
     let store = RecoveredStore {
-        config: state_store_config(config, identity),
+        config: state_store_config(config, &identity),
         groups,
         control,
     };
     let node_config = node_config(config, policies, &mut random);
-    let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);
+    let mut recovery = Recovery::new(now, node_config, identity.incarnation().0);
     for keyspace in Recovery::KEYSPACES {
         let mut failed = None;
         engine.scan(
@@ -139,7 +149,7 @@ pub(crate) fn start(
     let gauges = node.gauges();
     tracing::info!(
         node = %identity.node,
-        incarnation = identity.incarnation.0,
+        incarnation = identity.incarnation().0,
         keys = gauges.store.keys,
         sessions = gauges.sessions,
         memory = gauges.memory.total(),
@@ -233,7 +243,7 @@ fn open_engine(config: &Config, encryption: storage::Encryption) -> Result<Engin
 /// The founders vote, and a node without a cluster alone.
 fn replica_config(
     config: &Config,
-    identity: Identity,
+    identity: &Identity,
     founding: Option<&Founding>,
     group: GroupId,
     seed: u64,
@@ -289,11 +299,11 @@ fn recover_group(
     })
 }
 
-fn state_store_config(config: &Config, identity: Identity) -> StateStoreConfig {
+fn state_store_config(config: &Config, identity: &Identity) -> StateStoreConfig {
     let memory = config.limits.memory_max.for_quotas(machine_memory::bytes());
     StateStoreConfig {
         node: identity.node.0,
-        incarnation: identity.incarnation.0,
+        incarnation: identity.incarnation().0,
         dialect: match config.state_store.dialect {
             config::DialectChoice::Auto => broker::DialectChoice::Auto,
             config::DialectChoice::Sdk => broker::DialectChoice::Sdk,
@@ -414,7 +424,11 @@ mod tests {
     /// What a run leaves behind at whose end `EXPIRY` is over but for `LEFT`, by a clock that says `wall` when it begins.
     fn earlier_run(config: &Config, now: Now) {
         let mut engine = Engine::open(&config.data_dir).unwrap();
-        Identity::take(&mut engine, NodeId(7)).unwrap();
+        let drawn = Drawn {
+            node: NodeId(7),
+            nonce: 1,
+        };
+        Identity::take(&mut engine, drawn).unwrap();
         let record = SessionRecord {
             number: SessionNumber(1 << 32),
             expiry: u32::try_from(EXPIRY.as_secs()).unwrap(),

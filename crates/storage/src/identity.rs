@@ -1,63 +1,81 @@
-//! Who this node is: an id made once, and an incarnation that rises at each start.
+//! Identity of a node: an id made once, and its starts.
 //!
-//! Key `identity` in the meta keyspace; value: version u8, node u64, incarnation u32, CRC32C u32 over key and value, big
-//! endian.
+//! Key `identity` in the meta keyspace; value: version u8, node u64, starts (cluster/src/peers/starts.rs), CRC32C u32 over key and
+//! value, big endian. Version 1 has the number of the last start (u32) in place of the starts.
 
+mod known_starts;
 mod membership;
+mod rolled_back;
 
 use std::ops::ControlFlow;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use cluster::peers::{Start, Starts};
 use cluster::{Incarnation, Keyspace, NodeId, Write};
 
+pub use self::known_starts::KnownStarts;
 pub use self::membership::{is_blank, read_membership, write_membership};
+pub use self::rolled_back::RolledBack;
 use crate::{RecoveryError, Storage};
 
-/// A node and its current incarnation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Identity of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Made at the first start.
     pub node: NodeId,
-    /// Used for the first time now.
-    pub incarnation: Incarnation,
+    /// Starts up to the present one.
+    pub starts: Starts,
 }
 
 const KEY: &[u8] = b"identity";
-const VERSION: u8 = 1;
-const RECORD_LEN: usize = 1 + 8 + 4 + 4;
+const VERSION: u8 = 2;
+/// Version of a record without nonces.
+const VERSION_NUMBER_ONLY: u8 = 1;
+
+/// What a node that starts has drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Drawn {
+    /// Id of the node if it has none yet: not zero.
+    pub node: NodeId,
+    /// For this start.
+    pub nonce: u64,
+}
 
 impl Identity {
-    /// Raises the incarnation and syncs it. `fresh` becomes the node's id if it has none: random, not zero.
+    /// Records a start and syncs it. A node that has no id takes the one that was drawn.
     ///
-    /// A node without an identity but with data is refused: it would be a different node with this one's past.
-    pub fn take(storage: &mut impl Storage, fresh: NodeId) -> Result<Identity, RecoveryError> {
-        assert!(fresh.0 != 0, "a node id is not zero");
+    /// # Errors
+    /// There is data and no identity: it would be a different node with this one's past. The record is damaged, or the disk fails.
+    pub fn take(storage: &mut impl Storage, drawn: Drawn) -> Result<Identity, RecoveryError> {
+        assert!(drawn.node.0 != 0, "a node id is not zero");
         let identity = match storage.get(Keyspace::Meta, KEY)? {
-            Some(record) => {
-                let before = decode(&record).ok_or(RecoveryError::IdentityDamaged)?;
-                let incarnation = before
-                    .incarnation
-                    .0
-                    .checked_add(1)
-                    .ok_or(RecoveryError::IdentityDamaged)?;
-                Identity {
-                    incarnation: Incarnation(incarnation),
-                    ..before
-                }
-            }
+            Some(record) => decode(&record)
+                .and_then(|before| before.started(drawn.nonce))
+                .ok_or(RecoveryError::IdentityDamaged)?,
             None if is_empty(storage)? => Identity {
-                node: fresh,
-                incarnation: Incarnation(1),
+                node: drawn.node,
+                starts: Starts::first(drawn.nonce),
             },
             None => return Err(RecoveryError::IdentityMissing),
         };
         storage.write(&[Write::Put {
             keyspace: Keyspace::Meta,
             key: Bytes::from_static(KEY),
-            value: encode(identity),
+            value: encode(&identity),
         }])?;
         storage.sync()?;
         Ok(identity)
+    }
+
+    /// Number of the present start.
+    pub fn incarnation(&self) -> Incarnation {
+        self.starts.newest().incarnation
+    }
+
+    /// `None`: there is no higher number.
+    fn started(self, nonce: u64) -> Option<Self> {
+        let starts = self.starts.with_next(nonce)?;
+        Some(Self { starts, ..self })
     }
 }
 
@@ -73,29 +91,43 @@ fn is_empty(storage: &impl Storage) -> Result<bool, RecoveryError> {
     Ok(empty)
 }
 
-fn encode(identity: Identity) -> Bytes {
-    let mut record = BytesMut::with_capacity(RECORD_LEN);
+fn encode(identity: &Identity) -> Bytes {
+    let mut record = BytesMut::new();
     record.put_u8(VERSION);
     record.put_u64(identity.node.0);
-    record.put_u32(identity.incarnation.0);
-    record.put_u32(checksum(&record));
-    record.freeze()
+    identity.starts.encode(&mut record);
+    sealed(KEY, record)
 }
 
 fn decode(record: &[u8]) -> Option<Identity> {
-    let record: &[u8; RECORD_LEN] = record.try_into().ok()?;
-    let (body, crc) = record.split_last_chunk::<4>()?;
-    if checksum(body) != u32::from_be_bytes(*crc) || body[0] != VERSION {
-        return None;
-    }
-    let (node, incarnation) = body[1..].split_first_chunk::<8>()?;
-    let node = NodeId(u64::from_be_bytes(*node));
-    let incarnation = Incarnation(u32::from_be_bytes(incarnation.try_into().ok()?));
-    (node.0 != 0).then_some(Identity { node, incarnation })
+    let mut body = unsealed(KEY, record)?;
+    let version = body.try_get_u8().ok()?;
+    let node = NodeId(body.try_get_u64().ok()?);
+    let starts = match version {
+        VERSION_NUMBER_ONLY => {
+            let incarnation = Incarnation(body.try_get_u32().ok()?);
+            // Nobody knows a nonce of such a start.
+            Starts::only(Start {
+                incarnation,
+                nonce: 0,
+            })
+        }
+        VERSION => Starts::decode(&mut body)?,
+        _ => return None,
+    };
+    (node.0 != 0 && body.is_empty()).then_some(Identity { node, starts })
 }
 
-fn checksum(body: &[u8]) -> u32 {
-    checksum_of(KEY, body)
+/// A record with its checksum.
+fn sealed(key: &[u8], mut record: BytesMut) -> Bytes {
+    record.put_u32(checksum_of(key, &record));
+    record.freeze()
+}
+
+/// A record without its checksum. `None`: it is damaged.
+fn unsealed<'a>(key: &[u8], record: &'a [u8]) -> Option<&'a [u8]> {
+    let (body, crc) = record.split_last_chunk::<4>()?;
+    (checksum_of(key, body) == u32::from_be_bytes(*crc)).then_some(body)
 }
 
 /// Of a record and its key.
@@ -105,26 +137,25 @@ pub(crate) fn checksum_of(key: &[u8], body: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use cluster::{Incarnation, Keyspace, NodeId, Write};
-
-    use super::{Identity, KEY, encode};
-    use crate::{RecoveryError, SimulatedDisk, Storage as _};
+    use super::*;
+    use crate::SimulatedDisk;
 
     const NODE: NodeId = NodeId(0x1234);
 
+    fn drawn(node: NodeId, nonce: u64) -> Drawn {
+        Drawn { node, nonce }
+    }
+
     #[test]
-    fn the_node_stays_and_the_incarnation_rises_even_after_a_crash() {
+    fn the_node_stays_and_its_starts_are_kept_even_after_a_crash() {
         let mut disk = SimulatedDisk::new(1);
-        for incarnation in 1..5 {
-            let fresh = NodeId(NODE.0 * incarnation);
-            let identity = Identity::take(&mut disk, fresh).unwrap();
-            assert_eq!(
-                identity,
-                Identity {
-                    node: NODE,
-                    incarnation: Incarnation(incarnation as u32)
-                }
-            );
+        let mut starts = Starts::first(101);
+        for number in 1..5 {
+            let fresh = NodeId(NODE.0 * number);
+            let identity = Identity::take(&mut disk, drawn(fresh, 100 + number)).unwrap();
+            assert_eq!((identity.node, &identity.starts), (NODE, &starts));
+            assert_eq!(u64::from(identity.incarnation().0), number);
+            starts = starts.with_next(101 + number).unwrap();
             disk.crash();
         }
     }
@@ -140,16 +171,44 @@ mod tests {
         }])
         .unwrap();
         assert!(matches!(
-            Identity::take(&mut disk, NODE),
+            Identity::take(&mut disk, drawn(NODE, 1)),
             Err(RecoveryError::IdentityMissing)
         ));
     }
 
+    /// Bytes that version 2 writes. A change of this file is a change of the format: it needs a new version instead.
+    #[test]
+    fn a_record_of_version_2_is_written_as_ever() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/identity.record");
+        let starts = Starts::first(5).with_next(6).unwrap();
+        let record = encode(&Identity { node: NODE, starts });
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &record).unwrap();
+        }
+        assert_eq!(record, std::fs::read(path).unwrap());
+    }
+
+    #[test]
+    fn a_record_of_version_1_is_read() {
+        let mut record = BytesMut::new();
+        record.put_u8(1);
+        record.put_u64(NODE.0);
+        record.put_u32(7);
+        let before = decode(&sealed(KEY, record)).unwrap();
+        let incarnation = Incarnation(8);
+        let identity = before.started(9).unwrap();
+        assert_eq!((identity.node, identity.incarnation()), (NODE, incarnation));
+        assert!(identity.starts.include(Start {
+            incarnation,
+            nonce: 9
+        }));
+    }
+
     #[test]
     fn a_flipped_byte_is_noticed() {
-        let record = encode(Identity {
+        let record = encode(&Identity {
             node: NODE,
-            incarnation: Incarnation(7),
+            starts: Starts::first(7),
         });
         for position in 0..record.len() {
             let mut damaged = record.to_vec();
@@ -163,7 +222,7 @@ mod tests {
             disk.write(&[write]).unwrap();
             assert!(
                 matches!(
-                    Identity::take(&mut disk, NODE),
+                    Identity::take(&mut disk, drawn(NODE, 1)),
                     Err(RecoveryError::IdentityDamaged)
                 ),
                 "{position}"

@@ -24,7 +24,7 @@ pub use directory_id::{DirectoryId, ForeignFile};
 pub use encryption::{Encryption, EncryptionError, KeyFileError, KeyId};
 pub use engine::{Engine, EngineConfig};
 pub use fault::Fault;
-pub use identity::{Identity, is_blank, read_membership, write_membership};
+pub use identity::{Drawn, Identity, KnownStarts, RolledBack, is_blank, read_membership, write_membership};
 pub use recovery::{RecoveryError, open_group, recover_control, recover_group};
 pub use simulated::SimulatedDisk;
 pub use snapshot_files::{SnapshotError, SnapshotFiles, SnapshotReader, SnapshotWriter};

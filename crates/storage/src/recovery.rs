@@ -56,6 +56,12 @@ pub enum RecoveryError {
     /// The record of which cluster the node belongs to cannot be read.
     #[error("the record of the node's cluster is damaged, or of a newer version")]
     MembershipDamaged,
+    /// The record of the last start of another node is damaged.
+    #[error("the record of the last start of another node is damaged")]
+    KnownStartDamaged,
+    /// The record that the directory is rolled back is damaged.
+    #[error("the record that this directory is rolled back is damaged")]
+    RolledBackDamaged,
     /// The highest time that the node has seen cannot be read.
     #[error("the record of the node's clock is damaged, or of a newer version")]
     ClockMarkDamaged,

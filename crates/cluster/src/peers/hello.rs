@@ -4,8 +4,9 @@
 //! look; what it changes needs a version that this one does not speak.
 //!
 //! ```text
-//! magic 8 bytes | length u16 | oldest version u8 | newest version u8 | node u64 | incarnation u32 | nonce u64 | wall clock u64
+//! magic 8 bytes | length u16 | oldest version u8 | newest version u8 | node u64 | starts | wall clock u64
 //!   | cluster u64 (0: not formed) | size u16 | groups u32 | length of the address u16 | address | ...
+//! starts: number of the present one u32 | count u8 (1 to 16) | nonces of the last ones, the present one at the end: u64 each
 //! ```
 
 use bytes::{Buf, BufMut, BytesMut};
@@ -13,7 +14,8 @@ use bytes::{Buf, BufMut, BytesMut};
 use super::address::PeerAddress;
 use super::clock_watch::{clock_offset, is_clock_within};
 use super::refusal::{Refusal, RefusalCode};
-use crate::{ClusterId, Incarnation, NodeId};
+use super::starts::Starts;
+use crate::{ClusterId, NodeId};
 
 /// Who a node is, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,10 +24,8 @@ pub struct Hello {
     pub versions: Versions,
     /// Its id.
     pub node: NodeId,
-    /// How often it was started.
-    pub incarnation: Incarnation,
-    /// Drawn by this process at its start: who dials itself, or a process with the same data directory, is noticed.
-    pub nonce: u64,
+    /// Its last starts. A node that dials itself, or a process with the same data directory, is noticed by them.
+    pub starts: Starts,
     /// Its system clock, whatever the node goes by, in milliseconds since the Unix epoch.
     pub wall: u64,
     /// The cluster that it belongs to, if it is formed.
@@ -48,7 +48,7 @@ pub struct Versions {
 }
 
 /// What this program speaks.
-pub const VERSIONS: Versions = Versions { oldest: 2, newest: 2 };
+pub const VERSIONS: Versions = Versions { oldest: 3, newest: 3 };
 
 /// A longer hello is not read.
 pub const HELLO_BYTES_MAX: usize = 1024;
@@ -79,8 +79,7 @@ impl Hello {
         bytes.put_u8(self.versions.oldest);
         bytes.put_u8(self.versions.newest);
         bytes.put_u64(self.node.0);
-        bytes.put_u32(self.incarnation.0);
-        bytes.put_u64(self.nonce);
+        self.starts.encode(&mut bytes);
         bytes.put_u64(self.wall);
         bytes.put_u64(self.cluster.map_or(0, |cluster| cluster.0));
         bytes.put_u16(self.size);
@@ -120,8 +119,7 @@ impl Hello {
             newest: body.try_get_u8().ok()?,
         };
         let node = NodeId(body.try_get_u64().ok()?);
-        let incarnation = Incarnation(body.try_get_u32().ok()?);
-        let nonce = body.try_get_u64().ok()?;
+        let starts = Starts::decode(&mut body)?;
         let wall = body.try_get_u64().ok()?;
         let cluster = body.try_get_u64().ok()?;
         let size = body.try_get_u16().ok()?;
@@ -133,8 +131,7 @@ impl Hello {
         Some(Self {
             versions,
             node,
-            incarnation,
-            nonce,
+            starts,
             wall,
             cluster: (cluster != 0).then_some(ClusterId(cluster)),
             size,
@@ -155,7 +152,7 @@ impl Hello {
             );
             return refuse(RefusalCode::Version, text);
         }
-        if self.nonce == theirs.nonce && self.node == theirs.node {
+        if self.starts == theirs.starts && self.node == theirs.node {
             return refuse(RefusalCode::Itself, format!("{own} dialled itself"));
         }
         if self.node == theirs.node {
@@ -240,8 +237,7 @@ mod tests {
         Hello {
             versions: VERSIONS,
             node: NodeId(0x0102),
-            incarnation: Incarnation(3),
-            nonce: 4,
+            starts: Starts::first(3).with_next(4).expect("a second start"),
             wall: 1_000_000,
             cluster: Some(ClusterId(0x0506)),
             size: 3,
@@ -253,18 +249,18 @@ mod tests {
     fn other() -> Hello {
         Hello {
             node: NodeId(9),
-            nonce: 5,
+            starts: Starts::first(5),
             address: "b:7".parse().expect("an address"),
             ..hello()
         }
     }
 
-    /// Bytes that version 2 sends. Another form needs another version.
-    const GOLDEN: &[u8] = b"sthdpeer\x00\x31\x02\x02\
-        \0\0\0\0\0\0\x01\x02\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\0\x05\x06\0\x03\0\0\0\x01\0\x03a:7";
+    /// Bytes that version 3 sends. Another form needs another version.
+    const GOLDEN: &[u8] = b"sthdpeer\x00\x3a\x03\x03\
+        \0\0\0\0\0\0\x01\x02\0\0\0\x02\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\0\x05\x06\0\x03\0\0\0\x01\0\x03a:7";
 
     #[test]
-    fn a_hello_of_version_2_is_written_as_ever_and_read() {
+    fn a_hello_of_version_3_is_written_as_ever_and_read() {
         assert_eq!(hello().encode(), GOLDEN);
         let mut bytes = BytesMut::from(GOLDEN);
         bytes.put_slice(b"more");
@@ -317,15 +313,15 @@ mod tests {
         );
         check(|theirs| theirs.node = hello().node, Some(RefusalCode::SameNode));
         check(
-            |theirs| (theirs.node, theirs.nonce) = (hello().node, hello().nonce),
+            |theirs| (theirs.node, theirs.starts) = (hello().node, hello().starts),
             Some(RefusalCode::Itself),
         );
-        let newer = Versions { oldest: 3, newest: 4 };
+        let newer = Versions { oldest: 4, newest: 5 };
         check(
-            |theirs| theirs.versions = Versions { oldest: 3, newest: 4 },
+            |theirs| theirs.versions = Versions { oldest: 4, newest: 5 },
             Some(RefusalCode::Version),
         );
-        assert!(newer.meets(Versions { oldest: 4, newest: 9 }));
+        assert!(newer.meets(Versions { oldest: 5, newest: 9 }));
     }
 
     #[test]

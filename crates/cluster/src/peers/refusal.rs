@@ -24,7 +24,7 @@ pub enum RefusalCode {
     NotAMember,
     /// Both have the same id.
     SameNode,
-    /// It has an id that another process has as well.
+    /// The receiver has an id that another process has as well, which is alive: it takes no part meanwhile.
     NodeTwice,
     /// Their clocks differ too much.
     Clock,
@@ -36,8 +36,12 @@ pub enum RefusalCode {
     Itself,
     /// There is a connection already, by another address.
     Connected,
+    /// The receiver's disk is older than what the sender knows of it: the receiver takes no part any more.
+    OlderDisk,
     /// It has stopped, with the cause as its last word.
     Stopped,
+    /// The sender takes no part: its disk is older than what another node knows of it, or its id is there twice.
+    Aside,
     /// One that this version does not know.
     Other(u8),
 }
@@ -84,7 +88,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-const CODES: [(RefusalCode, u8); 11] = [
+const CODES: [(RefusalCode, u8); 13] = [
     (RefusalCode::Version, 1),
     (RefusalCode::Cluster, 2),
     (RefusalCode::NotAMember, 3),
@@ -95,7 +99,9 @@ const CODES: [(RefusalCode, u8); 11] = [
     (RefusalCode::Groups, 8),
     (RefusalCode::Itself, 9),
     (RefusalCode::Connected, 10),
+    (RefusalCode::OlderDisk, 11),
     (RefusalCode::Stopped, 12),
+    (RefusalCode::Aside, 13),
 ];
 
 impl RefusalCode {

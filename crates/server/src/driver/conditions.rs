@@ -14,9 +14,9 @@ impl Driver {
     pub(crate) fn health(&self) -> Health {
         let groups = self.node.borrow().availability();
         let mut stores = groups.iter().filter(|group| group.group != CONTROL);
-        let has_part = !groups.iter().any(|group| group.is_rolled_back);
-        let is_ready =
-            !self.observed.borrow().is_stopping && has_part && stores.all(|group| self.serves(group));
+        let is_ready = !self.observed.borrow().is_stopping
+            && self.rolled_back_cause().is_none()
+            && stores.all(|group| self.serves(group));
         let conditions = if is_ready { Vec::new() } else { self.conditions() };
         Health {
             not_ready: conditions.iter().map(Condition::line).collect(),
@@ -26,10 +26,11 @@ impl Driver {
     /// Conditions of this node and of its links: what explains the most comes first.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
         let groups = self.node.borrow().availability();
+        if let Some(cause) = self.rolled_back_cause() {
+            return vec![Condition::RolledBack(cause)];
+        }
         let is_stopping = self.observed.borrow().is_stopping;
         let mut conditions: Vec<_> = is_stopping.then_some(Condition::Stopping).into_iter().collect();
-        let rolled_back = those(&groups, |group| group.is_rolled_back);
-        conditions.extend(rolled_back.map(Condition::RolledBack));
         if let Some(peers) = &self.peers {
             conditions.extend(peers.conditions(&leaders(&groups)));
         }

@@ -14,7 +14,8 @@ use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout};
 
 use super::meeting::{self, Meeting, MeetingError};
-use super::{Incoming, PeerEvent, Run, SILENCE_MAX, Shared, tls};
+use super::past::Refuser;
+use super::{Incoming, PeerEvent, SILENCE_MAX, Shared, tls};
 use crate::admission::Counted;
 use crate::client_address::SourceNetwork;
 use crate::clock::instant as now;
@@ -156,17 +157,14 @@ async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
     let incoming = Rc::new(Incoming {
         founder: founder.clone(),
         cluster: theirs.cluster,
-        nonce: theirs.nonce,
+        start: theirs.starts.newest(),
         certificates: meeting.stream.peer_certificates().to_vec(),
         close: Notify::new(),
         is_closing: Cell::new(false),
     });
     shared.accepting_succeeded(&founder.address);
-    let run = Run {
-        incarnation: theirs.incarnation.0,
-        nonce: theirs.nonce,
-    };
-    shared.newest.borrow_mut().insert(theirs.node, run);
+    shared.remember_start(theirs);
+    shared.welcomed_by(theirs.node);
     let before = shared
         .incoming
         .borrow_mut()
@@ -200,7 +198,11 @@ async fn serve(shared: &Rc<Shared>, meeting: Meeting, from: SocketAddr) {
         End::Closed => tracing::debug!(%node, %address, "a node has closed its connection"),
         End::Silent => tracing::info!(%node, %address, "nothing was heard of a node for {SILENCE_MAX:?}"),
         End::Violated(error) => tracing::warn!(%node, %address, %error, "closed the connection of a node"),
-        End::Refused(refusal) => shared.refused_by(address, refusal),
+        End::Refused(refusal) => {
+            let cluster = incoming.cluster;
+            shared.heed(&refusal, Refuser { node, cluster });
+            shared.refused_by(address, refusal);
+        }
         End::Unwanted | End::Stopping => {}
     }
 }

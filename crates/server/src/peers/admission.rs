@@ -50,7 +50,7 @@ impl Shared {
             return Ok(());
         };
         match membership.judge(theirs.node, theirs.cluster) {
-            Standing::Member => Ok(()),
+            Standing::Member => self.check_past(theirs),
             Standing::Removed => {
                 let text = format!(
                     "node {} at {} was removed from cluster {}: start it with an empty data directory",
@@ -80,37 +80,23 @@ impl Shared {
         }
     }
 
-    /// Whether another process with the same id is there, or a newer one was.
+    /// Whether another process with the same id is there.
     pub(super) fn check_alone(&self, theirs: &Hello) -> Result<(), Refusal> {
-        let refuse = |text| Err(Refusal::new(RefusalCode::NodeTwice, text));
-        if let Some(other) = self.incoming.borrow().get(&theirs.node)
-            && other.nonce != theirs.nonce
-            && !other.is_closing.get()
-        {
-            return refuse(format!(
+        let text = self.two_processes(theirs);
+        text.map_or(Ok(()), |text| Err(Refusal::new(RefusalCode::NodeTwice, text)))
+    }
+
+    /// Words for a node of which another process is connected.
+    pub(super) fn two_processes(&self, theirs: &Hello) -> Option<String> {
+        let incoming = self.incoming.borrow();
+        let other = incoming.get(&theirs.node)?;
+        (other.start != theirs.starts.newest() && !other.is_closing.get()).then(|| {
+            format!(
                 "there are two nodes with the id {}, at {} and at {}: one has a copy of the other's data directory; \
                  stop one of them, and start it with an empty directory",
                 theirs.node, other.founder.address, theirs.address
-            ));
-        }
-        let newest = self
-            .newest
-            .borrow()
-            .get(&theirs.node)
-            .copied()
-            .unwrap_or_default();
-        let is_again = theirs.incarnation.0 == newest.incarnation && theirs.nonce != newest.nonce;
-        if theirs.incarnation.0 < newest.incarnation || is_again {
-            return refuse(format!(
-                "node {} at {} has an older copy of its data directory: it was started {} times, and knows of {}; \
-                 start it with an empty directory, and replace it in the cluster",
-                theirs.node,
-                theirs.address,
-                newest.incarnation + u32::from(is_again),
-                theirs.incarnation
-            ));
-        }
-        Ok(())
+            )
+        })
     }
 
     /// Whether this node sends to it already, on a connection to another address.
@@ -157,9 +143,10 @@ impl Shared {
     /// Whether a node belongs here. It may have been removed while hello was said.
     pub(super) fn is_welcome(&self, node: NodeId, cluster: Option<ClusterId>) -> bool {
         let membership = self.membership.borrow();
-        membership
+        let is_member = membership
             .as_ref()
-            .is_none_or(|membership| membership.judge(node, cluster) == Standing::Member)
+            .is_none_or(|membership| membership.judge(node, cluster) == Standing::Member);
+        is_member && self.takes_part_with(node)
     }
 
     /// Ends the connections of those who do not belong to the cluster.

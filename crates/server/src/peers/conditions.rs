@@ -52,7 +52,7 @@ impl Peers {
 }
 
 impl Shared {
-    fn own(&self) -> NodeAt {
+    pub(super) fn own(&self) -> NodeAt {
         NodeAt {
             node: self.identity.node,
             address: self.settings.address.clone(),

@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::meeting::{self, Meeting, MeetingError};
 use super::outgoing::{Measured, Outgoing};
+use super::past::Refuser;
 use super::{PING_EVERY, SILENCE_MAX, Shared, TARGETS_MAX, tls};
 use crate::clock::instant as now;
 use crate::stream::Stream;
@@ -188,6 +189,7 @@ async fn attempt(shared: &Rc<Shared>, target: &Target) -> Outcome {
             if !shared.is_welcome(theirs.node, theirs.cluster) {
                 return Outcome::Failed;
             }
+            shared.welcomed_by(theirs.node);
             target.is_settled.set(true);
             let began = now();
             talk(shared, meeting).await;
@@ -263,7 +265,7 @@ async fn talk(shared: &Rc<Shared>, meeting: Meeting) {
         .borrow_mut()
         .insert(theirs.node, Rc::clone(&outgoing));
     shared.counts.borrow_mut().connections += 1;
-    tracing::info!(node = %theirs.node, address = %theirs.address, incarnation = %theirs.incarnation, "connected to a node");
+    tracing::info!(node = %theirs.node, address = %theirs.address, incarnation = %theirs.starts.newest().incarnation, "connected to a node");
     shared.contacts_changed.notify_waiters();
 
     let why = keep_talking(shared, &outgoing, decoder).await;
@@ -292,6 +294,8 @@ async fn keep_talking(shared: &Shared, outgoing: &Outgoing, mut decoder: FrameDe
                     }
                 }
                 Frame::Refused(refusal) => {
+                    let (node, cluster) = (outgoing.node, outgoing.cluster);
+                    shared.heed(&refusal, Refuser { node, cluster });
                     tracing::warn!(node = %outgoing.node, "a node refuses this one: {refusal}");
                     return "it refuses this node";
                 }

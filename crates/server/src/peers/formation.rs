@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use broker::ClusterAnswer;
 use cluster::NodeId;
 use cluster::forming::{Action, Event, Forming, Founder, Founding, Stage, Step, Waiting};
 use cluster::peers::{Frame, PeerAddress};
@@ -11,13 +10,11 @@ use storage::{Storage, write_membership};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use super::{PeerEvent, Peers};
-use crate::admin::api::{Answered, Said};
-use crate::admin::{AdminRequest, ClusterAnswered, Health};
+use super::{PeerEvent, Peers, not_serving};
+use crate::admin::AdminRequest;
 use crate::clock;
 use crate::condition::Condition;
 use crate::error::RunError;
-use crate::metrics::Figures;
 
 /// How often the log says what is waited for.
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -69,7 +66,7 @@ pub(crate) async fn form(
         tokio::select! {
             Some(event) = events.recv() => formation.take(event, storage)?,
             () = shared.contacts_changed.notified() => {}
-            Some(request) = requests.recv() => formation.answer(request),
+            Some(request) = requests.recv() => not_serving::answer(peers, &formation.condition(), request),
             () = sleep_until(deadline.min(say_at).into()) => {}
         }
         if say_at <= clock::instant() {
@@ -235,36 +232,5 @@ impl Formation<'_> {
             .iter()
             .map(|(address, why)| format!("; cannot reach {address}: {why}"));
         each.collect()
-    }
-
-    fn answer(&self, request: AdminRequest) {
-        // Whoever asked may have gone.
-        match request {
-            AdminRequest::Metrics(answer) => {
-                let figures = Figures {
-                    peers: self.peers.figures(),
-                    ..Figures::default()
-                };
-                let _ = answer.send(Box::new(figures));
-            }
-            AdminRequest::Health(answer) => {
-                let not_ready = vec![self.condition().line()];
-                let _ = answer.send(Health { not_ready });
-            }
-            AdminRequest::Cluster(_, answer) => {
-                let _ = answer.send(ClusterAnswered {
-                    answer: ClusterAnswer::Refused(self.condition().line()),
-                    clocks_ahead_ms: BTreeMap::new(),
-                    conditions: Vec::new(),
-                });
-            }
-            AdminRequest::Api(_, answer) => {
-                let why = self.condition().line();
-                let _ = answer.send(Answered {
-                    node: self.peers.shared.identity.node,
-                    said: Said::NotFormed(why),
-                });
-            }
-        }
     }
 }

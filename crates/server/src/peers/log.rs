@@ -9,6 +9,7 @@ use cluster::peers::{PeerAddress, Refusal, RefusalCode};
 
 use super::Shared;
 use super::meeting::{MeetingError, cause_of};
+use super::past::Refuser;
 use crate::clock::instant as now;
 
 /// What was told and still holds.
@@ -78,6 +79,7 @@ impl Shared {
     /// An address that is dialled came to nothing.
     pub(super) fn dialling_failed(&self, address: &PeerAddress, error: &MeetingError) {
         self.count_refused(error);
+        self.heed_meeting(error);
         let problem = Problem::of(error);
         let mut problems = self.problems.borrow_mut();
         let is_known = problem.is_same(problems.dialled.get(address))
@@ -95,6 +97,13 @@ impl Shared {
                 self.log_broken_link(address, error);
             }
             _ => tracing::warn!(%address, %error, "no connection to a node"),
+        }
+    }
+
+    fn heed_meeting(&self, error: &MeetingError) {
+        if let MeetingError::RefusedThere(theirs, refusal) = error {
+            let (node, cluster) = (theirs.node, theirs.cluster);
+            self.heed(refusal, Refuser { node, cluster });
         }
     }
 
@@ -117,6 +126,7 @@ impl Shared {
             return;
         }
         self.count_refused(error);
+        self.heed_meeting(error);
         let mut problems = self.problems.borrow_mut();
         let known = error.refusal().map(|(hello, _)| hello.address.clone());
         if let Some(address) = known

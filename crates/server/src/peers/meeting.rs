@@ -104,6 +104,8 @@ pub(crate) fn cause_of(code: RefusalCode) -> &'static str {
         RefusalCode::Clock => "clock",
         RefusalCode::Size | RefusalCode::Groups => "settings",
         RefusalCode::Stopped => "stopped",
+        RefusalCode::OlderDisk => "rolled_back",
+        RefusalCode::Aside => "aside",
         RefusalCode::Itself | RefusalCode::Connected | RefusalCode::Other(_) => "other",
     }
 }

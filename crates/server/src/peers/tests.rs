@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::NodeId;
 use cluster::forming::{Founder, Founding};
-use cluster::{Incarnation, NodeId};
-use storage::Identity;
+use cluster::peers::Starts;
+use storage::{Identity, KnownStarts};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -47,18 +48,25 @@ impl Reserved {
 
     /// Starts a node with this id for each.
     fn start(self, ids: &[u64], join: &[String]) -> Vec<Talker> {
-        let each = self.0.into_iter().zip(ids).zip(1..);
-        each.map(|(((mut settings, listener), id), seed)| {
+        let identities = ids.iter().zip(1..).map(|(id, nonce)| Identity {
+            node: NodeId(*id),
+            starts: Starts::first(nonce),
+        });
+        self.start_as(identities, join)
+    }
+
+    /// Starts a node with this identity for each.
+    fn start_as(self, identities: impl IntoIterator<Item = Identity>, join: &[String]) -> Vec<Talker> {
+        let each = self.0.into_iter().zip(identities).zip(1..);
+        each.map(|(((mut settings, listener), identity), seed)| {
             settings.join = join
                 .iter()
                 .map(|address| address.parse().expect("an address"))
                 .collect();
             let start = PeersStart {
                 settings: &settings,
-                identity: Identity {
-                    node: NodeId(*id),
-                    incarnation: Incarnation(1),
-                },
+                identity,
+                known_starts: KnownStarts::default(),
                 clock: Rc::new(Clock::new(Duration::from_millis(500))),
                 tls: None,
                 handshakes: None,
@@ -240,6 +248,112 @@ fn once_there_is_a_cluster_strangers_are_parted_with() {
             .values()
             .any(|why| why.contains("was removed"))
         {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// A process of node 12 in a cluster of nodes 11, 12 and 13.
+fn twelve(starts: Starts) -> Identity {
+    Identity {
+        node: NodeId(12),
+        starts,
+    }
+}
+
+/// Starts nodes of the cluster of 11, 12 and 13 whose addresses are `join`.
+fn members(reserved: Reserved, identities: Vec<Identity>, join: &[String]) -> Vec<Talker> {
+    let founders = join.iter().zip(11..).map(|(address, node)| Founder {
+        node: NodeId(node),
+        address: address.parse().expect("an address"),
+    });
+    let founding = Founding::new(founders.collect(), 1).expect("possible");
+    let talkers = reserved.start_as(identities, join);
+    talkers.iter().for_each(|talker| talker.peers.join(&founding));
+    talkers
+}
+
+async fn has_refused(talker: &Talker, cause: &str) {
+    while !talker.peers.figures().refused.contains_key(cause) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_member_with_another_past_takes_no_part_with_anybody() {
+    check(async || {
+        let (reserved, of_third) = (Reserved::new(2), Reserved::new(1));
+        let third = format!("127.0.0.1:{}", of_third.port(0));
+        let mut join = [0, 1]
+            .map(|place| format!("127.0.0.1:{}", reserved.port(place)))
+            .to_vec();
+        join.push(third);
+        let eleven = Identity {
+            node: NodeId(11),
+            starts: Starts::first(1),
+        };
+        let later = Starts::first(2).with_next(3).expect("a number");
+        let mut two = members(reserved, vec![eleven, twelve(later)], &join);
+        two[0].has_met(1).await;
+        two.pop();
+        two[0].has_met(0).await;
+        assert_eq!(two[0].peers.starts_to_write().len(), 1);
+        assert!(two[0].peers.starts_to_write().is_empty());
+
+        // The same start has another nonce: an older copy was started.
+        let older = Starts::first(2).with_next(4).expect("a number");
+        let copy = members(Reserved::new(1), vec![twelve(older)], &join);
+        let cause = copy[0].peers.rolled_back().await;
+        assert!(
+            cause.contains("node 000000000000000b has met start 2 of it"),
+            "{cause}"
+        );
+        // The third one has met nobody.
+        let thirteen = Identity {
+            node: NodeId(13),
+            starts: Starts::first(5),
+        };
+        let third = members(of_third, vec![thirteen], &join);
+        has_refused(&third[0], "aside").await;
+        third[0].has_met(1).await;
+        copy[0].has_met(0).await;
+        two[0].has_met(1).await;
+    });
+}
+
+#[test]
+fn of_two_processes_the_second_takes_no_part_while_the_first_lives() {
+    check(async || {
+        let (reserved, of_third) = (Reserved::new(2), Reserved::new(1));
+        let third = format!("127.0.0.1:{}", of_third.port(0));
+        let mut join = [0, 1]
+            .map(|place| format!("127.0.0.1:{}", reserved.port(place)))
+            .to_vec();
+        join.push(third);
+        let eleven = Identity {
+            node: NodeId(11),
+            starts: Starts::first(1),
+        };
+        let mut two = members(reserved, vec![eleven, twelve(Starts::first(2))], &join);
+        two[0].has_met(1).await;
+        // A copy of the directory of a node that runs.
+        let next = Starts::first(2).with_next(3).expect("a number");
+        let twin = members(Reserved::new(1), vec![twelve(next)], &join);
+        while twin[0].peers.shared.takes_part_with(NodeId(13)) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(twin[0].peers.rolled_back_cause(), None);
+        let thirteen = Identity {
+            node: NodeId(13),
+            starts: Starts::first(5),
+        };
+        let third = members(of_third, vec![thirteen], &join);
+        has_refused(&third[0], "aside").await;
+        third[0].has_met(2).await;
+        assert!(twin[0].peers.shared.contacts().is_empty());
+        // The first one is gone, and the second one is a later start of it.
+        two.pop();
+        while !twin[0].peers.shared.takes_part_with(NodeId(13)) {
             tokio::task::yield_now().await;
         }
     });

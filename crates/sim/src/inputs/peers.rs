@@ -7,9 +7,9 @@
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use cluster::NodeId;
 use cluster::forming::{Action, Event, Forming, Founder, Stage, Step};
-use cluster::peers::{Frame, FrameDecoder, FrameError, Hello, VERSIONS};
-use cluster::{Incarnation, NodeId};
+use cluster::peers::{Frame, FrameDecoder, FrameError, Hello, Starts, VERSIONS};
 
 /// Plays an input. `origin` is any instant; only differences matter. How many frames were understood.
 pub fn peers(input: &[u8], origin: Instant) -> usize {
@@ -98,8 +98,7 @@ fn own_hello() -> Hello {
     Hello {
         versions: VERSIONS,
         node: NodeId(1),
-        incarnation: Incarnation(1),
-        nonce: 2,
+        starts: Starts::first(2),
         wall: 1_000,
         cluster: None,
         size: 2,

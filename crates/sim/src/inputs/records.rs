@@ -12,7 +12,7 @@ use cluster::NodeId;
 use cluster::write::{Keyspace, Write};
 use protocol::packet::{Connect, ConnectProperties, PacketId, QoS, Subscribe};
 use protocol::{Packet, ReasonCode, Text};
-use storage::{Identity, SimulatedDisk, Storage};
+use storage::{Drawn, Identity, SimulatedDisk, Storage};
 
 use super::client::Client;
 use super::config;
@@ -79,7 +79,11 @@ fn disk_of(input: &[u8]) -> (SimulatedDisk, Vec<Text>) {
         writes.push(Write::Put { keyspace, key, value });
     }
     let mut disk = SimulatedDisk::new(0);
-    Identity::take(&mut disk, NodeId(1)).expect("an empty disk gets one");
+    let drawn = Drawn {
+        node: NodeId(1),
+        nonce: 0,
+    };
+    Identity::take(&mut disk, drawn).expect("an empty disk gets one");
     disk.write(&writes).expect("the simulated disk works");
     disk.sync().expect("the simulated disk works");
     (disk, client_ids)

@@ -17,7 +17,7 @@ use cluster::random::Random;
 use cluster::replica::record::{self, HardState, LogPoint};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, Keyspace, NodeId, Write};
-use storage::{Identity, RecoveryError, SimulatedDisk, Storage, recover_control, recover_group};
+use storage::{Drawn, Identity, RecoveryError, SimulatedDisk, Storage, recover_control, recover_group};
 use store::Store;
 
 use super::{Machine, MachineConfig, WALL_AT_ORIGIN};
@@ -86,12 +86,17 @@ impl Unpowered {
     pub fn start(mut self, at: Instant) -> Result<Machine, StartError> {
         self.disk.full_after(u64::MAX);
         let now = now_at(&self.config, self.origin, at);
-        let identity = Identity::take(&mut self.disk, self.config.node).map_err(StartError::Log)?;
+        let drawn = Drawn {
+            node: self.config.node,
+            // Nodes say hello at the edge, which is not simulated.
+            nonce: 0,
+        };
+        let identity = Identity::take(&mut self.disk, drawn).map_err(StartError::Log)?;
         if self.config.forgets_votes {
             self.forget_votes();
         }
-        let (node, actions) = recovered_node(&self.config, identity, &self.disk, &self.snapshots, now)?;
-        let mut machine = Machine::starting(self, node, now, identity.incarnation.0 << 16);
+        let (node, actions) = recovered_node(&self.config, &identity, &self.disk, &self.snapshots, now)?;
+        let mut machine = Machine::starting(self, node, now, identity.incarnation().0 << 16);
         machine.carry_out(actions);
         let is_alone = machine.config.voters.len() == 1;
         let mut bound = Bound::new("a node alone does not lead");
@@ -166,7 +171,7 @@ pub(super) fn now_at(config: &MachineConfig, origin: Instant, instant: Instant) 
 
 fn recovered_node(
     config: &MachineConfig,
-    identity: Identity,
+    identity: &Identity,
     disk: &SimulatedDisk,
     snapshots: &Snapshots,
     now: Now,
@@ -181,7 +186,7 @@ fn recovered_node(
         traces: config.traces,
         seed: config.seed,
     };
-    let mut recovery = Recovery::new(now, node_config, identity.incarnation.0);
+    let mut recovery = Recovery::new(now, node_config, identity.incarnation().0);
     for keyspace in Recovery::KEYSPACES {
         let mut read_all = Ok(());
         let mut read = |key: &[u8], value: Bytes| {
@@ -207,7 +212,7 @@ fn recovered_node(
         .collect::<Result<_, _>>()?;
     let state_store = StateStoreConfig {
         node: identity.node.0,
-        incarnation: identity.incarnation.0,
+        incarnation: identity.incarnation().0,
         dialect: DialectChoice::Auto,
         quota: config.quota,
         entry_bytes_max: 1 << 20,

@@ -89,7 +89,7 @@ mod tests {
     use cluster::forming::Founder;
 
     use super::*;
-    use crate::{Identity, SimulatedDisk};
+    use crate::{Drawn, Identity, SimulatedDisk};
 
     fn founding() -> Founding {
         let founder = |node, address: &str| Founder {
@@ -136,7 +136,11 @@ mod tests {
     fn a_node_that_has_only_its_name_is_blank() {
         let mut disk = SimulatedDisk::new(1);
         assert!(is_blank(&disk).unwrap());
-        Identity::take(&mut disk, NodeId(2)).unwrap();
+        let drawn = Drawn {
+            node: NodeId(2),
+            nonce: 7,
+        };
+        Identity::take(&mut disk, drawn).unwrap();
         write_membership(&mut disk, &Stage::Bound(Step::Promised, founding())).unwrap();
         assert!(is_blank(&disk).unwrap());
         let write = Write::Put {

@@ -21,7 +21,7 @@ pub(super) fn write(figures: &PeersFigures, page: &mut Page) {
     page.family(
         Counter,
         "statehold_peer_connections_refused_total",
-        "Connections with other nodes that came to nothing, whoever refused, by cause: version, cluster, not_a_member, same_node, clock, settings, tls, protocol, other.",
+        "Connections with other nodes that came to nothing, whoever refused, by cause: version, cluster, not_a_member, same_node, rolled_back, aside, clock, settings, tls, protocol, other.",
     );
     by_label(&figures.refused, "cause", page);
     page.family(

@@ -21,7 +21,9 @@ fn ask(operated: &Operated, member: &Member, arguments: &[&str]) -> Ran {
 }
 
 fn status(operated: &Operated, member: &Member) -> String {
-    ask(operated, member, &["cluster", "status"]).text().to_owned()
+    let said = ask(operated, member, &["cluster", "status"]);
+    // A node that takes no part says nothing but why.
+    format!("{}{}", said.text(), said.stderr)
 }
 
 /// Waits until `/readyz` and `cluster status` of a node have the same line with a text in it. That line.
@@ -30,8 +32,10 @@ fn both_say(operated: &Operated, member: &Member, text: &str) -> String {
     for _ in 0..TRIES {
         let ready = ask(operated, member, &["health", "--ready"]);
         let status = status(operated, member);
-        let mut lines = status.lines().filter_map(|line| line.strip_prefix("! "));
-        let line = lines.find(|line| line.contains(text));
+        let lines = status
+            .lines()
+            .filter_map(|line| line.strip_prefix("! ").or(line.strip_prefix("statehold: ")));
+        let line = { lines }.find(|line| line.contains(text));
         if let Some(line) = line.filter(|line| ready.code == Some(1) && ready.stderr.contains(line)) {
             return line.to_owned();
         }

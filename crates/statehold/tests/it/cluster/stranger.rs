@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 use super::member::Place;
 
 /// Versions of the protocol between nodes that this program speaks.
-const SPOKEN: [u8; 2] = [2, 2];
+const SPOKEN: [u8; 2] = [3, 3];
 
 const CLOCK: u8 = 6;
 const VERSION: u8 = 1;
@@ -28,6 +28,7 @@ fn hello(versions: [u8; 2], wall: u64, address: &str) -> Vec<u8> {
     let mut body = versions.to_vec();
     body.extend(7_u64.to_be_bytes());
     body.extend(1_u32.to_be_bytes());
+    body.push(1);
     body.extend(8_u64.to_be_bytes());
     body.extend(wall.to_be_bytes());
     body.extend(0_u64.to_be_bytes());
