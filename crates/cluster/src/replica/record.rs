@@ -14,18 +14,22 @@
 //! | Meta: `g`, group u32, `a` | version u8, (node u64, index u64) each, crc u32 |
 //! | Meta: `g`, group u32, `m` | version u8, index u64, crc u32 |
 
-use std::collections::{BTreeMap, BTreeSet};
+mod acknowledged;
+mod members;
+
+use std::collections::BTreeSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+pub use self::acknowledged::{
+    acknowledged_key, decode_acknowledged, decode_missing, encode_acknowledged, encode_missing, missing_key,
+};
+pub use self::members::{decode_members, encode_members, members_key};
 use super::members::{Members, decode_changes};
 use crate::{GroupId, Index, NodeId, Term};
 
 /// Version of the records in this file.
 pub const VERSION: u8 = 1;
-
-/// Version of the record of members that are not the founders any more.
-const VERSION_MEMBERS: u8 = 2;
 
 /// Bytes of an entry record besides its data.
 pub const ENTRY_OVERHEAD: usize = 1 + 1 + 8 + 4;
@@ -236,65 +240,6 @@ pub fn decode_log_start(group: GroupId, record: &[u8]) -> Result<LogPoint, Recor
     Ok(LogPoint { index, term })
 }
 
-/// The key of a group's members in the meta keyspace.
-pub fn members_key(group: GroupId) -> Bytes {
-    meta_key(group, b'v')
-}
-
-/// The record of a group's members. Those of founders are written as in version 1.
-pub fn encode_members(group: GroupId, members: &Members) -> Bytes {
-    assert!(!members.voters.is_empty(), "a group has at least one voter");
-    let mut record = BytesMut::new();
-    if *members == Members::founders(members.voters.iter().copied()) {
-        record.put_u8(VERSION);
-        members.voters.iter().for_each(|node| record.put_u64(node.0));
-    } else {
-        record.put_u8(VERSION_MEMBERS);
-        record.put_u64(members.index.0);
-        record.put_u8(u8::from(members.auto_leave));
-        let lists = [
-            &members.voters,
-            &members.outgoing,
-            &members.learners,
-            &members.learners_next,
-        ];
-        for nodes in lists {
-            record.put_u16(u16::try_from(nodes.len()).expect("members are bounded"));
-            nodes.iter().for_each(|node| record.put_u64(node.0));
-        }
-    }
-    seal(&members_key(group), &mut record);
-    record.freeze()
-}
-
-/// The members that a record holds: at least one votes.
-pub fn decode_members(group: GroupId, record: &[u8]) -> Result<Members, RecordError> {
-    let (version, mut fields) = open_any(&members_key(group), record)?;
-    let members = match version {
-        VERSION => Members::founders(fields.nodes_to_end()?),
-        VERSION_MEMBERS => {
-            let index = Index(fields.u64()?);
-            let auto_leave = fields.u8()? != 0;
-            let members = Members {
-                index,
-                voters: fields.nodes()?,
-                outgoing: fields.nodes()?,
-                learners: fields.nodes()?,
-                learners_next: fields.nodes()?,
-                auto_leave,
-            };
-            fields.end()?;
-            members
-        }
-        found => return Err(RecordError::Version { found }),
-    };
-    if members.is_valid() {
-        Ok(members)
-    } else {
-        Err(RecordError::Malformed)
-    }
-}
-
 /// A snapshot that is about to be written, and did not grow out of this replica's own log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incoming {
@@ -330,55 +275,6 @@ pub fn decode_incoming(group: GroupId, record: &[u8]) -> Result<Incoming, Record
         point: LogPoint { index, term },
         members: decode_members(group, fields.0)?,
     })
-}
-
-/// The key of the record of what other nodes have acknowledged.
-pub fn acknowledged_key(group: GroupId) -> Bytes {
-    meta_key(group, b'a')
-}
-
-/// The record of the last entries that other nodes have acknowledged.
-pub fn encode_acknowledged(group: GroupId, acknowledged: &BTreeMap<NodeId, Index>) -> Bytes {
-    let mut record = BytesMut::with_capacity(1 + 16 * acknowledged.len() + CRC_LEN);
-    record.put_u8(VERSION);
-    for (node, index) in acknowledged {
-        record.put_u64(node.0);
-        record.put_u64(index.0);
-    }
-    seal(&acknowledged_key(group), &mut record);
-    record.freeze()
-}
-
-/// The last entries that other nodes have acknowledged to a replica of `group`.
-pub fn decode_acknowledged(group: GroupId, record: &[u8]) -> Result<BTreeMap<NodeId, Index>, RecordError> {
-    let mut fields = open(&acknowledged_key(group), record)?;
-    let mut acknowledged = BTreeMap::new();
-    while !fields.0.is_empty() {
-        acknowledged.insert(NodeId(fields.u64()?), Index(fields.u64()?));
-    }
-    Ok(acknowledged)
-}
-
-/// The key of the record of acknowledged entries that a replica lacks.
-pub fn missing_key(group: GroupId) -> Bytes {
-    meta_key(group, b'm')
-}
-
-/// The record of the last acknowledged entry that a replica lacks.
-pub fn encode_missing(group: GroupId, through: Index) -> Bytes {
-    let mut record = BytesMut::with_capacity(1 + 8 + CRC_LEN);
-    record.put_u8(VERSION);
-    record.put_u64(through.0);
-    seal(&missing_key(group), &mut record);
-    record.freeze()
-}
-
-/// The last acknowledged entry that a replica of `group` lacks.
-pub fn decode_missing(group: GroupId, record: &[u8]) -> Result<Index, RecordError> {
-    let mut fields = open(&missing_key(group), record)?;
-    let through = Index(fields.u64()?);
-    fields.end()?;
-    Ok(through)
 }
 
 fn entry_key_bytes(group: GroupId, index: Index) -> [u8; 12] {
