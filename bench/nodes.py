@@ -112,6 +112,8 @@ class Node:
         # Who may change the cluster, and what its log had when it was started.
         self.tokens, self.logged = directory / "tokens", 0
         self.process = None
+        # How fast all its clocks run, monotonic ones too; 1: as they do on this machine.
+        self.pace = 1.0
         self.has_clock = any(os.path.exists(library) for library in FAKETIME)
         self.set_clock(0)
         must("ip", "netns", "add", self.name)
@@ -154,7 +156,9 @@ class Node:
         for library in FAKETIME:
             if os.path.exists(library):
                 environment |= {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_CACHE_DURATION": "1",
-                                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1"}
+                                "FAKETIME_DONT_RESET": "1"}
+                if self.pace == 1:
+                    environment["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
                 break
         with open(self.log, "ab") as log:
             self.logged = log.tell()
@@ -202,8 +206,14 @@ class Node:
     def set_clock(self, seconds):
         """It goes wrong by so much from now on, within a second."""
         new = self.clock.with_suffix(".new")
-        new.write_text(f"{seconds:+.3f}\n")
+        pace = "" if self.pace == 1 else f" x{self.pace:.6f}"
+        new.write_text(f"{seconds:+.3f}{pace}\n")
         new.rename(self.clock)
+
+    def drift(self, millionths):
+        """From its next start on all its clocks run fast or slow by so much."""
+        self.pace = 1 + millionths / 1_000_000
+        self.set_clock(0)
 
     def wipe(self):
         """Everything that it had on its disk is lost."""
