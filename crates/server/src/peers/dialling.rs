@@ -266,12 +266,12 @@ async fn talk(shared: &Rc<Shared>, meeting: Meeting) {
         .insert(theirs.node, Rc::clone(&outgoing));
     shared.counts.borrow_mut().connections += 1;
     tracing::info!(node = %theirs.node, address = %theirs.address, incarnation = %theirs.starts.newest().incarnation, "connected to a node");
-    shared.note_links_changed();
+    shared.contacts_changed.notify_waiters();
 
     let why = keep_talking(shared, &outgoing, decoder).await;
 
     shared.outgoing.borrow_mut().remove(&theirs.node);
-    shared.note_links_changed();
+    shared.contacts_changed.notify_waiters();
     tracing::info!(node = %theirs.node, address = %theirs.address, why, "lost the connection to a node");
 }
 
