@@ -9,7 +9,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use cluster::{Keyspace, Write};
 
-use crate::identity::checksum_of;
+use crate::identity::{sealed, unsealed};
 use crate::{RecoveryError, Storage};
 
 /// What a node's clock has said.
@@ -49,22 +49,17 @@ fn encode(mark: ClockMark) -> Bytes {
     record.put_u8(VERSION);
     record.put_u8(u8::from(mark.is_last));
     record.put_u64(mark.wall);
-    record.put_u32(checksum_of(KEY, &record));
-    record.freeze()
+    sealed(KEY, record)
 }
 
 fn decode(record: &[u8]) -> Option<ClockMark> {
-    let record: &[u8; RECORD_LEN] = record.try_into().ok()?;
-    let (body, crc) = record.split_last_chunk::<4>()?;
-    if checksum_of(KEY, body) != u32::from_be_bytes(*crc) || body[0] != VERSION {
-        return None;
-    }
-    let is_last = match body[1] {
-        0 => false,
-        1 => true,
+    let (&[version, is_last], wall) = unsealed(KEY, record)?.split_first_chunk()?;
+    let is_last = match (version, is_last) {
+        (VERSION, 0) => false,
+        (VERSION, 1) => true,
         _ => return None,
     };
-    let wall = u64::from_be_bytes(*body[2..].first_chunk()?);
+    let wall = u64::from_be_bytes(wall.try_into().ok()?);
     Some(ClockMark { wall, is_last })
 }
 

@@ -119,19 +119,19 @@ fn decode(record: &[u8]) -> Option<Identity> {
 }
 
 /// A record with its checksum.
-fn sealed(key: &[u8], mut record: BytesMut) -> Bytes {
+pub(crate) fn sealed(key: &[u8], mut record: BytesMut) -> Bytes {
     record.put_u32(checksum_of(key, &record));
     record.freeze()
 }
 
 /// A record without its checksum. `None`: it is damaged.
-fn unsealed<'a>(key: &[u8], record: &'a [u8]) -> Option<&'a [u8]> {
+pub(crate) fn unsealed<'a>(key: &[u8], record: &'a [u8]) -> Option<&'a [u8]> {
     let (body, crc) = record.split_last_chunk::<4>()?;
     (checksum_of(key, body) == u32::from_be_bytes(*crc)).then_some(body)
 }
 
 /// Of a record and its key.
-pub(crate) fn checksum_of(key: &[u8], body: &[u8]) -> u32 {
+fn checksum_of(key: &[u8], body: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key), body)
 }
 

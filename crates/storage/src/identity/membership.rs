@@ -9,7 +9,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use cluster::forming::{Founding, Stage, Step};
 use cluster::{Keyspace, Write};
 
-use super::{KEY as IDENTITY_KEY, checksum_of};
+use super::{KEY as IDENTITY_KEY, sealed, unsealed};
 use crate::clock_mark::KEY as CLOCK_KEY;
 use crate::{RecoveryError, Storage};
 
@@ -61,16 +61,11 @@ fn encode(step: Step, founding: &Founding) -> Bytes {
         Step::Formed => 2,
     });
     founding.encode(&mut record);
-    record.put_u32(checksum_of(KEY, &record));
-    record.freeze()
+    sealed(KEY, record)
 }
 
 fn decode(record: &[u8]) -> Option<Stage> {
-    let (body, crc) = record.split_last_chunk::<4>()?;
-    if checksum_of(KEY, body) != u32::from_be_bytes(*crc) {
-        return None;
-    }
-    let (&[version, step], mut founding) = body.split_first_chunk::<2>()?;
+    let (&[version, step], mut founding) = unsealed(KEY, record)?.split_first_chunk::<2>()?;
     let step = match (version, step) {
         (VERSION, 1) => Step::Promised,
         (VERSION, 2) => Step::Formed,
