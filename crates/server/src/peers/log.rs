@@ -9,7 +9,6 @@ use cluster::peers::{PeerAddress, Refusal, RefusalCode};
 
 use super::Shared;
 use super::meeting::{MeetingError, cause_of};
-use super::past::Refuser;
 use crate::clock::instant as now;
 
 /// What was told and still holds.
@@ -79,7 +78,6 @@ impl Shared {
     /// An address that is dialled came to nothing.
     pub(super) fn dialling_failed(&self, address: &PeerAddress, error: &MeetingError) {
         self.count_refused(error);
-        self.heed_meeting(error);
         let problem = Problem::of(error);
         let mut problems = self.problems.borrow_mut();
         let is_known = problem.is_same(problems.dialled.get(address))
@@ -97,13 +95,6 @@ impl Shared {
                 self.log_broken_link(address, error);
             }
             _ => tracing::warn!(%address, %error, "no connection to a node"),
-        }
-    }
-
-    fn heed_meeting(&self, error: &MeetingError) {
-        if let MeetingError::RefusedThere(theirs, refusal) = error {
-            let (node, cluster) = (theirs.node, theirs.cluster);
-            self.heed(refusal, Refuser { node, cluster });
         }
     }
 
@@ -126,7 +117,6 @@ impl Shared {
             return;
         }
         self.count_refused(error);
-        self.heed_meeting(error);
         let mut problems = self.problems.borrow_mut();
         let known = error.refusal().map(|(hello, _)| hello.address.clone());
         if let Some(address) = known

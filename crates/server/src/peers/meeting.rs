@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::accepting::Proof;
+use super::past::Refuser;
 use crate::clock;
 use crate::stream::Stream;
 
@@ -131,7 +132,7 @@ pub(super) async fn by_dialling(shared: &Shared, stream: Stream) -> Result<Meeti
         let said = meeting.frame().await?;
         let checked = match said {
             Frame::Welcome => Ok(()),
-            Frame::Refused(refusal) => return Err(MeetingError::RefusedThere(theirs.into(), refusal)),
+            Frame::Refused(refusal) => return Err(shared.refused_there(theirs, refusal)),
             _ => return Err(MeetingError::Unexpected),
         };
         let checked = checked
@@ -169,11 +170,20 @@ pub(super) async fn by_accepting(
         let mut met = meeting.answer(theirs, checked).await?;
         match met.frame().await? {
             Frame::Welcome => Ok(met),
-            Frame::Refused(refusal) => Err(MeetingError::RefusedThere(met.theirs.into(), refusal)),
+            Frame::Refused(refusal) => Err(shared.refused_there(met.theirs, refusal)),
             _ => Err(MeetingError::Unexpected),
         }
     })
     .await
+}
+
+impl Shared {
+    /// The other side does not go on.
+    fn refused_there(&self, theirs: Hello, refusal: Refusal) -> MeetingError {
+        let (node, cluster) = (theirs.node, theirs.cluster);
+        self.heed(&refusal, Refuser { node, cluster });
+        MeetingError::RefusedThere(theirs.into(), refusal)
+    }
 }
 
 async fn within(
