@@ -72,12 +72,8 @@ impl Starts {
         let Some(age) = self.newest.0.checked_sub(start.incarnation.0) else {
             return false;
         };
-        let nonces = self.nonces.iter().rev();
-        let nonce = nonces
-            .skip(age as usize)
-            .map(|nonce| *nonce == start.nonce)
-            .next();
-        nonce.unwrap_or(true)
+        let known = self.nonces.iter().rev().nth(age as usize);
+        known.is_none_or(|nonce| *nonce == start.nonce)
     }
 
     /// Appends number u32, count u8, and the nonces (u64 each), big endian.

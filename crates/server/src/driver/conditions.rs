@@ -25,10 +25,10 @@ impl Driver {
 
     /// Conditions of this node and of its links: what explains the most comes first.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
-        let groups = self.node.borrow().availability();
         if let Some(cause) = self.rolled_back_cause() {
             return vec![Condition::RolledBack(cause)];
         }
+        let groups = self.node.borrow().availability();
         let is_stopping = self.observed.borrow().is_stopping;
         let mut conditions: Vec<_> = is_stopping.then_some(Condition::Stopping).into_iter().collect();
         if let Some(peers) = &self.peers {

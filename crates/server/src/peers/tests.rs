@@ -253,24 +253,35 @@ fn once_there_is_a_cluster_strangers_are_parted_with() {
     });
 }
 
-/// A process of node 12 in a cluster of nodes 11, 12 and 13.
-fn twelve(starts: Starts) -> Identity {
-    Identity {
-        node: NodeId(12),
-        starts,
-    }
+/// A cluster of nodes 11, 12 and 13, whose processes are started one by one.
+struct Three {
+    addresses: [String; 3],
 }
 
-/// Starts nodes of the cluster of 11, 12 and 13 whose addresses are `join`.
-fn members(reserved: Reserved, identities: Vec<Identity>, join: &[String]) -> Vec<Talker> {
-    let founders = join.iter().zip(11..).map(|(address, node)| Founder {
-        node: NodeId(node),
-        address: address.parse().expect("an address"),
-    });
-    let founding = Founding::new(founders.collect(), 1).expect("possible");
-    let talkers = reserved.start_as(identities, join);
-    talkers.iter().for_each(|talker| talker.peers.join(&founding));
-    talkers
+impl Three {
+    /// With a place for each node.
+    fn reserved() -> (Self, [Reserved; 3]) {
+        let places = [1; 3].map(Reserved::new);
+        let addresses = places
+            .each_ref()
+            .map(|place| format!("127.0.0.1:{}", place.port(0)));
+        (Self { addresses }, places)
+    }
+
+    /// Starts a process of a node.
+    fn start(&self, place: Reserved, node: u64, starts: Starts) -> Talker {
+        let founders = self.addresses.iter().zip(11..).map(|(address, node)| Founder {
+            node: NodeId(node),
+            address: address.parse().expect("an address"),
+        });
+        let founding = Founding::new(founders.collect(), 1).expect("possible");
+        let node = NodeId(node);
+        let talker = place
+            .start_as([Identity { node, starts }], &self.addresses)
+            .remove(0);
+        talker.peers.join(&founding);
+        talker
+    }
 }
 
 async fn has_refused(talker: &Talker, cause: &str) {
@@ -282,78 +293,54 @@ async fn has_refused(talker: &Talker, cause: &str) {
 #[test]
 fn a_member_with_another_past_takes_no_part_with_anybody() {
     check(async || {
-        let (reserved, of_third) = (Reserved::new(2), Reserved::new(1));
-        let third = format!("127.0.0.1:{}", of_third.port(0));
-        let mut join = [0, 1]
-            .map(|place| format!("127.0.0.1:{}", reserved.port(place)))
-            .to_vec();
-        join.push(third);
-        let eleven = Identity {
-            node: NodeId(11),
-            starts: Starts::first(1),
-        };
+        let (three, [first, second, of_third]) = Three::reserved();
+        let eleven = three.start(first, 11, Starts::first(1));
         let later = Starts::first(2).with_next(3).expect("a number");
-        let mut two = members(reserved, vec![eleven, twelve(later)], &join);
-        two[0].has_met(1).await;
-        two.pop();
-        two[0].has_met(0).await;
-        assert_eq!(two[0].peers.starts_to_write().len(), 1);
-        assert!(two[0].peers.starts_to_write().is_empty());
+        let twelve = three.start(second, 12, later);
+        eleven.has_met(1).await;
+        drop(twelve);
+        eleven.has_met(0).await;
+        assert_eq!(eleven.peers.starts_to_write().len(), 1);
+        assert!(eleven.peers.starts_to_write().is_empty());
 
         // The same start has another nonce: an older copy was started.
         let older = Starts::first(2).with_next(4).expect("a number");
-        let copy = members(Reserved::new(1), vec![twelve(older)], &join);
-        let cause = copy[0].peers.rolled_back().await;
+        let copy = three.start(Reserved::new(1), 12, older);
+        let cause = copy.peers.rolled_back().await;
         assert!(
             cause.contains("node 000000000000000b has met start 2 of it"),
             "{cause}"
         );
         // The third one has met nobody.
-        let thirteen = Identity {
-            node: NodeId(13),
-            starts: Starts::first(5),
-        };
-        let third = members(of_third, vec![thirteen], &join);
-        has_refused(&third[0], "aside").await;
-        third[0].has_met(1).await;
-        copy[0].has_met(0).await;
-        two[0].has_met(1).await;
+        let third = three.start(of_third, 13, Starts::first(5));
+        has_refused(&third, "aside").await;
+        third.has_met(1).await;
+        copy.has_met(0).await;
+        eleven.has_met(1).await;
     });
 }
 
 #[test]
 fn of_two_processes_the_second_takes_no_part_while_the_first_lives() {
     check(async || {
-        let (reserved, of_third) = (Reserved::new(2), Reserved::new(1));
-        let third = format!("127.0.0.1:{}", of_third.port(0));
-        let mut join = [0, 1]
-            .map(|place| format!("127.0.0.1:{}", reserved.port(place)))
-            .to_vec();
-        join.push(third);
-        let eleven = Identity {
-            node: NodeId(11),
-            starts: Starts::first(1),
-        };
-        let mut two = members(reserved, vec![eleven, twelve(Starts::first(2))], &join);
-        two[0].has_met(1).await;
+        let (three, [first, second, of_third]) = Three::reserved();
+        let eleven = three.start(first, 11, Starts::first(1));
+        let twelve = three.start(second, 12, Starts::first(2));
+        eleven.has_met(1).await;
         // A copy of the directory of a node that runs.
         let next = Starts::first(2).with_next(3).expect("a number");
-        let twin = members(Reserved::new(1), vec![twelve(next)], &join);
-        while twin[0].peers.shared.takes_part_with(NodeId(13)) {
+        let twin = three.start(Reserved::new(1), 12, next);
+        while twin.peers.shared.takes_part_with(NodeId(13)) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(twin[0].peers.rolled_back_cause(), None);
-        let thirteen = Identity {
-            node: NodeId(13),
-            starts: Starts::first(5),
-        };
-        let third = members(of_third, vec![thirteen], &join);
-        has_refused(&third[0], "aside").await;
-        third[0].has_met(2).await;
-        assert!(twin[0].peers.shared.contacts().is_empty());
+        assert_eq!(twin.peers.rolled_back_cause(), None);
+        let third = three.start(of_third, 13, Starts::first(5));
+        has_refused(&third, "aside").await;
+        third.has_met(2).await;
+        assert!(twin.peers.shared.contacts().is_empty());
         // The first one is gone, and the second one is a later start of it.
-        two.pop();
-        while !twin[0].peers.shared.takes_part_with(NodeId(13)) {
+        drop(twelve);
+        while !twin.peers.shared.takes_part_with(NodeId(13)) {
             tokio::task::yield_now().await;
         }
     });

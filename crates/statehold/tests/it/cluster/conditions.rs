@@ -32,10 +32,10 @@ fn both_say(operated: &Operated, member: &Member, text: &str) -> String {
     for _ in 0..TRIES {
         let ready = ask(operated, member, &["health", "--ready"]);
         let status = status(operated, member);
-        let lines = status
+        let mut lines = status
             .lines()
             .filter_map(|line| line.strip_prefix("! ").or(line.strip_prefix("statehold: ")));
-        let line = { lines }.find(|line| line.contains(text));
+        let line = lines.find(|line| line.contains(text));
         if let Some(line) = line.filter(|line| ready.code == Some(1) && ready.stderr.contains(line)) {
             return line.to_owned();
         }
