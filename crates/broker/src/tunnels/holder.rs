@@ -52,8 +52,9 @@ impl Node {
         actions: &mut Vec<Action>,
     ) {
         let client_id = opening.connect.client_id.detached();
-        let is_here =
-            self.sessions.find(&client_id).is_some() || self.stand_up_orphan(now, &client_id, actions);
+        // The session may have begun to give way since this node said that it has it. The front asks anew, and is answered when the merge is over.
+        let is_here = !self.is_giving_way(&client_id)
+            && (self.sessions.find(&client_id).is_some() || self.stand_up_orphan(now, &client_id, actions));
         let is_known = |clients: &crate::clients::Clients| clients.tunnels.far.contains_key(&(from, tunnel));
         if !is_here || self.clients.as_deref().is_none_or(is_known) {
             self.tell_tunnel(from, tunnel, TunnelMessage::Elsewhere);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::packet::QoS;
 use sim::promises::q1;
 
-use crate::places::{Party, Places, Who};
+use crate::places::{Party, Places, Weather, Who};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -225,5 +225,32 @@ fn a_session_that_was_begun_on_both_sides_has_what_both_have() {
         places.run(2 * SECOND);
         check(seed, &places, found, &numbers);
         check_quiet(seed, &places, found);
+    }
+}
+
+/// The node that holds the session says so to another one, and the session begins to give way before that one opens a tunnel.
+#[test]
+fn a_client_whose_session_gives_way_is_let_in_once() {
+    for seed in 0..20 {
+        let mut places = Places::running(seed, 5, |_| {});
+        let publishers = [0, 2].map(|node| places.connect(Party::new(node, &format!("publisher{node}"))));
+        let subscriber = places.connect(Party::durable(1, "subscriber"));
+        places.subscribe(subscriber, "t", QoS::ExactlyOnce);
+        places.run(SECOND);
+        places.weather = Weather::of_storm(seed);
+        places.part(&BTreeSet::from([0, 1]));
+        places.run(SECOND / 2);
+        places.set_out(subscriber, 0);
+        let numbers = publish(&mut places, publishers, "t", 1);
+        places.run(Duration::from_millis(1_600 + seed * 50));
+        places.heal();
+        places.run(MERGED);
+        check(seed, &places, subscriber, &numbers);
+        assert_eq!(
+            places.sessions_present(subscriber),
+            [false, true],
+            "seed {seed}: one CONNACK before, and one after"
+        );
+        assert_eq!(places.unreleased(subscriber), 0, "seed {seed}");
     }
 }
