@@ -688,6 +688,7 @@ impl StateStoreService {
             let entry = store::decode_entry(data).expect("a committed entry can be read");
             // Also of a store that is not served from: while its replica leads on, entries are stamped with its clock.
             self.store.begin(entry.stamp);
+            self.time_of_entry(now, term, entry.stamp);
             // The next entry is proposed when the turn ends, with everything that came in it.
             self.proposing = false;
             self.gathering.decided(now, self.entry_commands);

@@ -19,7 +19,7 @@ pub struct ClusterId(pub u64);
 pub struct GroupId(pub u32);
 
 /// A term of Raft: at most one leader each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term(pub u64);
 
 /// A position in a replicated log. The first entry has index 1; 0 is the place before it.

@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cluster::NodeId;
 use cluster::replica::Members;
+use cluster::{NodeId, Term};
 use store::{Stamp, WALL_MAX};
 
 use super::peers::PeerMessage;
@@ -25,8 +25,8 @@ use crate::now::Now;
 #[derive(Debug, Default)]
 pub(super) struct GroupTime {
     known: Option<Known>,
-    /// The leader has changed, and has not said yet what time it is.
-    has_new_leader: bool,
+    /// Term of the last leader that has said what time it is, or whose entries have.
+    heard_in: Term,
     /// What a leader that does not know the time was told, by node.
     told: BTreeMap<NodeId, Told>,
     /// Since when it waits for more of that.
@@ -101,16 +101,26 @@ impl GroupTime {
         self.known = Some(Known { at, time });
     }
 
-    /// Takes what the leader says. The first word of a new one holds: leases are stamped with its time from then on, and must not end
-    /// by one that is ahead. Later ones may have been long on their way. Who is ahead of them lets the leader catch up by a part of the
-    /// time that has passed, more than clocks run apart.
-    fn hear(&mut self, now: Instant, said: u64) {
-        let kept = self.known.filter(|_| !std::mem::take(&mut self.has_new_leader));
+    /// Takes what the leader of a term says. The first word of a new one holds: leases are stamped with its time from then on, and must
+    /// not end by one that is ahead. Later ones may have been long on their way. Who is ahead of them lets the leader catch up by a part
+    /// of the time that has passed, more than clocks run apart.
+    fn hear(&mut self, now: Instant, term: Term, said: u64) {
+        let is_first = self.heard_in < term;
+        self.heard_in = self.heard_in.max(term);
+        let kept = self.known.filter(|_| !is_first);
         let own = kept.map_or(0, |known| {
             let passed = now.saturating_duration_since(known.at) / CATCHES_UP;
             known.now(now).saturating_sub(millis(passed))
         });
         self.learn(now, own.max(said));
+    }
+
+    /// Takes the time of an entry. It is the first word of a leader that has said nothing else yet: its messages may be late, and
+    /// leases are stamped with its time already. A replica that knows no time learns none, since the log may be old.
+    fn apply(&mut self, now: Instant, term: Term, time: u64) {
+        if self.known.is_some() && self.heard_in < term {
+            self.hear(now, term, time);
+        }
     }
 
     /// Takes what a replica says.
@@ -219,11 +229,11 @@ impl StateStoreService {
     /// Somebody else leads, or nobody does; if it is this node, it has to know the time.
     pub(super) fn time_of_new_leader(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.time.forget_told();
-        self.time.has_new_leader = true;
         self.time.due = None;
         if !self.replica.is_leader() {
             return;
         }
+        self.time.heard_in = self.replica.term();
         self.time.due = Some(now.instant);
         self.time_timeout(now, outputs);
     }
@@ -254,8 +264,13 @@ impl StateStoreService {
     /// The leader says what time it is.
     pub(super) fn heard_time(&mut self, now: Now, from: NodeId, time: u64) {
         if self.forwarding.leader == Some(from) && !self.replica.is_leader() {
-            self.time.hear(now.instant, time);
+            self.time.hear(now.instant, self.replica.term(), time);
         }
+    }
+
+    /// An entry of the log is applied.
+    pub(super) fn time_of_entry(&mut self, now: Now, term: Term, stamp: Stamp) {
+        self.time.apply(now.instant, term, stamp.time);
     }
 
     /// A new leader asks.
@@ -276,7 +291,6 @@ impl StateStoreService {
         if self.time.is_known() {
             self.time.due = Some(now.instant);
             self.time_timeout(now, outputs);
-            self.flush(now, outputs);
         }
     }
 
@@ -372,19 +386,36 @@ mod tests {
         let mut time = GroupTime::default();
         let start = crate::now::epoch();
         let (log, after) = (Stamp::default(), |seconds| start + Duration::from_secs(seconds));
-        time.hear(start, 5_000);
+        time.hear(start, Term(1), 5_000);
         assert_eq!(time.now(start, log), 5_000);
         // Said four seconds ago.
-        time.hear(after(10), 11_000);
+        time.hear(after(10), Term(1), 11_000);
         assert_eq!(time.now(after(10), log), 15_000 - 10);
-        time.hear(after(11), 15_989);
+        time.hear(after(11), Term(1), 15_989);
         assert_eq!(time.now(after(11), log), 15_989);
-        time.hear(after(12), 20_000);
+        time.hear(after(12), Term(1), 20_000);
         assert_eq!(time.now(after(12), log), 20_000);
-        time.has_new_leader = true;
-        time.hear(after(13), 18_000);
+        time.hear(after(13), Term(2), 18_000);
         assert_eq!(time.now(after(13), log), 18_000);
-        time.hear(after(14), 18_500);
+        time.hear(after(14), Term(2), 18_500);
         assert_eq!(time.now(after(14), log), 19_000 - 1);
+    }
+
+    #[test]
+    fn the_first_entry_of_a_leader_is_its_first_word_if_nothing_else_was_heard() {
+        let mut time = GroupTime::default();
+        let start = crate::now::epoch();
+        let (log, after) = (Stamp::default(), |seconds| start + Duration::from_secs(seconds));
+        time.apply(start, Term(1), 4_000);
+        assert!(!time.is_known(), "the entry may be old");
+        time.hear(start, Term(1), 5_000);
+        time.apply(after(1), Term(1), 5_400);
+        assert_eq!(time.now(after(1), log), 6_000, "the leader has spoken");
+        // The next leader was told the time late.
+        time.apply(after(2), Term(2), 6_600);
+        assert_eq!(time.now(after(2), log), 6_600);
+        time.apply(after(3), Term(2), 7_100);
+        time.hear(after(3), Term(2), 7_200);
+        assert_eq!(time.now(after(3), log), 7_600 - 1);
     }
 }

@@ -267,6 +267,7 @@ impl StateStoreService {
             "the replica was given this one"
         );
         self.replace_store(now, received.store, outputs);
+        self.time_of_entry(now, term, self.store.stamp());
         self.applied = index;
     }
 
