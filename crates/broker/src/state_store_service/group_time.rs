@@ -307,6 +307,10 @@ impl StateStoreService {
     fn decide_time(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let log = self.store.stamp().time;
         let basis = self.time.decide(now.instant, self.replica.members(), log);
+        if basis.is_some() {
+            // What the log has of earlier terms is older than this.
+            self.time.heard_in = self.replica.term();
+        }
         let by = match basis {
             None | Some(Basis::Known) => return,
             Some(Basis::Log) => None,
