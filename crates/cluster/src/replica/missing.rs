@@ -1,8 +1,9 @@
 //! A log that ends before what its replica has acknowledged: the disk is older than what the leader knows.
 //!
 //! A leader names in its messages the committed entries that the follower has acknowledged to this leader, in this term or an earlier
-//! one. The leader keeps that on its disk, with the entries that it appends. A follower whose log ends before them has lost
-//! entries that the group counts as stored. It grants no vote and asks for none until it has them again, since
+//! one. In heartbeats it also says which committed entries are on its own disk: a follower that leads later names these to it. Both
+//! keep that on their disks, with the entries that they append. A follower whose log ends before the named entries has lost some
+//! that the group counts as stored. It grants no vote and asks for none until it has them again, since
 //! a leader elected by it may lack them, too. What else follows depends on the disk:
 //!
 //! - The disk keeps what was synced. Then an older copy of the directory was put back, and nothing in it can be trusted. The
@@ -56,6 +57,11 @@ impl Replica {
     /// then commits nothing.
     pub(super) fn notice_missing(&mut self, message: &mut Message, actions: &mut Vec<Action>) {
         let is_heartbeat = message.msg_type() == MessageType::MsgHeartbeat;
+        if is_heartbeat {
+            // Raft has no use for it.
+            let on_its_disk = Index(std::mem::take(&mut message.index));
+            self.remember(NodeId(message.from), on_its_disk);
+        }
         let named = match message.msg_type() {
             MessageType::MsgHeartbeat => Index(message.commit.max(message.reject_hint)),
             MessageType::MsgAppend => Index(message.reject_hint),
@@ -73,20 +79,29 @@ impl Replica {
         }
     }
 
-    /// Remembers what followers have acknowledged to this leader. It is committed, so it holds in every later term.
+    /// Remembers which committed entries followers have acknowledged to this leader. That holds in every later term.
     pub(super) fn remember_acknowledged(&mut self) {
         let raft = &self.raft.raft;
         if raft.state != StateRole::Leader {
             return;
         }
         let others = raft.prs().iter().filter(|(node, _)| **node != raft.id);
-        for (node, progress) in others {
+        let others = others.map(|(node, progress)| {
             let acknowledged = Index(progress.matched.min(raft.raft_log.committed));
-            let known = self.acknowledged_by.entry(NodeId(*node)).or_default();
-            if *known < acknowledged {
-                *known = acknowledged;
-                self.has_new_acknowledged = true;
-            }
+            (NodeId(*node), acknowledged)
+        });
+        let others: Vec<_> = others.collect();
+        for (node, acknowledged) in others {
+            self.remember(node, acknowledged);
+        }
+    }
+
+    /// Remembers that another replica has committed entries on its disk.
+    fn remember(&mut self, node: NodeId, through: Index) {
+        let known = self.acknowledged_by.get(&node).copied().unwrap_or_default();
+        if known < through && self.members.contains(node) {
+            self.acknowledged_by.insert(node, through);
+            self.has_new_acknowledged = true;
         }
     }
 
@@ -102,8 +117,12 @@ impl Replica {
         })
     }
 
-    /// Names in a leader's message what its receiver has acknowledged.
+    /// Names in a leader's message what its receiver has acknowledged, and what the leader has itself.
     pub(super) fn name_acknowledged(&self, message: &mut Message) {
+        if message.msg_type() == MessageType::MsgHeartbeat {
+            let log = &self.raft.raft.raft_log;
+            message.index = log.persisted.min(log.committed);
+        }
         if matches!(
             message.msg_type(),
             MessageType::MsgHeartbeat | MessageType::MsgAppend

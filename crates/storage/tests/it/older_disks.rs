@@ -118,6 +118,35 @@ fn a_leader_knows_older_disks_after_an_election_and_after_a_start() {
 }
 
 #[test]
+fn the_next_leader_knows_that_the_disk_of_the_last_one_was_put_back() {
+    for starts in [false, true] {
+        let mut group = Group::with_config(3, 7, |_| {});
+        let former = group.elect();
+        group.propose(former, "before");
+        group.advance(SECOND);
+        let older = group.member(former).disk.clone();
+        for number in 0..ACKNOWLEDGED {
+            group.propose(former, format!("acknowledged {number}"));
+        }
+        group.advance(SECOND);
+        group.propose(former, "the last one");
+        group.advance(SECOND);
+        group.crash(former);
+        if starts {
+            for node in group.nodes().into_iter().filter(|node| *node != former) {
+                group.crash(node);
+                group.start(node);
+            }
+        }
+        let leader = group.elect();
+        group.start_with_disk(former, older);
+        group.advance(SECOND);
+        assert_ne!(leader, former);
+        assert!(group.replica(former).is_rolled_back());
+    }
+}
+
+#[test]
 fn a_disk_that_was_put_back_is_known_as_such_after_a_start() {
     let mut play = Play::new(|_| {});
     play.put_back();
