@@ -22,6 +22,7 @@ use crate::node_states::NODE_STATES;
 use crate::now::Now;
 use crate::peer_header;
 use crate::recovery::RecoveredGroup;
+use crate::relay::RELAY;
 use crate::routes::ROUTES;
 use crate::scan_seal::ScanSeal;
 use crate::state_store_service::{
@@ -310,6 +311,7 @@ impl Node {
             Ok(NODE_STATES) if self.states.is_some() => {
                 self.node_states_message(now, from, message, actions);
             }
+            Ok(RELAY) => self.relay_message(now, from, message, actions),
             Ok(CONTROL) if self.control.is_some() => self.control_message(now, from, message, actions),
             Ok(group) => dropped = Some(PeerError::Group { group }),
             Err(error) => dropped = Some(error),

@@ -39,6 +39,7 @@ use crate::node_states::NodeStates;
 use crate::now::Now;
 use crate::policies::{Policies, PoliciesInForce};
 use crate::redirect::Redirect;
+use crate::relay::Relay;
 use crate::responding::LateResponse;
 use crate::retained::Retained;
 use crate::retained_copies::RetainedCopies;
@@ -120,6 +121,8 @@ pub struct Node {
     pub(crate) states: Option<Box<NodeStates>>,
     /// The other nodes, where there are any.
     pub(crate) peers: Option<Box<Routes>>,
+    /// Ways round broken links to them.
+    pub(crate) relay: Relay,
     /// Clients with something at other nodes, where there are any.
     pub(crate) clients: Option<Box<Clients>>,
     /// Copies of durable sessions, where there are other nodes.
@@ -196,6 +199,7 @@ impl Node {
             Event::Called { caller } => {
                 self.with_control(now, actions, |control, _, _, _| control.called(now, caller));
             }
+            Event::Links { reached } => self.links_changed(now, reached, actions),
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Buffered {
                 outbound,
@@ -217,6 +221,7 @@ impl Node {
         self.watch_memory(now, actions);
         self.go_on_stopping(now, actions);
         self.divert(now, before, actions);
+        self.go_round(&mut actions[before..]);
     }
 
     /// When the node must be stepped with [`Event::Timeout`] next.
@@ -230,6 +235,7 @@ impl Node {
             self.control.as_ref().map(|control| control.deadline()),
             self.states.as_ref().and_then(|states| states.deadline()),
             self.peers.as_ref().and_then(|peers| peers.deadline()),
+            self.relay.deadline(),
             self.copies.as_ref().and_then(|copies| copies.deadline()),
             self.guards.as_ref().and_then(|guards| guards.deadline()),
             self.sys_topics.deadline(),
@@ -526,6 +532,7 @@ impl Node {
         self.control_timeout(now, actions);
         self.node_states_timeout(now, actions);
         self.routes_timeout(now, actions);
+        self.relay_timeout(now, actions);
         self.retained_copies_timeout(now, actions);
     }
 }

@@ -36,6 +36,7 @@ use crate::records::forwarded::Position;
 use crate::records::queue::QueueRecord;
 use crate::records::session::SessionRecord;
 use crate::records::{self, RecordError};
+use crate::relay::Relay;
 use crate::retained::{Edition, Retained};
 use crate::retained_delivery::RetainedDue;
 use crate::routes::RecoveredOwed;
@@ -172,6 +173,7 @@ impl Recovery {
             control,
             states: None,
             peers: None,
+            relay: Relay::new(node_id, incarnation),
             clients: None,
             copies: None,
             guards: None,

@@ -142,6 +142,13 @@ pub enum Report {
         /// Why.
         why: String,
     },
+    /// What this node sends to another one goes by a third node, since their link is broken, or does not any more.
+    Relay {
+        /// Which node it is for.
+        node: NodeId,
+        /// Which node passes it on; `None`: none does any more.
+        by: Option<NodeId>,
+    },
     /// This node's copy of a group is not as it should be, or is again.
     Copy {
         /// Which group.

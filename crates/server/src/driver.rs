@@ -260,6 +260,7 @@ impl Driver {
                 self.step_quietly(Event::Policies(policies));
             }
             Some(event) = inputs.peers.recv() => self.peer_event(event, &mut inputs.peers),
+            () = links_changed(self.peers.as_ref()) => {}
             Some(event) = inputs.snapshots.recv() => self.snapshot_event(event),
             Some(request) = inputs.admin.recv() => self.admin_request(request),
             () = until(deadline) => {}
@@ -286,6 +287,9 @@ impl Driver {
         }
         if let Ok(event) = inputs.peers.try_recv() {
             self.peer_event(event, &mut inputs.peers);
+        }
+        if let Some(reached) = self.peers.as_ref().and_then(Peers::take_links) {
+            self.step_quietly(Event::Links { reached });
         }
         if let Ok(event) = inputs.snapshots.try_recv() {
             self.snapshot_event(event);
@@ -625,6 +629,7 @@ impl Driver {
             AdminRequest::Metrics(answer) => {
                 let mut figures = self.observed.borrow().figures(&self.node.borrow());
                 figures.peers = self.peers.as_ref().map(Peers::figures).unwrap_or_default();
+                figures.peers.count_relayed(self.node.borrow().relay_figures());
                 figures.pools = self.pools.iter().map(Strangers::figures).collect();
                 figures.spans = self.traces.as_ref().map(Traces::counts).unwrap_or_default();
                 let _ = answer.send(Box::new(figures));
@@ -900,6 +905,13 @@ const ANSWERS_AT_ONCE: usize = 32;
 
 /// Batches of messages of other nodes that are taken before clients have their turn. One is as much as a socket gives at once.
 const PEER_EVENTS_AT_ONCE: usize = 4;
+
+async fn links_changed(peers: Option<&Peers>) {
+    match peers {
+        Some(peers) => peers.links_changed().await,
+        None => std::future::pending().await,
+    }
+}
 
 async fn until(deadline: Option<Instant>) {
     match deadline {

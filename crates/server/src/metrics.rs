@@ -10,6 +10,8 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use broker::RelayFigures;
+
 pub use self::histogram::Histogram;
 
 /// Counts by the value of a label.
@@ -273,10 +275,22 @@ pub struct PeersFigures {
     pub bytes_sent: u64,
     pub messages_received: u64,
     pub bytes_received: u64,
+    /// Messages that were passed on for other nodes.
+    pub relayed: u64,
     /// Messages that were not sent, by cause.
     pub dropped: Counts,
     /// Connections that came to nothing, by cause.
     pub refused: Counts,
+}
+
+impl PeersFigures {
+    /// Adds what the node counts, which the connections do not know.
+    pub(crate) fn count_relayed(&mut self, figures: RelayFigures) {
+        self.relayed = figures.passed_on;
+        if figures.dropped > 0 {
+            self.dropped.insert("not_relayed", figures.dropped);
+        }
+    }
 }
 
 /// One other node.

@@ -103,6 +103,10 @@ struct Shared {
     seed: Cell<u64>,
     /// Somebody was met or lost.
     contacts_changed: Notify,
+    /// Nodes that are dialled were reached or lost, and the driver does not know yet.
+    has_new_links: Cell<bool>,
+    /// Wakes the driver for that.
+    links_changed: Notify,
 }
 
 /// A connection that another node has made.
@@ -232,6 +236,8 @@ impl Peers {
             counts: RefCell::default(),
             seed: Cell::new(seed),
             contacts_changed: Notify::new(),
+            has_new_links: Cell::default(),
+            links_changed: Notify::new(),
         });
         for address in &settings.join {
             dialling::begin(&shared, address);
@@ -286,6 +292,17 @@ impl Peers {
     /// Writes what waits.
     pub(crate) fn flush(&self) {
         self.shared.flush();
+    }
+
+    /// Waits until there are other links than the driver was told of last.
+    pub(crate) async fn links_changed(&self) {
+        self.shared.links_changed.notified().await;
+    }
+
+    /// Nodes that this one can send to, if they are others than those of the last call.
+    pub(crate) fn take_links(&self) -> Option<BTreeSet<NodeId>> {
+        let has_new = self.shared.has_new_links.take();
+        has_new.then(|| self.shared.outgoing.borrow().keys().copied().collect())
     }
 
     /// By how many milliseconds the clocks of connected nodes are ahead of this one's.
@@ -351,6 +368,13 @@ impl Shared {
             .collect()
     }
 
+    /// A node is reached that was not, or the other way round.
+    fn note_links_changed(&self) {
+        self.contacts_changed.notify_waiters();
+        self.has_new_links.set(true);
+        self.links_changed.notify_one();
+    }
+
     /// A number between 0 and 1, another one at each call.
     fn fraction(&self) -> f64 {
         let mut random = cluster::random::Random::new(self.seed.get());
@@ -379,6 +403,7 @@ impl Shared {
             bytes_received: counts.received.bytes,
             dropped: counts.dropped.clone(),
             refused: counts.refused.clone(),
+            relayed: 0,
         }
     }
 }

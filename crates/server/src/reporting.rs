@@ -84,6 +84,7 @@ pub(crate) fn report(report: &Report, place: Option<&Place>) {
         Report::PeerMessageDropped { from, why } => {
             tracing::warn!(node = %from, %why, "dropped what another node sent");
         }
+        Report::Relay { node, by } => relay(*node, *by),
         Report::Copy { group, news } => copy(*group, *news),
         Report::NodeState(change) => node_state(*change),
         Report::DiskHeldUp { group, to } => tracing::warn!(
@@ -331,6 +332,7 @@ pub(crate) fn connection_of(report: &Report) -> Option<ConnectionId> {
         | Report::Leader { .. }
         | Report::LogTooShort { .. }
         | Report::PeerMessageDropped { .. }
+        | Report::Relay { .. }
         | Report::Copy { .. }
         | Report::NodeState(_)
         | Report::DiskHeldUp { .. }
@@ -348,6 +350,15 @@ fn node_state(change: StateChange) {
     match to {
         NodeState::Dead => tracing::warn!(%node, %from, %to, why = %reason, "a node is in another state"),
         _ => tracing::info!(%node, %from, %to, why = %reason, "a node is in another state"),
+    }
+}
+
+fn relay(node: NodeId, by: Option<NodeId>) {
+    match by {
+        Some(by) => {
+            tracing::warn!(%node, %by, "messages go by another node: there is no connection to this one")
+        }
+        None => tracing::info!(%node, "messages go by no other node any more"),
     }
 }
 

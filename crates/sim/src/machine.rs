@@ -572,6 +572,11 @@ impl Machine {
         self.step(Event::Stop);
     }
 
+    /// The edge can send to these nodes, and to no others.
+    pub fn set_links(&mut self, reached: BTreeSet<NodeId>) {
+        self.step(Event::Links { reached });
+    }
+
     /// Whether a snapshot is on disk.
     pub fn has_snapshot(&self) -> bool {
         !self.snapshots.is_empty()

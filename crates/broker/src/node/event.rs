@@ -123,6 +123,11 @@ pub enum Event {
         /// Which, and where it can be reached.
         caller: Founder,
     },
+    /// The edge can send to these nodes now, and to no others. Told whenever it changes; before it is told, to all of them.
+    Links {
+        /// Nodes with a connection from this one.
+        reached: BTreeSet<NodeId>,
+    },
     /// Another node sent these bytes.
     Peer {
         /// Which.

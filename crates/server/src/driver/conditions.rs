@@ -32,7 +32,10 @@ impl Driver {
         let is_stopping = self.observed.borrow().is_stopping;
         let mut conditions: Vec<_> = is_stopping.then_some(Condition::Stopping).into_iter().collect();
         if let Some(peers) = &self.peers {
-            conditions.extend(peers.conditions(&leaders(&groups)));
+            let mut leaders = leaders(&groups);
+            // Requests to those that another node reaches do not fail.
+            leaders.retain(|leader, _| self.node.borrow().relay_to(*leader).is_none());
+            conditions.extend(peers.conditions(&leaders));
         }
         let leaderless = groups.iter().filter(|group| group.leader.is_none());
         conditions.extend(self.no_leader(leaderless));
@@ -68,8 +71,9 @@ impl Driver {
     /// Whether requests about the keys of a group come to their leader.
     fn serves(&self, group: &GroupAvailability) -> bool {
         let peers = self.peers.as_ref();
-        let is_reached = |leader| peers.is_none_or(|peers| peers.reaches(leader));
-        group.is_whole && group.leader.is_some_and(is_reached)
+        let has_link = |leader| peers.is_none_or(|peers| peers.reaches(leader));
+        let has_way = |leader| has_link(leader) || self.node.borrow().relay_to(leader).is_some();
+        group.is_whole && group.leader.is_some_and(has_way)
     }
 }
 

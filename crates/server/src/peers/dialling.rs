@@ -266,12 +266,12 @@ async fn talk(shared: &Rc<Shared>, meeting: Meeting) {
         .insert(theirs.node, Rc::clone(&outgoing));
     shared.counts.borrow_mut().connections += 1;
     tracing::info!(node = %theirs.node, address = %theirs.address, incarnation = %theirs.starts.newest().incarnation, "connected to a node");
-    shared.contacts_changed.notify_waiters();
+    shared.note_links_changed();
 
     let why = keep_talking(shared, &outgoing, decoder).await;
 
     shared.outgoing.borrow_mut().remove(&theirs.node);
-    shared.contacts_changed.notify_waiters();
+    shared.note_links_changed();
     tracing::info!(node = %theirs.node, address = %theirs.address, why, "lost the connection to a node");
 }
 

@@ -72,6 +72,7 @@ fn happened(report: &Report) -> Option<Happened> {
         | Report::Leader { .. }
         | Report::LogTooShort { .. }
         | Report::PeerMessageDropped { .. }
+        | Report::Relay { .. }
         | Report::Copy { .. }
         | Report::NodeState(_)
         | Report::DiskHeldUp { .. }

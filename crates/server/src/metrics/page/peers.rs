@@ -41,9 +41,15 @@ pub(super) fn write(figures: &PeersFigures, page: &mut Page) {
     page.family(
         Counter,
         "statehold_peer_messages_dropped_total",
-        "Messages to other nodes that were not sent, by cause: not_connected, queue_full (the oldest goes). What matters is sent again.",
+        "Messages to other nodes that were not sent, by cause: not_connected, queue_full (the oldest goes), not_relayed (for another node, which this one does not reach). What matters is sent again.",
     );
     by_label(&figures.dropped, "cause", page);
+    page.family(
+        Counter,
+        "statehold_peer_messages_relayed_total",
+        "Messages that were passed on for other nodes, whose link is broken.",
+    )
+    .sample(&[], figures.relayed);
     page.family(
         Gauge,
         "statehold_peer_round_trip_seconds",
