@@ -2,6 +2,7 @@
 //!
 //! One server is a `sim::Machine`; three of them with a network between them are a [`world::World`]. Who talks to them is in `client.rs`.
 
+mod broken_links;
 mod client;
 mod clock;
 mod clocks;

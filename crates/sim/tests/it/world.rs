@@ -1,6 +1,6 @@
 //! Three nodes in one process: every message takes as long, every disk syncs once in a step, and nothing is lost.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use broker::{ConnectionId, group_of_key};
@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) workers: Vec<Worker>,
     /// A node to and from which all messages are lost.
     pub(crate) cut_off: Option<usize>,
+    /// Pairs of nodes, the lower one first, between which all messages are lost.
+    pub(crate) broken: BTreeSet<(usize, usize)>,
     /// Everything that nodes sent to each other.
     pub(crate) sent: Vec<Sent>,
     disks: [Disk; NODES],
@@ -99,9 +101,24 @@ impl World {
             wire: VecDeque::new(),
             workers: Vec::new(),
             cut_off: None,
+            broken: BTreeSet::new(),
             sent: Vec::new(),
             disks: [Disk::default(); NODES],
             leaving: None,
+        }
+    }
+
+    /// Whether all messages between two nodes are lost.
+    fn is_broken(&self, one: usize, other: usize) -> bool {
+        self.broken.contains(&(one.min(other), one.max(other)))
+    }
+
+    /// Every node is told which others it can send to, as its edge would.
+    pub(crate) fn tell_links(&mut self) {
+        for node in 0..NODES {
+            let others = (0..NODES).filter(|other| *other != node && !self.is_broken(node, *other));
+            let reached = others.map(|other| NodeId(other as u64 + 1)).collect();
+            self.machine(node).set_links(reached);
         }
     }
 
@@ -147,7 +164,7 @@ impl World {
             machine.tick(self.now);
         }
         while let Some((_, from, to, message)) = self.wire.pop_front_if(|(at, ..)| *at <= self.now) {
-            let is_lost = [Some(from), Some(to)].contains(&self.cut_off);
+            let is_lost = [Some(from), Some(to)].contains(&self.cut_off) || self.is_broken(from, to);
             if let Some(machine) = self.nodes[to].as_mut().filter(|_| !is_lost) {
                 machine.hear(NodeId(from as u64 + 1), message);
             }
