@@ -10,6 +10,7 @@ mod changes;
 mod clocks;
 mod defects;
 pub mod faults;
+mod links;
 mod look;
 mod member;
 mod network;
@@ -27,6 +28,7 @@ use cluster::random::Random;
 use self::changes::Changes;
 use self::clocks::{Clocks, Wrong};
 use self::faults::{Fault, Faults};
+use self::links::Links;
 use self::look::Look;
 use self::member::Member;
 use self::network::{Link, Network};
@@ -163,6 +165,7 @@ struct World {
     now: Instant,
     nodes: Vec<Member>,
     network: Network,
+    links: Links,
     clocks: Clocks,
     changes: Changes,
     /// With the node to which each keeps.
@@ -266,6 +269,7 @@ impl World {
             origin,
             now: origin,
             network: Network::new(run.seed, faults),
+            links: Links::new(run.seed, origin),
             clocks,
             changes: changes.expect("there are nodes"),
             keepers,
@@ -374,6 +378,7 @@ impl World {
             member.pass(by);
             self.wrong.note(member, self.now);
         }
+        self.notice_links();
         self.compare_clocks();
     }
 
