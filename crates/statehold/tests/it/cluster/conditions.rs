@@ -134,26 +134,36 @@ fn relay(at: &str, to: String, from_node: String) -> Arc<AtomicBool> {
 }
 
 #[test]
-fn a_node_whose_link_to_the_leader_is_broken_says_so_and_the_leader_too() {
+fn a_node_without_a_link_to_the_leader_goes_by_another_node_and_is_not_ready_without_one() {
     let operated = Operated::new();
     let place = &operated.place;
     let behind = place.peer(5);
     let is_cut = relay(&place.peer(2), behind.clone(), place.peer(0));
     let mut command = place.command_for_peers_at(2, 3, ["127.0.0.1:0"; 2], &behind);
     command.args(["--peer-advertise", &place.peer(2)]);
-    let mut members = [place.start(0, 3), place.start(1, 3), Member::spawn(command)];
+    let mut members = vec![place.start(0, 3), place.start(1, 3), Member::spawn(command)];
     members.iter_mut().for_each(Member::wait_ready);
     operated.until(&members[0], &["transfer", "0", &place.peer(2)], "leads group 0");
 
     is_cut.store(true, Ordering::Release);
-    let line = both_say(&operated, &members[0], "whose requests fail here");
+    let broken = format!(" at {} cannot send to ", place.peer(0));
+    peer_says(&operated, &members[0], &broken);
+    until_ready(&operated, &members[0]);
+    for number in 0..20 {
+        members[0].set("key", &number.to_string());
+        assert_eq!(members[0].get("key"), number.to_string());
+    }
+    peer_says(&operated, &members[0], &broken);
+    members[0].logged(&["messages go by another node"]);
+
+    members.remove(1).kill();
+    let line = both_say(&operated, &members[0], &format!(" at {}: ", place.peer(2)));
     let ends = line.split_once(" cannot send to ").expect("two ends");
     assert!(
         ends.0.ends_with(&place.peer(0)) && ends.1.contains(&place.peer(2)),
         "{line}"
     );
-    peer_says(&operated, &members[2], &format!("{} cannot send to ", ends.0));
-    until_ready(&operated, &members[1]);
+    peer_says(&operated, &members[1], &format!("{} cannot send to ", ends.0));
     is_cut.store(false, Ordering::Release);
     until_ready(&operated, &members[0]);
 }
