@@ -205,9 +205,7 @@ impl Recovery {
         node.with_control(now, actions, |control, _, outputs, actions| {
             control.start(now, outputs, actions);
         });
-        for due in self.due {
-            node.owe_retained_still(due);
-        }
+        self.due.into_iter().for_each(|due| node.owe_retained_still(due));
         let leftovers = self.leftovers.into_iter();
         leftovers.for_each(|write| node.commits.write(write));
         // Those that are over get nothing of each other's, which would be written once for each of them.
