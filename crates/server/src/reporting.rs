@@ -356,7 +356,7 @@ fn node_state(change: StateChange) {
 fn relay(node: NodeId, by: Option<NodeId>) {
     match by {
         Some(by) => {
-            tracing::warn!(%node, %by, "messages go by another node: there is no connection to this one")
+            tracing::warn!(%node, %by, "messages go by another node: there is no connection to this one");
         }
         None => tracing::info!(%node, "messages go by no other node any more"),
     }
