@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use cluster::replica::Replica;
 use cluster::{GroupId, NodeId};
 
+use crate::control_group::CopyReport;
 use crate::node::Node;
+use crate::now::Now;
 
 /// Availability of a group at this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,40 @@ impl GroupAvailability {
 }
 
 impl Node {
+    /// Report about the copies that this node has, and those of its sessions.
+    pub(crate) fn copy_report(&self) -> CopyReport {
+        let copies = self.copies.as_ref();
+        let under_replicated = copies.map_or(0, |copies| copies.figures().under_replicated);
+        let broken = self.groups.iter().map(|service| service.replica());
+        let broken = broken.filter(|replica| replica.is_stateless());
+        CopyReport {
+            under_replicated: under_replicated as u64,
+            fetching: broken.map(Replica::group).collect(),
+        }
+    }
+
+    /// Other nodes that have no whole copy of a group and fetch one, with these groups.
+    pub fn fetching_elsewhere(&self, now: Now) -> Vec<(NodeId, BTreeSet<GroupId>)> {
+        let Some(control) = &self.control else {
+            return Vec::new();
+        };
+        let others = control
+            .control()
+            .nodes()
+            .keys()
+            .filter(|node| **node != control.node());
+        let reports = others.filter_map(|node| Some((*node, control.copies_of(now, *node)?)));
+        let fetching = reports.filter(|(_, report)| !report.fetching.is_empty());
+        fetching
+            .map(|(node, report)| (node, report.fetching.clone()))
+            .collect()
+    }
+
+    /// Whether this node was removed from the cluster: it serves no clients any more.
+    pub fn is_leaving(&self) -> bool {
+        self.ending.is_leaving
+    }
+
     /// Availability of the groups of the state store, and of the control group at the end.
     pub fn availability(&self) -> Vec<GroupAvailability> {
         let stores = self.groups.iter();

@@ -28,6 +28,17 @@ pub(crate) enum Ending {
     Abnormal,
 }
 
+/// How far the end of a node's service is.
+#[derive(Debug, Default)]
+pub(crate) struct EndOfService {
+    /// The node stops, or was removed, and says goodbye by then.
+    pub(crate) stops_by: Option<Instant>,
+    /// It has; and has stopped when it has left the cluster.
+    pub(crate) has_said_goodbye: bool,
+    /// The cluster has decided to remove it.
+    pub(crate) is_leaving: bool,
+}
+
 /// How long a node that stops waits at most for others to lead.
 const STOPPING_MAX: Duration = Duration::from_secs(1);
 
@@ -441,7 +452,7 @@ impl Node {
     /// Others shall lead what this node leads, and what it has taken shall be decided. After that, or when that takes too long, it
     /// says goodbye.
     pub(crate) fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
-        self.stops_by = Some(now.instant + STOPPING_MAX);
+        self.ending.stops_by = Some(now.instant + STOPPING_MAX);
         self.stop_node_states(now, actions);
         self.with_each_group(now, actions, |service, outputs| service.stop(now, outputs));
         self.with_control(now, actions, |control, _, outputs, actions| {
@@ -451,14 +462,14 @@ impl Node {
 
     /// Says goodbye when others lead; and has stopped when others know what became of its sessions, which go on there.
     pub(crate) fn go_on_stopping(&mut self, now: Now, actions: &mut Vec<Action>) {
-        let Some(by) = self.stops_by else { return };
+        let Some(by) = self.ending.stops_by else { return };
         let is_over = by <= now.instant;
-        if !self.has_said_goodbye && (is_over || self.groups.have_stopped()) {
-            self.has_said_goodbye = true;
+        if !self.ending.has_said_goodbye && (is_over || self.groups.have_stopped()) {
+            self.ending.has_said_goodbye = true;
             self.say_goodbye(now, actions);
         }
-        if is_over || self.has_said_goodbye && self.has_left() {
-            self.stops_by = None;
+        if is_over || self.ending.has_said_goodbye && self.has_left() {
+            self.ending.stops_by = None;
         }
     }
 

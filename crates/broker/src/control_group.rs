@@ -31,8 +31,8 @@ use self::deciding::Asked;
 pub(crate) use self::deciding::{Asker, answer};
 use self::messages::ControlMessage;
 pub use self::questions::{
-    ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupReport, GroupStatus, MemberReport,
-    NodeStatus,
+    ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, CopyReport, GroupReport, GroupStatus,
+    MemberReport, NodeStatus, RemovedNode,
 };
 use self::reports::Reports;
 use crate::fitness::Fitness;
@@ -223,9 +223,12 @@ impl ControlGroup {
             ControlMessage::Raft(bytes) => {
                 self.step(replica::Event::Message { from, bytes }, now, outputs, actions);
             }
-            ControlMessage::Report(report) => {
+            ControlMessage::Report { groups, copies } => {
                 if self.control.nodes().contains_key(&from) {
-                    self.reports.said(now, from, report);
+                    self.reports.said(now, from, groups);
+                    copies
+                        .into_iter()
+                        .for_each(|copies| self.reports.record_copies(now, from, copies));
                 }
             }
             ControlMessage::State {
@@ -260,12 +263,24 @@ impl ControlGroup {
         self.next_report <= now.instant
     }
 
-    /// Tells the other nodes of the groups that this one leads.
-    pub(crate) fn report(&mut self, now: Now, led: Vec<GroupReport>, outputs: &mut Vec<Output>) {
+    /// Tells the other nodes of the groups that this one leads, and of its copies.
+    pub(crate) fn report(
+        &mut self,
+        now: Now,
+        groups: Vec<GroupReport>,
+        copies: CopyReport,
+        outputs: &mut Vec<Output>,
+    ) {
         self.next_report = now.instant + REPORT_EVERY;
-        let message = ControlMessage::Report(led);
+        let copies = Some(copies);
+        let message = ControlMessage::Report { groups, copies };
         let others = self.control.nodes().keys().filter(|node| **node != self.node);
         outputs.extend(others.map(|node| to_peer(*node, &message)));
+    }
+
+    /// Report of another node about its copies, if it is not old.
+    pub(crate) fn copies_of(&self, now: Now, node: NodeId) -> Option<&CopyReport> {
+        self.reports.copies_of(now, node)
     }
 
     /// Changes the members of the group itself.

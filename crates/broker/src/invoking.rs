@@ -217,6 +217,10 @@ impl Node {
                 let news = CopyNews::Differs { index };
                 actions.push(Action::Report(Report::Copy { group, news }));
             }
+            Output::Fetches => {
+                let news = CopyNews::Fetched;
+                actions.push(Action::Report(Report::Copy { group, news }));
+            }
             Output::Undecided { index } => {
                 self.counters.store_undecided += 1;
                 let news = CopyNews::Undecided { index };

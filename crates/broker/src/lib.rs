@@ -81,8 +81,8 @@ pub use crate::availability::GroupAvailability;
 pub use crate::closing::PART_BYTES_MIN;
 pub use crate::commits::DiskTicket;
 pub use crate::control_group::{
-    ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupReport, GroupStatus, MemberReport,
-    NodeStatus, RecoveredControl,
+    ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, CopyReport, GroupReport, GroupStatus,
+    MemberReport, NodeStatus, RecoveredControl, RemovedNode,
 };
 pub use crate::copies::CopyFigures;
 pub use crate::counters::{Counters, Dropped, Gauges, ReplicaGauges};

@@ -9,7 +9,7 @@ mod status;
 mod steps;
 
 use bytes::Bytes;
-use cluster::control::{CONTROL, control_key, encode_state};
+use cluster::control::{CONTROL, NodeStage, control_key, encode_state};
 use cluster::replica::record::LogPoint;
 use cluster::replica::{Members, Replica};
 use cluster::{GroupId, Keyspace, NodeId, Write};
@@ -19,6 +19,7 @@ use crate::control_group::ControlGroup;
 use crate::groups::Groups;
 use crate::node::{Action, Node};
 use crate::now::Now;
+use crate::report::Report;
 use crate::state_store_service::Output;
 use crate::waiting::Waiter;
 
@@ -54,17 +55,32 @@ impl Node {
         if is_time != Some(true) {
             return;
         }
+        self.leave_if_removed(now, actions);
         self.want_leaders(now, actions);
         self.take_steps(now, actions);
         self.note_arrivals(now, actions);
         self.end_watches_of_removed(now, actions);
         self.record_control(now, actions);
+        let copies = self.copy_report();
         self.with_control(now, actions, |control, groups, outputs, _| {
             if control.is_report_due(now) {
                 let reports = reports(control, groups);
-                control.report(now, reports, outputs);
+                control.report(now, reports, copies, outputs);
             }
         });
+    }
+
+    /// Begins to leave once the cluster has decided to remove this node: its clients are sent away, and its sessions go on elsewhere.
+    fn leave_if_removed(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let stage = self
+            .control
+            .as_ref()
+            .and_then(|control| control.control().stage(control.node()));
+        if stage == Some(NodeStage::Leaving) && !self.ending.is_leaving {
+            self.ending.is_leaving = true;
+            actions.push(Action::Report(Report::Leaving));
+            self.stop(now, actions);
+        }
     }
 
     /// What another node's control group says.

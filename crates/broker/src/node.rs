@@ -23,6 +23,7 @@ pub use self::event::{Action, Event};
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::backups::Restorations;
 use crate::clients::Clients;
+use crate::closing::EndOfService;
 use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::control_group::ControlGroup;
@@ -149,10 +150,7 @@ pub struct Node {
     pub(crate) authenticating: usize,
     /// What was written before the present step.
     pub(crate) step_began: WriteMark,
-    /// The node stops, and says goodbye by then.
-    pub(crate) stops_by: Option<Instant>,
-    /// It has; and stops when it has left the cluster.
-    pub(crate) has_said_goodbye: bool,
+    pub(crate) ending: EndOfService,
     pub(crate) random: u64,
 }
 
@@ -239,7 +237,7 @@ impl Node {
             self.copies.as_ref().and_then(|copies| copies.deadline()),
             self.guards.as_ref().and_then(|guards| guards.deadline()),
             self.sys_topics.deadline(),
-            self.stops_by,
+            self.ending.stops_by,
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -258,7 +256,7 @@ impl Node {
 
     /// From [`Event::Stop`] on until the node has stopped: others take over what it leads and what it holds, what it took is decided, and it says goodbye.
     pub fn is_stopping(&self) -> bool {
-        self.stops_by.is_some()
+        self.ending.stops_by.is_some()
     }
 
     /// False while there are keys about which the state store cannot decide anything.

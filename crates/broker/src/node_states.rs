@@ -3,7 +3,7 @@
 //! A node that joins or merges is not responsible before every part of the session plane has handed over what it has to: it and all that
 //! it counts on have the same retained messages then.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes};
@@ -14,6 +14,7 @@ use cluster::session_plane::nodes::{Handover, NodeStanding, Nodes, NodesOutput, 
 use cluster::session_plane::{Actor, Ring};
 use cluster::{GroupId, Incarnation, NodeId};
 
+use crate::control_group::RemovedNode;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::now::Now;
@@ -38,7 +39,12 @@ pub(crate) struct NodeStates {
     minority: Ring,
     /// What the parts are handing over.
     handover: Option<Handover>,
+    /// Last states of nodes that were removed in this run, the newest last.
+    removed: VecDeque<RemovedNode>,
 }
+
+/// As many removed nodes are remembered; of more, the newest.
+const REMOVED_MAX: usize = 64;
 
 impl NodeStates {
     fn new(now: Now, config: &DetectionConfig) -> Self {
@@ -50,7 +56,20 @@ impl NodeStates {
             primary: Ring::primary([]),
             minority: Ring::minority([]),
             handover: None,
+            removed: VecDeque::new(),
         }
+    }
+
+    /// Remembers the states of nodes that are not in the cluster any more.
+    fn record_removed(&mut self, gone: &[NodeId]) {
+        let standings = self.nodes.standings().into_iter();
+        let found = standings.filter(|standing| gone.contains(&standing.node));
+        self.removed.extend(found.map(|standing| RemovedNode {
+            node: standing.node,
+            sessions: (standing.state, standing.reason),
+        }));
+        let excess = self.removed.len().saturating_sub(REMOVED_MAX);
+        self.removed.drain(..excess);
     }
 
     /// Who is responsible now.
@@ -129,6 +148,12 @@ impl Node {
         states.map(|states| states.standings()).unwrap_or_default()
     }
 
+    /// Nodes that were removed in this run, with their last states.
+    pub(crate) fn removed_nodes(&self) -> Vec<RemovedNode> {
+        let states = self.states.iter();
+        states.flat_map(|states| states.removed.iter().copied()).collect()
+    }
+
     /// Word that first told of this node's state: it changes with the state, and with each start. `None`: there is no cluster.
     pub fn state_word(&self) -> Option<Word> {
         let states = self.states.as_ref()?;
@@ -181,6 +206,11 @@ impl Node {
         });
     }
 
+    /// Takes over which nodes the cluster has.
+    pub(crate) fn compare_members(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.with_states(now, actions, |_, _| {});
+    }
+
     /// The node stops, and says so.
     pub(crate) fn stop_node_states(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.with_states(now, actions, |nodes, outputs| nodes.stop(now.instant, outputs));
@@ -211,7 +241,7 @@ impl Node {
     /// Whether it has said goodbye to its clients, and others know all that follows from that.
     fn is_all_said(&self) -> bool {
         let is_confirmed = self.peers.as_ref().is_none_or(|peers| peers.is_all_confirmed());
-        self.has_said_goodbye && self.commits.is_settled() && is_confirmed
+        self.ending.has_said_goodbye && self.commits.is_settled() && is_confirmed
     }
 
     /// Whether nobody counts on this node any more.
@@ -234,8 +264,9 @@ impl Node {
         let nodes = control.control().nodes().keys();
         if !nodes.clone().eq(&states.known) {
             let before = std::mem::replace(&mut states.known, nodes.copied().collect());
-            let gone = before.difference(&states.known);
-            removed.extend(gone.filter_map(|node| lost(&states.nodes, *node)));
+            let gone: Vec<NodeId> = before.difference(&states.known).copied().collect();
+            removed.extend(gone.iter().filter_map(|node| lost(&states.nodes, *node)));
+            states.record_removed(&gone);
             states.nodes.set_nodes(now.instant, &states.known, &mut outputs);
             // Those that are new here may have answered before.
             for node in self.peers.iter().flat_map(|peers| peers.answering()) {

@@ -30,6 +30,9 @@ impl Node {
     /// The reason for which nobody is let in, if there is one.
     pub(crate) fn sends_away(&self) -> Option<ReasonCode> {
         let redirect = self.config.redirect.as_ref();
+        if self.ending.is_leaving {
+            return Some(redirect.map_or(ReasonCode::ServerUnavailable, Redirect::reason));
+        }
         redirect
             .filter(|redirect| redirect.is_for_new_clients)
             .map(Redirect::reason)
@@ -37,6 +40,12 @@ impl Node {
 
     /// What clients are told when the node stops.
     pub(crate) fn farewell(&self) -> (ReasonCode, &'static str) {
+        if self.ending.is_leaving && self.config.redirect.is_none() {
+            return (
+                ReasonCode::ServerShuttingDown,
+                "the server leaves the cluster; use another one",
+            );
+        }
         match &self.config.redirect {
             Some(redirect) => (redirect.reason(), "the server is shutting down; use another one"),
             None => (ReasonCode::ServerShuttingDown, "the server is shutting down"),

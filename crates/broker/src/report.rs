@@ -126,6 +126,8 @@ pub enum Report {
         /// The newest term that this node knows of.
         term: Term,
     },
+    /// The cluster has removed this node, which begins to leave.
+    Leaving,
     /// The log of a node, this one's or a follower's, ends before what the node has acknowledged.
     LogTooShort {
         /// Which group.
@@ -204,6 +206,8 @@ pub enum CopyNews {
         /// The entry.
         index: Index,
     },
+    /// It is not whole, and another one is fetched.
+    Fetched,
     /// Copies differ behind this entry, of a group that this node leads, and no majority agrees.
     Undecided {
         /// The entry.

@@ -108,6 +108,8 @@ pub(crate) enum Output {
     Snapshot { index: Index, term: Term, image: Image },
     /// The store is another than that of the majority behind this entry.
     Differs { index: Index },
+    /// The store is not whole, and another one is fetched.
+    Fetches,
     /// Stores differ behind this entry, and no majority agrees.
     Undecided { index: Index },
     /// That node is to lead: it has on its disk what this node's own takes too long for.
@@ -586,6 +588,9 @@ impl StateStoreService {
     /// Carries out what the replica wanted at its start: it may have applied entries that the store has not.
     pub(crate) fn start(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.begin_time(now, outputs);
+        if self.is_stateless() {
+            outputs.push(Output::Fetches);
+        }
         self.drain(now, outputs);
     }
 

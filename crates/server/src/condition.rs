@@ -25,8 +25,10 @@ pub(crate) enum Condition {
         groups: Vec<GroupId>,
         unreached: Vec<NodeAt>,
     },
-    /// This node's copies of groups are not whole, and it fetches others.
-    FetchingCopy(Vec<GroupId>),
+    /// The cluster has removed this node, which hands over what it holds.
+    Leaving,
+    /// A node's copies of groups are not whole, and it fetches others.
+    FetchingCopy { node: NodeAt, groups: Vec<GroupId> },
     /// This node's disk is older than what other nodes know of it, and it takes no part in the cluster; with how that is known.
     RolledBack(String),
     /// A node cannot send to another one, which leads these groups.
@@ -54,7 +56,8 @@ impl Condition {
             Self::Stopping => "stopping",
             Self::NotFormed(_) => "not_formed",
             Self::NoLeader { .. } => "no_leader",
-            Self::FetchingCopy(_) => "fetching_copy",
+            Self::Leaving => "leaving",
+            Self::FetchingCopy { .. } => "fetching_copy",
             Self::RolledBack(_) => "rolled_back",
             Self::NoConnection { .. } => "no_connection",
             Self::Refused { refusal, .. } => cause_of(refusal.code),
@@ -75,9 +78,13 @@ impl fmt::Display for Condition {
             }
             Self::NotFormed(waiting) => write!(f, "the cluster is not formed: {waiting}"),
             Self::NoLeader { groups, unreached } => no_leader(f, groups, unreached),
-            Self::FetchingCopy(groups) => write!(
+            Self::Leaving => f.write_str(
+                "this node was removed, and hands over what it holds: send its clients to the other nodes, and stop it when it \
+                 takes part in nothing any more",
+            ),
+            Self::FetchingCopy { node, groups } => write!(
                 f,
-                "this node's copy of {} is not whole, and it fetches another one: wait, and start the other nodes if it lasts",
+                "{node} has no whole copy of {}, and fetches another one: wait, and start the other nodes if it lasts",
                 all(groups)
             ),
             Self::RolledBack(cause) => f.write_str(cause),
@@ -166,6 +173,13 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_removed_says_what_becomes_of_it() {
+        let line = "this node was removed, and hands over what it holds: send its clients to the other nodes, \
+             and stop it when it takes part in nothing any more";
+        check(&Condition::Leaving, "leaving", line);
+    }
+
+    #[test]
     fn a_cluster_that_is_not_formed_says_what_it_waits_for() {
         let condition = Condition::NotFormed("waiting for 2 more nodes of 3".to_owned());
         let line = "the cluster is not formed: waiting for 2 more nodes of 3";
@@ -197,9 +211,13 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_not_whole_is_fetched() {
-        let line = "this node's copy of group 1 is not whole, and it fetches another one: \
+        let line = "node 00000000000000a1 at 10.0.0.1:7000 has no whole copy of group 1, and fetches another one: \
              wait, and start the other nodes if it lasts";
-        check(&Condition::FetchingCopy(vec![GroupId(1)]), "fetching_copy", line);
+        let condition = Condition::FetchingCopy {
+            node: at(0xa1, "10.0.0.1:7000"),
+            groups: vec![GroupId(1)],
+        };
+        check(&condition, "fetching_copy", line);
     }
 
     #[test]

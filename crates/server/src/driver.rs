@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::{
-    Action, Answer, ClusterAnswer, ConnectionId, Event, Node, Now, OutgoingPublish, Policies, Question,
-    Report, SlowOperation, Span,
+    Action, Answer, ClusterAnswer, ConnectionId, CopyNews, Event, Node, Now, OutgoingPublish, Policies,
+    Question, Report, SlowOperation, Span,
 };
 use bytes::Bytes;
 use bytes::BytesMut;
@@ -34,6 +34,7 @@ use crate::admin::{AdminRequest, ClusterAnswered};
 use crate::audit::Audit;
 use crate::authentication::{Answered, Asked, AuthenticationThread};
 use crate::clock::{self, Clock};
+use crate::condition::Condition;
 use crate::disk_thread::{Batch, DiskEvent, DiskThread};
 use crate::encoding::Encoder;
 use crate::ends::Ends;
@@ -745,6 +746,15 @@ impl Driver {
             } => {
                 if let Some(condition) = self.leader_lost(*group) {
                     tracing::warn!(%group, %term, "{condition}");
+                }
+            }
+            Report::Leaving => self.log_condition(&Condition::Leaving),
+            Report::Copy {
+                group,
+                news: CopyNews::Fetched,
+            } => {
+                if let Some(condition) = self.fetching_here(vec![*group]) {
+                    self.log_condition(&condition);
                 }
             }
             Report::LogTooShort {

@@ -80,6 +80,8 @@ pub(crate) fn report(report: &Report, place: Option<&Place>) {
                 tracing::info!(%group, %leader, %term, "a group has another leader");
             }
         }
+        // The condition has the line.
+        Report::Leaving => {}
         Report::LogTooShort { group, node, missing } => log_too_short(*group, *node, *missing),
         Report::PeerMessageDropped { from, why } => {
             tracing::warn!(node = %from, %why, "dropped what another node sent");
@@ -330,6 +332,7 @@ pub(crate) fn connection_of(report: &Report) -> Option<ConnectionId> {
         Report::Slow(slow) => Some(slow.connection),
         Report::MemoryLevel { .. }
         | Report::Leader { .. }
+        | Report::Leaving
         | Report::LogTooShort { .. }
         | Report::PeerMessageDropped { .. }
         | Report::Relay { .. }
@@ -381,6 +384,8 @@ fn copy(group: GroupId, news: CopyNews) {
                 "the snapshot that another node sent cannot be read; it is fetched again"
             );
         }
+        // The condition has the line.
+        CopyNews::Fetched => {}
         CopyNews::Replaced => {
             tracing::info!(group, "the state store was taken over from another node");
         }

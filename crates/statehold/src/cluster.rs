@@ -1,17 +1,16 @@
 //! `statehold cluster`: how a cluster stands, and what changes it, over the admin pages of any of its nodes.
 
+mod change;
+mod progress;
 pub(crate) mod show;
-
-use std::time::Duration;
+mod wait;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
-use server::{AdminClient, AdminClientError, clock};
 
-use self::show::{Cluster, short};
+use self::change::{Add, Remove, Replace, Transfer};
+use self::show::Cluster;
 use crate::admin::{AdminArgs, hint};
-use crate::duration;
-use crate::exit::{self, Exit, UsageError};
+use crate::exit::Exit;
 use crate::output;
 use crate::runtime;
 
@@ -43,10 +42,19 @@ enum What {
     Add(Add),
     /// Take a node out of the cluster, for ever
     ///
-    /// Its votes go to others first, then its copies end. It is refused if the others could decide nothing without it. A node that
-    /// was removed never comes back: empty its data directory, and it is a new node.
+    /// Its votes go to others first, and its clients are sent away. Its copies end when the node says itself that the others have its
+    /// sessions. It is refused if the others could decide nothing without it. The command shows how far the node is, and ends when the
+    /// others have all votes and all copies. A node that does not answer is not waited for, and the command says so. A node that was
+    /// removed never comes back: empty its data directory, and it is a new node.
     Remove(Remove),
+    /// Let a new node take the place of another one
+    ///
+    /// The new node is added, as by `add`; then the old one is removed, as by `remove`. If the new node has the address of the old one,
+    /// the old one is removed first. The command shows how far each step is, and ends when the new node says itself that it runs.
+    Replace(Replace),
     /// Let another node lead a group
+    ///
+    /// The command ends when the new leader has said itself how long the log of the group is.
     Transfer(Transfer),
 }
 
@@ -69,52 +77,6 @@ struct Part {
     admin: AdminArgs,
 }
 
-#[derive(Debug, Args)]
-struct Add {
-    /// Its id, or the address that it listens on for other nodes
-    node: String,
-    #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
-
-#[derive(Debug, Args)]
-struct Remove {
-    /// Its id, the beginning of its id, or its address
-    node: String,
-    /// It cannot be reached, and never will be
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
-
-#[derive(Debug, Args)]
-struct Transfer {
-    /// Number of the group, or `control`
-    group: String,
-    /// Who is to lead it: its id, the beginning of its id, or its address
-    node: String,
-    #[command(flatten)]
-    wait: WaitArgs,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
-
-/// How long a command stays.
-#[derive(Debug, Args)]
-struct WaitArgs {
-    /// Wait at most so long until it is done; after it, it goes on without this command (0s: do not wait)
-    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = duration::parse)]
-    wait: Duration,
-}
-
-/// How often a command that waits looks again.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
-
 impl ClusterCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let admin = self.what.admin().admin.clone();
@@ -126,6 +88,7 @@ impl ClusterCommand {
                 What::Rings(part) => part.rings().await,
                 What::Add(add) => add.run().await,
                 What::Remove(remove) => remove.run().await,
+                What::Replace(replace) => replace.run().await,
                 What::Transfer(transfer) => transfer.run().await,
             }
         });
@@ -140,6 +103,7 @@ impl What {
             Self::Nodes(part) | Self::Groups(part) | Self::Rings(part) => &part.admin,
             Self::Add(add) => &add.admin,
             Self::Remove(remove) => &remove.admin,
+            Self::Replace(replace) => &replace.admin,
             Self::Transfer(transfer) => &transfer.admin,
         }
     }
@@ -185,113 +149,6 @@ impl Part {
     }
 }
 
-impl Add {
-    async fn run(self) -> anyhow::Result<Exit> {
-        let client = self.admin.client()?;
-        say(&client.post("/cluster/add", &json!({ "node": self.node })).await?);
-        // From here on it is among the nodes, under its id.
-        self.wait
-            .until(&client, |cluster| match cluster.find(&self.node) {
-                Ok(node) if cluster.has_joined(&node) => {
-                    Look::Done(format!("node {} is a member, and serves", short(&node)))
-                }
-                Ok(node) => Look::Waits(cluster.joining(&node)),
-                Err(_) => Look::Waits(format!("node {} is to join", self.node)),
-            })
-            .await
-    }
-}
-
-impl Remove {
-    async fn run(self) -> anyhow::Result<Exit> {
-        let client = self.admin.client()?;
-        let before = client.get("/cluster").await?;
-        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
-        let asked = json!({ "node": node, "force": self.force });
-        say(&client.post("/cluster/remove", &asked).await?);
-        self.wait
-            .until(&client, |cluster| match cluster.stage(&node) {
-                None => Look::Done(format!("node {} is removed", short(&node))),
-                Some(_) => Look::Waits(cluster.leaving(&node)),
-            })
-            .await
-    }
-}
-
-impl Transfer {
-    async fn run(self) -> anyhow::Result<Exit> {
-        let group = match self.group.as_str() {
-            "control" => json!("control"),
-            number => json!(number.parse::<u32>().map_err(|_| {
-                UsageError(
-                    "a group is a number, or `control`; `statehold cluster status` shows them".to_owned(),
-                )
-            })?),
-        };
-        let client = self.admin.client()?;
-        let before = client.get("/cluster").await?;
-        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
-        let asked = json!({ "group": group, "to": node });
-        say(&client.post("/cluster/transfer", &asked).await?);
-        self.wait
-            .until(&client, |cluster| {
-                if cluster.leads(&node, &group) {
-                    Look::Done(format!("node {} leads group {}", short(&node), self.group))
-                } else {
-                    Look::Waits(format!("group {} is being handed over", self.group))
-                }
-            })
-            .await
-    }
-}
-
-/// What a look at a cluster showed.
-enum Look {
-    Done(String),
-    Waits(String),
-}
-
-impl WaitArgs {
-    /// Looks until it is done, and says what has changed meanwhile.
-    async fn until(&self, client: &AdminClient, look: impl Fn(Cluster<'_>) -> Look) -> anyhow::Result<Exit> {
-        if self.wait.is_zero() {
-            return Ok(Exit::Done);
-        }
-        let until = clock::instant() + self.wait;
-        let mut said = String::new();
-        loop {
-            match client.get("/cluster").await {
-                Ok(cluster) => match look(Cluster(&cluster)) {
-                    Look::Done(text) => {
-                        exit::note(&text);
-                        return Ok(Exit::Done);
-                    }
-                    Look::Waits(text) if text != said => {
-                        exit::note(&text);
-                        said = text;
-                    }
-                    Look::Waits(_) => {}
-                },
-                // A node may be busy for a moment.
-                Err(AdminClientError::NoAnswer { .. } | AdminClientError::Refused { status: 503, .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-            if clock::instant() >= until {
-                exit::note("it is not done yet, and goes on without this command");
-                return Ok(Exit::NoAnswer);
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
-}
-
-/// What the server has decided.
-fn say(answer: &Value) {
-    if let Some(text) = answer["taken"].as_str() {
-        exit::note(text);
-    }
-}
-
 const EXAMPLES: &str = "\
 Examples:
   statehold cluster status
@@ -300,6 +157,7 @@ Examples:
   statehold cluster add 10.0.0.4:7000
   statehold cluster remove 10.0.0.2:7000
   statehold cluster remove 3f0c --force           a machine that is gone for good
+  statehold cluster replace 10.0.0.2:7000 10.0.0.5:7000
   statehold cluster transfer 0 10.0.0.3:7000
 
 The variables STATEHOLD_ADMIN and STATEHOLD_ADMIN_TOKEN stand for the options.";

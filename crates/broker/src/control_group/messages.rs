@@ -12,7 +12,11 @@
 //!   18 answer  | number u64 | refused u8 (0, 1) | text to the end
 //!   19 state   | length u32, the state as its record (cluster/src/control/record.rs) | the members as their record, to the end
 //!   20 unfit   |                            the sender had better not lead: its disk is slow
+//!   21 report  | sessions of the sender that lack a copy u64 | count u16, for each group that the sender fetches: group u32
+//!                | as 16
 //! ```
+//!
+//! Reports are sent as 21; a node that reports as 16 says nothing of its copies.
 //!
 //! Nothing is confirmed: who asks gives up after a while and says that it does not know.
 
@@ -23,7 +27,7 @@ use cluster::replica::Members;
 use cluster::replica::record::{LogPoint, decode_members, encode_members};
 use cluster::{GroupId, Index, NodeId, Term};
 
-use super::questions::{ClusterChange, GroupReport, MemberReport};
+use super::questions::{ClusterChange, CopyReport, GroupReport, MemberReport};
 use crate::peer_header::{self, HEADER_LENGTH};
 
 const TEXT_BYTES_MAX: usize = 1_000;
@@ -34,6 +38,7 @@ const ASK: u8 = 17;
 const ANSWER: u8 = 18;
 const STATE: u8 = 19;
 const UNFIT: u8 = 20;
+const REPORT_WITH_COPIES: u8 = 21;
 
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
@@ -43,7 +48,10 @@ const TRANSFER: u8 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ControlMessage {
     Raft(Bytes),
-    Report(Vec<GroupReport>),
+    Report {
+        groups: Vec<GroupReport>,
+        copies: Option<CopyReport>,
+    },
     Ask {
         number: u64,
         change: ClusterChange,
@@ -70,8 +78,8 @@ impl ControlMessage {
                 bytes.put_u8(RAFT);
                 bytes.put_slice(message);
             }
-            Self::Report(groups) => {
-                bytes.put_u8(REPORT);
+            Self::Report { groups, copies } => {
+                put_report_head(copies.as_ref(), &mut bytes);
                 bytes.put_u16(u16::try_from(groups.len()).expect("few groups"));
                 groups.iter().for_each(|group| put_group(group, &mut bytes));
             }
@@ -113,10 +121,14 @@ impl ControlMessage {
         let body = &mut body;
         let message = match bytes[HEADER_LENGTH - 1] {
             RAFT => return Some(Self::Raft(bytes.slice(HEADER_LENGTH..))),
-            REPORT => {
-                let count = body.try_get_u16().ok()?;
-                Self::Report((0..count).map(|_| group(body)).collect::<Option<_>>()?)
-            }
+            REPORT => Self::Report {
+                copies: None,
+                groups: groups(body)?,
+            },
+            REPORT_WITH_COPIES => Self::Report {
+                copies: Some(copies(body)?),
+                groups: groups(body)?,
+            },
             ASK => Self::Ask {
                 number: body.try_get_u64().ok()?,
                 change: change(body)?,
@@ -144,6 +156,31 @@ impl ControlMessage {
         };
         body.is_empty().then_some(message)
     }
+}
+
+fn put_report_head(copies: Option<&CopyReport>, bytes: &mut BytesMut) {
+    let Some(report) = copies else {
+        return bytes.put_u8(REPORT);
+    };
+    bytes.put_u8(REPORT_WITH_COPIES);
+    bytes.put_u64(report.under_replicated);
+    bytes.put_u16(u16::try_from(report.fetching.len()).expect("few groups"));
+    report.fetching.iter().for_each(|group| bytes.put_u32(group.0));
+}
+
+fn copies(body: &mut &[u8]) -> Option<CopyReport> {
+    let under_replicated = body.try_get_u64().ok()?;
+    let count = body.try_get_u16().ok()?;
+    let fetching = (0..count).map(|_| Some(GroupId(body.try_get_u32().ok()?)));
+    Some(CopyReport {
+        under_replicated,
+        fetching: fetching.collect::<Option<_>>()?,
+    })
+}
+
+fn groups(body: &mut &[u8]) -> Option<Vec<GroupReport>> {
+    let count = body.try_get_u16().ok()?;
+    (0..count).map(|_| group(body)).collect()
 }
 
 fn put_group(group: &GroupReport, bytes: &mut BytesMut) {
@@ -267,7 +304,10 @@ mod tests {
                 b"\x01\xff\xff\xff\xff\x01raft",
             ),
             (
-                ControlMessage::Report(vec![report]),
+                ControlMessage::Report {
+                    groups: vec![report],
+                    copies: None,
+                },
                 b"\x01\xff\xff\xff\xff\x10\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\x01\
                   \0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\x01\0",
             ),
@@ -297,6 +337,16 @@ mod tests {
                 b"\x01\xff\xff\xff\xff\x12\0\0\0\0\0\0\0\x07\x01no",
             ),
             (ControlMessage::Unfit, b"\x01\xff\xff\xff\xff\x14"),
+            (
+                ControlMessage::Report {
+                    groups: Vec::new(),
+                    copies: Some(CopyReport {
+                        under_replicated: 5,
+                        fetching: [GroupId(1)].into(),
+                    }),
+                },
+                b"\x01\xff\xff\xff\xff\x15\0\0\0\0\0\0\0\x05\0\x01\0\0\0\x01\0\0",
+            ),
         ]
     }
 
@@ -335,7 +385,8 @@ mod tests {
     fn any_bytes_are_a_message_or_are_refused() {
         let mut random = cluster::random::Random::new(1);
         for round in 0..20_000 {
-            let (_, golden) = &all()[round % 6];
+            let all = all();
+            let (_, golden) = &all[round % all.len()];
             let mut bytes = golden.to_vec();
             for _ in 0..random.between(1, 4) {
                 let place = random.between(HEADER_LENGTH - 1, bytes.len());

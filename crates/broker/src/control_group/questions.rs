@@ -70,6 +70,19 @@ pub struct ClusterStatus {
     pub groups: Vec<GroupStatus>,
     /// Nodes that called and are not in the cluster.
     pub callers: BTreeSet<Founder>,
+    /// Voters that each group is to have, if there are as many nodes.
+    pub voters_wanted: usize,
+    /// Nodes that were removed while the node that tells ran.
+    pub removed: Vec<RemovedNode>,
+}
+
+/// Removed node, as another one saw it last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemovedNode {
+    /// Which.
+    pub node: NodeId,
+    /// State of the node in the session plane when it was removed, and why.
+    pub sessions: (NodeState, Reason),
 }
 
 /// How a node stands.
@@ -87,6 +100,17 @@ pub struct NodeStatus {
     pub is_heard: bool,
     /// How far it is in the session plane, and why, as the one who tells sees it.
     pub sessions: (NodeState, Reason),
+    /// Report of the node about copies, if it is not old.
+    pub copies: Option<CopyReport>,
+}
+
+/// Report of a node about the copies that it has and those of its sessions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CopyReport {
+    /// Sessions of the node of which another node is to have a copy and lacks some of it.
+    pub under_replicated: u64,
+    /// Groups of the state store of which the node has no whole copy, and fetches one.
+    pub fetching: BTreeSet<GroupId>,
 }
 
 /// How a group stands.

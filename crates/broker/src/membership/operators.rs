@@ -22,6 +22,8 @@ impl Node {
         asks: ClusterQuestion,
         actions: &mut Vec<Action>,
     ) {
+        // A node that is not in the cluster any more is among those that were removed.
+        self.compare_members(now, actions);
         let Some(control) = &self.control else {
             let answer = ClusterAnswer::NoCluster;
             return actions.push(Action::ClusterAnswer { question, answer });
@@ -29,7 +31,8 @@ impl Node {
         let asker = Asker::Here(question);
         match asks {
             ClusterQuestion::Status => {
-                let status = status(now, control, &self.groups, &self.standings());
+                let told = (self.copy_report(), self.removed_nodes());
+                let status = status(now, control, &self.groups, &self.standings(), told);
                 let answer = ClusterAnswer::Status(Box::new(status));
                 actions.push(Action::ClusterAnswer { question, answer });
             }

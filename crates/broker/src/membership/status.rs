@@ -4,7 +4,9 @@ use cluster::replica::{MemberProgress, Replica};
 use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::session_plane::nodes::NodeStanding;
 
-use crate::control_group::{ClusterStatus, ControlGroup, GroupReport, GroupStatus, MemberReport, NodeStatus};
+use crate::control_group::{
+    ClusterStatus, ControlGroup, CopyReport, GroupReport, GroupStatus, MemberReport, NodeStatus, RemovedNode,
+};
 use crate::groups::Groups;
 use crate::now::Now;
 
@@ -46,6 +48,7 @@ pub(super) fn status(
     control: &ControlGroup,
     groups: &Groups,
     standings: &[NodeStanding],
+    (own, removed): (CopyReport, Vec<RemovedNode>),
 ) -> ClusterStatus {
     let sessions = |node| {
         let found = standings.iter().find(|standing| standing.node == node);
@@ -60,6 +63,11 @@ pub(super) fn status(
         since: found.since,
         is_heard: control.is_heard(now, *node),
         sessions: sessions(*node),
+        copies: if *node == control.node() {
+            Some(own.clone())
+        } else {
+            control.copies_of(now, *node).cloned()
+        },
     });
     let stores = groups.iter().map(|service| service.replica());
     let groups = stores.chain([control.replica()]).map(|replica| GroupStatus {
@@ -75,5 +83,7 @@ pub(super) fn status(
         nodes: nodes.collect(),
         groups: groups.collect(),
         callers: control.callers(),
+        voters_wanted: control.control().voters_wanted(),
+        removed,
     }
 }

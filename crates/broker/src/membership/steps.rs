@@ -3,7 +3,7 @@
 use cluster::NodeId;
 use cluster::control::plan::{GroupView, Step, has_arrived, is_settled, next_step};
 use cluster::control::{CONTROL, Command, NodeStage};
-use cluster::replica::Members;
+use cluster::replica::{MemberChange, Members};
 
 use super::status::report_of;
 use super::{all_members, replica_of};
@@ -44,7 +44,8 @@ impl Node {
             let Some(replica) = replica_of(control, &self.groups, group) else {
                 return;
             };
-            let is_done = is_settled(control.control(), replica.members());
+            let hands_over = |node| self.hands_over(node);
+            let is_done = is_settled(control.control(), replica.members(), &hands_over);
             let progress = replica.progress();
             let view = GroupView {
                 leader: control.node(),
@@ -55,7 +56,8 @@ impl Node {
             let step = replica
                 .is_leader()
                 .then(|| next_step(control.control(), view))
-                .flatten();
+                .flatten()
+                .filter(|step| !self.is_early(step));
             match step {
                 Some(Step::Change(changes)) if group == CONTROL => {
                     self.with_control(now, actions, |control, _, outputs, actions| {
@@ -83,6 +85,20 @@ impl Node {
                 return;
             }
         }
+    }
+
+    /// Whether a step would end the copies of a node that still hands over.
+    fn is_early(&self, step: &Step) -> bool {
+        let Step::Change(changes) = step else { return false };
+        changes
+            .iter()
+            .any(|change| matches!(change, MemberChange::Leave(node) if self.hands_over(*node)))
+    }
+
+    /// Whether a node that leaves can be reached, and has not said that others have its sessions.
+    fn hands_over(&self, node: NodeId) -> bool {
+        let states = self.states.as_ref();
+        states.is_some_and(|states| states.is_there(node))
     }
 
     /// Who has arrived in every group, who is gone from every group, and who is elsewhere than before.

@@ -105,7 +105,7 @@ impl StateStoreService {
             return;
         }
         let index = votes.place();
-        outputs.push(Output::Differs { index });
+        outputs.extend([Output::Differs { index }, Output::Fetches]);
         self.divergence.votes.forget(NodeId(self.config.node));
         self.replica.set_stateless(true);
         self.refuse_clients(now, outputs);

@@ -63,10 +63,12 @@ pub enum RemovalRefused {
 /// As many entries may be missing on a node that is given a vote, as [`crate::replica`] wants it.
 const ENTRIES_BEHIND_MAX: u64 = 100;
 
-/// Whether a group has everybody that it is to have, and nobody else. A vote may still be missing.
-pub fn is_settled(control: &Control, members: &Members) -> bool {
+/// Whether a group has everybody that it is to have, and nobody else but nodes without a vote that still hand over. A vote may
+/// still be missing.
+pub fn is_settled(control: &Control, members: &Members, hands_over: &dyn Fn(NodeId) -> bool) -> bool {
     let is_there = |node| members.contains(node);
-    !members.is_joint() && control.staying().all(is_there) && leavers(control, members).next().is_none()
+    let may_stay = |node| !members.is_voter(node) && hands_over(node);
+    !members.is_joint() && control.staying().all(is_there) && leavers(control, members).all(may_stay)
 }
 
 /// Whether a node takes part in a group as it is to: as a member, and with a vote if one is missing. It may have nothing yet.

@@ -16,9 +16,10 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupStatus};
+use broker::{ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, GroupStatus, RemovedNode};
 use cluster::control::{CONTROL, NodeStage};
 use cluster::peers::PeerAddress;
+use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::{GroupId, NodeId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -149,6 +150,7 @@ fn of_status(status: &ClusterStatus, answered: &ClusterAnswered) -> Value {
             "since": (node.since != 0).then_some(node.since),
             "reachable": node.is_heard,
             "sessions": { "state": node.sessions.0.to_string(), "why": node.sessions.1.to_string() },
+            "under_replicated": node.copies.as_ref().map(|copies| copies.under_replicated),
             "clock_ahead_ms": answered.clocks_ahead_ms.get(&node.node),
             "leads": led.map(|group| name(group.group)).collect::<Vec<_>>(),
         })
@@ -164,8 +166,17 @@ fn of_status(status: &ClusterStatus, answered: &ClusterAnswered) -> Value {
         "node": status.node.to_string(),
         "nodes": nodes.collect::<Vec<_>>(),
         "groups": status.groups.iter().map(of_group).collect::<Vec<_>>(),
+        "voters": status.voters_wanted,
         "waiting": waiting.collect::<Vec<_>>(),
+        "removed": status.removed.iter().map(of_removed).collect::<Vec<_>>(),
         "conditions": conditions(status, &answered.conditions),
+    })
+}
+
+fn of_removed(removed: &RemovedNode) -> Value {
+    json!({
+        "node": removed.node.to_string(),
+        "handed_over": removed.sessions == (NodeState::NotJoined, Reason::Left),
     })
 }
 
@@ -248,6 +259,8 @@ mod tests {
             nodes: Vec::new(),
             groups: Vec::new(),
             callers: BTreeSet::from([caller]),
+            voters_wanted: 3,
+            removed: Vec::new(),
         };
         let all = [
             refused("10.0.0.4:7000", "add it"),

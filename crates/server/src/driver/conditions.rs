@@ -16,6 +16,7 @@ impl Driver {
         let mut stores = groups.iter().filter(|group| group.group != CONTROL);
         let is_ready = !self.observed.borrow().is_stopping
             && self.rolled_back_cause().is_none()
+            && !self.node.borrow().is_leaving()
             && stores.all(|group| self.serves(group));
         let conditions = if is_ready { Vec::new() } else { self.conditions() };
         Health {
@@ -31,6 +32,8 @@ impl Driver {
         let groups = self.node.borrow().availability();
         let is_stopping = self.observed.borrow().is_stopping;
         let mut conditions: Vec<_> = is_stopping.then_some(Condition::Stopping).into_iter().collect();
+        let is_leaving = self.node.borrow().is_leaving();
+        conditions.extend(is_leaving.then_some(Condition::Leaving));
         if let Some(peers) = &self.peers {
             let mut leaders = leaders(&groups);
             // Requests to those that another node reaches do not fail.
@@ -40,8 +43,33 @@ impl Driver {
         let leaderless = groups.iter().filter(|group| group.leader.is_none());
         conditions.extend(self.no_leader(leaderless));
         let broken = those(&groups, |group| !group.is_whole);
-        conditions.extend(broken.map(Condition::FetchingCopy));
+        conditions.extend(broken.and_then(|groups| self.fetching_here(groups)));
+        conditions.extend(self.fetching_elsewhere());
         conditions
+    }
+
+    /// Condition of groups of which this node has no whole copy. A node without others does not start without one.
+    pub(super) fn fetching_here(&self, groups: Vec<GroupId>) -> Option<Condition> {
+        let node = self.peers.as_ref()?.own();
+        Some(Condition::FetchingCopy { node, groups })
+    }
+
+    /// Conditions of other nodes that have no whole copy of a group, as these nodes report them.
+    fn fetching_elsewhere(&self) -> Vec<Condition> {
+        let Some(peers) = &self.peers else {
+            return Vec::new();
+        };
+        let reported = self.node.borrow().fetching_elsewhere(self.now());
+        let conditions = reported.into_iter().filter_map(|(node, groups)| {
+            let node = peers.member(node)?;
+            let groups = groups.into_iter().collect();
+            Some(Condition::FetchingCopy { node, groups })
+        });
+        conditions.collect()
+    }
+
+    pub(super) fn log_condition(&self, condition: &Condition) {
+        tracing::warn!("{}", condition.line());
     }
 
     /// Condition of one group that has lost its leader.

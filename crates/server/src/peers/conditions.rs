@@ -34,6 +34,11 @@ impl Peers {
         node == self.shared.identity.node || self.shared.outgoing.borrow().contains_key(&node)
     }
 
+    /// This node, with its address.
+    pub(crate) fn own(&self) -> NodeAt {
+        self.shared.own()
+    }
+
     /// A member of the cluster, with its address.
     pub(crate) fn member(&self, node: NodeId) -> Option<NodeAt> {
         let membership = self.shared.membership.borrow();

@@ -70,6 +70,7 @@ fn happened(report: &Report) -> Option<Happened> {
         Report::Ended { .. }
         | Report::MemoryLevel { .. }
         | Report::Leader { .. }
+        | Report::Leaving
         | Report::LogTooShort { .. }
         | Report::PeerMessageDropped { .. }
         | Report::Relay { .. }

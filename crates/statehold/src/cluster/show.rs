@@ -16,23 +16,6 @@ impl<'a> Cluster<'a> {
         self.node(node)?["stage"].as_str()
     }
 
-    /// Whether a node has caught up everywhere, and says itself that it runs.
-    pub(crate) fn has_joined(self, node: &str) -> bool {
-        self.stage(node) == Some("member") && self.sessions(node) == Some("RUNNING")
-    }
-
-    /// How far a node is with sessions, as it says itself.
-    fn sessions(self, node: &str) -> Option<&'a str> {
-        self.node(node)?["sessions"]["state"].as_str()
-    }
-
-    /// Whether a node leads a group, and has said so itself: nobody else knows the end of its log.
-    pub(crate) fn leads(self, node: &str, group: &Value) -> bool {
-        let mut groups = list(&self.0["groups"]);
-        let found = groups.find(|found| found["group"] == *group);
-        found.is_some_and(|found| found["leader"] == node && found["last"].is_u64())
-    }
-
     /// The id of a node in the cluster, by its id, the beginning of it, or its address.
     pub(crate) fn find(self, who: &str) -> Result<String, String> {
         let is_meant = |node: &&Value| text(&node["node"]).starts_with(who) || node["address"] == who;
@@ -44,38 +27,6 @@ impl<'a> Cluster<'a> {
             )),
             _ => Err(format!("`{who}` is the beginning of several ids")),
         }
-    }
-
-    /// How far a node is that joins.
-    pub(crate) fn joining(self, node: &str) -> String {
-        let groups: Vec<_> = list(&self.0["groups"]).collect();
-        let is_in = |group: &&Value| ["voters", "learners"].iter().any(|role| has(&group[*role], node));
-        let count = groups.iter().copied().filter(|group| is_in(group)).count();
-        let lacks = groups.iter().flat_map(|group| list(&group["replicas"]));
-        let lacks: u64 = lacks
-            .filter(|replica| replica["node"] == node)
-            .filter_map(|replica| replica["lacks"].as_u64())
-            .sum();
-        let all = groups.len();
-        let state = self.sessions(node).unwrap_or("?");
-        format!(
-            "node {}: takes part in {count} of {all} groups, lacks {lacks} entries, is {state}",
-            short(node)
-        )
-    }
-
-    /// How far a node is that leaves.
-    pub(crate) fn leaving(self, node: &str) -> String {
-        let count = |role: &str| {
-            list(&self.0["groups"])
-                .filter(|group| has(&group[role], node))
-                .count()
-        };
-        let (votes, learns) = (count("voters"), count("learners"));
-        format!(
-            "node {}: votes in {votes} groups, learns in {learns}",
-            short(node)
-        )
     }
 
     /// All of it. `options`: what further commands need.
@@ -162,7 +113,7 @@ impl<'a> Cluster<'a> {
         table::table(&rows, table::terminal_width())
     }
 
-    fn node(self, node: &str) -> Option<&'a Value> {
+    pub(super) fn node(self, node: &str) -> Option<&'a Value> {
         list(&self.0["nodes"]).find(|found| found["node"] == node)
     }
 }
@@ -205,11 +156,11 @@ fn behind(group: &Value) -> String {
     }
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn has(nodes: &Value, node: &str) -> bool {
+pub(super) fn has(nodes: &Value, node: &str) -> bool {
     list(nodes).any(|found| found == node)
 }
 
@@ -222,12 +173,12 @@ fn short_list(nodes: &Value) -> String {
     }
 }
 
-fn text(value: &Value) -> &str {
+pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
 /// A group's number, or its name.
-fn name(group: &Value) -> String {
+pub(super) fn name(group: &Value) -> String {
     group.as_str().map_or_else(|| group.to_string(), str::to_owned)
 }
 
@@ -249,12 +200,12 @@ pub(crate) fn rings<'a>(rings: impl Iterator<Item = &'a Value>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn cluster() -> Value {
+    pub(in crate::cluster) fn cluster() -> Value {
         json!({
             "cluster": "be64b157d668dc2f",
             "node": "00000000000000a1",
@@ -306,42 +257,6 @@ node 00000000000000c3 at 10.0.0.3:7000 waits: statehold cluster add 10.0.0.3:700
         assert!(find("0000").is_err_and(|error| error.contains("several")));
         assert!(find("c3").is_err_and(|error| error.contains("no node `c3`")));
         assert!(find("10.0.0.3:7000").is_err(), "it waits");
-    }
-
-    #[test]
-    fn a_change_says_how_far_it_is() {
-        let cluster = cluster();
-        let node = "00000000000000b2";
-        assert_eq!(
-            Cluster(&cluster).joining(node),
-            "node 00000000: takes part in 1 of 2 groups, lacks 7 entries, is DEAD"
-        );
-        assert_eq!(
-            Cluster(&cluster).leaving(node),
-            "node 00000000: votes in 0 groups, learns in 1"
-        );
-    }
-
-    #[test]
-    fn a_node_has_joined_when_it_says_that_it_runs() {
-        let mut cluster = cluster();
-        let has_joined = |cluster: &Value| Cluster(cluster).has_joined("00000000000000b2");
-        cluster["nodes"][1]["stage"] = json!("member");
-        assert!(!has_joined(&cluster), "it is dead");
-        cluster["nodes"][1]["sessions"]["state"] = json!("RUNNING");
-        assert!(has_joined(&cluster));
-        cluster["nodes"][1]["stage"] = json!("joining");
-        assert!(!has_joined(&cluster), "it lacks something");
-    }
-
-    #[test]
-    fn a_node_leads_when_it_has_reported_of_its_group() {
-        let mut cluster = cluster();
-        let leads = |cluster: &Value| Cluster(cluster).leads("00000000000000a1", &json!(0));
-        assert!(leads(&cluster));
-        assert!(!Cluster(&cluster).leads("00000000000000b2", &json!(0)));
-        cluster["groups"][0]["last"] = Value::Null;
-        assert!(!leads(&cluster), "it has not said so");
     }
 
     /// A page of another version has other fields.

@@ -5,6 +5,7 @@ mod backup;
 mod broken_links;
 mod conditions;
 mod growing;
+mod leaving;
 mod lines;
 mod member;
 mod messages;

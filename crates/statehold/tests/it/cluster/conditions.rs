@@ -20,7 +20,7 @@ fn ask(operated: &Operated, member: &Member, arguments: &[&str]) -> Ran {
     run(command)
 }
 
-fn status(operated: &Operated, member: &Member) -> String {
+pub(super) fn status(operated: &Operated, member: &Member) -> String {
     let said = ask(operated, member, &["cluster", "status"]);
     // A node that takes no part says nothing but why.
     format!("{}{}", said.text(), said.stderr)
@@ -28,7 +28,7 @@ fn status(operated: &Operated, member: &Member) -> String {
 
 /// Waits until `/readyz` and `cluster status` of a node have the same line with a text in it. That line.
 #[track_caller]
-fn both_say(operated: &Operated, member: &Member, text: &str) -> String {
+pub(super) fn both_say(operated: &Operated, member: &Member, text: &str) -> String {
     for _ in 0..TRIES {
         let ready = ask(operated, member, &["health", "--ready"]);
         let status = status(operated, member);
@@ -46,13 +46,13 @@ fn both_say(operated: &Operated, member: &Member, text: &str) -> String {
 
 /// Waits until `cluster status` of a peer says it.
 #[track_caller]
-fn peer_says(operated: &Operated, member: &Member, text: &str) {
+pub(super) fn peer_says(operated: &Operated, member: &Member, text: &str) {
     let says = (0..TRIES).any(|_| status(operated, member).contains(text));
     assert!(says, "no {text:?} in\n{}", status(operated, member));
 }
 
 #[track_caller]
-fn until_ready(operated: &Operated, member: &Member) {
+pub(super) fn until_ready(operated: &Operated, member: &Member) {
     let is_ready = (0..TRIES).any(|_| ask(operated, member, &["health", "--ready"]).code == Some(0));
     assert!(is_ready, "{}", status(operated, member));
 }

@@ -28,10 +28,22 @@ impl Operated {
         Self { place, token }
     }
 
+    /// Adds tables to the settings of all nodes that are started from then on.
+    pub(super) fn set(&self, tables: &str) {
+        let config = self.place.path("config.toml");
+        let before = std::fs::read_to_string(&config).expect("it was written");
+        std::fs::write(&config, before + tables).expect("written");
+    }
+
     /// Runs `statehold cluster` by way of a node.
-    fn cluster(&self, member: &Member, arguments: &[&str]) -> Ran {
+    pub(super) fn cluster(&self, member: &Member, arguments: &[&str]) -> Ran {
+        self.cluster_at(member.at("admin"), arguments)
+    }
+
+    /// The same, by way of the node whose admin pages are at an address.
+    pub(super) fn cluster_at(&self, admin: &str, arguments: &[&str]) -> Ran {
         let mut command = statehold(&["cluster"]);
-        let admin = format!("http://{}", member.at("admin"));
+        let admin = format!("http://{admin}");
         command.args(arguments).args(["--admin", &admin]);
         command.env("STATEHOLD_ADMIN_TOKEN", &self.token);
         run(command)
@@ -55,7 +67,7 @@ impl Operated {
     }
 
     /// Looks at the groups until all of them are so.
-    fn until_all(&self, member: &Member, is_so: impl Fn(&Value) -> bool) {
+    pub(super) fn until_all(&self, member: &Member, is_so: impl Fn(&Value) -> bool) {
         for _ in 0..TRIES {
             let status = self.status(member);
             let groups = status["groups"].as_array();
@@ -129,10 +141,10 @@ fn a_cluster_grows_and_shrinks_while_clients_go_on() {
 }
 
 /// Bytes that one connection carries to the new node while the network is bad: less than one entry of the log.
-const CARRIED_MAX: usize = 200_000;
+pub(super) const CARRIED_MAX: usize = 200_000;
 
 /// Lets little through to an address, while `is_bad`.
-fn narrow(at: &str, to: String) -> Arc<AtomicBool> {
+pub(super) fn narrow(at: &str, to: String) -> Arc<AtomicBool> {
     let is_bad = Arc::new(AtomicBool::new(true));
     let listener = TcpListener::bind(at).expect("bound");
     let all = Arc::clone(&is_bad);
@@ -235,6 +247,11 @@ fn a_dead_node_is_replaced_by_a_new_one() {
     assert_eq!(taken.code, Some(2), "it is the dead one's: {}", taken.stderr);
     let removed = operated.cluster(&members[1], &["remove", &place.peer(2), "--force"]);
     assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    assert!(
+        removed.stderr.contains("is removed; it did not answer"),
+        "{}",
+        removed.stderr
+    );
     let added = operated.until(&members[0], &["add", &place.peer(2)], "is a member");
     assert_eq!(added.code, Some(0), "{}", added.stderr);
     new.wait_ready();
@@ -286,7 +303,7 @@ fn states(operated: &Operated, member: &Member) -> Vec<String> {
     states
 }
 
-fn until_states(operated: &Operated, member: &Member, expected: [&str; 3]) {
+pub(super) fn until_states(operated: &Operated, member: &Member, expected: [&str; 3]) {
     let is_so = (0..TRIES).any(|_| states(operated, member) == expected);
     assert!(is_so, "{:?}", operated.cluster(member, &["status"]));
 }

@@ -1,0 +1,251 @@
+//! Changes of a cluster: a node comes, goes, takes the place of another one, or leads a group.
+
+use clap::Args;
+use serde_json::{Value, json};
+use server::{AdminClient, AdminClientError};
+
+use super::show::{Cluster, short};
+use super::wait::{GOES_ON, Look, Wait, WaitArgs};
+use crate::admin::AdminArgs;
+use crate::exit::{self, Exit, UsageError};
+
+#[derive(Debug, Args)]
+pub(super) struct Add {
+    /// Its id, or the address that it listens on for other nodes
+    node: String,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    pub(super) admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Remove {
+    /// Its id, the beginning of its id, or its address
+    node: String,
+    /// It cannot be reached, and never will be
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    pub(super) admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Replace {
+    /// The node that goes: its id, the beginning of its id, or its address
+    old: String,
+    /// The node that comes, and waits: its id, or the address that it listens on for other nodes
+    new: String,
+    /// The node that goes cannot be reached, and never will be
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    pub(super) admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Transfer {
+    /// Number of the group, or `control`
+    group: String,
+    /// Who is to lead it: its id, the beginning of its id, or its address
+    node: String,
+    #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
+    pub(super) admin: AdminArgs,
+}
+
+impl Add {
+    pub(super) async fn run(self) -> anyhow::Result<Exit> {
+        let client = self.admin.client()?;
+        add(&client, &self.node).await?;
+        self.wait
+            .until(&client, |cluster| joining(cluster, &self.node))
+            .await
+    }
+}
+
+impl Remove {
+    pub(super) async fn run(self) -> anyhow::Result<Exit> {
+        let client = self.admin.client()?;
+        let before = client.get("/cluster").await?;
+        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
+        remove(&client, &node, self.force).await?;
+        self.wait.until(&client, |cluster| leaving(cluster, &node)).await
+    }
+}
+
+impl Replace {
+    pub(super) async fn run(self) -> anyhow::Result<Exit> {
+        let client = self.admin.client()?;
+        let before = client.get("/cluster").await?;
+        let old = self.check(Cluster(&before))?;
+        let mut wait = self.wait.begin(&client).ok_or_else(|| {
+            UsageError(
+                "a replacement has two steps, and does not go on by itself: give it a time with --wait"
+                    .to_owned(),
+            )
+        })?;
+        let is_done = if Cluster(&before).is_at_address_of(&self.new, &old) {
+            self.remove_first(&client, &mut wait, &old).await?
+        } else {
+            self.add_first(&client, &mut wait, &old).await?
+        };
+        if is_done {
+            exit::note(&format!(
+                "{} has taken the place of node {}",
+                self.new,
+                short(&old)
+            ));
+            return Ok(Exit::Done);
+        }
+        Ok(Exit::NoAnswer)
+    }
+
+    /// The id of the node that goes, if nothing speaks against the replacement yet.
+    fn check(&self, cluster: Cluster<'_>) -> anyhow::Result<String> {
+        let old = cluster.find(&self.old).map_err(|error| {
+            let add = format!("`statehold cluster add {}`", self.new);
+            UsageError(format!("{error}; if it is removed already: {add}"))
+        })?;
+        if cluster.is_address_of(&self.new, &old) && !cluster.waits(&self.new) {
+            let why = format!(
+                "no node waits at {}: start the new node there with an empty data directory and --join, then run this again",
+                self.new
+            );
+            return Err(UsageError(why).into());
+        }
+        if !self.force && !cluster.is_reachable(&old) {
+            let again = format!("`statehold cluster replace {} {} --force`", self.old, self.new);
+            let why = format!("node {old} cannot be reached; if it is gone for good: {again}");
+            return Err(AdminClientError::Refused { status: 409, why }.into());
+        }
+        Ok(old)
+    }
+
+    async fn add_first(&self, client: &AdminClient, wait: &mut Wait<'_>, old: &str) -> anyhow::Result<bool> {
+        exit::note("step 1 of 2: the new node joins");
+        add(client, &self.new).await?;
+        if !wait.until(|cluster| joining(cluster, &self.new)).await? {
+            exit::note(&format!(
+                "the new node has not joined yet, and node {} is not removed: run the same command again",
+                short(old)
+            ));
+            return Ok(false);
+        }
+        exit::note("step 2 of 2: the old node is removed");
+        remove(client, old, self.force).await?;
+        let both = |cluster: Cluster<'_>| match leaving(cluster, old) {
+            Look::Done(gone) => match joining(cluster, &self.new) {
+                Look::Done(_) => Look::Done(gone),
+                Look::Waits(text) => Look::Waits(text),
+            },
+            Look::Waits(text) => Look::Waits(text),
+        };
+        let is_done = wait.until(both).await?;
+        if !is_done {
+            exit::note(GOES_ON);
+        }
+        Ok(is_done)
+    }
+
+    async fn remove_first(
+        &self,
+        client: &AdminClient,
+        wait: &mut Wait<'_>,
+        old: &str,
+    ) -> anyhow::Result<bool> {
+        exit::note("step 1 of 2: the old node is removed, since the new one has its address");
+        remove(client, old, self.force).await?;
+        if !wait.until(|cluster| leaving(cluster, old)).await? {
+            exit::note(&format!(
+                "the old node is not gone yet, and nothing is added: `statehold cluster add {}` when it is",
+                self.new
+            ));
+            return Ok(false);
+        }
+        exit::note("step 2 of 2: the new node joins");
+        add(client, &self.new).await?;
+        let is_done = wait.until(|cluster| joining(cluster, &self.new)).await?;
+        if !is_done {
+            exit::note(GOES_ON);
+        }
+        Ok(is_done)
+    }
+}
+
+impl Transfer {
+    pub(super) async fn run(self) -> anyhow::Result<Exit> {
+        let group = match self.group.as_str() {
+            "control" => json!("control"),
+            number => json!(number.parse::<u32>().map_err(|_| {
+                UsageError(
+                    "a group is a number, or `control`; `statehold cluster status` shows them".to_owned(),
+                )
+            })?),
+        };
+        let client = self.admin.client()?;
+        let before = client.get("/cluster").await?;
+        let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
+        let asked = json!({ "group": group, "to": node });
+        say(&client.post("/cluster/transfer", &asked).await?);
+        self.wait
+            .until(&client, |cluster| {
+                if cluster.leads(&node, &group) {
+                    Look::Done(format!("node {} leads group {}", short(&node), self.group))
+                } else {
+                    Look::Waits(format!("group {} is being handed over", self.group))
+                }
+            })
+            .await
+    }
+}
+
+/// Asks for a node to be added. From then on it is among the nodes, under its id.
+async fn add(client: &AdminClient, node: &str) -> anyhow::Result<()> {
+    say(&client.post("/cluster/add", &json!({ "node": node })).await?);
+    Ok(())
+}
+
+/// Asks for a node to be removed.
+async fn remove(client: &AdminClient, node: &str, force: bool) -> anyhow::Result<()> {
+    let asked = json!({ "node": node, "force": force });
+    say(&client.post("/cluster/remove", &asked).await?);
+    Ok(())
+}
+
+/// Looks how far a node is that joins.
+fn joining(cluster: Cluster<'_>, who: &str) -> Look {
+    match cluster.find(who) {
+        Ok(node) if cluster.has_joined(&node) => {
+            Look::Done(format!("node {} is a member, and serves", short(&node)))
+        }
+        Ok(node) => Look::Waits(cluster.joining(&node)),
+        Err(_) => Look::Waits(format!("node {who} is to join")),
+    }
+}
+
+/// Looks how far a node is that leaves, and then how far the others are with what it had.
+fn leaving(cluster: Cluster<'_>, node: &str) -> Look {
+    if cluster.says_itself_removed(node) {
+        return Look::Done(format!("node {} says itself that it is removed", short(node)));
+    }
+    if cluster.stage(node).is_some() {
+        return Look::Waits(cluster.leaving(node));
+    }
+    match cluster.shortfall() {
+        Some(text) => Look::Waits(format!("node {} is removed; {text}", short(node))),
+        None => Look::Done(cluster.farewell(node)),
+    }
+}
+
+/// Shows what the server has decided.
+fn say(answer: &Value) {
+    if let Some(text) = answer["taken"].as_str() {
+        exit::note(text);
+    }
+}
