@@ -4,6 +4,7 @@ mod api;
 mod backup;
 mod broken_links;
 mod conditions;
+mod fetching;
 mod growing;
 mod leaving;
 mod lines;
