@@ -30,7 +30,7 @@ pub(crate) enum Ending {
 
 /// How far the end of a node's service is.
 #[derive(Debug, Default)]
-pub(crate) struct EndOfService {
+pub(crate) struct Shutdown {
     /// The node stops, or was removed, and says goodbye by then.
     pub(crate) stops_by: Option<Instant>,
     /// It has; and has stopped when it has left the cluster.

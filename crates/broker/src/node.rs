@@ -23,7 +23,7 @@ pub use self::event::{Action, Event};
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::backups::Restorations;
 use crate::clients::Clients;
-use crate::closing::EndOfService;
+use crate::closing::Shutdown;
 use crate::commits::{Commits, WriteMark};
 use crate::connection::{Connection, Connections, Stage};
 use crate::control_group::ControlGroup;
@@ -150,7 +150,7 @@ pub struct Node {
     pub(crate) authenticating: usize,
     /// What was written before the present step.
     pub(crate) step_began: WriteMark,
-    pub(crate) ending: EndOfService,
+    pub(crate) ending: Shutdown,
     pub(crate) random: u64,
 }
 

@@ -20,7 +20,7 @@ use protocol::{Text, TopicName};
 use store::Store;
 
 use crate::backups::Restorations;
-use crate::closing::EndOfService;
+use crate::closing::Shutdown;
 use crate::commits::Commits;
 use crate::connection::Connections;
 use crate::control_group::{ControlGroup, RecoveredControl};
@@ -192,7 +192,7 @@ impl Recovery {
             missed: BTreeMap::new(),
             policies: PoliciesInForce::new(self.config.policies.clone()),
             authenticating: 0,
-            ending: EndOfService::default(),
+            ending: Shutdown::default(),
             random: self.config.seed ^ u64::from(incarnation),
             config: self.config,
         };
