@@ -225,10 +225,7 @@ impl ControlGroup {
             }
             ControlMessage::Report { groups, copies } => {
                 if self.control.nodes().contains_key(&from) {
-                    self.reports.said(now, from, groups);
-                    copies
-                        .into_iter()
-                        .for_each(|copies| self.reports.record_copies(now, from, copies));
+                    self.reports.said(now, from, groups, copies);
                 }
             }
             ControlMessage::State {
@@ -272,7 +269,6 @@ impl ControlGroup {
         outputs: &mut Vec<Output>,
     ) {
         self.next_report = now.instant + REPORT_EVERY;
-        let copies = Some(copies);
         let message = ControlMessage::Report { groups, copies };
         let others = self.control.nodes().keys().filter(|node| **node != self.node);
         outputs.extend(others.map(|node| to_peer(*node, &message)));

@@ -5,18 +5,15 @@
 //! ```text
 //! version u8 (1) | group u32 (ffffffff) | kind u8 | ...
 //!    1 raft    | a message of the group's replicas (cluster/src/replica/message.rs)
-//!   16 report  | count u16, for each group that the sender leads: group u32 | term u64 | last u64 | count u8,
+//!   16 report  | sessions of the sender that lack a copy u64 | count u16, for each group that the sender fetches: group u32
+//!                | count u16, for each group that the sender leads: group u32 | term u64 | last u64 | count u8,
 //!                for each other member: node u64 | matched u64 | active u8 (0, 1) | rolled back u8 (0, 1)
 //!   17 ask     | number u64 | what u8 (1 add, 2 remove, 3 transfer) | node u64
 //!                | of 1: address to the end; of 2: forced u8 (0, 1); of 3: group u32
 //!   18 answer  | number u64 | refused u8 (0, 1) | text to the end
 //!   19 state   | length u32, the state as its record (cluster/src/control/record.rs) | the members as their record, to the end
 //!   20 unfit   |                            the sender had better not lead: its disk is slow
-//!   21 report  | sessions of the sender that lack a copy u64 | count u16, for each group that the sender fetches: group u32
-//!                | as 16
 //! ```
-//!
-//! Reports are sent as 21; a node that reports as 16 says nothing of its copies.
 //!
 //! Nothing is confirmed: who asks gives up after a while and says that it does not know.
 
@@ -38,7 +35,6 @@ const ASK: u8 = 17;
 const ANSWER: u8 = 18;
 const STATE: u8 = 19;
 const UNFIT: u8 = 20;
-const REPORT_WITH_COPIES: u8 = 21;
 
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
@@ -50,7 +46,7 @@ pub(super) enum ControlMessage {
     Raft(Bytes),
     Report {
         groups: Vec<GroupReport>,
-        copies: Option<CopyReport>,
+        copies: CopyReport,
     },
     Ask {
         number: u64,
@@ -79,7 +75,8 @@ impl ControlMessage {
                 bytes.put_slice(message);
             }
             Self::Report { groups, copies } => {
-                put_report_head(copies.as_ref(), &mut bytes);
+                bytes.put_u8(REPORT);
+                put_copies(copies, &mut bytes);
                 bytes.put_u16(u16::try_from(groups.len()).expect("few groups"));
                 groups.iter().for_each(|group| put_group(group, &mut bytes));
             }
@@ -122,11 +119,7 @@ impl ControlMessage {
         let message = match bytes[HEADER_LENGTH - 1] {
             RAFT => return Some(Self::Raft(bytes.slice(HEADER_LENGTH..))),
             REPORT => Self::Report {
-                copies: None,
-                groups: groups(body)?,
-            },
-            REPORT_WITH_COPIES => Self::Report {
-                copies: Some(copies(body)?),
+                copies: copies(body)?,
                 groups: groups(body)?,
             },
             ASK => Self::Ask {
@@ -158,11 +151,7 @@ impl ControlMessage {
     }
 }
 
-fn put_report_head(copies: Option<&CopyReport>, bytes: &mut BytesMut) {
-    let Some(report) = copies else {
-        return bytes.put_u8(REPORT);
-    };
-    bytes.put_u8(REPORT_WITH_COPIES);
+fn put_copies(report: &CopyReport, bytes: &mut BytesMut) {
     bytes.put_u64(report.under_replicated);
     bytes.put_u16(u16::try_from(report.fetching.len()).expect("few groups"));
     report.fetching.iter().for_each(|group| bytes.put_u32(group.0));
@@ -306,9 +295,12 @@ mod tests {
             (
                 ControlMessage::Report {
                     groups: vec![report],
-                    copies: None,
+                    copies: CopyReport {
+                        under_replicated: 5,
+                        fetching: [GroupId(1)].into(),
+                    },
                 },
-                b"\x01\xff\xff\xff\xff\x10\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\x01\
+                b"\x01\xff\xff\xff\xff\x10\0\0\0\0\0\0\0\x05\0\x01\0\0\0\x01\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\x01\
                   \0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\x01\0",
             ),
             (
@@ -337,16 +329,6 @@ mod tests {
                 b"\x01\xff\xff\xff\xff\x12\0\0\0\0\0\0\0\x07\x01no",
             ),
             (ControlMessage::Unfit, b"\x01\xff\xff\xff\xff\x14"),
-            (
-                ControlMessage::Report {
-                    groups: Vec::new(),
-                    copies: Some(CopyReport {
-                        under_replicated: 5,
-                        fetching: [GroupId(1)].into(),
-                    }),
-                },
-                b"\x01\xff\xff\xff\xff\x15\0\0\0\0\0\0\0\x05\0\x01\0\0\0\x01\0\0",
-            ),
         ]
     }
 
