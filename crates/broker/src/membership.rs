@@ -61,12 +61,19 @@ impl Node {
         self.note_arrivals(now, actions);
         self.end_watches_of_removed(now, actions);
         self.record_control(now, actions);
+        self.report_if_due(now, actions);
+    }
+
+    /// Tells the others of the groups and copies of this node, once in a while.
+    fn report_if_due(&mut self, now: Now, actions: &mut Vec<Action>) {
+        let control = self.control.as_ref();
+        if !control.is_some_and(|control| control.is_report_due(now)) {
+            return;
+        }
         let copies = self.copy_report();
         self.with_control(now, actions, |control, groups, outputs, _| {
-            if control.is_report_due(now) {
-                let reports = reports(control, groups);
-                control.report(now, reports, copies, outputs);
-            }
+            let reports = reports(control, groups);
+            control.report(now, reports, copies, outputs);
         });
     }
 

@@ -198,11 +198,9 @@ impl Relay {
         };
         let unreached = members.difference(reached).copied();
         let ways = unreached.filter(|node| *node != self.own).filter_map(|node| {
-            let mut relays = self.neighbours(members).filter(|by| is_way(by, node));
-            let before = self.way_to(node);
-            let kept = before.filter(|by| relays.any(|relay| relay == *by));
-            let first = || self.neighbours(members).find(|by| is_way(by, node));
-            Some((node, kept.or_else(first)?))
+            let relays: BTreeSet<NodeId> = self.neighbours(members).filter(|by| is_way(by, node)).collect();
+            let kept = self.way_to(node).filter(|by| relays.contains(by));
+            Some((node, kept.or_else(|| relays.first().copied())?))
         });
         ways.collect()
     }

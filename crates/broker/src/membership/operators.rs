@@ -6,7 +6,6 @@ use cluster::forming::Founder;
 use cluster::replica::MemberProgress;
 use cluster::{GroupId, NodeId};
 
-use super::status::status;
 use super::{all_members, replica_of};
 use crate::control_group::{Asker, ClusterAnswer, ClusterChange, ClusterQuestion, ControlGroup, answer};
 use crate::groups::Groups;
@@ -31,9 +30,7 @@ impl Node {
         let asker = Asker::Here(question);
         match asks {
             ClusterQuestion::Status => {
-                let told = (self.copy_report(), self.removed_nodes());
-                let status = status(now, control, &self.groups, &self.standings(), told);
-                let answer = ClusterAnswer::Status(Box::new(status));
+                let answer = ClusterAnswer::Status(Box::new(self.cluster_status(now, control)));
                 actions.push(Action::ClusterAnswer { question, answer });
             }
             ClusterQuestion::Add { who } => match control.caller(&who) {

@@ -2,12 +2,10 @@
 
 use cluster::replica::{MemberProgress, Replica};
 use cluster::session_plane::lifecycle::{NodeState, Reason};
-use cluster::session_plane::nodes::NodeStanding;
 
-use crate::control_group::{
-    ClusterStatus, ControlGroup, CopyReport, GroupReport, GroupStatus, MemberReport, NodeStatus, RemovedNode,
-};
+use crate::control_group::{ClusterStatus, ControlGroup, GroupReport, GroupStatus, MemberReport, NodeStatus};
 use crate::groups::Groups;
+use crate::node::Node;
 use crate::now::Now;
 
 /// Of the groups that this node leads.
@@ -42,48 +40,45 @@ fn report(replica: &Replica) -> GroupReport {
     }
 }
 
-/// Of all nodes and groups.
-pub(super) fn status(
-    now: Now,
-    control: &ControlGroup,
-    groups: &Groups,
-    standings: &[NodeStanding],
-    (own, removed): (CopyReport, Vec<RemovedNode>),
-) -> ClusterStatus {
-    let sessions = |node| {
-        let found = standings.iter().find(|standing| standing.node == node);
-        found.map_or((NodeState::NotJoined, Reason::Started), |found| {
-            (found.state, found.reason)
-        })
-    };
-    let nodes = control.control().nodes().iter().map(|(node, found)| NodeStatus {
-        node: *node,
-        address: found.address.clone(),
-        stage: found.stage,
-        since: found.since,
-        is_heard: control.is_heard(now, *node),
-        sessions: sessions(*node),
-        copies: if *node == control.node() {
-            Some(own.clone())
-        } else {
-            control.copies_of(now, *node).cloned()
-        },
-    });
-    let stores = groups.iter().map(|service| service.replica());
-    let groups = stores.chain([control.replica()]).map(|replica| GroupStatus {
-        group: replica.group(),
-        leader: replica.leader(),
-        term: replica.term(),
-        members: replica.members().clone(),
-        report: report_of(now, control, replica),
-    });
-    ClusterStatus {
-        cluster: control.control().cluster(),
-        node: control.node(),
-        nodes: nodes.collect(),
-        groups: groups.collect(),
-        callers: control.callers(),
-        voters_wanted: control.control().voters_wanted(),
-        removed,
+impl Node {
+    /// Status of all nodes and groups, as this node sees it.
+    pub(super) fn cluster_status(&self, now: Now, control: &ControlGroup) -> ClusterStatus {
+        let standings = self.standings();
+        let sessions = |node| {
+            let found = standings.iter().find(|standing| standing.node == node);
+            found.map_or((NodeState::NotJoined, Reason::Started), |found| {
+                (found.state, found.reason)
+            })
+        };
+        let nodes = control.control().nodes().iter().map(|(node, found)| NodeStatus {
+            node: *node,
+            address: found.address.clone(),
+            stage: found.stage,
+            since: found.since,
+            is_heard: control.is_heard(now, *node),
+            sessions: sessions(*node),
+            copies: if *node == control.node() {
+                Some(self.copy_report())
+            } else {
+                control.copies_of(now, *node).cloned()
+            },
+        });
+        let stores = self.groups.iter().map(|service| service.replica());
+        let groups = stores.chain([control.replica()]).map(|replica| GroupStatus {
+            group: replica.group(),
+            leader: replica.leader(),
+            term: replica.term(),
+            members: replica.members().clone(),
+            report: report_of(now, control, replica),
+        });
+        ClusterStatus {
+            cluster: control.control().cluster(),
+            node: control.node(),
+            nodes: nodes.collect(),
+            groups: groups.collect(),
+            callers: control.callers(),
+            voters_wanted: control.control().voters_wanted(),
+            removed: self.removed_nodes(),
+        }
     }
 }

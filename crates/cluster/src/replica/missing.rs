@@ -17,6 +17,8 @@
 //!
 //! The record is on disk, so that a start in between does not give the vote back.
 
+use std::collections::BTreeMap;
+
 use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
 
@@ -60,7 +62,10 @@ impl Replica {
         if is_heartbeat {
             // Raft has no use for it.
             let on_its_disk = Index(std::mem::take(&mut message.index));
-            self.remember(NodeId(message.from), on_its_disk);
+            let leader = NodeId(message.from);
+            if self.members.contains(leader) {
+                self.has_new_acknowledged |= raise(&mut self.acknowledged_by, leader, on_its_disk);
+            }
         }
         let named = match message.msg_type() {
             MessageType::MsgHeartbeat => Index(message.commit.max(message.reject_hint)),
@@ -86,22 +91,11 @@ impl Replica {
             return;
         }
         let others = raft.prs().iter().filter(|(node, _)| **node != raft.id);
-        let others = others.map(|(node, progress)| {
-            let acknowledged = Index(progress.matched.min(raft.raft_log.committed));
-            (NodeId(*node), acknowledged)
-        });
-        let others: Vec<_> = others.collect();
-        for (node, acknowledged) in others {
-            self.remember(node, acknowledged);
-        }
-    }
-
-    /// Remembers that another replica has committed entries on its disk.
-    fn remember(&mut self, node: NodeId, through: Index) {
-        let known = self.acknowledged_by.get(&node).copied().unwrap_or_default();
-        if known < through && self.members.contains(node) {
-            self.acknowledged_by.insert(node, through);
-            self.has_new_acknowledged = true;
+        for (node, progress) in others {
+            let (node, acknowledged) = (NodeId(*node), progress.matched.min(raft.raft_log.committed));
+            if self.members.contains(node) {
+                self.has_new_acknowledged |= raise(&mut self.acknowledged_by, node, Index(acknowledged));
+            }
         }
     }
 
@@ -239,4 +233,13 @@ impl Replica {
             actions.push(Action::Missing { node, missing });
         }
     }
+}
+
+/// Remembers that a replica has committed entries on its disk. Returns whether that is news.
+fn raise(known: &mut BTreeMap<NodeId, Index>, node: NodeId, through: Index) -> bool {
+    let before = known.get(&node).copied().unwrap_or_default();
+    if before < through {
+        known.insert(node, through);
+    }
+    before < through
 }

@@ -139,12 +139,9 @@ impl Replace {
         }
         exit::note("step 2 of 2: the old node is removed");
         remove(client, old, self.force).await?;
-        let both = |cluster: Cluster<'_>| match leaving(cluster, old) {
-            Look::Done(gone) => match joining(cluster, &self.new) {
-                Look::Done(_) => Look::Done(gone),
-                Look::Waits(text) => Look::Waits(text),
-            },
-            Look::Waits(text) => Look::Waits(text),
+        let both = |cluster: Cluster<'_>| match (leaving(cluster, old), joining(cluster, &self.new)) {
+            (Look::Done(_), waits @ Look::Waits(_)) => waits,
+            (gone, _) => gone,
         };
         let is_done = wait.until(both).await?;
         if !is_done {
