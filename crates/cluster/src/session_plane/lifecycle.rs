@@ -72,7 +72,7 @@ pub fn next(state: NodeState, reason: Reason) -> Option<NodeState> {
 }
 
 /// All that can become of a node, and why.
-pub const TRANSITIONS: [(NodeState, Reason, NodeState); 16] = {
+pub const TRANSITIONS: [(NodeState, Reason, NodeState); 17] = {
     use NodeState::{Dead, Joining, MergeMinority, Merging, NotJoined, Running, ShuttingDown};
     use Reason::{
         Found, HandedOver, HandedOverToPrimary, Left, LostTheCluster, NotHeardOf, SmallerSide, SplitAgain,
@@ -93,6 +93,7 @@ pub const TRANSITIONS: [(NodeState, Reason, NodeState); 16] = {
         (Merging, HandedOver, Running),
         (Merging, SplitAgain, Running),
         (Merging, NotHeardOf, Dead),
+        (ShuttingDown, SmallerSide, MergeMinority),
         (ShuttingDown, Left, NotJoined),
         (ShuttingDown, NotHeardOf, Dead),
     ]

@@ -17,7 +17,9 @@ impl Nodes {
                 Some(Reason::LostTheCluster)
             }
             NodeState::Joining | NodeState::Merging if self.has_handed_over => Some(Reason::HandedOver),
-            NodeState::Running if self.larger_sides(now).next().is_some() => Some(Reason::SmallerSide),
+            NodeState::Running | NodeState::ShuttingDown if self.larger_sides(now).next().is_some() => {
+                Some(Reason::SmallerSide)
+            }
             NodeState::Running if self.is_stopping => Some(Reason::Stopping),
             NodeState::MergeMinority | NodeState::Merging if self.responsible().next().is_none() => {
                 Some(Reason::SplitAgain)
@@ -78,6 +80,7 @@ impl Nodes {
     ///
     /// Sides are those who count on each other. While two sides have somebody in common, somebody may not have heard yet: they are compared when they have nobody in
     /// common, or when it has stayed so for a while. Then a node was taken for dead by some and not by others, and one of the two has missed something.
+    /// A node that leaves merges with any side: nobody merges with it.
     fn larger_sides(&self, now: Instant) -> impl Iterator<Item = NodeId> {
         let own = self.own_side();
         let disagreeing = self
@@ -87,7 +90,7 @@ impl Nodes {
         let larger = disagreeing.filter(move |(node, since)| {
             let other = self.side_of(*node);
             let is_settled = own.is_disjoint(&other) || *since + self.patience <= now;
-            is_settled && is_larger(&other, &own)
+            is_settled && (self.state == NodeState::ShuttingDown || is_larger(&other, &own))
         });
         larger.map(|(node, _)| node)
     }
@@ -95,8 +98,9 @@ impl Nodes {
     /// Since when others are responsible beside this node and not with it.
     pub(super) fn note_disagreements(&mut self, now: Instant) {
         let own = self.own;
+        let is_apart = matches!(self.state, NodeState::Running | NodeState::ShuttingDown);
         for peer in self.peers.values_mut() {
-            let disagrees = self.state == NodeState::Running && peer.is_beyond_split(own);
+            let disagrees = is_apart && peer.is_beyond_split(own);
             let since = peer.disagrees_since.unwrap_or(now);
             peer.disagrees_since = disagrees.then_some(since);
         }

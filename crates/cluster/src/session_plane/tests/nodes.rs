@@ -147,6 +147,31 @@ fn a_node_that_is_stopped_hands_over_and_is_not_taken_for_dead() {
     assert_eq!(net.states_of(1, 3), [ShuttingDown, NotJoined]);
 }
 
+/// Nobody merges with a node that leaves, so it does so whichever of them would stay.
+#[test]
+fn a_node_that_parts_with_another_one_while_it_leaves_merges_and_then_leaves() {
+    for (leaving, other) in [(3, 1), (1, 3)] {
+        let mut net = Net::new(7, 3);
+        net.calm();
+        net.forget();
+        net.stop(leaving);
+        net.unlink(leaving, other);
+        net.link(leaving, other);
+        net.pass(4 * DEAD_AFTER);
+        let states = net.states_of(leaving, leaving);
+        let merges = [
+            ShuttingDown,
+            MergeMinority,
+            Merging,
+            Running,
+            ShuttingDown,
+            NotJoined,
+        ];
+        assert_eq!(states, merges, "{leaving} parts with {other}");
+        assert_eq!(net.states_of(other, leaving).last(), Some(&NotJoined));
+    }
+}
+
 #[test]
 fn a_link_that_is_cut_between_two_of_three_changes_nothing() {
     let mut net = Net::new(8, 3);
@@ -185,4 +210,21 @@ fn nothing_acknowledged_is_lost_by_nodes_that_come_and_go() {
         acknowledged += net.check(seed);
     }
     assert!(acknowledged > 10_000, "{acknowledged} were acknowledged");
+}
+
+#[test]
+fn nodes_that_are_stopped_in_a_storm_leave_and_nothing_acknowledged_is_lost() {
+    let mut acknowledged = 0;
+    for seed in 1..=300 {
+        let mut net = Net::new(seed, 3 + seed % 3);
+        net.storm(20);
+        for node in 1..=2 {
+            net.stop(node);
+            net.storm(4);
+            net.leave(node);
+        }
+        net.calm();
+        acknowledged += net.check(seed);
+    }
+    assert!(acknowledged > 5_000, "{acknowledged} were acknowledged");
 }

@@ -143,6 +143,12 @@ impl Net {
         });
     }
 
+    pub(super) fn link(&mut self, node: u64, other: u64) {
+        self.with(node, |nodes, now, outputs| {
+            nodes.set_linked(now, NodeId(other), true, outputs);
+        });
+    }
+
     pub(super) fn pause(&mut self, node: u64, how_long: Duration) {
         self.host(node).still_until = self.now + how_long;
     }
@@ -206,6 +212,28 @@ impl Net {
             self.now += TICK;
             self.step();
         }
+    }
+
+    /// All is well again, and a node that is stopped has left. Then it starts anew.
+    pub(super) fn leave(&mut self, node: u64) {
+        self.cut.clear();
+        self.lossy = 0;
+        let end = self.now + CALM_MAX;
+        for other in 1..=self.hosts.len() as u64 {
+            self.host(other).still_until = self.now;
+            self.start(other);
+        }
+        self.stop(node);
+        let has_left = |host: &Host| {
+            let nodes = host.nodes.as_ref();
+            nodes.is_some_and(|nodes| nodes.state() == NodeState::NotJoined)
+        };
+        while !has_left(self.host(node)) {
+            assert!(self.now < end, "it does not leave: {}", self.standings());
+            self.now += TICK;
+            self.step();
+        }
+        self.kill(node);
     }
 
     fn is_calm(&self) -> bool {
