@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sim::history::{Recorded, Tolerance};
 use sim::workload::several_nodes::faults::{Fault, Faults};
-use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
+use sim::workload::several_nodes::{BrokenLinks, ClusterRun, ClusterSummary};
 use sim::workload::{Run, Summary};
 
 const USAGE: &str = "sim: random conversations with simulated servers, over faults
@@ -16,6 +16,8 @@ const USAGE: &str = "sim: random conversations with simulated servers, over faul
   sim --nodes N         only this: 1, or a cluster of so many nodes
   sim --steps N         steps of each run (default 3000 with one server, 6000 with several)
   sim --without FAULTS  a cluster without some of its faults, to find out what a failure needs
+  sim --broken N        a cluster with links that are broken for the whole storm: bit 0 of N is that of nodes 1 and 2, then 1 and 3,
+                        2 and 3, 1 and 4 and so on
   sim --trace           what happened in a cluster, if it fails
 
   sim check FILE...     whether L1, L2 and L3 hold in what real clients were told (bench/faults)
@@ -32,6 +34,7 @@ struct Options {
     steps: Option<u64>,
     nodes: Option<u64>,
     without: Faults,
+    broken: u64,
     is_traced: bool,
 }
 
@@ -195,6 +198,7 @@ fn play_several(options: &Options, seed: u64, nodes: u64) -> Result<ClusterSumma
         steps,
         nodes,
         without: options.without,
+        broken: BrokenLinks::new(options.broken),
         defect: None,
         is_traced: options.is_traced,
     };
@@ -203,6 +207,9 @@ fn play_several(options: &Options, seed: u64, nodes: u64) -> Result<ClusterSumma
         let mut arguments = format!("--seed {seed} --steps {steps} --nodes {nodes}");
         if options.without != Faults::NONE {
             arguments += &format!(" --without {:?}", options.without);
+        }
+        if options.broken != 0 {
+            arguments += &format!(" --broken {}", options.broken);
         }
         failed(&format!("{why}\nfaults: {faults:?}"), &arguments)
     })
@@ -219,6 +226,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         steps: None,
         nodes: None,
         without: Faults::NONE,
+        broken: 0,
         is_traced: false,
     };
     while let Some(word) = words.next() {
@@ -243,6 +251,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--seeds" => options.seeds = number,
             "--steps" => options.steps = Some(number),
             "--nodes" => options.nodes = Some(number),
+            "--broken" => options.broken = number,
             "--seed" => (options.first, options.seeds) = (number, 1),
             other => return Err(format!("{other} is not known")),
         }

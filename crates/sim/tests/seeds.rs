@@ -5,7 +5,6 @@ mod clock;
 #[path = "it/progress.rs"]
 mod progress;
 
-use sim::workload::several_nodes::faults::Faults;
 use sim::workload::several_nodes::{ClusterRun, ClusterSummary};
 use sim::workload::{Defect, Run, Summary};
 
@@ -95,9 +94,7 @@ fn cluster(seed: u64, nodes: u64) -> ClusterRun {
         seed,
         steps: CLUSTER_STEPS,
         nodes,
-        without: Faults::NONE,
-        defect: None,
-        is_traced: false,
+        ..ClusterRun::default()
     }
 }
 

@@ -5,6 +5,7 @@
 //! Promises are looked at after every step (`look.rs`, `crates/sim/src/promises`). In the end all faults are over and everything has to come
 //! to rest; then a minority is lost for ever, and everything has to be there (`calm.rs`).
 
+mod broken;
 mod calm;
 mod changes;
 mod clocks;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use cluster::NodeId;
 use cluster::random::Random;
 
+pub use self::broken::BrokenLinks;
 use self::changes::Changes;
 use self::clocks::{Clocks, Wrong};
 use self::faults::{Fault, Faults};
@@ -46,7 +48,7 @@ use crate::promises::l3::Notifications;
 use crate::rest::Taken;
 
 /// One run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct ClusterRun {
     /// Decides everything.
     pub seed: u64,
@@ -56,6 +58,8 @@ pub struct ClusterRun {
     pub nodes: u64,
     /// Faults that do not happen, although the seed has them.
     pub without: Faults,
+    /// Links that are broken for the whole storm.
+    pub broken: BrokenLinks,
     /// A defect to put in, to see that it is found.
     pub defect: Option<Defect>,
     /// What happened is told if the run fails.
@@ -298,6 +302,7 @@ impl World {
     fn play(&mut self) -> Result<(), String> {
         self.calm()?;
         self.network = Network::new(self.run.seed, self.faults);
+        self.network.break_for_good(self.run.broken, self.nodes.len());
         self.begin_drift();
         for _ in 0..self.run.steps {
             self.step()?;

@@ -1,4 +1,4 @@
-//! Three nodes in one process: every message takes as long, every disk syncs once in a step, and nothing is lost.
+//! Several nodes in one process, mostly three: every message takes as long, every disk syncs once in a step, and nothing is lost.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(1);
 /// How long a node that was stopped is away.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// Three nodes, the network between them, and those who ask them.
+/// Nodes, the network between them, and those who ask them.
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) nodes: Vec<Option<Machine>>,
@@ -40,7 +40,7 @@ pub(crate) struct World {
     pub(crate) broken: BTreeSet<(usize, usize)>,
     /// Everything that nodes sent to each other.
     pub(crate) sent: Vec<Sent>,
-    disks: [Disk; NODES],
+    disks: Vec<Disk>,
     /// It is about to be away; nobody connects to it.
     leaving: Option<usize>,
 }
@@ -86,11 +86,15 @@ impl World {
     }
 
     pub(crate) fn with_config(seed: u64, change: fn(&mut MachineConfig)) -> Self {
+        Self::with_nodes(seed, NODES, change)
+    }
+
+    pub(crate) fn with_nodes(seed: u64, count: usize, change: fn(&mut MachineConfig)) -> Self {
         let now = now();
-        let nodes = (1..=NODES as u64).map(|number| {
+        let nodes = (1..=count as u64).map(|number| {
             let mut config = MachineConfig::new(seed * 100 + number);
             config.node = NodeId(number);
-            config.voters = (1..=NODES as u64).map(NodeId).collect();
+            config.voters = (1..=count as u64).map(NodeId).collect();
             config.groups = GROUPS;
             change(&mut config);
             Some(Machine::new(config, now))
@@ -103,7 +107,7 @@ impl World {
             cut_off: None,
             broken: BTreeSet::new(),
             sent: Vec::new(),
-            disks: [Disk::default(); NODES],
+            disks: vec![Disk::default(); count],
             leaving: None,
         }
     }
@@ -115,8 +119,9 @@ impl World {
 
     /// Every node is told which others it can send to, as its edge would.
     pub(crate) fn tell_links(&mut self) {
-        for node in 0..NODES {
-            let others = (0..NODES).filter(|other| *other != node && !self.is_broken(node, *other));
+        for node in 0..self.nodes.len() {
+            let others =
+                (0..self.nodes.len()).filter(|other| *other != node && !self.is_broken(node, *other));
             let reached = others.map(|other| NodeId(other as u64 + 1)).collect();
             self.machine(node).set_links(reached);
         }
@@ -207,7 +212,7 @@ impl World {
         while !is_quiet {
             bound.round().unwrap_or_else(|why| panic!("{why}"));
             is_quiet = true;
-            for from in 0..NODES {
+            for from in 0..self.nodes.len() {
                 let Some(machine) = &mut self.nodes[from] else {
                     continue;
                 };
@@ -337,8 +342,9 @@ impl Worker {
 
     /// To some node that is there and does not stop. In a moment without a leader there may be none.
     fn connect(&mut self, world: &mut World) {
-        let first = self.latencies.len() % NODES;
-        let node = (first..first + NODES).map(|node| node % NODES).find(|node| {
+        let count = world.nodes.len();
+        let first = self.latencies.len() % count;
+        let node = (first..first + count).map(|node| node % count).find(|node| {
             let machine = world.nodes[*node].as_ref();
             world.leaving != Some(*node) && machine.is_some_and(|machine| machine.node().is_available())
         });

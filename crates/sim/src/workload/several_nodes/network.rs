@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::random::Random;
 
+use super::broken::BrokenLinks;
 use super::faults::{Fault, Faults};
 
 /// Who sends, and to whom.
@@ -22,6 +23,8 @@ pub(super) struct Network {
     links: BTreeMap<Link, VecDeque<Sent>>,
     /// Links that carry nothing.
     cut: BTreeSet<Link>,
+    /// Links that carry nothing until all is repaired.
+    broken: BTreeSet<Link>,
     /// Links that there are not, because of a wrong clock.
     parted: BTreeSet<Link>,
     /// A connection that comes and goes, for so many steps.
@@ -66,6 +69,7 @@ impl Network {
             faults,
             links: BTreeMap::new(),
             cut: BTreeSet::new(),
+            broken: BTreeSet::new(),
             parted: BTreeSet::new(),
             flapping: None,
             delay_max: Duration::from_millis(delay_max),
@@ -79,6 +83,12 @@ impl Network {
         self.delay_max = Duration::ZERO;
         self.flapping = None;
         self.cut.clear();
+        self.broken.clear();
+    }
+
+    /// Links carry nothing from here on, until all is repaired.
+    pub(super) fn break_for_good(&mut self, broken: BrokenLinks, nodes: usize) {
+        self.broken = broken.links(nodes).collect();
     }
 
     pub(super) fn send(&mut self, now: Instant, link: Link, message: Bytes) {
@@ -134,7 +144,7 @@ impl Network {
 
     /// Whether something that is sent now may arrive.
     pub(super) fn carries(&self, link: Link) -> bool {
-        !self.cut.contains(&link) && !self.is_parted(link)
+        !self.cut.contains(&link) && !self.broken.contains(&link) && !self.is_parted(link)
     }
 
     pub(super) fn is_parted(&self, link: Link) -> bool {
