@@ -11,6 +11,7 @@ mod lines;
 mod member;
 mod messages;
 mod older_disks;
+mod relays;
 mod retained;
 mod revoked;
 mod sessions;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::harness::{Ran, Watchdog, page, run, signal, statehold};
+use crate::harness::{Ran, Spawned, Watchdog, page, run, signal, spawn, statehold};
 
 /// Addresses and directories of a cluster, whose nodes are not running yet.
 pub(super) struct Place {
@@ -159,12 +159,21 @@ impl Member {
         }
     }
 
-    /// Runs a command that talks to this node.
-    pub(super) fn run(&self, arguments: &[&str]) -> Ran {
+    fn client(&self, arguments: &[&str]) -> Command {
         let (host, port) = self.at("mqtt").rsplit_once(':').expect("an address");
         let mut command = statehold(arguments);
         command.env("STATEHOLD_HOST", host).env("STATEHOLD_PORT", port);
-        run(command)
+        command
+    }
+
+    /// Runs a command that talks to this node.
+    pub(super) fn run(&self, arguments: &[&str]) -> Ran {
+        run(self.client(arguments))
+    }
+
+    /// Starts a command that talks to this node, and is talked to.
+    pub(super) fn begin(&self, arguments: &[&str]) -> Spawned {
+        spawn(self.client(arguments))
     }
 
     /// Sets a key; again while nobody leads.
