@@ -31,15 +31,14 @@ fn a_scan_lists_the_keys_of_all_groups_once_also_after_a_crash() {
         .map(|key| group_of_key(key.as_bytes(), GROUPS))
         .collect();
     assert_eq!(groups.len(), GROUPS as usize);
-    assert_eq!(scan(&mut machine, &client, "key*"), keys);
-    assert_eq!(
-        scan(&mut machine, &client, "key1"),
-        BTreeSet::from(["key1".to_owned()])
-    );
+    let mut scan_for = |pattern| scan(pattern, |arguments| client.answer(&mut machine, arguments));
+    assert_eq!(scan_for("key*"), keys);
+    assert_eq!(scan_for("key1"), BTreeSet::from(["key1".to_owned()]));
 
     let mut machine = machine.crash();
     let client = Client::connected(&mut machine, "c");
-    assert_eq!(scan(&mut machine, &client, "*"), keys);
+    let listed = scan("*", |arguments| client.answer(&mut machine, arguments));
+    assert_eq!(listed, keys);
 }
 
 #[test]
@@ -92,7 +91,8 @@ fn pages_of_a_scan_fit_a_client_with_a_small_maximum_packet_size() {
     for key in &keys {
         assert_eq!(client.answer(&mut machine, &["SET", key, key]), "+OK\r\n");
     }
-    assert_eq!(scan(&mut machine, &client, "key*"), keys);
+    let listed = scan("key*", |arguments| client.answer(&mut machine, arguments));
+    assert_eq!(listed, keys);
     let longest = format!("key{}{}", "0", "y".repeat(600));
     assert_eq!(client.answer(&mut machine, &["SET", &longest, "v"]), "+OK\r\n");
     let refused = client.answer(&mut machine, &["SCAN", "key0y*"]);
@@ -126,14 +126,14 @@ fn keys_of_all_groups_expire() {
     assert_eq!(machine.node().gauges().store.keys, 0);
 }
 
-/// Everything that a SCAN lists; each page is in order, and no key comes twice.
-fn scan(machine: &mut Machine, client: &Client, pattern: &str) -> BTreeSet<String> {
+/// All keys that a SCAN lists, page by page. Each page is in order, and no key comes twice.
+pub(crate) fn scan(pattern: &str, mut answer: impl FnMut(&[&str]) -> String) -> BTreeSet<String> {
     let mut listed = BTreeSet::new();
     let mut token: Option<String> = None;
     loop {
         let mut arguments = vec!["SCAN", pattern];
         arguments.extend(token.as_deref());
-        let page = client.answer(machine, &arguments);
+        let page = answer(&arguments);
         let mut lines = page.split("\r\n");
         let has_more = lines.next() == Some("*2");
         let count = lines.next().and_then(|line| line.strip_prefix('*')?.parse().ok());

@@ -27,6 +27,7 @@ mod pacing;
 mod parting_storms;
 mod places;
 mod progress;
+mod reply_limits;
 mod response_memory;
 mod retained;
 mod retained_pages;

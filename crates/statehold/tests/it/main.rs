@@ -27,6 +27,7 @@ mod foreign_files;
 mod harness;
 mod import;
 mod issuer;
+mod keep_alive;
 mod listeners;
 mod lock;
 mod messages;

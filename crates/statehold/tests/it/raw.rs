@@ -91,6 +91,14 @@ impl Raw {
         }
     }
 
+    /// Lets so much time pass, or less if the server sends something or closes the connection. Returns whether it did neither.
+    pub(crate) fn is_quiet_for(&mut self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).expect("set");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_read_timeout(Some(ANSWER_WITHIN)).expect("set");
+        matches!(peeked, Err(error) if is_timeout(&error))
+    }
+
     /// Waits until the server has closed the connection, whatever it says before.
     pub(crate) fn closed(&mut self) {
         while self.try_receive().is_some() {}
