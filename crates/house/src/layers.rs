@@ -10,6 +10,8 @@ use crate::Finding;
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("cluster", &[]),
+    ("session_plane", &["cluster"]),
+    ("session_plane/model", &[]),
     ("store", &["protocol"]),
     ("broker", &["protocol", "store", "cluster"]),
     ("storage", &["cluster"]),
@@ -27,7 +29,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 const LAYERS_OF_TESTS: &[(&str, &[&str])] = &[("server", &["client"]), ("statehold", &["protocol"])];
 
 /// Crates without I/O, clock and threads of their own.
-pub const SANS_IO: [&str; 4] = ["protocol", "store", "cluster", "broker"];
+pub const SANS_IO: [&str; 5] = ["protocol", "store", "cluster", "session_plane", "broker"];
 
 /// What brings I/O, timers or threads, however deep it is among the dependencies.
 const EDGE_PACKAGES: [&str; 12] = [

@@ -22,10 +22,9 @@ fn none(findings: impl IntoIterator<Item = Finding>) {
 fn our_manifests() -> Vec<Manifest> {
     let files = repository::files("crates", "Cargo.toml");
     let parse = |file: Text| {
-        let name = file
-            .path
-            .split('/')
-            .nth(1)
+        let inner = file.path.strip_prefix("crates/");
+        let name = inner
+            .and_then(|path| path.strip_suffix("/Cargo.toml"))
             .expect("crates/NAME/Cargo.toml")
             .to_owned();
         Manifest {

@@ -1,0 +1,379 @@
+//! Copy of a slot: its entries, its version vector, and the merge rule (section 2 of the specification).
+//!
+//! An entry that a copy covers and lacks was removed there. So two copies merge without tombstones, in any order and any
+//! number of times. What a copy has taken and not claimed stays outside its vector, and what it knows to exist and lacks is
+//! a hole (section 4).
+
+use std::collections::BTreeSet;
+
+use crate::event::{Change, Entry, EntryKind, Event};
+use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NodeSet};
+use crate::rules::{Rule, Rules};
+
+/// A covered dot of one session, beside the vector.
+pub type SingleDot = (ClientId, Dot);
+
+/// What a copy consists of; also what a holder answers with.
+#[derive(Clone, Debug, Default)]
+pub struct Content {
+    /// V: events that the copy has decided upon.
+    pub covered: EventSet,
+    /// Events that the copy has and has not claimed.
+    pub taken: EventSet,
+    /// Events that are known to exist; what is neither covered nor taken of them is a hole.
+    pub needed: EventSet,
+    /// Messages that were taken and not claimed.
+    pub pending: Vec<Event>,
+    pub entries: BTreeSet<Entry>,
+    /// Removals of events that the vector does not cover.
+    pub single: BTreeSet<SingleDot>,
+}
+
+impl Content {
+    /// The copy has decided upon `dot` as far as `client` is concerned.
+    pub fn covers(&self, client: ClientId, dot: Dot) -> bool {
+        self.covered.has(dot) || self.single.contains(&(client, dot))
+    }
+
+    /// Known events that the copy lacks.
+    pub fn holes(&self) -> EventSet {
+        self.needed.minus(&self.covered).minus(&self.taken)
+    }
+
+    pub fn has_hole(&self) -> bool {
+        !self.holes().is_empty()
+    }
+
+    /// Everything that the copy knows to exist.
+    pub fn known(&self) -> EventSet {
+        let mut known = self.covered;
+        known.add_all(&self.taken);
+        known
+    }
+
+    fn add(&mut self, entry: Entry) {
+        if !self.covers(entry.client, entry.dot) {
+            self.entries.insert(entry);
+        }
+    }
+
+    fn remove(&mut self, rules: &Rules, client: ClientId, dot: Dot) {
+        self.entries
+            .retain(|entry| !(entry.client == client && entry.dot == dot));
+        if !self.covered.has(dot) && rules.hold(Rule::SingleDots) {
+            self.single.insert((client, dot));
+        }
+    }
+
+    /// Applies a change to a session. A message is not applied but pending until it is claimed.
+    pub fn apply(&mut self, rules: &Rules, event: &Event) {
+        let entry = |client, kind, birth, since, clean| Entry {
+            client,
+            kind,
+            dot: event.dot,
+            birth,
+            clock: event.clock,
+            since,
+            clean,
+        };
+        match &event.change {
+            Change::Publish | Change::RingMarker(_) => {}
+            Change::Subscribe {
+                client,
+                birth,
+                since,
+                removes,
+            } => {
+                self.remove_each(rules, *client, removes);
+                self.add(entry(*client, EntryKind::Subscription, *birth, *since, false));
+            }
+            Change::Remove { client, removes } => self.remove_each(rules, *client, removes),
+            Change::StartSession {
+                client,
+                clean,
+                birth,
+                removes,
+            } => {
+                self.remove_each(rules, *client, removes);
+                self.add(entry(*client, EntryKind::Session, birth.dot, birth.clock, *clean));
+            }
+            Change::OpenConnection { client } => {
+                self.add(entry(*client, EntryKind::Connection, event.dot, 0, false));
+            }
+        }
+    }
+
+    fn remove_each(&mut self, rules: &Rules, client: ClientId, removes: &[Dot]) {
+        for dot in removes {
+            self.remove(rules, client, *dot);
+        }
+    }
+
+    /// Entries that count: those of a session that exists, and of no session that a clean start has beaten.
+    ///
+    /// A rule of reading: a removal inside the merge would make the result depend on the order of merges.
+    pub fn live(&self, rules: &Rules) -> Vec<Entry> {
+        live(rules, &self.entries, |client, dot| self.covers(client, dot))
+    }
+
+    /// Entries that the message `event` makes here.
+    pub fn matches(&self, rules: &Rules, event: &Event) -> Vec<Entry> {
+        let is_matched = |entry: &&Entry| {
+            entry.kind == EntryKind::Subscription
+                && (!rules.hold(Rule::Since) || entry.since < event.clock)
+                && !self.covers(entry.client, event.dot)
+        };
+        let message = |subscription: &Entry| Entry {
+            client: subscription.client,
+            kind: EntryKind::Message,
+            dot: event.dot,
+            birth: subscription.birth,
+            clock: event.clock,
+            since: 0,
+            clean: false,
+        };
+        self.live(rules).iter().filter(is_matched).map(message).collect()
+    }
+
+    /// The merge rule.
+    pub fn merge(&mut self, rules: &Rules, other: &Content) {
+        self.entries = merge_entries(rules, self, other);
+        self.covered.add_all(&other.covered);
+        self.single.extend(&other.single);
+        if rules.hold(Rule::TransferPending) {
+            self.taken.add_all(&other.taken);
+            for event in &other.pending {
+                self.keep_pending(event);
+            }
+        }
+        self.needed.add_all(&other.needed);
+        self.tidy();
+    }
+
+    /// Keeps a message until it is claimed; false if it is decided upon or kept already.
+    pub fn keep_pending(&mut self, event: &Event) -> bool {
+        let is_new = !self.covered.has(event.dot) && !self.pending.iter().any(|kept| kept.dot == event.dot);
+        if is_new {
+            self.pending.push(event.clone());
+        }
+        is_new
+    }
+
+    /// Claims all that was taken: matches pending messages again and extends V.
+    pub fn claim(&mut self, rules: &Rules) {
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.sort_by_key(|event| (event.clock, event.dot));
+        for event in &pending {
+            self.match_now(rules, event);
+        }
+        let taken = std::mem::take(&mut self.taken);
+        self.covered.add_all(&taken);
+        self.tidy();
+    }
+
+    /// Takes the latest pending message out and matches it without waiting for the claim: what [`Rule::Rematch`] forbids.
+    pub fn match_early(&mut self, rules: &Rules) {
+        if let Some(event) = self.pending.pop() {
+            self.match_now(rules, &event);
+        }
+    }
+
+    /// Makes the entries of a message as the copy stands.
+    fn match_now(&mut self, rules: &Rules, event: &Event) {
+        for entry in self.matches(rules, event) {
+            self.add(entry);
+        }
+    }
+
+    /// Drops what the vector has come to cover.
+    fn tidy(&mut self) {
+        let covered = self.covered;
+        self.taken.remove_all(&covered);
+        self.pending.retain(|event| !covered.has(event.dot));
+        self.single.retain(|(_, dot)| !covered.has(*dot));
+    }
+}
+
+/// Entries of `one` and `other` by the merge rule.
+pub fn merge_entries(rules: &Rules, one: &Content, other: &Content) -> BTreeSet<Entry> {
+    let same = |entries: &BTreeSet<Entry>, entry: &Entry| {
+        if rules.hold(Rule::SameByIdentity) {
+            let identity = (entry.client, entry.kind, entry.dot);
+            entries
+                .iter()
+                .find(|same| (same.client, same.kind, same.dot) == identity)
+                .copied()
+        } else {
+            entries.get(entry).copied()
+        }
+    };
+    let mine = one
+        .entries
+        .iter()
+        .filter_map(|entry| match same(&other.entries, entry) {
+            Some(theirs) => Some((*entry).max(theirs)),
+            None => (!other.covers(entry.client, entry.dot)).then_some(*entry),
+        });
+    let is_theirs =
+        |entry: &&Entry| same(&one.entries, entry).is_none() && !one.covers(entry.client, entry.dot);
+    mine.chain(other.entries.iter().filter(is_theirs).copied())
+        .collect()
+}
+
+/// Entries that count; `covers` says which births are decided upon.
+pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, Dot) -> bool) -> Vec<Entry> {
+    let clean_starts = latest_clean_starts(rules, entries);
+    let is_beaten = |entry: &Entry| {
+        clean_starts[entry.client.index()]
+            .is_some_and(|start| entry.birth != start.birth && entry.clock < start.since)
+    };
+    let sessions = entries
+        .iter()
+        .filter(|entry| entry.kind == EntryKind::Session && !is_beaten(entry));
+    let births: BTreeSet<(ClientId, Dot)> = sessions.map(|entry| (entry.client, entry.birth)).collect();
+    let counts = |entry: &&Entry| match entry.kind {
+        EntryKind::Connection => true,
+        EntryKind::Session => !is_beaten(entry),
+        EntryKind::Subscription | EntryKind::Message => {
+            !rules.hold(Rule::Births)
+                || births.contains(&(entry.client, entry.birth))
+                || !covers(entry.client, entry.birth)
+        }
+    };
+    entries.iter().filter(counts).copied().collect()
+}
+
+/// Of each client the session that was begun clean last.
+fn latest_clean_starts(rules: &Rules, entries: &BTreeSet<Entry>) -> [Option<Entry>; CLIENTS] {
+    let mut latest = [None::<Entry>; CLIENTS];
+    if !rules.hold(Rule::CleanStartWins) {
+        return latest;
+    }
+    for entry in entries
+        .iter()
+        .filter(|entry| entry.kind == EntryKind::Session && entry.clean)
+    {
+        let start = &mut latest[entry.client.index()];
+        if start.is_none_or(|known| (known.since, known.birth) < (entry.since, entry.birth)) {
+            *start = Some(*entry);
+        }
+    }
+    latest
+}
+
+/// A copy at a node: content, and how far it is on its way to be whole and, later, to be deleted.
+#[derive(Clone, Debug, Default)]
+pub struct Copy {
+    pub content: Content,
+    /// The node owns the slot by its own view.
+    pub owned: bool,
+    /// Holders that have not answered yet; a copy without one is merged.
+    pub unanswered: NodeSet,
+    /// Of those, the ones that were asked.
+    pub asked: NodeSet,
+    /// Owners that have merged an answer of this copy.
+    pub served: NodeSet,
+    /// No ring that this node knows names it as an owner.
+    pub abandoned: bool,
+    /// Since when the merged copy has had a hole.
+    pub hole_since: Option<u32>,
+    /// Holes that a question to everybody is under way for; what is still a hole afterwards nobody has.
+    pub closing: Option<EventSet>,
+}
+
+impl Copy {
+    /// The copy may answer for its sessions.
+    pub fn is_merged(&self) -> bool {
+        self.owned && self.unanswered.is_empty()
+    }
+
+    /// Forgets what was under way when the process ended.
+    pub fn restart(&mut self) {
+        *self = Copy {
+            content: std::mem::take(&mut self.content),
+            ..Copy::default()
+        };
+    }
+
+    /// Begins to ask all of `holders`.
+    pub fn ask_all(&mut self, holders: NodeSet) {
+        self.unanswered = holders;
+        self.asked = NodeSet::EMPTY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::ids::{Numbers, Run, SlotSet};
+    use crate::random::{Purpose, Random};
+
+    const RUN: Run = Run(1);
+    const CLIENT: ClientId = ClientId(0);
+    const EVENTS: u8 = 12;
+
+    /// Events that add an entry, or remove some of those before.
+    fn history(random: &mut Random) -> Vec<Event> {
+        let dot = |number| Dot { run: RUN, number };
+        let change = |number: u8, random: &mut Random| {
+            if random.chance(1, 2) {
+                return Change::OpenConnection { client: CLIENT };
+            }
+            let removes = (1..number).filter(|_| random.chance(1, 3)).map(dot).collect();
+            Change::Remove {
+                client: CLIENT,
+                removes,
+            }
+        };
+        let event = |number| Event {
+            dot: dot(number),
+            clock: u32::from(number),
+            slots: SlotSet::EMPTY,
+            change: change(number, random),
+            known: Rc::default(),
+        };
+        (1..=EVENTS).map(event).collect()
+    }
+
+    /// A copy that has decided upon the events whose bits are set.
+    fn copy_of(history: &[Event], bits: u64) -> Content {
+        let rules = Rules::default();
+        let mut content = Content::default();
+        for event in history.iter().filter(|event| bits >> event.dot.number & 1 == 1) {
+            content.apply(&rules, event);
+            content.covered.add(RUN, Numbers::one(event.dot.number));
+        }
+        content.tidy();
+        content
+    }
+
+    fn merged(one: &Content, other: &Content) -> Content {
+        let mut merged = one.clone();
+        merged.merge(&Rules::default(), other);
+        merged
+    }
+
+    #[track_caller]
+    fn assert_same(one: &Content, other: &Content, seed: u64) {
+        assert_eq!(one.entries, other.entries, "seed {seed}");
+        assert_eq!(one.covered, other.covered, "seed {seed}");
+        assert_eq!(one.single, other.single, "seed {seed}");
+    }
+
+    /// So the merge is commutative, associative and idempotent.
+    #[test]
+    fn merged_copies_are_the_copy_that_has_seen_what_both_have() {
+        for seed in 0..5_000 {
+            let mut random = Random::new(seed, Purpose::Plan);
+            let history = history(&mut random);
+            let (left, right) = (random.draw(), random.draw());
+            let (one, other) = (copy_of(&history, left), copy_of(&history, right));
+            let both = copy_of(&history, left | right);
+            assert_same(&merged(&one, &other), &both, seed);
+            assert_same(&merged(&other, &one), &both, seed);
+            assert_same(&merged(&both, &one), &both, seed);
+        }
+    }
+}

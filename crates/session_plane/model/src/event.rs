@@ -1,0 +1,94 @@
+//! Events and the entries that they make: what is replicated (section 1 of the specification).
+
+use std::rc::Rc;
+
+use crate::ids::{ClientId, Dot, EventSet, Slot, SlotSet};
+use crate::view::View;
+
+/// One change made by a run.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub dot: Dot,
+    /// Hybrid logical clock of the run when it made the event.
+    pub clock: u32,
+    /// Slots whose owners are sent the event.
+    pub slots: SlotSet,
+    pub change: Change,
+    /// W: the events that the run knew of when it made this one.
+    pub known: Rc<EventSet>,
+}
+
+impl Event {
+    pub fn is_for(&self, slot: Slot) -> bool {
+        self.slots.has(slot)
+    }
+
+    /// The event `dot` is a change to `client`'s session.
+    pub fn client(&self) -> Option<ClientId> {
+        match &self.change {
+            Change::Publish | Change::RingMarker(_) => None,
+            Change::Subscribe { client, .. }
+            | Change::Remove { client, .. }
+            | Change::StartSession { client, .. }
+            | Change::OpenConnection { client } => Some(*client),
+        }
+    }
+}
+
+/// First event of a session, and its clock. A later CONNECT writes the session's entry anew with the same birth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Birth {
+    pub dot: Dot,
+    pub clock: u32,
+}
+
+/// Meaning of an event.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A message was accepted.
+    Publish,
+    /// A filter was subscribed to; the older entries of that filter are removed.
+    Subscribe {
+        client: ClientId,
+        birth: Dot,
+        since: u32,
+        removes: Vec<Dot>,
+    },
+    /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a session or of a connection.
+    Remove { client: ClientId, removes: Vec<Dot> },
+    /// A session was begun, or resumed by a CONNECT. Without a birth it is born with this event.
+    StartSession {
+        client: ClientId,
+        clean: bool,
+        birth: Birth,
+        removes: Vec<Dot>,
+    },
+    /// A client connects at the run's node.
+    OpenConnection { client: ClientId },
+    /// From here on the run routes by this view.
+    RingMarker(View),
+}
+
+/// Kind of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum EntryKind {
+    Session,
+    Subscription,
+    Message,
+    Connection,
+}
+
+/// One fact of a session. Its value is a function of its dot, its identity is (kind, client, dot).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Entry {
+    pub client: ClientId,
+    pub kind: EntryKind,
+    pub dot: Dot,
+    /// Session that the entry belongs to.
+    pub birth: Dot,
+    pub clock: u32,
+    /// Of a subscription: the clock from which on messages match. Of a session: the clock of its birth.
+    pub since: u32,
+    /// Of a session: begun by a CONNECT with Clean Start.
+    pub clean: bool,
+}

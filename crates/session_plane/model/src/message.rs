@@ -1,0 +1,157 @@
+//! Messages between nodes (section 9 of the specification), in the reduced form that the rules need.
+
+use std::rc::Rc;
+
+use crate::copy::Content;
+use crate::event::{Entry, Event};
+use crate::ids::{ClientId, Dot, EventSet, MAPS, NodeId, Numbers, RUNS, Run, Slot};
+use crate::view::View;
+
+/// A message from one node to another.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// The next event of the sender's stream that the receiver needs.
+    Event(Event),
+    /// The ring marker that begins a stream after a handshake.
+    Welcome(Event),
+    Heartbeat(Heartbeat),
+    /// How far the sender has the stream of a dead run.
+    FlushPosition {
+        run: Run,
+        position: u8,
+    },
+    FlushEvents(Box<Flush>),
+    /// Events that no owner had confirmed, under their old dots.
+    Resend {
+        slot: Slot,
+        numbers: Numbers,
+        events: Vec<Event>,
+    },
+    ConfirmResent {
+        slot: Slot,
+        numbers: Numbers,
+    },
+    /// A question for a slot, with the positions of the markers that made the asker an owner.
+    AskSlot {
+        slot: Slot,
+        positions: [u8; RUNS],
+    },
+    SlotContent(Box<SlotContent>),
+    /// The asker has merged the answer.
+    SlotMerged {
+        slot: Slot,
+        late: bool,
+    },
+    /// The sender holds a copy and is no owner.
+    Offer {
+        slot: Slot,
+    },
+    /// A client connects; the owner answers with older connections and the session.
+    AskSession {
+        client: ClientId,
+        connection: Dot,
+    },
+    Session(Box<SessionAnswer>),
+    /// The receiver ends the connection `old`; `by` is the connection that claims the session, if one does.
+    Release {
+        client: ClientId,
+        old: Dot,
+        by: Option<Claimant>,
+    },
+    Released {
+        client: ClientId,
+        old: Dot,
+        agreed: bool,
+    },
+    FeedOpen {
+        client: ClientId,
+        connection: Dot,
+        known: Rc<EventSet>,
+        epoch: u32,
+    },
+    FeedItems(Box<FeedItems>),
+}
+
+/// Positions of a peer, and what it knows.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    /// Highest number of the sender, also when nothing was for the receiver.
+    pub position: u8,
+    /// Highest number of the receiver's that is durable at the sender.
+    pub confirmed: u8,
+    /// Highest number of the sender that all its peers have confirmed.
+    pub stable: u8,
+    pub clock: u32,
+    pub known: Rc<EventSet>,
+}
+
+/// Events of a dead run that the receiver may lack.
+#[derive(Clone, Debug)]
+pub struct Flush {
+    pub run: Run,
+    pub from: u8,
+    pub to: u8,
+    pub events: Vec<Event>,
+    /// View of the dead run at `from`.
+    pub base: Option<View>,
+    /// Numbers that the sender took by stream as owner, for each slot.
+    pub by_stream: [Numbers; MAPS],
+}
+
+/// Answer of a holder: everything is as of the begin of the answer, but for entries, which may be later.
+#[derive(Clone, Debug)]
+pub struct SlotContent {
+    pub slot: Slot,
+    pub content: Content,
+    /// The holder's own events that no owner has confirmed.
+    pub own: Vec<Event>,
+    /// The answer began when no ring named the holder.
+    pub late: bool,
+}
+
+/// What an owner says of a client that connects.
+#[derive(Clone, Debug)]
+pub struct SessionAnswer {
+    pub client: ClientId,
+    pub connection: Dot,
+    pub older: Vec<OlderConnection>,
+    pub content: Content,
+}
+
+/// A connection of the same client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OlderConnection {
+    pub node: NodeId,
+    pub dot: Dot,
+}
+
+/// A connection that claims a session: of two, the earlier by (clock, dot) gives in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Claimant {
+    pub clock: u32,
+    pub dot: Dot,
+}
+
+/// Queue of a session as its owner has it.
+#[derive(Clone, Debug)]
+pub struct FeedItems {
+    pub client: ClientId,
+    pub connection: Dot,
+    /// None: this owner's copy cannot answer.
+    pub queue: Option<Queue>,
+    pub epoch: u32,
+}
+
+/// Messages of a session in the order of their clocks, and its entries.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub messages: Vec<Dot>,
+    pub entries: Vec<Entry>,
+}
+
+/// A message and where it goes.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub to: NodeId,
+    pub message: Message,
+}

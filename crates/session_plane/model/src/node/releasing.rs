@@ -1,0 +1,116 @@
+//! Release of connections: one for each client (section 7 of the specification).
+//!
+//! The claimant of a session asks for it, and so does an owner that finds two connections after a merge.
+
+use super::{Node, Observation, Phase, Step};
+use crate::event::Change;
+use crate::ids::{ClientId, Dot, NodeId, Slot, SlotSet};
+use crate::message::{Claimant, Message};
+use crate::rules::Rule;
+
+impl Node {
+    /// After a merge: ends all connections of a client but the latest.
+    pub(super) fn release_losers(&mut self, step: &mut Step<'_>, slot: Slot) {
+        if !step.holds(Rule::LoserReleased) || slot == Slot::ROUTES {
+            return;
+        }
+        for client in ClientId::all().filter(|client| step.directory.slot(*client) == slot) {
+            let mut connections = self.connections_in(slot, client);
+            connections.pop();
+            for entry in connections {
+                let (node, old) = (step.directory.node(entry.dot.run), entry.dot);
+                if node == self.id {
+                    self.release(step, node, client, old, None);
+                } else if self.membership.has(node) {
+                    step.send(
+                        node,
+                        Message::Release {
+                            client,
+                            old,
+                            by: None,
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    /// Ends the connection `old`, unless it is the later of two that claim the session.
+    pub(super) fn release(
+        &mut self,
+        step: &mut Step<'_>,
+        from: NodeId,
+        client: ClientId,
+        old: Dot,
+        by: Option<Claimant>,
+    ) {
+        let is_peer = from != self.id;
+        let Some(connection) = self.connection_mut(old) else {
+            if is_peer {
+                step.send(
+                    from,
+                    Message::Released {
+                        client,
+                        old,
+                        agreed: true,
+                    },
+                );
+            }
+            return;
+        };
+        let is_closing = connection.phase == Phase::Closing;
+        let gives_in = is_closing || by.is_none_or(|by| connection.claimant() < by);
+        if !gives_in {
+            step.send(
+                from,
+                Message::Released {
+                    client,
+                    old,
+                    agreed: false,
+                },
+            );
+            return;
+        }
+        if !is_closing {
+            connection.phase = Phase::Closing;
+            step.observe(Observation::Disconnected {
+                client,
+                connection: old,
+            });
+        }
+        if is_peer && by.is_some() {
+            connection.reply_to.push(from);
+        }
+    }
+
+    /// Ends a connection whose acknowledgements are durable; true if it has ended.
+    pub(super) fn try_close(&mut self, step: &mut Step<'_>, dot: Dot) {
+        if self.sender.is_acknowledging(dot) {
+            return;
+        }
+        let Some(index) = self
+            .connections
+            .iter()
+            .position(|connection| connection.dot == dot)
+        else {
+            return;
+        };
+        let connection = self.connections.remove(index);
+        let client = connection.client;
+        for node in connection.reply_to {
+            step.send(
+                node,
+                Message::Released {
+                    client,
+                    old: dot,
+                    agreed: true,
+                },
+            );
+        }
+        let change = Change::Remove {
+            client,
+            removes: vec![dot],
+        };
+        self.emit(step, change, SlotSet::one(step.directory.slot(client)), None);
+    }
+}

@@ -1,0 +1,409 @@
+//! Sending events, and waiting until they are confirmed (section 3 of the specification).
+
+use std::rc::Rc;
+
+use super::{Node, Observation, Step};
+use crate::event::{Change, Event};
+use crate::ids::{ClientId, Dot, MAPS, NODES, NodeId, NodeSet, Numbers, Run, Slot, SlotSet};
+use crate::message::{Heartbeat, Message};
+use crate::rules::Rule;
+
+/// The node's own events and who has confirmed them.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    pub run: Run,
+    number: u8,
+    pub events: Vec<Event>,
+    /// Numbers that each present peer is sent as owner of a slot.
+    sent: [[Numbers; NODES]; MAPS],
+    confirmed: [u8; NODES],
+    /// Numbers that an owner of the slot has confirmed.
+    by_owner: [Numbers; MAPS],
+    waits: Vec<Wait>,
+}
+
+/// Something that happens when an event is durable where it has to be.
+#[derive(Clone, Debug)]
+struct Wait {
+    number: u8,
+    slots: SlotSet,
+    peers: NodeSet,
+    awaited: Awaited,
+}
+
+/// What is said when an event is durable.
+#[derive(Clone, Debug)]
+pub enum Awaited {
+    Published,
+    Subscribed {
+        client: ClientId,
+        connection: Dot,
+    },
+    Unsubscribed {
+        client: ClientId,
+        connection: Dot,
+        removed: Vec<Dot>,
+    },
+    Acknowledged {
+        client: ClientId,
+        message: Dot,
+        connection: Dot,
+    },
+    /// A session has ended; by the client's wish, or because a new one begins clean.
+    Ended {
+        client: ClientId,
+        connection: Dot,
+        removed: Vec<Dot>,
+        by_client: bool,
+    },
+    Started {
+        client: ClientId,
+        connection: Dot,
+        present: bool,
+    },
+}
+
+impl Sender {
+    pub fn new(run: Run) -> Sender {
+        Sender {
+            run,
+            number: 0,
+            events: Vec::new(),
+            sent: [[Numbers::EMPTY; NODES]; MAPS],
+            confirmed: [0; NODES],
+            by_owner: [Numbers::EMPTY; MAPS],
+            waits: Vec::new(),
+        }
+    }
+
+    /// Highest number so far.
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// Dot that the next event gets.
+    pub fn next_dot(&self) -> Dot {
+        Dot {
+            run: self.run,
+            number: self.number + 1,
+        }
+    }
+
+    pub fn find(&self, dot: Dot) -> Option<&Event> {
+        self.events.iter().find(|event| event.dot == dot)
+    }
+
+    /// Takes that `peer` has everything up to `number` on its disk.
+    pub fn confirm(&mut self, peer: NodeId, number: u8) {
+        if number <= self.confirmed[peer.index()] {
+            return;
+        }
+        self.confirmed[peer.index()] = number;
+        for slot in 0..MAPS {
+            let confirmed = self.sent[slot][peer.index()].and(Numbers::up_to(number));
+            self.by_owner[slot].add(confirmed);
+        }
+    }
+
+    pub fn confirm_by_owner(&mut self, slot: Slot, numbers: Numbers) {
+        self.by_owner[slot.index()].add(numbers);
+    }
+
+    /// Begins a stream to `peer` anew.
+    pub fn meet(&mut self, peer: NodeId) {
+        self.confirmed[peer.index()] = 0;
+        for slot in &mut self.sent {
+            slot[peer.index()] = Numbers::EMPTY;
+        }
+    }
+
+    /// Ends the stream to `peer`; what it has confirmed stays confirmed.
+    pub fn part(&mut self, peer: NodeId) {
+        let confirmed = Numbers::up_to(self.confirmed[peer.index()]);
+        for slot in 0..MAPS {
+            let sent = std::mem::take(&mut self.sent[slot][peer.index()]);
+            self.by_owner[slot].add(sent.and(confirmed));
+        }
+    }
+
+    /// Own numbers that no owner of `slot` has confirmed.
+    pub fn unconfirmed(&self, slot: Slot) -> Numbers {
+        Numbers::up_to(self.number).minus(self.by_owner[slot.index()])
+    }
+
+    /// Own numbers for `slot` that no owner has confirmed and no present owner is being sent.
+    fn unsent(&self, slot: Slot, peers: NodeSet) -> Numbers {
+        let sent = |numbers: Numbers, peer: NodeId| numbers.minus(self.sent[slot.index()][peer.index()]);
+        peers.iter().fold(self.unconfirmed(slot), sent)
+    }
+
+    /// Own events among `numbers` that are for `slot`.
+    pub fn events_for(&self, slot: Slot, numbers: Numbers) -> Vec<Event> {
+        let is_wanted = |event: &&Event| event.is_for(slot) && numbers.has(event.dot.number);
+        self.events.iter().filter(is_wanted).cloned().collect()
+    }
+
+    /// Highest number that all of `peers` have confirmed.
+    fn stable(&self, peers: NodeSet) -> u8 {
+        let confirmed = peers.iter().map(|peer| self.confirmed[peer.index()]);
+        confirmed.min().unwrap_or(self.number)
+    }
+
+    pub fn is_acknowledging(&self, of: Dot) -> bool {
+        let is_of = |wait: &Wait| matches!(wait.awaited, Awaited::Acknowledged { connection, .. } if connection == of);
+        self.waits.iter().any(is_of)
+    }
+
+    /// Drops the waits for CONNACK: a change of the ring begins claims anew.
+    pub fn drop_starts(&mut self) {
+        self.waits
+            .retain(|wait| !matches!(wait.awaited, Awaited::Started { .. }));
+    }
+
+    /// Waits for an event of this node that is known already.
+    pub fn wait_for(&mut self, number: u8, slots: SlotSet, peers: NodeSet, awaited: Awaited) {
+        self.waits.push(Wait {
+            number,
+            slots,
+            peers,
+            awaited,
+        });
+    }
+}
+
+impl Node {
+    /// Makes an event and sends it to the owners of its slots; a ring marker goes to all peers, to `welcomed` as the begin
+    /// of a stream.
+    pub(super) fn emit(
+        &mut self,
+        step: &mut Step<'_>,
+        change: Change,
+        slots: SlotSet,
+        welcomed: Option<NodeId>,
+    ) -> Dot {
+        self.clock = self.next_clock(step);
+        let dot = self.sender.next_dot();
+        self.sender.number = dot.number;
+        let event = Event {
+            dot,
+            clock: self.clock,
+            slots,
+            change,
+            known: Rc::new(self.known()),
+        };
+        self.record_receivers(&event, welcomed);
+        for peer in self.receivers_of(&event).iter() {
+            let message = if Some(peer) == welcomed {
+                Message::Welcome(event.clone())
+            } else {
+                Message::Event(event.clone())
+            };
+            step.send(peer, message);
+        }
+        self.sender.events.push(event.clone());
+        self.advance(step, dot.run, dot.number, Some(&event));
+        dot
+    }
+
+    /// Peers that `event` itself is sent to; the others learn its number from a position.
+    fn receivers_of(&self, event: &Event) -> NodeSet {
+        if matches!(event.change, Change::RingMarker(_)) {
+            return self.membership.peers();
+        }
+        self.owners_of(event.slots)
+    }
+
+    /// Present peers that own one of `slots`.
+    pub(super) fn owners_of(&self, slots: SlotSet) -> NodeSet {
+        let ring = self.ring();
+        let owners = Slot::all()
+            .filter(|slot| slots.has(*slot))
+            .map(|slot| ring.owners(slot));
+        owners
+            .fold(NodeSet::EMPTY, NodeSet::union)
+            .and(self.membership.peers())
+    }
+
+    /// Notes who gets the number as an owner of each slot, whether or not the event is for that slot.
+    fn record_receivers(&mut self, event: &Event, welcomed: Option<NodeId>) {
+        let (ring, number) = (self.ring(), Numbers::one(event.dot.number));
+        for slot in Slot::all() {
+            let owners = ring.owners(slot);
+            let streams = owners.and(self.membership.peers());
+            for peer in streams.iter().filter(|peer| Some(*peer) != welcomed) {
+                self.sender.sent[slot.index()][peer.index()].add(number);
+            }
+            if owners.has(self.id) {
+                self.sender.by_owner[slot.index()].add(number);
+            }
+        }
+    }
+
+    /// Makes an event and says `awaited` when it is durable at all present owners.
+    pub(super) fn emit_and_wait(
+        &mut self,
+        step: &mut Step<'_>,
+        change: Change,
+        slots: SlotSet,
+        awaited: Awaited,
+    ) -> Dot {
+        let peers = self.owners_of(slots);
+        let dot = self.emit(step, change, slots, None);
+        self.sender.wait_for(dot.number, slots, peers, awaited);
+        dot
+    }
+
+    pub(super) fn send_heartbeats(&mut self, step: &mut Step<'_>) {
+        let peers = self.membership.peers();
+        let known = Rc::new(self.known());
+        let stable = self.sender.stable(peers);
+        for peer in self.membership.answered_peers().iter() {
+            let Some(run) = self.membership.run_of(peer) else {
+                continue;
+            };
+            self.membership.answer(peer, step.now);
+            let heartbeat = Heartbeat {
+                position: self.sender.number,
+                confirmed: self.receiver.taken(run),
+                stable,
+                clock: self.clock,
+                known: Rc::clone(&known),
+            };
+            step.send(peer, Message::Heartbeat(heartbeat));
+        }
+    }
+
+    /// Sends what no owner has confirmed, and no present owner is being sent, to the owners of the new ring.
+    pub(super) fn resend_unconfirmed(&mut self, step: &mut Step<'_>) {
+        let ring = self.ring();
+        for slot in Slot::all() {
+            let numbers = self.sender.unsent(slot, self.membership.peers());
+            if numbers.is_empty() {
+                continue;
+            }
+            step.counters.resent += 1;
+            let events = self.sender.events_for(slot, numbers);
+            for owner in ring.owners(slot).iter() {
+                if owner == self.id {
+                    self.take_resent(step, slot, self.sender.run, numbers, &events);
+                    self.sender.confirm_by_owner(slot, numbers);
+                } else {
+                    let events = events.clone();
+                    step.send(
+                        owner,
+                        Message::Resend {
+                            slot,
+                            numbers,
+                            events,
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    /// Takes events that come outside of their stream's order.
+    pub(super) fn take_resent(
+        &mut self,
+        step: &mut Step<'_>,
+        slot: Slot,
+        run: Run,
+        numbers: Numbers,
+        events: &[Event],
+    ) {
+        self.take(slot, run, numbers);
+        for event in events {
+            self.see_clock(event);
+            self.apply(step, slot, event);
+        }
+        self.try_claim(step, slot);
+    }
+
+    /// Says what is durable now.
+    pub(super) fn complete_waits(&mut self, step: &mut Step<'_>) {
+        let peers = self.membership.peers();
+        for wait in std::mem::take(&mut self.sender.waits) {
+            if self.is_durable(step, &wait, peers) {
+                self.complete(step, &wait);
+            } else {
+                self.sender.waits.push(wait);
+            }
+        }
+    }
+
+    /// Each peer that was sent the event has confirmed it or was declared dead, and an owner of each slot has it.
+    fn is_durable(&self, step: &Step<'_>, wait: &Wait, peers: NodeSet) -> bool {
+        let has_confirmed = |peer: NodeId| self.sender.confirmed[peer.index()] >= wait.number;
+        let has_owner = |slot: Slot| self.sender.by_owner[slot.index()].has(wait.number);
+        let mut slots = Slot::of_sessions().filter(|slot| wait.slots.has(*slot));
+        wait.peers.and(peers).iter().all(has_confirmed)
+            && (!step.holds(Rule::ResendToNewOwners) || slots.all(has_owner))
+    }
+
+    fn complete(&mut self, step: &mut Step<'_>, wait: &Wait) {
+        let dot = Dot {
+            run: self.sender.run,
+            number: wait.number,
+        };
+        let removed = |client, removed: &Vec<Dot>| Observation::Removed {
+            client,
+            removed: removed.clone(),
+            by: dot,
+        };
+        match &wait.awaited {
+            Awaited::Published => step.observe(Observation::Published(dot)),
+            Awaited::Subscribed { client, connection } => {
+                if self.is_live(*connection) {
+                    step.observe(Observation::Subscribed {
+                        client: *client,
+                        connection: *connection,
+                        dot,
+                    });
+                }
+            }
+            Awaited::Unsubscribed {
+                client,
+                connection,
+                removed: dots,
+            } => {
+                step.observe(removed(*client, dots));
+                step.observe(Observation::Unsubscribed {
+                    client: *client,
+                    connection: *connection,
+                });
+            }
+            Awaited::Acknowledged {
+                client,
+                message,
+                connection,
+            } => {
+                step.observe(removed(*client, &vec![*message]));
+                step.observe(Observation::Acknowledged {
+                    client: *client,
+                    message: *message,
+                    connection: *connection,
+                    by: dot,
+                });
+            }
+            Awaited::Ended {
+                client,
+                connection,
+                removed: dots,
+                by_client,
+            } => {
+                step.observe(removed(*client, dots));
+                if *by_client {
+                    step.observe(Observation::Ended {
+                        client: *client,
+                        connection: *connection,
+                    });
+                }
+            }
+            Awaited::Started {
+                client,
+                connection,
+                present,
+            } => self.connack(step, *client, *connection, *present),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The rules of the session plane as switches: a history without a rule shows what the rule is for.
+//!
+//! `docs/internals/session-plane.md` explains each rule under the same name; a test compares the two lists.
+
+/// One rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    Holes,
+    ClaimByRing,
+    SingleDots,
+    Rematch,
+    Births,
+    Since,
+    SameByIdentity,
+    CleanStartWins,
+    Causal,
+    HolesStay,
+    ResendToNewOwners,
+    CloseNumbers,
+    Flush,
+    FlushBySlot,
+    TransferPending,
+    AsOfBegin,
+    ServeMerged,
+    LoserReleased,
+    AskAgain,
+    AskAllAgain,
+    Incarnations,
+    HearsayWaits,
+    ClaimAnew,
+    ConnectionToNewOwners,
+    KeepOpenConnections,
+    SessionAnew,
+    AskWithKnown,
+    ReadAfterRelease,
+    OwnUnconfirmed,
+    HolderWaits,
+    LateAnswers,
+    RoutesMerged,
+}
+
+/// Name on the command line, and what it says.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleText {
+    pub rule: Rule,
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
+    RuleText { rule, name, text }
+}
+
+/// Every rule, in the order of [`Rule`].
+pub const RULES: [RuleText; 32] = [
+    rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
+    rule(
+        Rule::ClaimByRing,
+        "claim-by-ring",
+        "A node claims an event only for slots that it owned by the sender's ring at that event.",
+    ),
+    rule(
+        Rule::SingleDots,
+        "single-dots",
+        "The removal of an event that the vector does not cover is kept as a single covered dot.",
+    ),
+    rule(
+        Rule::Rematch,
+        "rematch",
+        "Pending messages are matched against the subscriptions again when they are claimed.",
+    ),
+    rule(
+        Rule::Births,
+        "births",
+        "An entry counts only while a session entry with its birth exists.",
+    ),
+    rule(
+        Rule::Since,
+        "since",
+        "A message matches only a subscription that is earlier than the message.",
+    ),
+    rule(
+        Rule::SameByIdentity,
+        "same-by-identity",
+        "Entries are the same by kind, session and dot, whatever their values.",
+    ),
+    rule(
+        Rule::CleanStartWins,
+        "clean-start-wins",
+        "A session that was begun clean beats older sessions that its beginner could not see.",
+    ),
+    rule(
+        Rule::Causal,
+        "causal",
+        "Each event carries what its sender knew; what the receiver lacks of that is a hole.",
+    ),
+    rule(
+        Rule::HolesStay,
+        "holes-stay",
+        "A hole stays when the node that told of it is declared dead.",
+    ),
+    rule(
+        Rule::ResendToNewOwners,
+        "resend-to-new-owners",
+        "What no owner has confirmed goes to the new owners under its old dot.",
+    ),
+    rule(
+        Rule::CloseNumbers,
+        "close-numbers",
+        "A number that nobody has is closed when every member has answered since the question.",
+    ),
+    rule(
+        Rule::Flush,
+        "flush",
+        "Survivors exchange the last events of a dead run.",
+    ),
+    rule(
+        Rule::FlushBySlot,
+        "flush-by-slot",
+        "A flush covers an event only for slots that its passer owned by the dead run's ring.",
+    ),
+    rule(
+        Rule::TransferPending,
+        "transfer-pending",
+        "An answer carries pending events and taken intervals.",
+    ),
+    rule(
+        Rule::AsOfBegin,
+        "as-of-begin",
+        "Single covered dots of an answer are as of its begin, as its vector is.",
+    ),
+    rule(
+        Rule::ServeMerged,
+        "serve-merged",
+        "A session is served only from a copy that has merged with all present holders.",
+    ),
+    rule(
+        Rule::LoserReleased,
+        "loser-released",
+        "After a merge the owner releases all connections of a client but the latest.",
+    ),
+    rule(
+        Rule::AskAgain,
+        "ask-again",
+        "A hole that does not close is asked for again.",
+    ),
+    rule(
+        Rule::AskAllAgain,
+        "ask-all-again",
+        "When a node dies in the middle of a transfer, all others are asked again.",
+    ),
+    rule(
+        Rule::Incarnations,
+        "incarnations",
+        "Hearsay names the incarnation that it convicts.",
+    ),
+    rule(
+        Rule::HearsayWaits,
+        "hearsay-waits",
+        "A node that hears of a conviction stops answering, and acts half a silence_max later.",
+    ),
+    rule(
+        Rule::ClaimAnew,
+        "claim-anew",
+        "A change of the ring before CONNACK begins the claim of a connection anew.",
+    ),
+    rule(
+        Rule::ConnectionToNewOwners,
+        "connection-to-new-owners",
+        "The node of a connection sends its entry to new owners.",
+    ),
+    rule(
+        Rule::KeepOpenConnections,
+        "keep-open-connections",
+        "A newer CONNECT removes only connections that were released or whose run has ended.",
+    ),
+    rule(
+        Rule::SessionAnew,
+        "session-anew",
+        "Every CONNECT writes the session's entry anew, with the same birth.",
+    ),
+    rule(
+        Rule::AskWithKnown,
+        "ask-with-known",
+        "A question for a session carries the asker's knowledge; only a copy that covers it answers.",
+    ),
+    rule(
+        Rule::ReadAfterRelease,
+        "read-after-release",
+        "The session is read after older connections were released.",
+    ),
+    rule(
+        Rule::OwnUnconfirmed,
+        "own-unconfirmed",
+        "A run answers with its own events that no owner has confirmed.",
+    ),
+    rule(
+        Rule::HolderWaits,
+        "holder-waits",
+        "A holder answers when it has taken each run up to the marker that made the asker an owner.",
+    ),
+    rule(
+        Rule::LateAnswers,
+        "late-answers",
+        "A holder deletes its copy only after answers that began when no ring named it.",
+    ),
+    rule(
+        Rule::RoutesMerged,
+        "routes-merged",
+        "A node accepts PUBLISH once its routes are merged with all present nodes.",
+    ),
+];
+
+/// Rules that hold in a history.
+#[derive(Clone, Debug)]
+pub struct Rules([bool; RULES.len()]);
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules([true; RULES.len()])
+    }
+}
+
+impl Rules {
+    pub fn hold(&self, rule: Rule) -> bool {
+        self.0[rule as usize]
+    }
+
+    /// Takes the rule of this name away.
+    ///
+    /// # Errors
+    ///
+    /// With the names that exist, where there is no such rule.
+    pub fn take_away(&mut self, name: &str) -> Result<(), String> {
+        let Some(index) = RULES.iter().position(|rule| rule.name == name) else {
+            let names: Vec<_> = RULES.iter().map(|rule| rule.name).collect();
+            return Err(format!(
+                "no rule is called {name}; there are {}",
+                names.join(", ")
+            ));
+        };
+        self.0[index] = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! The model keeps what the session plane promises, and breaks it without the rules.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+
+use session_plane_model::explorer::{self, Findings};
+use session_plane_model::rules::{RULES, Rule, Rules};
+use session_plane_model::world::Outcome;
+
+/// Plays histories from a seed on and fails with each one that breaks a promise.
+#[track_caller]
+fn explore(first: u64, histories: u64) -> Findings {
+    let mut findings = Findings::default();
+    let mut broken = Vec::new();
+    for seed in first..first + histories {
+        let report = explorer::play(seed, &Rules::default(), &[], false);
+        broken.extend(
+            findings
+                .add(seed, &report)
+                .map(|text| format!("seed {seed}: {text}")),
+        );
+    }
+    assert!(
+        broken.is_empty(),
+        "seeds from {first}: {findings}\n{}",
+        broken.join("\n")
+    );
+    findings
+}
+
+#[test]
+fn fresh_histories_keep_what_is_promised_and_do_something() {
+    let findings = explore(RandomState::new().hash_one(()) >> 16, 600);
+    let counters = findings.counters;
+    let happened = [
+        counters.expected,
+        counters.delivered,
+        counters.crashed,
+        counters.disks_lost,
+        counters.splits,
+        counters.pended,
+        counters.resent,
+        counters.flushed,
+        counters.closed,
+        counters.deleted,
+    ];
+    assert!(happened.iter().all(|count| *count > 0), "{counters:?}");
+    assert!(
+        findings.left_out * 10 < findings.histories,
+        "too many are left out"
+    );
+}
+
+#[test]
+fn a_history_is_a_function_of_its_seed() {
+    for seed in [1, 500_003] {
+        let play = || explorer::play(seed, &Rules::default(), &[], false);
+        let (one, other) = (play(), play());
+        assert_eq!(
+            (one.ticks, one.messages, &one.outcome),
+            (other.ticks, other.messages, &other.outcome)
+        );
+    }
+}
+
+/// A rule, and a seed whose history breaks a promise without it and breaks none with it.
+struct Mutation {
+    rule: Rule,
+    seed: u64,
+}
+
+const MUTATIONS: &[Mutation] = &[
+    Mutation {
+        rule: Rule::Holes,
+        seed: 1,
+    },
+    Mutation {
+        rule: Rule::ClaimByRing,
+        seed: 16,
+    },
+    Mutation {
+        rule: Rule::SingleDots,
+        seed: 4,
+    },
+    Mutation {
+        rule: Rule::Rematch,
+        seed: 1,
+    },
+    Mutation {
+        rule: Rule::Births,
+        seed: 66,
+    },
+    Mutation {
+        rule: Rule::Since,
+        seed: 2586,
+    },
+    Mutation {
+        rule: Rule::CleanStartWins,
+        seed: 5557,
+    },
+    Mutation {
+        rule: Rule::Causal,
+        seed: 1851,
+    },
+    Mutation {
+        rule: Rule::HolesStay,
+        seed: 1,
+    },
+    Mutation {
+        rule: Rule::ResendToNewOwners,
+        seed: 977,
+    },
+    Mutation {
+        rule: Rule::CloseNumbers,
+        seed: 31,
+    },
+    Mutation {
+        rule: Rule::FlushBySlot,
+        seed: 71,
+    },
+    Mutation {
+        rule: Rule::TransferPending,
+        seed: 1,
+    },
+    Mutation {
+        rule: Rule::AsOfBegin,
+        seed: 562,
+    },
+    Mutation {
+        rule: Rule::ServeMerged,
+        seed: 92,
+    },
+    Mutation {
+        rule: Rule::Incarnations,
+        seed: 6,
+    },
+    Mutation {
+        rule: Rule::HearsayWaits,
+        seed: 1,
+    },
+    Mutation {
+        rule: Rule::ClaimAnew,
+        seed: 852,
+    },
+    Mutation {
+        rule: Rule::ConnectionToNewOwners,
+        seed: 1964,
+    },
+    Mutation {
+        rule: Rule::KeepOpenConnections,
+        seed: 1278,
+    },
+    Mutation {
+        rule: Rule::SessionAnew,
+        seed: 1790,
+    },
+    Mutation {
+        rule: Rule::RoutesMerged,
+        seed: 675,
+    },
+];
+
+#[test]
+fn a_history_without_a_rule_breaks_a_promise() {
+    for Mutation { rule, seed } in MUTATIONS {
+        let name = RULES[*rule as usize].name;
+        let mut rules = Rules::default();
+        rules.take_away(name).expect("the rule exists");
+        let without = explorer::play(*seed, &rules, &[], false).outcome;
+        assert!(
+            matches!(without, Outcome::Broken(_)),
+            "seed {seed} without {name}: {without:?}"
+        );
+        let with = explorer::play(*seed, &Rules::default(), &[], false).outcome;
+        assert!(
+            !matches!(with, Outcome::Broken(_)),
+            "seed {seed} with all rules: {with:?}"
+        );
+    }
+}
+
+#[test]
+fn the_table_of_rules_is_in_the_order_of_the_rules() {
+    for (index, text) in RULES.iter().enumerate() {
+        assert_eq!(text.rule as usize, index, "{}", text.name);
+    }
+}
+
+/// Rules are numbered and explained in the specification under the names of their switches.
+#[test]
+fn the_specification_lists_every_rule_once_with_its_text() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/internals/session-plane.md");
+    let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let numbered = page.lines().filter_map(|line| line.split_once(". `"));
+    let is_number = |text: &str| text.parse::<usize>().is_ok();
+    let listed: Vec<&str> = numbered
+        .filter(|(number, _)| is_number(number))
+        .map(|(_, rule)| rule)
+        .collect();
+    let expected: BTreeSet<String> = RULES
+        .iter()
+        .map(|rule| format!("{}`: {}", rule.name, rule.text))
+        .collect();
+    let found: BTreeSet<String> = listed.iter().map(|rule| (*rule).to_owned()).collect();
+    assert_eq!(found, expected);
+    assert_eq!(listed.len(), RULES.len(), "a rule is listed twice");
+}
+
+#[test]
+fn a_minimised_history_breaks_the_same_promise_with_fewer_actions() {
+    let mut rules = Rules::default();
+    rules.take_away("holes").expect("the rule exists");
+    let Mutation { seed, .. } = MUTATIONS[0];
+    let skipped = explorer::minimise(seed, &rules).expect("the history breaks a promise");
+    assert!(!skipped.is_empty());
+    assert!(matches!(
+        explorer::play(seed, &rules, &skipped, false).outcome,
+        Outcome::Broken(_)
+    ));
+    let kept = explorer::minimise(seed, &Rules::default());
+    assert_eq!(kept, None, "with all rules there is nothing to minimise");
+}
