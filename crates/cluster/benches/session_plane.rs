@@ -1,9 +1,6 @@
-//! Who owns a key, and how long copies take to become one. Run: `cargo bench -p cluster`.
+//! Owners of a key, and clocks of copies. Run: `cargo bench -p cluster`.
 
-use bytes::Bytes;
-use cluster::session_plane::encoding::{decode_record, encode_record};
-use cluster::session_plane::queue::Queued;
-use cluster::session_plane::{Actor, Dot, Record, Ring, VectorClock, Writer};
+use cluster::session_plane::{Actor, Ring, VectorClock};
 use cluster::{Incarnation, NodeId};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -57,65 +54,5 @@ fn clocks(c: &mut Criterion) {
     }
 }
 
-/// A queue with so many messages of 16 bytes of reference each.
-fn queue(messages: usize) -> (Record<Queued>, Writer) {
-    let (mut queue, mut writer) = (Record::absent(), Writer::new(actor(1)));
-    let message = Bytes::from_static(&[7; 16]);
-    for _ in 0..messages {
-        let delta = queue.enqueue(&mut writer, 1, [message.clone()]);
-        delta.expect("there is room");
-    }
-    (queue, writer)
-}
-
-fn queues(c: &mut Criterion) {
-    for messages in [10, 1_000, 100_000] {
-        let (before, mut writer) = queue(messages);
-        let oldest: Vec<Dot> = before.entries().map(|entry| entry.dot).take(1).collect();
-        let mut here = before.clone();
-        let acknowledged = here.acknowledge(&mut writer, 2, oldest.clone());
-        let acknowledged = acknowledged.expect("there is room").expect("it is there");
-        let mut there = before.clone();
-        let mut other = Writer::new(actor(2));
-        let more = there.enqueue(&mut other, 2, [Bytes::new()]);
-        more.expect("there is room");
-        c.bench_function(
-            &format!("queue of {messages}, one more and one acknowledged"),
-            |b| {
-                let (mut queue, mut writer) = queue(messages);
-                b.iter(|| {
-                    let delta = queue.enqueue(&mut writer, 1, [Bytes::new()]);
-                    let oldest = queue.entries().next().map(|entry| entry.dot);
-                    (delta, queue.acknowledge(&mut writer, 1, oldest))
-                });
-            },
-        );
-        c.bench_function(
-            &format!("queue of {messages}, an acknowledgement taken over"),
-            |b| {
-                b.iter_batched_ref(
-                    || before.clone(),
-                    |copy| copy.apply(black_box(&acknowledged)),
-                    BatchSize::LargeInput,
-                );
-            },
-        );
-        c.bench_function(&format!("queue of {messages}, merged after a split"), |b| {
-            b.iter_batched_ref(
-                || here.clone(),
-                |copy| copy.merge(black_box(&there)),
-                BatchSize::LargeInput,
-            );
-        });
-        let bytes = encode_record(&before);
-        c.bench_function(&format!("queue of {messages}, written and read"), |b| {
-            b.iter(|| {
-                let written = encode_record(black_box(&before));
-                (written.len(), decode_record::<Queued>(black_box(&bytes)))
-            });
-        });
-    }
-}
-
-criterion_group!(benches, rings, clocks, queues);
+criterion_group!(benches, rings, clocks);
 criterion_main!(benches);

@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 use crate::{Incarnation, NodeId};
 
 /// Runs in one clock at most. It would take as many starts of nodes that all wrote to the record, without one of them being
-/// [retired](super::retirement). What would make a clock longer is refused, and changes nothing.
+/// retired ([`VectorClock::retire_before`]). What would make a clock longer is refused, and changes nothing.
 pub const RUNS_MAX: usize = 4_096;
 
 /// Who writes: a node between one of its starts and the next. Never used twice.
@@ -64,7 +64,7 @@ enum Runs {
 }
 
 /// Events of one actor that follow each other, first and last included.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
     node: NonZeroU64,
     incarnation: u32,
@@ -88,7 +88,7 @@ impl VectorClock {
     }
 
     /// Takes note of so many events of an actor, of which `last` is the last.
-    pub fn see(&mut self, last: Dot, count: u64) -> Result<(), ClockFull> {
+    fn see(&mut self, last: Dot, count: u64) -> Result<(), ClockFull> {
         let first = last.counter.saturating_sub(count).saturating_add(1);
         if let [.., run] = self.runs_mut()
             && run.actor() == last.actor
@@ -106,19 +106,6 @@ impl VectorClock {
             return Ok(());
         }
         self.join(other.runs())
-    }
-
-    /// Forgets actors, but for the last run: an empty clock has seen nothing.
-    pub(super) fn forget(&mut self, is_forgotten: impl Fn(Actor) -> bool) {
-        let runs = self.runs();
-        let stays = |run: &&Run| !is_forgotten(run.actor());
-        let mut staying: Vec<Run> = runs.iter().filter(stays).copied().collect();
-        if staying.is_empty() {
-            staying.extend(runs.last());
-        }
-        if staying.len() < runs.len() {
-            *self = VectorClock::of(staying);
-        }
     }
 
     /// Retires all runs but the last one of this actor, if something of it was seen: for when nobody can have a clock with one of the others that has not seen what this actor did after that. Says
@@ -159,12 +146,6 @@ impl VectorClock {
         })
     }
 
-    /// Whether an event was seen.
-    pub fn contains(&self, dot: Dot) -> bool {
-        let run = self.run_from(dot.actor, dot.counter);
-        run.is_some_and(|run| dot.counter <= run.last)
-    }
-
     /// The number of the last event of an actor that was seen; 0 if none was.
     pub fn counter(&self, actor: Actor) -> u64 {
         self.run_from(actor, u64::MAX).map_or(0, |run| run.last)
@@ -178,14 +159,6 @@ impl VectorClock {
     /// Whether nothing was seen.
     pub fn is_empty(&self) -> bool {
         self.runs().is_empty()
-    }
-
-    /// The bytes of memory that it has beside its own.
-    pub(super) fn memory_beside(&self) -> usize {
-        match &self.0 {
-            Runs::One(_) => 0,
-            Runs::Many(runs) => size_of_val::<[Run]>(runs),
-        }
     }
 
     /// A clock of runs; `None`: they are too many, out of order, or without a gap where they need one.
@@ -360,13 +333,12 @@ mod tests {
         };
         assert_eq!(clock.increment(actor(1, 1), 7), Ok(dot(8)));
         assert_eq!(clock.increment(actor(1, 1), 7), Ok(dot(9)));
-        assert!(!clock.contains(dot(7)));
+        assert_eq!(clock.runs(), [Run::new(actor(1, 1), 8, 9)]);
         let old = self::clock(&[(1, 5)]);
         assert_eq!(clock.compare(&old), Causality::Concurrent);
         clock.merge(&old).unwrap();
-        assert!(clock.contains(dot(5)));
-        assert!(!clock.contains(dot(6)));
-        assert_eq!(clock.runs().len(), 2);
+        let below = Run::new(actor(1, 1), 1, 5);
+        assert_eq!(clock.runs(), [below, Run::new(actor(1, 1), 8, 9)]);
         clock.see(dot(7), 2).unwrap();
         assert_eq!(clock, self::clock(&[(1, 9)]));
     }
@@ -416,13 +388,5 @@ mod tests {
             !short.retire_before(actor(1, 1)),
             "there is nothing left to retire"
         );
-    }
-
-    #[test]
-    fn forgetting_leaves_the_last_actor() {
-        let mut clock = clock(&[(1, 5), (2, 3)]);
-        clock.forget(|_| true);
-        assert_eq!(clock.counter(actor(1, 1)), 0);
-        assert_eq!(clock.counter(actor(2, 1)), 3);
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::actor;
-use super::super::world::origin;
+use super::super::origin;
 use super::net::DEAD_AFTER;
 use crate::session_plane::announcement::{Announcement, AnnouncementError, Word};
 use crate::session_plane::detection::DetectionConfig;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::super::actor;
-use super::super::world::origin;
+use super::super::origin;
 use crate::NodeId;
 use crate::random::Random;
 use crate::session_plane::announcement::Word;
