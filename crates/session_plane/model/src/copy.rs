@@ -4,7 +4,7 @@
 //! number of times. What a copy has taken and not claimed stays outside its vector, and what it knows to exist and lacks is
 //! a hole (section 4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Change, Entry, EntryKind, Event};
 use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NodeSet};
@@ -75,6 +75,7 @@ impl Content {
             clock: event.clock,
             since,
             clean,
+            received: None,
         };
         match &event.change {
             Change::Publish | Change::RingMarker(_) => {}
@@ -96,6 +97,18 @@ impl Content {
             } => {
                 self.remove_each(rules, *client, removes);
                 self.add(entry(*client, EntryKind::Session, birth.dot, birth.clock, *clean));
+            }
+            Change::Receive {
+                client,
+                birth,
+                received,
+                removes,
+            } => {
+                self.remove_each(rules, *client, removes);
+                self.add(Entry {
+                    received: Some(*received),
+                    ..entry(*client, EntryKind::Received, *birth, 0, false)
+                });
             }
             Change::OpenConnection { client } => {
                 self.add(entry(*client, EntryKind::Connection, event.dot, 0, false));
@@ -131,6 +144,7 @@ impl Content {
             clock: event.clock,
             since: 0,
             clean: false,
+            received: None,
         };
         self.live(rules).iter().filter(is_matched).map(message).collect()
     }
@@ -234,13 +248,35 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
     let counts = |entry: &&Entry| match entry.kind {
         EntryKind::Connection => true,
         EntryKind::Session => !is_beaten(entry),
-        EntryKind::Subscription | EntryKind::Message => {
+        EntryKind::Subscription | EntryKind::Message | EntryKind::Received => {
             !rules.hold(Rule::Births)
                 || births.contains(&(entry.client, entry.birth))
                 || !covers(entry.client, entry.birth)
         }
     };
     entries.iter().filter(counts).copied().collect()
+}
+
+/// Of each packet id of `client` the entry that counts among `live`, if a message uses the id.
+pub fn received(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
+    let order = |entry: &Entry| {
+        let by_connection = rules.hold(Rule::LaterConnection);
+        let connection = entry
+            .received
+            .filter(|_| by_connection)
+            .map(|received| received.connection_clock);
+        (connection, entry.clock, entry.dot)
+    };
+    let mut counting: BTreeMap<u8, Entry> = BTreeMap::new();
+    for entry in live.iter().filter(|entry| entry.client == client) {
+        let Some(received) = entry.received else { continue };
+        let known = counting.entry(received.packet_id).or_insert(*entry);
+        if order(known) < order(entry) {
+            *known = *entry;
+        }
+    }
+    let is_used = |entry: &Entry| entry.received.is_some_and(|received| received.message.is_some());
+    counting.into_values().filter(is_used).collect()
 }
 
 /// Of each client the session that was begun clean last.
@@ -271,6 +307,8 @@ pub struct Copy {
     pub unanswered: NodeSet,
     /// Of those, the ones that were asked.
     pub asked: NodeSet,
+    /// The copy has merged with all holders since the last handshake; a hole may have made it ask again.
+    pub has_merged: bool,
     /// Owners that have merged an answer of this copy.
     pub served: NodeSet,
     /// No ring that this node knows names it as an owner.

@@ -22,17 +22,6 @@ impl Event {
     pub fn is_for(&self, slot: Slot) -> bool {
         self.slots.has(slot)
     }
-
-    /// The event `dot` is a change to `client`'s session.
-    pub fn client(&self) -> Option<ClientId> {
-        match &self.change {
-            Change::Publish | Change::RingMarker(_) => None,
-            Change::Subscribe { client, .. }
-            | Change::Remove { client, .. }
-            | Change::StartSession { client, .. }
-            | Change::OpenConnection { client } => Some(*client),
-        }
-    }
 }
 
 /// First event of a session, and its clock. A later CONNECT writes the session's entry anew with the same birth.
@@ -54,6 +43,13 @@ pub enum Change {
         since: u32,
         removes: Vec<Dot>,
     },
+    /// A packet id is in use by a QoS 2 message from the client, or free again; the older entries of the id are removed.
+    Receive {
+        client: ClientId,
+        birth: Dot,
+        received: Received,
+        removes: Vec<Dot>,
+    },
     /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a session or of a connection.
     Remove { client: ClientId, removes: Vec<Dot> },
     /// A session was begun, or resumed by a CONNECT. Without a birth it is born with this event.
@@ -69,6 +65,24 @@ pub enum Change {
     RingMarker(View),
 }
 
+/// Packet id of QoS 2 messages from a client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Received {
+    pub packet_id: u8,
+    /// Clock of the session's entry that the connection wrote.
+    pub connection_clock: u32,
+    /// Message that uses the id. None: the id is free.
+    pub message: Option<Numbered>,
+}
+
+/// A QoS 2 message from a client, and the number under which it is routed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Numbered {
+    /// Stands for topic and payload.
+    pub content: u32,
+    pub number: Dot,
+}
+
 /// Kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum EntryKind {
@@ -76,6 +90,7 @@ pub enum EntryKind {
     Subscription,
     Message,
     Connection,
+    Received,
 }
 
 /// One fact of a session. Its value is a function of its dot, its identity is (kind, client, dot).
@@ -91,4 +106,6 @@ pub struct Entry {
     pub since: u32,
     /// Of a session: begun by a CONNECT with Clean Start.
     pub clean: bool,
+    /// Of a packet id: what uses it.
+    pub received: Option<Received>,
 }

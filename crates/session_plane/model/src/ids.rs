@@ -5,8 +5,8 @@
 
 /// Nodes that a history may have.
 pub const NODES: usize = 8;
-/// Starts of nodes that a history may have.
-pub const RUNS: usize = 24;
+/// Actors that a history may have: two for each start of a node.
+pub const RUNS: usize = 48;
 /// Slots of sessions.
 pub const SLOTS: usize = 2;
 /// Slots of sessions and the map of routes.
@@ -28,10 +28,27 @@ impl NodeId {
 }
 
 /// One start of one node. Never used again; the actor of a version vector.
+///
+/// Runs have even numbers. The odd number behind a run is the actor of its QoS 2 numbers, which name messages from clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Run(pub u8);
 
 impl Run {
+    /// First run of a node that has been there from the beginning.
+    pub fn first_of(node: NodeId) -> Run {
+        Run(node.0 * 2)
+    }
+
+    /// Actor of the QoS 2 numbers of this run.
+    pub fn of_numbers(self) -> Run {
+        Run(self.0 | 1)
+    }
+
+    /// The actor is one of QoS 2 numbers.
+    pub fn is_of_numbers(self) -> bool {
+        self.0 & 1 == 1
+    }
+
     /// Place in arrays of [`RUNS`].
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -225,14 +242,25 @@ impl Numbers {
         self.0 == 0
     }
 
+    /// Highest number; 0 if there is none.
+    pub fn highest(self) -> u8 {
+        self.0.checked_ilog2().map_or(0, |highest| highest as u8)
+    }
+
     pub fn add(&mut self, other: Numbers) {
         self.0 |= other.0;
     }
 }
 
 /// Set of events: for each run the exact set of numbers. A version vector with holes, in its naive form.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventSet([Numbers; RUNS]);
+
+impl Default for EventSet {
+    fn default() -> EventSet {
+        EventSet([Numbers::EMPTY; RUNS])
+    }
+}
 
 impl EventSet {
     pub fn has(&self, dot: Dot) -> bool {
@@ -254,6 +282,21 @@ impl EventSet {
     /// Takes everything of `run` out.
     pub fn forget(&mut self, run: Run) {
         self.0[run.index()] = Numbers::EMPTY;
+    }
+
+    /// Of actors of QoS 2 numbers only.
+    pub fn of_numbers(mut self) -> EventSet {
+        for numbers in self.0.iter_mut().step_by(2) {
+            *numbers = Numbers::EMPTY;
+        }
+        self
+    }
+
+    /// Adds, for actors of QoS 2 numbers, all numbers below the highest.
+    pub fn fill_numbers(&mut self) {
+        for numbers in self.0.iter_mut().skip(1).step_by(2) {
+            *numbers = Numbers::up_to(numbers.highest());
+        }
     }
 
     pub fn add_all(&mut self, other: &EventSet) {

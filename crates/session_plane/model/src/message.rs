@@ -31,11 +31,12 @@ pub enum Message {
         slot: Slot,
         numbers: Numbers,
     },
-    /// A question for a slot, with the positions of the markers that made the asker an owner.
-    AskSlot {
-        slot: Slot,
-        positions: [u8; RUNS],
+    /// A message with a QoS 2 number, for all nodes.
+    Route(Event),
+    ConfirmRoute {
+        number: Dot,
     },
+    AskSlot(Box<Question>),
     SlotContent(Box<SlotContent>),
     /// The asker has merged the answer.
     SlotMerged {
@@ -98,6 +99,16 @@ pub struct Flush {
     pub by_stream: [Numbers; MAPS],
 }
 
+/// Question of an owner for a slot.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub slot: Slot,
+    /// Positions of the markers that made the asker an owner.
+    pub positions: [u8; RUNS],
+    /// QoS 2 numbers that the asker lacks.
+    pub lacking: EventSet,
+}
+
 /// Answer of a holder: everything is as of the begin of the answer, but for entries, which may be later.
 #[derive(Clone, Debug)]
 pub struct SlotContent {
@@ -107,6 +118,10 @@ pub struct SlotContent {
     pub own: Vec<Event>,
     /// The answer began when no ring named the holder.
     pub late: bool,
+    /// All of the holder's copies have merged: what no packet id of theirs has, none counts with.
+    pub is_merged: bool,
+    /// QoS 2 numbers that wait to be routed at the holder's run.
+    pub reserved: EventSet,
 }
 
 /// What an owner says of a client that connects.

@@ -1,8 +1,8 @@
 //! One node: what it does with messages from other nodes, with its clients, and at each tick.
 //!
-//! The parts, in the order of the specification: `taking` and `sending` (streams and claims), `membership` and `flush` (who
+//! The parts, in the order of the specification: `taking`, `sending` and `waiting` (streams and claims), `membership` and `flush` (who
 //! is present, and what a dead run leaves), `transfer` (becoming whole); of clients `connecting`, `claiming`, `releasing`,
-//! `reclaiming`, `session` and `feed`.
+//! `reclaiming`, `session`, `feed`, and `publishing` and `routing` (QoS 2 from clients).
 //! Time is counted in ticks. A node has no randomness of its own: [`Step::chance`] is drawn by the world.
 
 mod claiming;
@@ -10,16 +10,19 @@ mod connecting;
 mod feed;
 mod flush;
 mod membership;
+mod publishing;
 mod reclaiming;
 mod releasing;
+mod routing;
 mod sending;
 mod session;
 mod taking;
 mod transfer;
+mod waiting;
 
 use crate::copy::Copy;
 use crate::event::Event;
-use crate::ids::{CLIENTS, ClientId, Dot, MAPS, NodeId, NodeSet, Run, Slot};
+use crate::ids::{CLIENTS, ClientId, Dot, EventSet, MAPS, NodeId, NodeSet, Run, Slot};
 use crate::message::{Message, Outgoing};
 use crate::rules::{Rule, Rules};
 use crate::view::{State, View};
@@ -27,9 +30,12 @@ use crate::view::{State, View};
 pub use claiming::Claim;
 pub use connecting::{Connection, Phase};
 pub use membership::Membership;
-pub use sending::{Awaited, Sender};
+pub use publishing::{Publish, Publishing};
+pub use routing::Routing;
+pub use sending::Sender;
 pub use taking::Receiver;
 pub use transfer::Answering;
+pub use waiting::Awaited;
 
 /// Ticks of silence after which a peer is declared dead.
 pub const SILENCE_MAX: u32 = 12;
@@ -81,6 +87,29 @@ pub enum Observation {
         connection: Dot,
         message: Dot,
     },
+    /// A QoS 2 PUBLISH got a number; `entry` is the dot of its packet id.
+    Numbered {
+        client: ClientId,
+        content: u32,
+        number: Dot,
+        entry: Dot,
+    },
+    /// A number is routed; `holders` were sent its packet id.
+    Routed {
+        number: Dot,
+        holders: NodeSet,
+    },
+    PubRec {
+        client: ClientId,
+        connection: Dot,
+        packet_id: u8,
+        content: u32,
+    },
+    PubComp {
+        client: ClientId,
+        connection: Dot,
+        packet_id: u8,
+    },
     /// The node ends a connection.
     Disconnected {
         client: ClientId,
@@ -108,6 +137,11 @@ pub struct Counters {
     pub resent: u64,
     pub flushed: u64,
     pub closed: u64,
+    /// Holes of QoS 2 numbers that were filled from packet ids.
+    pub filled: u64,
+    /// QoS 2 messages from clients.
+    pub numbered: u64,
+    pub completed: u64,
     pub deleted: u64,
 }
 
@@ -190,6 +224,8 @@ pub struct Node {
     answering: Vec<Answering>,
     claims: Vec<Claim>,
     pub connections: Vec<Connection>,
+    publishing: Publishing,
+    routing: Routing,
 }
 
 impl Node {
@@ -208,6 +244,8 @@ impl Node {
             answering: Vec::new(),
             claims: Vec::new(),
             connections: Vec::new(),
+            publishing: Publishing::default(),
+            routing: Routing::default(),
         }
     }
 
@@ -216,11 +254,12 @@ impl Node {
         let mut node = Node::new(id, run, 0);
         node.membership.found(view);
         for peer in view.present.iter() {
-            node.receiver.found(Run(peer.0), view);
+            node.receiver.found(Run::first_of(peer), view);
         }
         for slot in Slot::all().filter(|slot| view.owns(id, *slot)) {
             node.copies[slot.index()] = Some(Copy {
                 owned: true,
+                has_merged: true,
                 ..Copy::default()
             });
         }
@@ -262,8 +301,13 @@ impl Node {
                 self.take_resent(step, slot, run, numbers, &events);
                 step.send(from, Message::ConfirmResent { slot, numbers });
             }
-            Message::ConfirmResent { slot, numbers } => self.sender.confirm_by_owner(slot, numbers),
-            Message::AskSlot { slot, positions } => self.receive_question(from, slot, positions),
+            Message::ConfirmResent { slot, numbers } => {
+                self.sender.confirm_by_owner(slot, numbers);
+                self.publishing.confirm_resent(from, slot, numbers);
+            }
+            Message::Route(event) => self.receive_route(step, from, &event),
+            Message::ConfirmRoute { number } => self.receive_route_confirmed(from, number),
+            Message::AskSlot(question) => self.receive_question(from, *question),
             Message::SlotContent(answer) => self.receive_answer(step, from, &answer),
             Message::SlotMerged { slot, late } => self.receive_merged(step, from, slot, late),
             Message::Offer { slot } => self.receive_offer(from, slot),
@@ -298,19 +342,30 @@ impl Node {
         self.complete_waits(step);
         self.answer_claims(step);
         self.tick_connections(step);
+        self.tick_publishing(step);
+        self.tick_routing(step);
     }
 
     /// Events known to exist at this node, through any copy.
-    fn known(&self) -> crate::ids::EventSet {
-        let mut known = crate::ids::EventSet::default();
+    fn known(&self) -> EventSet {
+        let mut known = EventSet::default();
         for copy in self.copies.iter().flatten() {
             known.add_all(&copy.content.known());
         }
         known
     }
 
+    /// What this node tells others that it knows.
+    fn knowledge(&self, step: &Step<'_>) -> EventSet {
+        let mut known = self.known();
+        if !step.holds(Rule::ExactNumbers) {
+            known.fill_numbers();
+        }
+        known
+    }
+
     /// As [`Node::known`], with what this node has only been told of.
-    fn known_or_needed(&self) -> crate::ids::EventSet {
+    fn known_or_needed(&self) -> EventSet {
         let mut known = self.known();
         for copy in self.copies.iter().flatten() {
             known.add_all(&copy.content.needed);
@@ -374,6 +429,9 @@ impl Counters {
         self.resent += other.resent;
         self.flushed += other.flushed;
         self.closed += other.closed;
+        self.filled += other.filled;
+        self.numbered += other.numbered;
+        self.completed += other.completed;
         self.deleted += other.deleted;
     }
 }

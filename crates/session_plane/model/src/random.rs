@@ -12,6 +12,9 @@ pub enum Purpose {
     Plan,
     Action(u32),
     Tick(u32),
+    /// What publishers of QoS 2 do beside an action, and at a tick.
+    PublisherAction(u32),
+    PublisherTick(u32),
     /// Fate of what is under way when a node declares another one dead.
     Parting {
         now: u32,
@@ -26,6 +29,8 @@ impl Purpose {
             Purpose::Plan => 3,
             Purpose::Action(index) => 0xABCD_0000 + u64::from(index),
             Purpose::Tick(now) => u64::from(now) << 32 | 99,
+            Purpose::PublisherAction(index) => 0xC0FF_EE00 + u64::from(index),
+            Purpose::PublisherTick(now) => u64::from(now) << 32 | 0x5151,
             Purpose::Parting { now, pair } => u64::from(now) << 20 | u64::from(pair),
         }
     }

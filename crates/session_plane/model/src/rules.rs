@@ -37,6 +37,19 @@ pub enum Rule {
     HolderWaits,
     LateAnswers,
     RoutesMerged,
+    ReceivedFirst,
+    ReceivedToNewOwners,
+    RouteAgain,
+    FillFromReceived,
+    FillFromMerged,
+    ReservedStay,
+    ExactNumbers,
+    NumbersInOrder,
+    OpenConnection,
+    DupContinues,
+    SameContent,
+    LaterConnection,
+    OwnCopyCovers,
 }
 
 /// Name on the command line, and what it says.
@@ -52,7 +65,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 32] = [
+pub const RULES: [RuleText; 45] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -208,6 +221,71 @@ pub const RULES: [RuleText; 32] = [
         Rule::RoutesMerged,
         "routes-merged",
         "A node accepts PUBLISH once its routes are merged with all present nodes.",
+    ),
+    rule(
+        Rule::ReceivedFirst,
+        "received-first",
+        "A QoS 2 PUBLISH is routed when every present owner has its packet id.",
+    ),
+    rule(
+        Rule::ReceivedToNewOwners,
+        "received-to-new-owners",
+        "After a change of the ring a packet id that waits is sent again, to all owners.",
+    ),
+    rule(
+        Rule::RouteAgain,
+        "route-again",
+        "After a change of the ring a number that is being routed is sent again, to all nodes.",
+    ),
+    rule(
+        Rule::FillFromReceived,
+        "fill-from-received",
+        "A hole of a QoS 2 number is filled from a packet id that counts.",
+    ),
+    rule(
+        Rule::FillFromMerged,
+        "fill-from-merged",
+        "Only merged copies say that no packet id has a number.",
+    ),
+    rule(
+        Rule::ReservedStay,
+        "reserved-stay",
+        "A number that waits to be routed at its run is not closed.",
+    ),
+    rule(
+        Rule::ExactNumbers,
+        "exact-numbers",
+        "Knowledge names the exact set of QoS 2 numbers that were routed.",
+    ),
+    rule(
+        Rule::NumbersInOrder,
+        "numbers-in-order",
+        "A run routes its QoS 2 numbers in their order.",
+    ),
+    rule(
+        Rule::OpenConnection,
+        "open-connection",
+        "A QoS 2 PUBLISH is routed only while its connection is open.",
+    ),
+    rule(
+        Rule::DupContinues,
+        "dup-continues",
+        "A PUBLISH without DUP is a new message, whatever the packet id was used for.",
+    ),
+    rule(
+        Rule::SameContent,
+        "same-content",
+        "A PUBLISH with DUP goes on with a packet id that has the same content only.",
+    ),
+    rule(
+        Rule::LaterConnection,
+        "later-connection",
+        "Of two entries of a packet id the one of the later connection counts.",
+    ),
+    rule(
+        Rule::OwnCopyCovers,
+        "own-copy-covers",
+        "A node's own copy feeds a connection only without a hole.",
     ),
 ];
 

@@ -7,6 +7,7 @@ mod actions;
 mod checks;
 mod clients;
 mod network;
+mod publishers;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use crate::view::{State, View};
 
 use clients::Client;
 use network::Network;
+use publishers::Publishers;
 
 /// Own events after which a history is left out: the sets of numbers are of fixed size.
 const NUMBERS_LEFT: u8 = 20;
@@ -66,6 +68,7 @@ pub struct World {
     /// Entries that were removed, and the event that removed them.
     removed: BTreeMap<Removed, Dot>,
     lost: NodeSet,
+    publishers: Publishers,
     /// Subscriptions that a peer knew when a node shook hands with it last.
     meetings: BTreeMap<Meeting, Vec<Dot>>,
     /// Nodes that were present when a connection became live.
@@ -118,7 +121,7 @@ impl World {
             view.states[node.index()] = State::Running;
         }
         let machine = |node: NodeId| Machine {
-            node: Node::founded(node, Run(node.0), view),
+            node: Node::founded(node, Run::first_of(node), view),
             is_alive: true,
             is_lost: false,
             changed_at: 0,
@@ -137,7 +140,7 @@ impl World {
             machines: present.iter().map(machine).collect(),
             directory: Directory {
                 slot_of,
-                node_of: present.iter().collect(),
+                node_of: present.iter().flat_map(|node| [node, node]).collect(),
                 members: present,
             },
             network: Network::default(),
@@ -146,6 +149,7 @@ impl World {
             published_at: BTreeMap::new(),
             removed: BTreeMap::new(),
             lost: NodeSet::EMPTY,
+            publishers: Publishers::default(),
             meetings: BTreeMap::new(),
             live_at: BTreeMap::new(),
             keeps_disks: random.chance(1, 2),
@@ -245,6 +249,7 @@ impl World {
     /// One tick: handshakes, then each node's timers, then messages.
     fn tick(&mut self) {
         self.now += 1;
+        self.tick_publishers();
         let mut random = Random::new(self.seed, Purpose::Tick(self.now));
         self.shake_hands(&mut random);
         let count = self.machines.len();
@@ -367,7 +372,7 @@ impl World {
 
     /// Starts a process; false if the model has no room for another run.
     fn restart(&mut self, id: NodeId) -> bool {
-        if self.directory.node_of.len() + 2 >= RUNS {
+        if self.directory.node_of.len() + 4 >= RUNS {
             return false;
         }
         let run = self.new_run(id);
@@ -379,8 +384,9 @@ impl World {
     }
 
     fn new_run(&mut self, node: NodeId) -> Run {
-        self.directory.node_of.push(node);
-        Run((self.directory.node_of.len() - 1) as u8)
+        let run = Run(self.directory.node_of.len() as u8);
+        self.directory.node_of.extend([node, node]);
+        run
     }
 
     /// Loses a node with its disk, and adds a new node in its place.

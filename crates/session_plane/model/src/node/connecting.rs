@@ -45,6 +45,8 @@ pub struct Connection {
     pub(super) session: Content,
     found: bool,
     pub start: Option<Dot>,
+    /// Clock of the session's entry that this connection wrote.
+    pub(super) session_clock: u32,
     /// Owners that have the connection's entry.
     told: NodeSet,
     /// Nodes that wait for the end of this connection.
@@ -137,6 +139,7 @@ impl Node {
             session: Content::default(),
             found: false,
             start: None,
+            session_clock: 0,
             told: owners,
             reply_to: Vec::new(),
             sent: BTreeSet::new(),
@@ -402,6 +405,8 @@ impl Node {
         resumed: Option<Birth>,
         clean: bool,
     ) {
+        let seen_clock = seen.iter().map(|entry| entry.clock).max();
+        self.clock = self.clock.max(seen_clock.unwrap_or(0));
         let next = self.sender.next_dot();
         let clock = self.next_clock(step);
         let Some(connection) = self.connection(dot) else {
@@ -431,6 +436,7 @@ impl Node {
             return;
         };
         connection.start = Some(start);
+        connection.session_clock = clock;
         connection
             .session
             .entries
@@ -443,6 +449,7 @@ impl Node {
             clock,
             since: birth.clock,
             clean,
+            received: None,
         });
     }
 

@@ -35,7 +35,9 @@ impl Node {
     fn read_feed(&mut self, step: &mut Step<'_>, dot: Dot, client: ClientId) {
         let slot = step.directory.slot(client);
         let owners: Vec<NodeId> = self.ring().owners(slot).iter().collect();
-        if owners.contains(&self.id) && self.may_feed(step, slot) {
+        let is_whole = self.copy(slot).is_some_and(|copy| !copy.content.has_hole());
+        let reads_own = is_whole || !step.holds(Rule::OwnCopyCovers);
+        if owners.contains(&self.id) && self.may_feed(step, slot) && reads_own {
             let queue = self.queue(step, client);
             self.deliver(step, dot, &queue);
             return;

@@ -53,7 +53,7 @@ impl Membership {
         self.state = State::Running;
         self.view = view;
         for peer in view.present.without(self.id).iter() {
-            self.runs[peer.index()] = Some(Run(peer.0));
+            self.runs[peer.index()] = Some(Run::first_of(peer));
             self.heard[peer.index()] = 1;
             self.answered[peer.index()] = 1;
         }
@@ -152,6 +152,7 @@ impl Node {
             copy.closing = None;
             if copy.owned {
                 copy.unanswered.insert(peer.node);
+                copy.has_merged = false;
             }
             copy.served.remove(peer.node);
             copy.asked.remove(peer.node);
@@ -202,6 +203,8 @@ impl Node {
             self.send_connections(step, &view);
         }
         self.update_ownership();
+        self.route_again(step);
+        self.store_again(step);
     }
 
     /// Makes, for each slot, the copy an owner's copy or a holder's copy by the node's own view.
@@ -220,6 +223,7 @@ impl Node {
                 copy.owned = true;
                 copy.abandoned = false;
                 copy.closing = None;
+                copy.has_merged = peers.is_empty();
                 copy.ask_all(peers);
                 copy.content.needed.add_all(&known);
             }

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::{Node, Observation, Step};
+use super::waiting::{Awaited, Wait};
+use super::{Node, Step};
 use crate::event::{Change, Event};
-use crate::ids::{ClientId, Dot, MAPS, NODES, NodeId, NodeSet, Numbers, Run, Slot, SlotSet};
+use crate::ids::{Dot, MAPS, NODES, NodeId, NodeSet, Numbers, Run, Slot, SlotSet};
 use crate::message::{Heartbeat, Message};
-use crate::rules::Rule;
 
 /// The node's own events and who has confirmed them.
 #[derive(Clone, Debug)]
@@ -19,48 +19,7 @@ pub struct Sender {
     confirmed: [u8; NODES],
     /// Numbers that an owner of the slot has confirmed.
     by_owner: [Numbers; MAPS],
-    waits: Vec<Wait>,
-}
-
-/// Something that happens when an event is durable where it has to be.
-#[derive(Clone, Debug)]
-struct Wait {
-    number: u8,
-    slots: SlotSet,
-    peers: NodeSet,
-    awaited: Awaited,
-}
-
-/// What is said when an event is durable.
-#[derive(Clone, Debug)]
-pub enum Awaited {
-    Published,
-    Subscribed {
-        client: ClientId,
-        connection: Dot,
-    },
-    Unsubscribed {
-        client: ClientId,
-        connection: Dot,
-        removed: Vec<Dot>,
-    },
-    Acknowledged {
-        client: ClientId,
-        message: Dot,
-        connection: Dot,
-    },
-    /// A session has ended; by the client's wish, or because a new one begins clean.
-    Ended {
-        client: ClientId,
-        connection: Dot,
-        removed: Vec<Dot>,
-        by_client: bool,
-    },
-    Started {
-        client: ClientId,
-        connection: Dot,
-        present: bool,
-    },
+    pub(super) waits: Vec<Wait>,
 }
 
 impl Sender {
@@ -109,6 +68,21 @@ impl Sender {
         self.by_owner[slot.index()].add(numbers);
     }
 
+    /// `peer` has everything up to `number` on its disk.
+    pub fn has_reached(&self, peer: NodeId, number: u8) -> bool {
+        self.confirmed[peer.index()] >= number
+    }
+
+    /// An owner of `slot` has `number`.
+    pub fn has_owner(&self, slot: Slot, number: u8) -> bool {
+        self.by_owner[slot.index()].has(number)
+    }
+
+    /// `peer` was sent `number` as an owner of `slot`, and has it on its disk.
+    pub fn has_confirmed(&self, slot: Slot, peer: NodeId, number: u8) -> bool {
+        self.sent[slot.index()][peer.index()].has(number) && self.has_reached(peer, number)
+    }
+
     /// Begins a stream to `peer` anew.
     pub fn meet(&mut self, peer: NodeId) {
         self.confirmed[peer.index()] = 0;
@@ -148,27 +122,6 @@ impl Sender {
         let confirmed = peers.iter().map(|peer| self.confirmed[peer.index()]);
         confirmed.min().unwrap_or(self.number)
     }
-
-    pub fn is_acknowledging(&self, of: Dot) -> bool {
-        let is_of = |wait: &Wait| matches!(wait.awaited, Awaited::Acknowledged { connection, .. } if connection == of);
-        self.waits.iter().any(is_of)
-    }
-
-    /// Drops the waits for CONNACK: a change of the ring begins claims anew.
-    pub fn drop_starts(&mut self) {
-        self.waits
-            .retain(|wait| !matches!(wait.awaited, Awaited::Started { .. }));
-    }
-
-    /// Waits for an event of this node that is known already.
-    pub fn wait_for(&mut self, number: u8, slots: SlotSet, peers: NodeSet, awaited: Awaited) {
-        self.waits.push(Wait {
-            number,
-            slots,
-            peers,
-            awaited,
-        });
-    }
 }
 
 impl Node {
@@ -189,7 +142,7 @@ impl Node {
             clock: self.clock,
             slots,
             change,
-            known: Rc::new(self.known()),
+            known: Rc::new(self.knowledge(step)),
         };
         self.record_receivers(&event, welcomed);
         for peer in self.receivers_of(&event).iter() {
@@ -255,7 +208,7 @@ impl Node {
 
     pub(super) fn send_heartbeats(&mut self, step: &mut Step<'_>) {
         let peers = self.membership.peers();
-        let known = Rc::new(self.known());
+        let known = Rc::new(self.knowledge(step));
         let stable = self.sender.stable(peers);
         for peer in self.membership.answered_peers().iter() {
             let Some(run) = self.membership.run_of(peer) else {
@@ -317,93 +270,5 @@ impl Node {
             self.apply(step, slot, event);
         }
         self.try_claim(step, slot);
-    }
-
-    /// Says what is durable now.
-    pub(super) fn complete_waits(&mut self, step: &mut Step<'_>) {
-        let peers = self.membership.peers();
-        for wait in std::mem::take(&mut self.sender.waits) {
-            if self.is_durable(step, &wait, peers) {
-                self.complete(step, &wait);
-            } else {
-                self.sender.waits.push(wait);
-            }
-        }
-    }
-
-    /// Each peer that was sent the event has confirmed it or was declared dead, and an owner of each slot has it.
-    fn is_durable(&self, step: &Step<'_>, wait: &Wait, peers: NodeSet) -> bool {
-        let has_confirmed = |peer: NodeId| self.sender.confirmed[peer.index()] >= wait.number;
-        let has_owner = |slot: Slot| self.sender.by_owner[slot.index()].has(wait.number);
-        let mut slots = Slot::of_sessions().filter(|slot| wait.slots.has(*slot));
-        wait.peers.and(peers).iter().all(has_confirmed)
-            && (!step.holds(Rule::ResendToNewOwners) || slots.all(has_owner))
-    }
-
-    fn complete(&mut self, step: &mut Step<'_>, wait: &Wait) {
-        let dot = Dot {
-            run: self.sender.run,
-            number: wait.number,
-        };
-        let removed = |client, removed: &Vec<Dot>| Observation::Removed {
-            client,
-            removed: removed.clone(),
-            by: dot,
-        };
-        match &wait.awaited {
-            Awaited::Published => step.observe(Observation::Published(dot)),
-            Awaited::Subscribed { client, connection } => {
-                if self.is_live(*connection) {
-                    step.observe(Observation::Subscribed {
-                        client: *client,
-                        connection: *connection,
-                        dot,
-                    });
-                }
-            }
-            Awaited::Unsubscribed {
-                client,
-                connection,
-                removed: dots,
-            } => {
-                step.observe(removed(*client, dots));
-                step.observe(Observation::Unsubscribed {
-                    client: *client,
-                    connection: *connection,
-                });
-            }
-            Awaited::Acknowledged {
-                client,
-                message,
-                connection,
-            } => {
-                step.observe(removed(*client, &vec![*message]));
-                step.observe(Observation::Acknowledged {
-                    client: *client,
-                    message: *message,
-                    connection: *connection,
-                    by: dot,
-                });
-            }
-            Awaited::Ended {
-                client,
-                connection,
-                removed: dots,
-                by_client,
-            } => {
-                step.observe(removed(*client, dots));
-                if *by_client {
-                    step.observe(Observation::Ended {
-                        client: *client,
-                        connection: *connection,
-                    });
-                }
-            }
-            Awaited::Started {
-                client,
-                connection,
-                present,
-            } => self.connack(step, *client, *connection, *present),
-        }
     }
 }

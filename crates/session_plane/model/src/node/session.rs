@@ -15,7 +15,10 @@ impl Node {
         let client = self.live_client(connection)?;
         let seen = self.seen(step, connection);
         let birth = birth_of(step, &seen)?;
-        let live = copy::live(step.rules, &seen, |_, _| false);
+        // What is left of a session that is known to have ended would bring the messages of that one.
+        let live = copy::live(step.rules, &seen, |client, dot| {
+            self.has_seen(step, connection, client, dot)
+        });
         let subscriptions = live.iter().filter(|entry| entry.kind == EntryKind::Subscription);
         let since = subscriptions
             .map(|entry| entry.since)
@@ -41,9 +44,18 @@ impl Node {
             clock: self.clock,
             since,
             clean: false,
+            received: None,
         };
         self.connection_mut(connection)?.session.entries.insert(entry);
         Some(dot)
+    }
+
+    /// The owners of the connection's session, or this node as one, have decided upon `dot`.
+    fn has_seen(&self, step: &Step<'_>, connection: Dot, client: ClientId, dot: Dot) -> bool {
+        let told = self.connection(connection).map(|connection| &connection.session);
+        let own = self.copy(step.directory.slot(client)).filter(|copy| copy.owned);
+        let contents = told.into_iter().chain(own.map(|copy| &copy.content));
+        contents.into_iter().any(|content| content.covers(client, dot))
     }
 
     /// UNSUBSCRIBE: removes what the node has seen of the subscription.
@@ -100,17 +112,18 @@ impl Node {
 
     /// PUBLISH to the filter that clients subscribe to; gives the message's dot. None: the node does not accept it yet.
     pub fn publish(&mut self, step: &mut Step<'_>) -> Option<Dot> {
-        let routes = self.copy(Slot::ROUTES)?;
-        if step.holds(Rule::RoutesMerged) && !routes.unanswered.is_empty() {
+        if !self.routes_are_merged(step) {
             step.counters.refused += 1;
             return None;
         }
-        let live = routes.content.live(step.rules);
-        let matched = live.iter().filter(|entry| entry.kind == EntryKind::Subscription);
-        let slots = matched.fold(SlotSet::EMPTY, |slots, entry| {
-            slots.with(step.directory.slot(entry.client))
-        });
+        let slots = self.matched_slots(step);
         Some(self.emit_and_wait(step, Change::Publish, slots, Awaited::Published))
+    }
+
+    /// The node may accept PUBLISH.
+    pub(super) fn routes_are_merged(&self, step: &Step<'_>) -> bool {
+        let routes = self.copy(Slot::ROUTES);
+        routes.is_some_and(|routes| routes.unanswered.is_empty() || !step.holds(Rule::RoutesMerged))
     }
 
     /// The client acknowledges `message`.
@@ -134,14 +147,14 @@ impl Node {
         self.emit_and_wait(step, change, slots, awaited);
     }
 
-    fn live_client(&self, connection: Dot) -> Option<ClientId> {
+    pub(super) fn live_client(&self, connection: Dot) -> Option<ClientId> {
         let connection = self.connection(connection)?;
         (connection.phase == Phase::Live).then_some(connection.client)
     }
 }
 
 /// Birth of the session that counts among `seen`.
-fn birth_of(step: &Step<'_>, seen: &BTreeSet<Entry>) -> Option<Dot> {
+pub(super) fn birth_of(step: &Step<'_>, seen: &BTreeSet<Entry>) -> Option<Dot> {
     let live = copy::live(step.rules, seen, |_, _| false);
     let sessions = live.iter().filter(|entry| entry.kind == EntryKind::Session);
     sessions

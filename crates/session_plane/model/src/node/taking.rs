@@ -10,7 +10,7 @@ use crate::rules::Rule;
 use crate::view::View;
 
 /// How far this node has each run's stream. On disk.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Receiver {
     taken: [u8; RUNS],
     rings: [Option<View>; RUNS],
@@ -22,6 +22,20 @@ pub struct Receiver {
     /// Events that not all present nodes have confirmed, for flushes.
     buffer: BTreeMap<Dot, Event>,
     stable: [u8; RUNS],
+}
+
+impl Default for Receiver {
+    fn default() -> Receiver {
+        Receiver {
+            taken: [0; RUNS],
+            rings: [None; RUNS],
+            markers: BTreeMap::new(),
+            owner_since: [[0; RUNS]; MAPS],
+            by_stream: Default::default(),
+            buffer: BTreeMap::new(),
+            stable: [0; RUNS],
+        }
+    }
 }
 
 impl Receiver {

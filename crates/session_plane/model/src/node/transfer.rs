@@ -8,7 +8,7 @@ use super::{Node, Step};
 use crate::copy::{Content, Copy};
 use crate::event::{Entry, EntryKind, Event};
 use crate::ids::{CLIENTS, ClientId, EventSet, NodeId, NodeSet, Numbers, RUNS, Run, Slot};
-use crate::message::{Message, SlotContent};
+use crate::message::{Message, Question, SlotContent};
 use crate::rules::Rule;
 
 /// Ticks that a hole stands before all members are asked whether anybody has its numbers.
@@ -18,8 +18,7 @@ const CLOSE_AFTER: u32 = 20;
 #[derive(Clone, Debug)]
 pub struct Answering {
     to: NodeId,
-    slot: Slot,
-    positions: [u8; RUNS],
+    question: Question,
     /// Sessions that are in the answer.
     sessions: u8,
     answer: Option<SlotContent>,
@@ -33,6 +32,7 @@ impl Node {
             if copy.owned && !copy.unanswered.is_empty() {
                 self.ask_holders(step, slot);
             }
+            self.fill_holes(step, slot);
             self.watch_holes(step, slot);
             self.try_claim(step, slot);
         }
@@ -58,8 +58,13 @@ impl Node {
         let copy = self.copy_mut(slot);
         let holders = copy.unanswered.minus(copy.asked);
         copy.asked = copy.asked.union(holders);
+        let question = Question {
+            slot,
+            positions,
+            lacking: copy.content.holes().of_numbers(),
+        };
         for holder in holders.iter() {
-            step.send(holder, Message::AskSlot { slot, positions });
+            step.send(holder, Message::AskSlot(Box::new(question.clone())));
         }
     }
 
@@ -92,16 +97,17 @@ impl Node {
     /// Covers numbers that were holes when everybody was asked, and still are: nobody has them. Of a living run only those
     /// before it named this node an owner; the later ones are under way.
     fn close_numbers(&mut self, step: &mut Step<'_>, slot: Slot, asked: &EventSet) {
+        let own = self.sender.run.of_numbers();
+        let mut reserved = EventSet::default();
+        if step.holds(Rule::ReservedStay) {
+            reserved = self.publishing.reserved(own);
+        }
         for index in 0..step.directory.node_of.len() {
             let run = Run(index as u8);
-            let is_living = self.membership.has_run(step.directory.node(run), run) || run == self.sender.run;
-            let limit = if is_living {
-                Numbers::up_to(self.receiver.owner_since(slot, run))
-            } else {
-                Numbers::ALL
-            };
+            let limit = self.closing_limit(step, slot, run);
             let content = &mut self.copy_mut(slot).content;
-            let nobodys = asked.of(run).and(content.holes().of(run)).and(limit);
+            let still = content.holes().minus(&reserved);
+            let nobodys = asked.of(run).and(still.of(run)).and(limit);
             if !nobodys.is_empty() {
                 content.covered.add(run, nobodys);
                 step.counters.closed += 1;
@@ -110,14 +116,24 @@ impl Node {
         self.copy_mut(slot).hole_since = None;
     }
 
+    /// Numbers of `run` that may be closed: of a living run's events only those before it named this node an owner.
+    fn closing_limit(&self, step: &Step<'_>, slot: Slot, run: Run) -> Numbers {
+        let is_present = self.membership.has_run(step.directory.node(run), run) || run == self.sender.run;
+        if is_present && !run.is_of_numbers() {
+            Numbers::up_to(self.receiver.owner_since(slot, run))
+        } else {
+            Numbers::ALL
+        }
+    }
+
     /// Takes a question for a slot; a later question of the same asker replaces an earlier one.
-    pub(super) fn receive_question(&mut self, from: NodeId, slot: Slot, positions: [u8; RUNS]) {
+    pub(super) fn receive_question(&mut self, from: NodeId, question: Question) {
+        let slot = question.slot;
         self.answering
-            .retain(|answering| (answering.to, answering.slot) != (from, slot));
+            .retain(|answering| answering.to != from || answering.question.slot != slot);
         self.answering.push(Answering {
             to: from,
-            slot,
-            positions,
+            question,
             sessions: 0,
             answer: None,
         });
@@ -140,18 +156,18 @@ impl Node {
     fn may_answer(&self, step: &Step<'_>, answering: &Answering) -> bool {
         let peers = self.membership.peers().without(answering.to);
         let mut runs = peers.iter().filter_map(|peer| self.membership.run_of(peer));
-        let has_taken = |run: Run| self.receiver.taken(run) >= answering.positions[run.index()];
+        let has_taken = |run: Run| self.receiver.taken(run) >= answering.question.positions[run.index()];
         !step.holds(Rule::HolderWaits) || runs.all(has_taken)
     }
 
     /// Adds the next session; gives the answer when all are in it.
     fn continue_answer(&self, step: &Step<'_>, answering: &mut Answering) -> Option<SlotContent> {
-        let slot = answering.slot;
+        let slot = answering.question.slot;
         let empty = Copy::default();
         let copy = self.copy(slot).unwrap_or(&empty);
         let answer = answering
             .answer
-            .get_or_insert_with(|| self.begin_answer(step, slot, copy));
+            .get_or_insert_with(|| self.begin_answer(step, &answering.question, copy));
         if usize::from(answering.sessions) == CLIENTS {
             return answering.answer.take();
         }
@@ -171,7 +187,8 @@ impl Node {
     ///
     /// Entries are added later. A single dot that is added later belongs to a removal whose entry is not in the answer
     /// either, so single dots are gathered with the entries, and from the begin on.
-    fn begin_answer(&self, step: &Step<'_>, slot: Slot, copy: &Copy) -> SlotContent {
+    fn begin_answer(&self, step: &Step<'_>, question: &Question, copy: &Copy) -> SlotContent {
+        let slot = question.slot;
         let held = &copy.content;
         let mut content = Content {
             covered: held.covered,
@@ -194,11 +211,20 @@ impl Node {
                 .filter(|event: &Event| !held.covered.has(event.dot))
                 .collect();
         }
+        let numbers = self.numbers_for(step, slot, &question.lacking).into_iter();
+        for event in numbers.filter(|event| !held.covered.has(event.dot)) {
+            content.taken.insert(event.dot);
+            if event.is_for(slot) {
+                own.push(event);
+            }
+        }
         SlotContent {
             slot,
             content,
             own,
             late: copy.abandoned,
+            is_merged: self.has_merged_all(),
+            reserved: self.publishing.reserved(self.sender.run.of_numbers()),
         }
     }
 
@@ -215,6 +241,10 @@ impl Node {
         copy.content.merge(step.rules, &answer.content);
         copy.unanswered.remove(from);
         copy.asked.remove(from);
+        copy.has_merged |= copy.unanswered.is_empty();
+        if let Some(closing) = copy.closing.as_mut() {
+            except_numbers(step, closing, answer);
+        }
         for event in &answer.own {
             self.apply(step, slot, event);
         }
@@ -266,7 +296,10 @@ impl Node {
         for slot in Slot::of_sessions() {
             let is_abandoned = self.is_abandoned(slot);
             let owners = self.membership.view.owners(slot);
-            let is_answering = self.answering.iter().any(|answering| answering.slot == slot);
+            let is_answering = self
+                .answering
+                .iter()
+                .any(|answering| answering.question.slot == slot);
             let wanted = self.membership.view.owners_wanted();
             let Some(copy) = self.copies[slot.index()].as_mut() else {
                 continue;
@@ -320,5 +353,16 @@ impl Node {
 fn offer(step: &mut Step<'_>, slot: Slot, owners: NodeSet) {
     for owner in owners.iter() {
         step.send(owner, Message::Offer { slot });
+    }
+}
+
+/// Takes out of what is to be closed the numbers of which `answer` does not say that they are nowhere.
+fn except_numbers(step: &Step<'_>, closing: &mut EventSet, answer: &SlotContent) {
+    if step.holds(Rule::FillFromMerged) && !answer.is_merged {
+        let numbers = closing.of_numbers();
+        closing.remove_all(&numbers);
+    }
+    if step.holds(Rule::ReservedStay) {
+        closing.remove_all(&answer.reserved);
     }
 }

@@ -140,6 +140,7 @@ impl World {
         if !self.skipped.contains(&index) {
             let mut random = Random::new(self.seed, Purpose::Action(index));
             self.say(|| format!("#{index}"));
+            self.act_as_publisher(index);
             self.play_action(action, &mut random);
         }
         self.ticks(pause);
@@ -228,6 +229,7 @@ impl World {
         client.is_forked |= is_elsewhere;
         client.drop_promises();
         client.is_unsure = true;
+        self.drop_exchanges(id);
         self.step_node(place.node, 1, |node, step| {
             node.end_session(step, place.connection);
         });
@@ -242,7 +244,7 @@ impl World {
 
     /// At most two disks, and only in histories that lose disks.
     fn lose_disk(&mut self, draw: &Draw, random: &mut Random) {
-        let has_room = self.machines.len() < NODES && self.directory.node_of.len() + 3 < RUNS;
+        let has_room = self.machines.len() < NODES && self.directory.node_of.len() + 6 < RUNS;
         if !self.keeps_disks && self.lost.len() < 2 && has_room {
             self.replace(draw.node, random);
         }
@@ -311,6 +313,7 @@ impl World {
     pub(super) fn come_to_rest(&mut self) {
         self.say(|| "HEAL ALL".to_owned());
         self.network.heal();
+        self.publishers.forget_plans();
         for node in self.nodes() {
             let machine = &self.machines[node.index()];
             if !machine.is_alive && !machine.is_lost && !self.restart(node) {

@@ -287,6 +287,7 @@ impl World {
                 self.fail(text);
                 return;
             }
+            self.check_exchanges(id);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::publishers::{Copy, Exchange};
 use super::{Meeting, Removed, World};
 use crate::ids::{ClientId, Dot, NodeId, Slot};
 use crate::node::{Node, Observation};
@@ -54,6 +55,12 @@ pub(super) struct Client {
     /// Messages that will be promised when they are acknowledged.
     pub(super) candidates: BTreeMap<Dot, Dot>,
     pub(super) received: BTreeSet<Dot>,
+    /// QoS 2 messages that it publishes, by packet id.
+    pub(super) exchanges: BTreeMap<u8, Exchange>,
+    /// As `candidates`, `expected` and `received`, for QoS 2 messages from clients, by content.
+    pub(super) candidates_once: BTreeMap<u32, Dot>,
+    pub(super) expected_once: BTreeMap<u32, Dot>,
+    pub(super) received_once: BTreeMap<u32, Dot>,
 }
 
 impl Client {
@@ -75,6 +82,8 @@ impl Client {
         self.wants_subscription = false;
         self.expected.clear();
         self.candidates.clear();
+        self.expected_once.clear();
+        self.candidates_once.clear();
     }
 
     fn has_received(&mut self, message: Dot) {
@@ -94,13 +103,13 @@ impl World {
     }
 
     /// Sends CONNECT; what the client was opening before, it closes.
-    pub(super) fn connect(&mut self, client: ClientId, node: NodeId, clean: bool) {
-        if let Some(Connecting { place, .. }) = self.client(client).connecting {
+    pub(super) fn connect(&mut self, id: ClientId, node: NodeId, clean: bool) {
+        if let Some(Connecting { place, .. }) = self.client(id).connecting {
             self.step_node(place.node, 1, |node, _| node.disconnect(place.connection));
         }
-        let connection = self.step_node(node, 1, |node, step| node.connect(step, client, clean));
+        let connection = self.step_node(node, 1, |node, step| node.connect(step, id, clean));
         let since = self.now;
-        let client = self.client_mut(client);
+        let client = self.client_mut(id);
         client.is_forked |= client.connecting.is_some();
         client.is_unsure |= client.has_ended && client.has_tried;
         client.has_tried = true;
@@ -113,6 +122,7 @@ impl World {
         if clean {
             client.drop_promises();
             client.is_unsure = true;
+            self.drop_exchanges(id);
         }
     }
 
@@ -146,7 +156,7 @@ impl World {
     ///
     /// The subscription was acknowledged on the same side: the publisher's node knows it, or all its peers did when it met
     /// them. What a peer has learned since, from a node that the publisher's node does not have, is of another side.
-    fn promise_of(&self, client: ClientId, node: NodeId) -> Option<Dot> {
+    pub(super) fn promise_of(&self, client: ClientId, node: NodeId) -> Option<Dot> {
         let client = self.client(client);
         let subscription = client.subscription.filter(|_| client.is_subscribed)?;
         let present = self.node(node).membership.view.present;
@@ -206,6 +216,26 @@ impl World {
                 connection,
                 message,
             } => self.delivered(client, Place { node, connection }, message),
+            Observation::Numbered {
+                client,
+                content,
+                number,
+                entry,
+            } => self.numbered(node, client, content, Copy { number, entry }),
+            Observation::Routed { number, holders } => {
+                self.publishers.routed.insert(number, holders);
+            }
+            Observation::PubRec {
+                client,
+                connection,
+                packet_id,
+                content,
+            } => self.pubrec(client, Place { node, connection }, packet_id, content),
+            Observation::PubComp {
+                client,
+                connection,
+                packet_id,
+            } => self.pubcomp(client, Place { node, connection }, packet_id),
             Observation::Disconnected { client, connection } => {
                 self.disconnected(client, Place { node, connection });
             }
@@ -290,6 +320,7 @@ impl World {
         self.check_session(id, place, &connecting, present);
         if self.goes_on() {
             self.take_session(id, &connecting, present);
+            self.publish_again(id, place, present && !connecting.clean);
         }
     }
 
@@ -341,5 +372,6 @@ impl World {
             served.take_delivery(message);
         }
         self.client_mut(id).has_received(message);
+        self.delivered_once(id, message);
     }
 }

@@ -1,0 +1,291 @@
+//! QoS 2 from a client, second half: its message is routed under its number (section 7 of the specification).
+//!
+//! The number goes to every present node, so that each owner covers it for its slots; the content goes where it matches. PUBREC
+//! follows when all present nodes have confirmed and each matched slot has an owner's confirmation. A hole of such a number is
+//! filled from a packet id that counts, at the node itself or at another one.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::publishing::Ready;
+use super::{Node, Observation, Phase, Step};
+use crate::copy;
+use crate::event::{Change, Entry, EntryKind, Event};
+use crate::ids::{ClientId, Dot, EventSet, NodeId, NodeSet, Numbers, Slot, SlotSet};
+use crate::message::Message;
+use crate::rules::Rule;
+
+/// Ticks that a hole of a number stands before the node fills it from its own copies.
+const FILL_AFTER: u32 = 6;
+
+/// A message on its way to all nodes.
+#[derive(Clone, Debug)]
+struct OnTheWay {
+    event: Event,
+    ready: Ready,
+    /// Peers that have not confirmed it.
+    peers: NodeSet,
+    /// Slots of which an owner has it.
+    slots: SlotSet,
+}
+
+/// QoS 2 messages that this node routes.
+#[derive(Clone, Debug, Default)]
+pub struct Routing {
+    on_the_way: Vec<OnTheWay>,
+    done: BTreeSet<Dot>,
+}
+
+impl Node {
+    /// Routes what may be routed, in the order of the numbers, and sends PUBREC for what all have confirmed.
+    pub(super) fn tick_routing(&mut self, step: &mut Step<'_>) {
+        let mut ready = std::mem::take(&mut self.publishing.ready);
+        ready.sort_by_key(|ready| ready.number);
+        for ready in ready {
+            self.try_route(step, ready);
+        }
+        let peers = self.membership.peers();
+        for message in std::mem::take(&mut self.routing.on_the_way) {
+            let mut matched = Slot::of_sessions().filter(|slot| message.event.is_for(*slot));
+            let is_taken = matched.all(|slot| message.slots.has(slot));
+            if message.peers.and(peers).is_empty() && is_taken {
+                self.routing.done.insert(message.event.dot);
+                self.pubrec(step, &message.ready);
+            } else {
+                self.routing.on_the_way.push(message);
+            }
+        }
+    }
+
+    fn try_route(&mut self, step: &mut Step<'_>, ready: Ready) {
+        let number = ready.number;
+        let on_the_way = self
+            .routing
+            .on_the_way
+            .iter_mut()
+            .find(|message| message.event.dot == number);
+        if let Some(message) = on_the_way {
+            message.ready.connection = ready.connection;
+            return;
+        }
+        if self.routing.done.contains(&number) {
+            self.pubrec(step, &ready);
+            return;
+        }
+        let is_own = number.run == self.sender.run.of_numbers();
+        if is_own && self.is_given_up(step, &ready) {
+            self.publishing.release(number);
+            return;
+        }
+        let waits = is_own && step.holds(Rule::NumbersInOrder) && self.publishing.has_lower(number);
+        if waits || !self.routes_are_merged(step) {
+            self.publishing.ready.push(ready);
+            return;
+        }
+        if is_own {
+            let holders = self.publishing.release(number);
+            let present = self.membership.view.present;
+            step.observe(Observation::Routed {
+                number,
+                holders: holders.and(present),
+            });
+        }
+        self.begin_route(step, ready);
+    }
+
+    /// The connection that the number was reserved for has ended, and no other one asks.
+    fn is_given_up(&self, step: &Step<'_>, ready: &Ready) -> bool {
+        let Some(origin) = self.publishing.connection_of(ready.number) else {
+            return false;
+        };
+        let is_open = self
+            .connection(origin)
+            .is_some_and(|connection| connection.phase != Phase::Closing);
+        step.holds(Rule::OpenConnection) && !is_open && ready.connection == origin
+    }
+
+    fn begin_route(&mut self, step: &mut Step<'_>, ready: Ready) {
+        let event = Event {
+            dot: ready.number,
+            clock: ready.entry.clock,
+            slots: self.matched_slots(step),
+            change: Change::Publish,
+            known: Rc::new(self.knowledge(step)),
+        };
+        step.trace(|| format!("  node {} routes {:?}", self.id.0, event.dot));
+        self.routing.on_the_way.push(OnTheWay {
+            event,
+            ready,
+            peers: NodeSet::EMPTY,
+            slots: SlotSet::EMPTY,
+        });
+        self.send_route(step, self.routing.on_the_way.len() - 1);
+    }
+
+    /// Sends what is on the way to all nodes of the new ring.
+    pub(super) fn route_again(&mut self, step: &mut Step<'_>) {
+        for index in 0..self.routing.on_the_way.len() {
+            if step.holds(Rule::RouteAgain) {
+                self.send_route(step, index);
+            }
+        }
+    }
+
+    fn send_route(&mut self, step: &mut Step<'_>, index: usize) {
+        let event = self.routing.on_the_way[index].event.clone();
+        let (ring, peers) = (self.ring(), self.membership.peers());
+        let id = self.id;
+        self.routing.on_the_way[index].peers = peers;
+        for slot in Slot::all().filter(|slot| ring.owns(id, *slot)) {
+            self.take_number(step, slot, &event);
+            let slots = &mut self.routing.on_the_way[index].slots;
+            *slots = slots.with(slot);
+        }
+        for peer in peers.iter() {
+            step.send(peer, Message::Route(event.clone()));
+        }
+        self.claim_all(step);
+    }
+
+    /// Covers a number for a slot, and takes its message if it matches there.
+    fn take_number(&mut self, step: &mut Step<'_>, slot: Slot, event: &Event) {
+        self.take(slot, event.dot.run, Numbers::one(event.dot.number));
+        if event.is_for(slot) {
+            self.apply(step, slot, event);
+        }
+    }
+
+    pub(super) fn receive_route(&mut self, step: &mut Step<'_>, from: NodeId, event: &Event) {
+        let ring = self
+            .membership
+            .run_of(from)
+            .and_then(|run| self.receiver.ring(run));
+        let Some(ring) = ring else { return };
+        let id = self.id;
+        for slot in Slot::all().filter(|slot| ring.owns(id, *slot)) {
+            self.take_number(step, slot, event);
+        }
+        if step.holds(Rule::Causal) {
+            self.need_everywhere(&event.known);
+        }
+        self.claim_all(step);
+        step.send(from, Message::ConfirmRoute { number: event.dot });
+    }
+
+    pub(super) fn receive_route_confirmed(&mut self, from: NodeId, number: Dot) {
+        let ring = self.ring();
+        let on_the_way = self
+            .routing
+            .on_the_way
+            .iter_mut()
+            .find(|message| message.event.dot == number);
+        if let Some(message) = on_the_way {
+            message.peers.remove(from);
+            for slot in Slot::of_sessions().filter(|slot| ring.owns(from, *slot)) {
+                message.slots = message.slots.with(slot);
+            }
+        }
+    }
+
+    fn pubrec(&self, step: &mut Step<'_>, ready: &Ready) {
+        let Some(received) = ready.entry.received else {
+            return;
+        };
+        let content = received.message.map_or(0, |message| message.content);
+        if self.is_live(ready.connection) {
+            step.observe(Observation::PubRec {
+                client: ready.entry.client,
+                connection: ready.connection,
+                packet_id: received.packet_id,
+                content,
+            });
+        }
+    }
+
+    /// Slots of sessions that a message matches by this node's routes.
+    pub(super) fn matched_slots(&self, step: &Step<'_>) -> SlotSet {
+        let Some(routes) = self.copy(Slot::ROUTES) else {
+            return SlotSet::EMPTY;
+        };
+        let live = routes.content.live(step.rules);
+        let matched = live.iter().filter(|entry| entry.kind == EntryKind::Subscription);
+        matched.fold(SlotSet::EMPTY, |slots, entry| {
+            slots.with(step.directory.slot(entry.client))
+        })
+    }
+
+    // Filling holes.
+
+    /// Packet ids that count in this node's owned copies, of those that have merged unless `any`.
+    fn counting(&self, step: &Step<'_>, any: bool) -> Vec<Entry> {
+        let mut counting = Vec::new();
+        for client in ClientId::all() {
+            let copy = self.copy(step.directory.slot(client));
+            let Some(copy) = copy.filter(|copy| copy.owned && (any || copy.has_merged)) else {
+                continue;
+            };
+            counting.extend(copy::received(step.rules, &copy.content.live(step.rules), client));
+        }
+        counting
+    }
+
+    /// Messages for an asker that lacks `lacking` of the copy of `slot`: what is on the way, and what packet ids say.
+    pub(super) fn numbers_for(&self, step: &Step<'_>, slot: Slot, lacking: &EventSet) -> Vec<Event> {
+        let is_untaken = |message: &&OnTheWay| slot == Slot::ROUTES || !message.slots.has(slot);
+        let on_the_way = self.routing.on_the_way.iter().filter(is_untaken);
+        let mut events: Vec<Event> = on_the_way.map(|message| message.event.clone()).collect();
+        if step.holds(Rule::FillFromReceived) {
+            let any = !step.holds(Rule::FillFromMerged);
+            let filling = self
+                .counting(step, any)
+                .into_iter()
+                .filter_map(|entry| fill(&entry, slot));
+            events.extend(filling.filter(|event| lacking.has(event.dot)));
+        }
+        events
+    }
+
+    /// All owned copies of sessions have merged.
+    pub(super) fn has_merged_all(&self) -> bool {
+        let mut sessions = Slot::of_sessions().filter_map(|slot| self.copy(slot));
+        sessions.all(|copy| !copy.owned || copy.has_merged)
+    }
+
+    /// Fills holes of numbers that stand for a while from this node's own packet ids.
+    pub(super) fn fill_holes(&mut self, step: &mut Step<'_>, slot: Slot) {
+        let Some(copy) = self.copy(slot).filter(|copy| copy.is_merged()) else {
+            return;
+        };
+        let stands = copy.hole_since.is_some_and(|since| step.now - since > FILL_AFTER);
+        if !stands || !step.holds(Rule::FillFromReceived) {
+            return;
+        }
+        let lacking = copy.content.holes().of_numbers();
+        let any = !step.holds(Rule::FillFromMerged);
+        let entries = self.counting(step, any);
+        for event in entries.iter().filter_map(|entry| fill(entry, slot)) {
+            if lacking.has(event.dot) {
+                step.counters.filled += 1;
+                self.take_number(step, slot, &event);
+            }
+        }
+        self.try_claim(step, slot);
+    }
+}
+
+/// Message of a packet id, as an event for `slot`.
+fn fill(entry: &Entry, slot: Slot) -> Option<Event> {
+    let message = entry.received?.message?;
+    let slots = if slot == Slot::ROUTES {
+        SlotSet::EMPTY
+    } else {
+        SlotSet::one(slot)
+    };
+    Some(Event {
+        dot: message.number,
+        clock: entry.clock,
+        slots,
+        change: Change::Publish,
+        known: Rc::default(),
+    })
+}
