@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Change, Entry, EntryKind, Event};
+use crate::event::{Entry, EntryKind, Event};
 use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NodeSet};
 use crate::rules::{Rule, Rules};
 
@@ -67,58 +67,13 @@ impl Content {
 
     /// Applies a change to a session. A message is not applied but pending until it is claimed.
     pub fn apply(&mut self, rules: &Rules, event: &Event) {
-        let entry = |client, kind, birth, since, clean| Entry {
-            client,
-            kind,
-            dot: event.dot,
-            birth,
-            clock: event.clock,
-            since,
-            clean,
-            received: None,
-        };
-        match &event.change {
-            Change::Publish | Change::RingMarker(_) => {}
-            Change::Subscribe {
-                client,
-                birth,
-                since,
-                removes,
-            } => {
-                self.remove_each(rules, *client, removes);
-                self.add(entry(*client, EntryKind::Subscription, *birth, *since, false));
-            }
-            Change::Remove { client, removes } => self.remove_each(rules, *client, removes),
-            Change::StartSession {
-                client,
-                clean,
-                birth,
-                removes,
-            } => {
-                self.remove_each(rules, *client, removes);
-                self.add(entry(*client, EntryKind::Session, birth.dot, birth.clock, *clean));
-            }
-            Change::Receive {
-                client,
-                birth,
-                received,
-                removes,
-            } => {
-                self.remove_each(rules, *client, removes);
-                self.add(Entry {
-                    received: Some(*received),
-                    ..entry(*client, EntryKind::Received, *birth, 0, false)
-                });
-            }
-            Change::OpenConnection { client } => {
-                self.add(entry(*client, EntryKind::Connection, event.dot, 0, false));
+        if let Some(removal) = event.removal() {
+            for dot in removal.dots {
+                self.remove(rules, removal.client, *dot);
             }
         }
-    }
-
-    fn remove_each(&mut self, rules: &Rules, client: ClientId, removes: &[Dot]) {
-        for dot in removes {
-            self.remove(rules, client, *dot);
+        if let Some(entry) = event.entry() {
+            self.add(entry);
         }
     }
 
@@ -209,7 +164,7 @@ impl Content {
 }
 
 /// Entries of `one` and `other` by the merge rule.
-pub fn merge_entries(rules: &Rules, one: &Content, other: &Content) -> BTreeSet<Entry> {
+fn merge_entries(rules: &Rules, one: &Content, other: &Content) -> BTreeSet<Entry> {
     let same = |entries: &BTreeSet<Entry>, entry: &Entry| {
         if rules.hold(Rule::SameByIdentity) {
             let identity = (entry.client, entry.kind, entry.dot);
@@ -345,6 +300,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
+    use crate::event::Change;
     use crate::ids::{Numbers, Run, SlotSet};
     use crate::random::{Purpose, Random};
 

@@ -22,6 +22,67 @@ impl Event {
     pub fn is_for(&self, slot: Slot) -> bool {
         self.slots.has(slot)
     }
+
+    /// Entries that the event removes.
+    pub fn removal(&self) -> Option<Removal<'_>> {
+        match &self.change {
+            Change::Subscribe { client, removes, .. }
+            | Change::Receive { client, removes, .. }
+            | Change::Remove { client, removes }
+            | Change::StartSession { client, removes, .. } => Some(Removal {
+                client: *client,
+                dots: removes,
+            }),
+            Change::Publish | Change::OpenConnection { .. } | Change::RingMarker(_) => None,
+        }
+    }
+
+    /// Entry that the event adds. What a message adds depends on the subscriptions of a copy.
+    pub fn entry(&self) -> Option<Entry> {
+        let entry = |client, kind, birth| Entry {
+            client,
+            kind,
+            dot: self.dot,
+            birth,
+            clock: self.clock,
+            since: 0,
+            clean: false,
+            received: None,
+        };
+        match &self.change {
+            Change::Subscribe {
+                client, birth, since, ..
+            } => Some(Entry {
+                since: *since,
+                ..entry(*client, EntryKind::Subscription, *birth)
+            }),
+            Change::Receive {
+                client,
+                birth,
+                received,
+                ..
+            } => Some(Entry {
+                received: Some(*received),
+                ..entry(*client, EntryKind::Received, *birth)
+            }),
+            Change::StartSession {
+                client, clean, birth, ..
+            } => Some(Entry {
+                since: birth.clock,
+                clean: *clean,
+                ..entry(*client, EntryKind::Session, birth.dot)
+            }),
+            Change::OpenConnection { client } => Some(entry(*client, EntryKind::Connection, self.dot)),
+            Change::Publish | Change::Remove { .. } | Change::RingMarker(_) => None,
+        }
+    }
+}
+
+/// Entries of a client that an event removes.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal<'a> {
+    pub client: ClientId,
+    pub dots: &'a [Dot],
 }
 
 /// First event of a session, and its clock. A later CONNECT writes the session's entry anew with the same birth.

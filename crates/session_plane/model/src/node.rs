@@ -256,7 +256,7 @@ impl Node {
         for peer in view.present.iter() {
             node.receiver.found(Run::first_of(peer), view);
         }
-        for slot in Slot::all().filter(|slot| view.owns(id, *slot)) {
+        for slot in view.slots_of(id) {
             node.copies[slot.index()] = Some(Copy {
                 owned: true,
                 has_merged: true,
@@ -311,8 +311,8 @@ impl Node {
             Message::SlotContent(answer) => self.receive_answer(step, from, &answer),
             Message::SlotMerged { slot, late } => self.receive_merged(step, from, slot, late),
             Message::Offer { slot } => self.receive_offer(from, slot),
-            Message::AskSession { client, connection } => self.receive_claim(from, client, connection),
-            Message::Session(answer) => self.receive_session(step, from, &answer),
+            Message::AskSession { client, connection } => self.add_claim(from, client, connection),
+            Message::Session(answer) => self.take_session(step, from, &answer),
             Message::Release { client, old, by } => self.release(step, from, client, old, by),
             Message::Released { client, old, agreed } => {
                 self.receive_released(step, from, client, old, agreed);
@@ -397,6 +397,11 @@ impl Node {
         self.receiver
             .ring(self.sender.run)
             .expect("a run has a ring from its start on")
+    }
+
+    /// View that a present peer's stream goes by.
+    fn ring_of(&self, peer: NodeId) -> Option<View> {
+        self.receiver.ring(self.membership.run_of(peer)?)
     }
 
     /// Advances the clock for an event of this node's own.

@@ -68,6 +68,11 @@ impl View {
         self.owners(slot).has(node)
     }
 
+    /// Slots that `node` owns, the routes among them.
+    pub fn slots_of(self, node: NodeId) -> impl Iterator<Item = Slot> {
+        Slot::all().filter(move |slot| self.owns(node, *slot))
+    }
+
     /// Copies that a slot has when all owners are present.
     pub fn owners_wanted(&self) -> usize {
         OWNERS.min(self.present.len())

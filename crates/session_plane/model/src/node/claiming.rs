@@ -23,10 +23,7 @@ impl Claim {
 }
 
 impl Node {
-    pub(super) fn receive_claim(&mut self, from: NodeId, client: ClientId, connection: Dot) {
-        self.add_claim(from, client, connection);
-    }
-
+    /// Takes a claim that this owner has to answer.
     pub(super) fn add_claim(&mut self, node: NodeId, client: ClientId, connection: Dot) {
         let claim = Claim {
             node,

@@ -45,8 +45,6 @@ pub struct Connection {
     pub(super) session: Content,
     found: bool,
     pub start: Option<Dot>,
-    /// Clock of the session's entry that this connection wrote.
-    pub(super) session_clock: u32,
     /// Owners that have the connection's entry.
     told: NodeSet,
     /// Nodes that wait for the end of this connection.
@@ -71,9 +69,7 @@ impl Connection {
 
     /// Takes what an owner knows of the session.
     fn take_answer(&mut self, rules: &crate::rules::Rules, owner: NodeId, answer: &SessionAnswer) {
-        self.session.entries = copy::merge_entries(rules, &self.session, &answer.content);
-        self.session.covered.add_all(&answer.content.covered);
-        self.session.single.extend(&answer.content.single);
+        self.session.merge(rules, &answer.content);
         self.awaited.remove(owner);
         for older in &answer.older {
             if !self.older.contains(older) {
@@ -82,13 +78,10 @@ impl Connection {
         }
     }
 
-    /// Birth of the session that this connection serves.
-    pub fn birth(&self) -> Option<Dot> {
-        let entries = self.session.entries.iter();
-        entries
-            .filter(|entry| Some(entry.dot) == self.start)
-            .map(|entry| entry.birth)
-            .next()
+    /// Entry of the session that this connection wrote.
+    pub fn started(&self) -> Option<&Entry> {
+        let mut entries = self.session.entries.iter();
+        entries.find(|entry| Some(entry.dot) == self.start)
     }
 
     /// Waits no longer for a peer that was declared dead, and asks another owner for the feed.
@@ -139,7 +132,6 @@ impl Node {
             session: Content::default(),
             found: false,
             start: None,
-            session_clock: 0,
             told: owners,
             reply_to: Vec::new(),
             sent: BTreeSet::new(),
@@ -174,10 +166,7 @@ impl Node {
             .is_some_and(|connection| connection.phase == Phase::Live)
     }
 
-    pub(super) fn receive_session(&mut self, step: &Step<'_>, from: NodeId, answer: &SessionAnswer) {
-        self.take_session(step, from, answer);
-    }
-
+    /// Takes what an owner knows of the session that a connection here claims.
     pub(super) fn take_session(&mut self, step: &Step<'_>, owner: NodeId, answer: &SessionAnswer) {
         if let Some(connection) = self.connection_mut(answer.connection) {
             connection.take_answer(step.rules, owner, answer);
@@ -408,7 +397,6 @@ impl Node {
         let seen_clock = seen.iter().map(|entry| entry.clock).max();
         self.clock = self.clock.max(seen_clock.unwrap_or(0));
         let next = self.sender.next_dot();
-        let clock = self.next_clock(step);
         let Some(connection) = self.connection(dot) else {
             return;
         };
@@ -423,7 +411,7 @@ impl Node {
             client,
             clean,
             birth,
-            removes: removes.clone(),
+            removes,
         };
         let present = resumed.is_some();
         let awaited = Awaited::Started {
@@ -436,21 +424,21 @@ impl Node {
             return;
         };
         connection.start = Some(start);
-        connection.session_clock = clock;
-        connection
-            .session
-            .entries
-            .retain(|entry| !removes.contains(&entry.dot));
-        connection.session.entries.insert(Entry {
-            client,
-            kind: EntryKind::Session,
-            dot: start,
-            birth: birth.dot,
-            clock,
-            since: birth.clock,
-            clean,
-            received: None,
-        });
+        self.remember(dot, start);
+    }
+
+    /// Takes an own event's change into what a connection knows of its session.
+    pub(super) fn remember(&mut self, connection: Dot, dot: Dot) {
+        let Some(event) = self.sender.find(dot).cloned() else {
+            return;
+        };
+        let Some(connection) = self.connection_mut(connection) else {
+            return;
+        };
+        let removed = event.removal().map_or(&[][..], |removal| removal.dots);
+        let entries = &mut connection.session.entries;
+        entries.retain(|entry| !removed.contains(&entry.dot));
+        entries.extend(event.entry());
     }
 
     /// A clean start ends what it sees of the older session.

@@ -5,7 +5,7 @@
 
 use super::{Node, Step};
 use crate::event::{Change, Event};
-use crate::ids::{NodeId, Numbers, Run, Slot};
+use crate::ids::{NodeId, Numbers, Run};
 use crate::message::{Flush, Message};
 use crate::rules::Rule;
 use crate::view::View;
@@ -57,8 +57,10 @@ impl Node {
 
     /// A peer has more of a dead run: a hole of the copies that this node owned by that run's ring.
     fn need_up_to(&mut self, run: Run, position: u8) {
-        let ring = self.receiver.ring(run);
-        for slot in Slot::all().filter(|slot| ring.is_some_and(|ring| ring.owns(self.id, *slot))) {
+        let Some(ring) = self.receiver.ring(run) else {
+            return;
+        };
+        for slot in ring.slots_of(self.id) {
             if let Some(copy) = self.copies[slot.index()].as_mut() {
                 copy.content.needed.add(run, Numbers::up_to(position));
             }
@@ -116,13 +118,11 @@ impl Node {
         if let Some(event) = event {
             self.receiver.keep(event);
             self.see_clock(event);
-            if step.holds(Rule::Causal) {
-                self.need_everywhere(&event.known);
-            }
+            self.need_everywhere(step, &event.known);
         }
         let numbers = Numbers::one(number);
-        let id = self.id;
-        for slot in Slot::all().filter(|slot| ring.is_some_and(|ring| ring.owns(id, *slot))) {
+        let Some(ring) = ring else { return };
+        for slot in ring.slots_of(self.id) {
             let passer_owned = flush.by_stream[slot.index()].has(number);
             if passer_owned || event.is_some() || !step.holds(Rule::FlushBySlot) {
                 self.receiver.add_by_stream(slot, flush.run, numbers);

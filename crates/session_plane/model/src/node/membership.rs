@@ -251,10 +251,7 @@ impl Node {
 
     /// Of two peers that have declared each other dead one goes: the higher.
     fn convicted(&self, from: NodeId, node: NodeId) -> NodeId {
-        let ring = self
-            .membership
-            .run_of(node)
-            .and_then(|run| self.receiver.ring(run));
+        let ring = self.ring_of(node);
         let is_mutual = ring.is_some_and(|ring| !ring.present.has(from));
         if is_mutual { node.max(from) } else { node }
     }

@@ -6,11 +6,10 @@
 use std::collections::BTreeSet;
 
 use super::session::birth_of;
-use super::{Awaited, Node, Observation, Step};
+use super::{Awaited, Connection, Node, Observation, Step};
 use crate::copy;
-use crate::event::{Change, Entry, EntryKind, Numbered, Received};
+use crate::event::{Change, Entry, Numbered, Received};
 use crate::ids::{ClientId, Dot, EventSet, NodeId, NodeSet, Numbers, Slot, SlotSet};
-use crate::message::Message;
 use crate::rules::Rule;
 
 /// A QoS 2 PUBLISH of a client.
@@ -167,6 +166,7 @@ impl Node {
             holders,
         });
         let entry = self.write_received(step, client, seen, birth, received, publish.connection);
+        let Some(entry) = entry else { return };
         self.publishing.storing.push(Storing {
             entry,
             slot,
@@ -198,7 +198,7 @@ impl Node {
         birth: Dot,
         received: Received,
         connection: Dot,
-    ) -> Entry {
+    ) -> Option<Entry> {
         let removes = entries_of(seen, received.packet_id);
         let change = Change::Receive {
             client,
@@ -212,29 +212,13 @@ impl Node {
                 client,
                 connection,
                 packet_id: received.packet_id,
-                removed: removes.clone(),
+                removed: removes,
             },
         };
         let slots = SlotSet::one(step.directory.slot(client));
         let dot = self.emit_and_wait(step, change, slots, awaited);
-        let entry = Entry {
-            client,
-            kind: EntryKind::Received,
-            dot,
-            birth,
-            clock: self.clock,
-            since: 0,
-            clean: false,
-            received: Some(received),
-        };
-        if let Some(connection) = self.connection_mut(connection) {
-            connection
-                .session
-                .entries
-                .retain(|entry| !removes.contains(&entry.dot));
-            connection.session.entries.insert(entry);
-        }
-        entry
+        self.remember(connection, dot);
+        self.sender.find(dot)?.entry()
     }
 
     /// PUBREL: the packet id is free. PUBCOMP follows when that is durable.
@@ -255,8 +239,8 @@ impl Node {
     }
 
     fn connection_clock(&self, connection: Dot) -> u32 {
-        self.connection(connection)
-            .map_or(0, |connection| connection.session_clock)
+        let session = self.connection(connection).and_then(Connection::started);
+        session.map_or(0, |session| session.clock)
     }
 
     /// Sends packet ids that wait to the owners of the new ring.
@@ -273,21 +257,7 @@ impl Node {
             let owners = ring.owners(slot);
             let numbers = Numbers::one(entry.dot.number);
             self.publishing.storing[index].peers = owners.and(self.membership.peers());
-            for owner in owners.iter() {
-                let events = vec![event.clone()];
-                if owner == self.id {
-                    self.take_resent(step, slot, self.sender.run, numbers, &events);
-                } else {
-                    step.send(
-                        owner,
-                        Message::Resend {
-                            slot,
-                            numbers,
-                            events,
-                        },
-                    );
-                }
-            }
+            self.give(step, slot, owners, numbers, &[event]);
         }
     }
 

@@ -3,7 +3,6 @@
 
 use super::{Connection, Node, Phase, Step};
 use crate::ids::{NodeId, Numbers};
-use crate::message::Message;
 use crate::rules::Rule;
 use crate::view::View;
 
@@ -50,21 +49,7 @@ impl Node {
             let Some(event) = self.sender.find(dot).cloned() else {
                 continue;
             };
-            for owner in new.iter() {
-                if owner == self.id {
-                    self.apply(step, slot, &event);
-                } else {
-                    let (numbers, events) = (Numbers::EMPTY, vec![event.clone()]);
-                    step.send(
-                        owner,
-                        Message::Resend {
-                            slot,
-                            numbers,
-                            events,
-                        },
-                    );
-                }
-            }
+            self.give(step, slot, new, Numbers::EMPTY, &[event]);
         }
     }
 }

@@ -36,6 +36,13 @@ pub struct Routing {
     done: BTreeSet<Dot>,
 }
 
+impl Routing {
+    fn find_mut(&mut self, number: Dot) -> Option<&mut OnTheWay> {
+        let mut messages = self.on_the_way.iter_mut();
+        messages.find(|message| message.event.dot == number)
+    }
+}
+
 impl Node {
     /// Routes what may be routed, in the order of the numbers, and sends PUBREC for what all have confirmed.
     pub(super) fn tick_routing(&mut self, step: &mut Step<'_>) {
@@ -59,12 +66,7 @@ impl Node {
 
     fn try_route(&mut self, step: &mut Step<'_>, ready: Ready) {
         let number = ready.number;
-        let on_the_way = self
-            .routing
-            .on_the_way
-            .iter_mut()
-            .find(|message| message.event.dot == number);
-        if let Some(message) = on_the_way {
+        if let Some(message) = self.routing.find_mut(number) {
             message.ready.connection = ready.connection;
             return;
         }
@@ -134,9 +136,8 @@ impl Node {
     fn send_route(&mut self, step: &mut Step<'_>, index: usize) {
         let event = self.routing.on_the_way[index].event.clone();
         let (ring, peers) = (self.ring(), self.membership.peers());
-        let id = self.id;
         self.routing.on_the_way[index].peers = peers;
-        for slot in Slot::all().filter(|slot| ring.owns(id, *slot)) {
+        for slot in ring.slots_of(self.id) {
             self.take_number(step, slot, &event);
             let slots = &mut self.routing.on_the_way[index].slots;
             *slots = slots.with(slot);
@@ -156,30 +157,19 @@ impl Node {
     }
 
     pub(super) fn receive_route(&mut self, step: &mut Step<'_>, from: NodeId, event: &Event) {
-        let ring = self
-            .membership
-            .run_of(from)
-            .and_then(|run| self.receiver.ring(run));
+        let ring = self.ring_of(from);
         let Some(ring) = ring else { return };
-        let id = self.id;
-        for slot in Slot::all().filter(|slot| ring.owns(id, *slot)) {
+        for slot in ring.slots_of(self.id) {
             self.take_number(step, slot, event);
         }
-        if step.holds(Rule::Causal) {
-            self.need_everywhere(&event.known);
-        }
+        self.need_everywhere(step, &event.known);
         self.claim_all(step);
         step.send(from, Message::ConfirmRoute { number: event.dot });
     }
 
     pub(super) fn receive_route_confirmed(&mut self, from: NodeId, number: Dot) {
         let ring = self.ring();
-        let on_the_way = self
-            .routing
-            .on_the_way
-            .iter_mut()
-            .find(|message| message.event.dot == number);
-        if let Some(message) = on_the_way {
+        if let Some(message) = self.routing.find_mut(number) {
             message.peers.remove(from);
             for slot in Slot::of_sessions().filter(|slot| ring.owns(from, *slot)) {
                 message.slots = message.slots.with(slot);
@@ -216,8 +206,9 @@ impl Node {
 
     // Filling holes.
 
-    /// Packet ids that count in this node's owned copies, of those that have merged unless `any`.
-    fn counting(&self, step: &Step<'_>, any: bool) -> Vec<Entry> {
+    /// Packet ids that count in this node's owned copies that have merged.
+    fn counting(&self, step: &Step<'_>) -> Vec<Entry> {
+        let any = !step.holds(Rule::FillFromMerged);
         let mut counting = Vec::new();
         for client in ClientId::all() {
             let copy = self.copy(step.directory.slot(client));
@@ -235,9 +226,8 @@ impl Node {
         let on_the_way = self.routing.on_the_way.iter().filter(is_untaken);
         let mut events: Vec<Event> = on_the_way.map(|message| message.event.clone()).collect();
         if step.holds(Rule::FillFromReceived) {
-            let any = !step.holds(Rule::FillFromMerged);
             let filling = self
-                .counting(step, any)
+                .counting(step)
                 .into_iter()
                 .filter_map(|entry| fill(&entry, slot));
             events.extend(filling.filter(|event| lacking.has(event.dot)));
@@ -261,8 +251,7 @@ impl Node {
             return;
         }
         let lacking = copy.content.holes().of_numbers();
-        let any = !step.holds(Rule::FillFromMerged);
-        let entries = self.counting(step, any);
+        let entries = self.counting(step);
         for event in entries.iter().filter_map(|entry| fill(entry, slot)) {
             if lacking.has(event.dot) {
                 step.counters.filled += 1;

@@ -236,21 +236,36 @@ impl Node {
             }
             step.counters.resent += 1;
             let events = self.sender.events_for(slot, numbers);
-            for owner in ring.owners(slot).iter() {
-                if owner == self.id {
-                    self.take_resent(step, slot, self.sender.run, numbers, &events);
-                    self.sender.confirm_by_owner(slot, numbers);
-                } else {
-                    let events = events.clone();
-                    step.send(
-                        owner,
-                        Message::Resend {
-                            slot,
-                            numbers,
-                            events,
-                        },
-                    );
-                }
+            let owners = ring.owners(slot);
+            self.give(step, slot, owners, numbers, &events);
+            if owners.has(self.id) {
+                self.sender.confirm_by_owner(slot, numbers);
+            }
+        }
+    }
+
+    /// Gives own events under their dots to owners of a slot, outside of the stream's order.
+    pub(super) fn give(
+        &mut self,
+        step: &mut Step<'_>,
+        slot: Slot,
+        owners: NodeSet,
+        numbers: Numbers,
+        events: &[Event],
+    ) {
+        for owner in owners.iter() {
+            if owner == self.id {
+                self.take_resent(step, slot, self.sender.run, numbers, events);
+            } else {
+                let events = events.to_vec();
+                step.send(
+                    owner,
+                    Message::Resend {
+                        slot,
+                        numbers,
+                        events,
+                    },
+                );
             }
         }
     }

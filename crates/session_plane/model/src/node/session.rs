@@ -36,17 +36,7 @@ impl Node {
             slots_of(step, client),
             Awaited::Subscribed { client, connection },
         );
-        let entry = Entry {
-            client,
-            kind: EntryKind::Subscription,
-            dot,
-            birth,
-            clock: self.clock,
-            since,
-            clean: false,
-            received: None,
-        };
-        self.connection_mut(connection)?.session.entries.insert(entry);
+        self.remember(connection, dot);
         Some(dot)
     }
 

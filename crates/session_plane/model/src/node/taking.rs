@@ -142,11 +142,7 @@ impl Node {
         self.set_ring(dot, *view);
         self.see_clock(event);
         self.receiver.keep(event);
-        if step.holds(Rule::Causal) {
-            for copy in self.copies.iter_mut().flatten().filter(|copy| copy.owned) {
-                copy.content.needed.add_all(&event.known);
-            }
-        }
+        self.need_where_owned(step, &event.known);
         self.see_view(step, from, None, view);
     }
 
@@ -157,11 +153,7 @@ impl Node {
         self.membership.hear(from, step.now);
         self.clock = self.clock.max(heartbeat.clock);
         self.advance(step, run, heartbeat.position, None);
-        if step.holds(Rule::Causal) {
-            for copy in self.copies.iter_mut().flatten().filter(|copy| copy.owned) {
-                copy.content.needed.add_all(&heartbeat.known);
-            }
-        }
+        self.need_where_owned(step, &heartbeat.known);
         self.sender.confirm(from, heartbeat.confirmed);
         self.receiver.set_stable(run, heartbeat.stable);
         self.claim_all(step);
@@ -224,14 +216,27 @@ impl Node {
         if let Change::RingMarker(view) = &event.change {
             self.set_ring(event.dot, *view);
         }
-        if step.holds(Rule::Causal) && !is_own {
-            self.need_everywhere(&event.known);
+        if !is_own {
+            self.need_everywhere(step, &event.known);
         }
     }
 
-    /// Makes holes of what the copies lack of `known`.
-    pub(super) fn need_everywhere(&mut self, known: &EventSet) {
-        for copy in self.copies.iter_mut().flatten() {
+    /// Makes holes of what the copies lack of `known`: what the sender of an event knew.
+    pub(super) fn need_everywhere(&mut self, step: &Step<'_>, known: &EventSet) {
+        for copy in self
+            .copies
+            .iter_mut()
+            .flatten()
+            .filter(|_| step.holds(Rule::Causal))
+        {
+            copy.content.needed.add_all(known);
+        }
+    }
+
+    /// As [`Node::need_everywhere`], for what is told outside of events: a copy that is only held gets no more of those.
+    fn need_where_owned(&mut self, step: &Step<'_>, known: &EventSet) {
+        let owned = self.copies.iter_mut().flatten().filter(|copy| copy.owned);
+        for copy in owned.filter(|_| step.holds(Rule::Causal)) {
             copy.content.needed.add_all(known);
         }
     }

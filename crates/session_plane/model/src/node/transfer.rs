@@ -42,10 +42,7 @@ impl Node {
     fn ask_holders(&mut self, step: &mut Step<'_>, slot: Slot) {
         let peers = self.membership.peers();
         let knows = |peer: NodeId| {
-            let ring = self
-                .membership
-                .run_of(peer)
-                .and_then(|run| self.receiver.ring(run));
+            let ring = self.ring_of(peer);
             ring.is_some_and(|ring| ring.owns(self.id, slot))
         };
         if step.holds(Rule::HolderWaits) && !peers.iter().all(knows) {
@@ -323,10 +320,7 @@ impl Node {
     /// No ring of a present node names this node as an owner.
     fn is_abandoned(&self, slot: Slot) -> bool {
         let is_named = |peer: NodeId| {
-            let ring = self
-                .membership
-                .run_of(peer)
-                .and_then(|run| self.receiver.ring(run));
+            let ring = self.ring_of(peer);
             ring.is_none_or(|ring| ring.owns(self.id, slot))
         };
         !self.membership.view.owns(self.id, slot) && !self.membership.peers().iter().any(is_named)

@@ -262,7 +262,11 @@ impl World {
             let copy = self.node(id).copy(slot);
             copy.is_some_and(|copy| copy.content.covered.has(entry.dot))
         };
-        let is_promised = self.client(entry.client).expected.contains_key(&entry.dot);
+        let is_promised = self
+            .client(entry.client)
+            .promised
+            .expected()
+            .contains_key(&entry.dot);
         entry.kind == EntryKind::Message && covers(one.node) && covers(other.node) && !is_promised
     }
 
@@ -275,7 +279,8 @@ impl World {
                 return;
             }
             let missed = client
-                .expected
+                .promised
+                .expected()
                 .iter()
                 .find(|(message, by)| self.is_missed(id, **message, **by));
             if let Some((message, by)) = missed {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::publishers::{Copy, Exchange};
 use super::{Meeting, Removed, World};
 use crate::ids::{ClientId, Dot, NodeId, Slot};
-use crate::node::{Node, Observation};
+use crate::node::{Connection, Node, Observation};
 
 /// A connection as its client sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,17 +50,63 @@ pub(super) struct Client {
     pub(super) ending: Option<Dot>,
     /// Messages whose acknowledgement is durable, with the event of the acknowledgement.
     pub(super) acknowledged: BTreeMap<Dot, Dot>,
-    /// Messages that were acknowledged to their publisher, with the subscription that promises them.
-    pub(super) expected: BTreeMap<Dot, Dot>,
-    /// Messages that will be promised when they are acknowledged.
-    pub(super) candidates: BTreeMap<Dot, Dot>,
+    pub(super) promised: Promises<Dot>,
     pub(super) received: BTreeSet<Dot>,
     /// QoS 2 messages that it publishes, by packet id.
     pub(super) exchanges: BTreeMap<u8, Exchange>,
-    /// As `candidates`, `expected` and `received`, for QoS 2 messages from clients, by content.
-    pub(super) candidates_once: BTreeMap<u32, Dot>,
-    pub(super) expected_once: BTreeMap<u32, Dot>,
+    /// As `promised` and `received`, for QoS 2 messages from clients, by content.
+    pub(super) promised_once: Promises<u32>,
     pub(super) received_once: BTreeMap<u32, Dot>,
+}
+
+/// Messages that a client is promised, each with the subscription that promises it.
+#[derive(Clone, Debug)]
+pub(super) struct Promises<K> {
+    /// Promised when they are acknowledged to their publisher.
+    candidates: BTreeMap<K, Dot>,
+    /// Acknowledged to their publisher.
+    expected: BTreeMap<K, Dot>,
+}
+
+impl<K> Default for Promises<K> {
+    fn default() -> Promises<K> {
+        Promises {
+            candidates: BTreeMap::new(),
+            expected: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord> Promises<K> {
+    pub(super) fn add(&mut self, message: K, subscription: Dot) {
+        self.candidates.insert(message, subscription);
+    }
+
+    /// Keeps a message that is not acknowledged yet only if `promise` still is what promises it.
+    pub(super) fn keep_if(&mut self, message: &K, promise: Option<Dot>) {
+        if self.candidates.get(message).copied() != promise {
+            self.candidates.remove(message);
+        }
+    }
+
+    /// The publisher got its acknowledgement. True if the message is expected from now on, which it is if it `counts`.
+    pub(super) fn acknowledge(&mut self, message: K, counts: bool) -> bool {
+        let candidate = self.candidates.remove(&message).filter(|_| counts);
+        let is_promised = candidate.is_some();
+        self.expected
+            .extend(candidate.map(|subscription| (message, subscription)));
+        is_promised
+    }
+
+    /// The client has the message.
+    pub(super) fn fulfil(&mut self, message: &K) {
+        self.candidates.remove(message);
+        self.expected.remove(message);
+    }
+
+    pub(super) fn expected(&self) -> &BTreeMap<K, Dot> {
+        &self.expected
+    }
 }
 
 impl Client {
@@ -80,16 +126,13 @@ impl Client {
     pub(super) fn drop_promises(&mut self) {
         self.is_subscribed = false;
         self.wants_subscription = false;
-        self.expected.clear();
-        self.candidates.clear();
-        self.expected_once.clear();
-        self.candidates_once.clear();
+        self.promised = Promises::default();
+        self.promised_once = Promises::default();
     }
 
     fn has_received(&mut self, message: Dot) {
         self.received.insert(message);
-        self.expected.remove(&message);
-        self.candidates.remove(&message);
+        self.promised.fulfil(&message);
     }
 }
 
@@ -147,7 +190,7 @@ impl World {
         self.say(|| format!("PUBLISH {dot:?} at {}", node.0));
         for client in ClientId::all() {
             if let Some(subscription) = self.promise_of(client, node) {
-                self.client_mut(client).candidates.insert(dot, subscription);
+                self.client_mut(client).promised.add(dot, subscription);
             }
         }
     }
@@ -246,11 +289,8 @@ impl World {
         self.counters.acknowledged += 1;
         self.say(|| format!("PUBACK {dot:?}"));
         for client in &mut self.clients {
-            let candidate = client.candidates.remove(&dot);
-            if let Some(subscription) = candidate.filter(|_| !client.received.contains(&dot)) {
-                client.expected.insert(dot, subscription);
-                self.counters.expected += 1;
-            }
+            let counts = !client.received.contains(&dot);
+            self.counters.expected += u64::from(client.promised.acknowledge(dot, counts));
         }
     }
 
@@ -331,7 +371,7 @@ impl World {
         let side = node.membership.view.present;
         let served = node.connection(place.connection);
         let start = served.and_then(|served| served.start);
-        let birth = served.and_then(|served| served.birth());
+        let birth = served.and_then(Connection::started).map(|session| session.birth);
         let last = self.client(id).last_start;
         let last_is_elsewhere = last.is_some_and(|last| self.takers(last).and(side).is_empty());
         let begins = connecting.clean || !present;

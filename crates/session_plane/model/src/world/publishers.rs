@@ -162,8 +162,8 @@ impl World {
         for subscriber in ClientId::all() {
             if let Some(subscription) = self.promise_of(subscriber, place.node) {
                 self.client_mut(subscriber)
-                    .candidates_once
-                    .insert(content, subscription);
+                    .promised_once
+                    .add(content, subscription);
             }
         }
         let exchange = Exchange {
@@ -195,7 +195,7 @@ impl World {
                 .exceptions
                 .insert(Source { client, content }, Exception::Moved);
             for subscriber in &mut self.clients {
-                subscriber.candidates_once.remove(&content);
+                subscriber.promised_once.acknowledge(content, false);
             }
         }
     }
@@ -240,10 +240,9 @@ impl World {
     fn keep_candidates(&mut self, content: u32, node: NodeId) {
         for subscriber in ClientId::all() {
             let promise = self.promise_of(subscriber, node);
-            let candidates = &mut self.client_mut(subscriber).candidates_once;
-            if candidates.get(&content).copied() != promise {
-                candidates.remove(&content);
-            }
+            self.client_mut(subscriber)
+                .promised_once
+                .keep_if(&content, promise);
         }
     }
 
@@ -412,12 +411,8 @@ impl World {
         }
         self.say(|| format!("PUBREC client {} id {packet_id} content {content}", client.0));
         for subscriber in &mut self.clients {
-            let candidate = subscriber.candidates_once.remove(&content);
-            let is_missing = !subscriber.received_once.contains_key(&content);
-            if let Some(subscription) = candidate.filter(|_| exception == Exception::None && is_missing) {
-                subscriber.expected_once.insert(content, subscription);
-                self.counters.expected += 1;
-            }
+            let counts = exception == Exception::None && !subscriber.received_once.contains_key(&content);
+            self.counters.expected += u64::from(subscriber.promised_once.acknowledge(content, counts));
         }
     }
 
@@ -444,8 +439,7 @@ impl World {
         let noted = self.publishers.exceptions.get(&source).copied();
         let exception = current.chain(noted).max().unwrap_or(Exception::None);
         let client = self.client_mut(id);
-        client.expected_once.remove(&content);
-        client.candidates_once.remove(&content);
+        client.promised_once.fulfil(&content);
         let before = client.received_once.insert(content, message);
         let is_checked = exception == Exception::None && self.lost.is_empty();
         if let Some(before) = before.filter(|before| is_checked && *before != message) {
@@ -462,7 +456,8 @@ impl World {
         let is_lost = |dot: Dot| self.takers(dot).minus(self.lost).is_empty();
         let session_is_lost = client.birth.is_some_and(is_lost);
         let missed = client
-            .expected_once
+            .promised_once
+            .expected()
             .iter()
             .next()
             .filter(|_| self.keeps_disks && !session_is_lost);
