@@ -36,7 +36,9 @@ impl Node {
             slots_of(step, client),
             Awaited::Subscribed { client, connection },
         );
-        self.remember(connection, dot);
+        // What it replaces stays known: the next SUBSCRIBE removes it again, from copies that missed this one.
+        let entry = self.sender.find(dot)?.entry()?;
+        self.connection_mut(connection)?.session.entries.insert(entry);
         Some(dot)
     }
 
