@@ -39,7 +39,7 @@ use self::backups::Backups;
 pub use self::call::DialectChoice;
 pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
 use self::divergence::Divergence;
-use self::forwarding::Forwarding;
+use self::forwarding::{Forwarding, ReadyRead};
 use self::gathering::Gathering;
 use self::group_time::GroupTime;
 pub(crate) use self::peers::PeerError;
@@ -620,9 +620,7 @@ impl StateStoreService {
                         self.apply(now, index, term, data, outputs);
                     }
                     replica::Action::ReadReady { read, index } => {
-                        if !self.answer_peer(read, index, outputs) && !self.answer_frozen(read, outputs) {
-                            self.answer_reads(now, read, outputs);
-                        }
+                        self.read_ready(now, ReadyRead { read, index }, outputs);
                     }
                     replica::Action::Refused { request, refusal } => {
                         self.refused(now, &request, refusal, outputs);

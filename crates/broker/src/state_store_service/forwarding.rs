@@ -40,6 +40,8 @@ pub(super) struct Forwarding {
     next_number: u64,
     /// What others asked about, and how they call it.
     asked: Vec<(ReadId, NodeId, u64)>,
+    /// Reads that see enough, of a leader that does not know what time it is.
+    untimed: Vec<ReadyRead>,
     again_at: Option<Instant>,
     /// The log knows of this run of the node.
     is_introduced: bool,
@@ -59,6 +61,13 @@ struct AskedRead {
     /// What has to be applied, as far as it is known.
     at: Option<Index>,
     pending: Vec<Pending>,
+}
+
+/// A read that sees everything once this index is applied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadyRead {
+    pub(super) read: ReadId,
+    pub(super) index: Index,
 }
 
 /// Longer than an election takes that does not fail: two of the longest waits and a few round trips.
@@ -92,6 +101,7 @@ impl Default for Forwarding {
             reads: Vec::new(),
             next_number: 0,
             asked: Vec::new(),
+            untimed: Vec::new(),
             again_at: None,
             is_introduced: false,
         }
@@ -191,15 +201,9 @@ impl StateStoreService {
                 self.take_commands(now, needs_disk, &entry.commands, outputs);
             }
             PeerMessage::Read { number } => self.asked_by(now, from, number, outputs),
-            PeerMessage::ReadAt { number, index } => {
-                let read = self
-                    .forwarding
-                    .reads
-                    .iter_mut()
-                    .find(|read| read.number == number);
-                if let Some(read) = read {
-                    read.at = Some(index);
-                }
+            PeerMessage::ReadAt { number, index, time } => {
+                self.heard_time(now, from, time);
+                self.may_read_at(number, index);
                 self.answer_asked(now, outputs);
             }
             PeerMessage::Office => {
@@ -279,15 +283,41 @@ impl StateStoreService {
         self.replica_step(now, replica::Event::Read { read }, outputs);
     }
 
-    /// The answer to that. False if nobody else asked.
-    pub(super) fn answer_peer(&mut self, read: ReadId, index: Index, outputs: &mut Vec<Output>) -> bool {
+    /// Answers a read that sees enough, its own or that of another node, once it is known what time it is. A leader that was started
+    /// again would show keys that are past their deadline.
+    pub(super) fn read_ready(&mut self, now: Now, ready: ReadyRead, outputs: &mut Vec<Output>) {
+        if !self.time.is_known() {
+            self.forwarding.untimed.push(ready);
+        } else if !self.answer_peer(now, ready, outputs) && !self.answer_frozen(ready.read, outputs) {
+            self.answer_reads(now, ready.read, outputs);
+        }
+    }
+
+    /// It is known what time it is.
+    pub(super) fn answer_untimed(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        for ready in std::mem::take(&mut self.forwarding.untimed) {
+            self.read_ready(now, ready, outputs);
+        }
+    }
+
+    /// The answer to another node. False if none asked.
+    fn answer_peer(&mut self, now: Now, ready: ReadyRead, outputs: &mut Vec<Output>) -> bool {
         let asked = &mut self.forwarding.asked;
-        let Some(position) = asked.iter().position(|(id, _, _)| *id == read) else {
+        let Some(position) = asked.iter().position(|(id, _, _)| *id == ready.read) else {
             return false;
         };
         let (_, to, number) = asked.swap_remove(position);
-        outputs.push(self.to_peer(to, &PeerMessage::ReadAt { number, index }));
+        let (index, time) = (ready.index, self.time(now));
+        outputs.push(self.to_peer(to, &PeerMessage::ReadAt { number, index, time }));
         true
+    }
+
+    /// What the leader was asked about sees everything once this index is applied.
+    fn may_read_at(&mut self, number: u64, index: Index) {
+        let mut reads = self.forwarding.reads.iter_mut();
+        if let Some(read) = reads.find(|read| read.number == number) {
+            read.at = Some(index);
+        }
     }
 
     /// A read was not taken: it is asked again when somebody leads.
@@ -373,6 +403,7 @@ impl StateStoreService {
         self.entry = None;
         self.entry_commands = 0;
         self.forwarding.asked.clear();
+        self.forwarding.untimed.clear();
         self.traced.forget_others();
         self.refuse_frozen(outputs);
         let local = self.reads_on_the_way.drain(..).flat_map(|(_, pending)| pending);

@@ -311,6 +311,9 @@ impl StateStoreService {
             // What the log has of earlier terms is older than this.
             self.time.heard_in = self.replica.term();
         }
+        if basis.is_some() {
+            self.answer_untimed(now, outputs);
+        }
         let by = match basis {
             None | Some(Basis::Known) => return,
             Some(Basis::Log) => None,

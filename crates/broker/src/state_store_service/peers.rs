@@ -7,7 +7,7 @@
 //!   1 raft      | a message of the group's replicas (cluster/src/replica/message.rs)
 //!   2 commands  | needs disk u8 (0, 1) | a log entry without a clock (store/src/entry.rs): append these commands
 //!   3 read      | number u64                 from which index on does a read see everything?
-//!   4 read at   | number u64 | index u64     from this one on
+//!   4 read at   | number u64 | index u64 | time u64  from this one on, and it is so late (group_time.rs)
 //!   5 office    |                            the sender leads, and takes commands and reads
 //!   6 offer     | number u64 | index u64 | term u64 | log start u64 | a record of members (cluster/src/replica/record.rs)
 //!   7 pull      | number u64 | position u64  give me this chunk of the snapshot that you offered
@@ -54,6 +54,8 @@ pub(super) enum PeerMessage {
     ReadAt {
         number: u64,
         index: Index,
+        /// Group time when the leader answered, in milliseconds.
+        time: u64,
     },
     Office,
     Offer(Offer),
@@ -124,7 +126,7 @@ impl PeerMessage {
             Self::Raft(bytes) => bytes.len(),
             Self::Commands { entry, .. } => 1 + entry.len(),
             Self::Read { .. } => 8,
-            Self::ReadAt { .. } => 16,
+            Self::ReadAt { .. } => 24,
             Self::Office | Self::Wanted | Self::Unfit | Self::TimeAsked => 0,
             Self::Time { .. } => 8,
             Self::TimeTold(_) => 9,
@@ -150,10 +152,11 @@ impl PeerMessage {
                 bytes.put_u8(3);
                 bytes.put_u64(*number);
             }
-            Self::ReadAt { number, index } => {
+            Self::ReadAt { number, index, time } => {
                 bytes.put_u8(4);
                 bytes.put_u64(*number);
                 bytes.put_u64(index.0);
+                bytes.put_u64(*time);
             }
             Self::Office => bytes.put_u8(5),
             Self::Traces { incarnation, traced } => encode_traces(*incarnation, traced, &mut bytes),
@@ -228,9 +231,10 @@ impl PeerMessage {
             (3, body) if body.len() == 8 => Ok(Self::Read {
                 number: number(body)?,
             }),
-            (4, body) if body.len() == 16 => Ok(Self::ReadAt {
+            (4, body) if body.len() == 24 => Ok(Self::ReadAt {
                 number: number(body)?,
                 index: Index(number(&body[8..])?),
+                time: time(&body[16..])?,
             }),
             (5, []) => Ok(Self::Office),
             (14, body) => decode_traces(body),
@@ -377,6 +381,7 @@ mod tests {
         let read_at = PeerMessage::ReadAt {
             number: 3,
             index: Index(0x0102),
+            time: 9,
         };
         let others: [(PeerMessage, &'static [u8]); 5] = [
             (raft, b"\x01\0\0\0\x07\x01raft"),
@@ -387,7 +392,7 @@ mod tests {
             ),
             (
                 read_at,
-                b"\x01\0\0\0\x07\x04\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x01\x02",
+                b"\x01\0\0\0\x07\x04\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x01\x02\0\0\0\0\0\0\0\x09",
             ),
             (PeerMessage::Office, b"\x01\0\0\0\x07\x05"),
         ];

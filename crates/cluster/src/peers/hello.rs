@@ -48,7 +48,7 @@ pub struct Versions {
 }
 
 /// What this program speaks.
-pub const VERSIONS: Versions = Versions { oldest: 3, newest: 3 };
+pub const VERSIONS: Versions = Versions { oldest: 4, newest: 4 };
 
 /// A longer hello is not read.
 pub const HELLO_BYTES_MAX: usize = 1024;
@@ -255,8 +255,8 @@ mod tests {
         }
     }
 
-    /// Bytes that version 3 sends. Another form needs another version.
-    const GOLDEN: &[u8] = b"sthdpeer\x00\x3a\x03\x03\
+    /// Bytes that version 4 sends. Another form needs another version.
+    const GOLDEN: &[u8] = b"sthdpeer\x00\x3a\x04\x04\
         \0\0\0\0\0\0\x01\x02\0\0\0\x02\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\0\x05\x06\0\x03\0\0\0\x01\0\x03a:7";
 
     #[test]
@@ -316,12 +316,16 @@ mod tests {
             |theirs| (theirs.node, theirs.starts) = (hello().node, hello().starts),
             Some(RefusalCode::Itself),
         );
-        let newer = Versions { oldest: 4, newest: 5 };
-        check(
-            |theirs| theirs.versions = Versions { oldest: 4, newest: 5 },
-            Some(RefusalCode::Version),
-        );
-        assert!(newer.meets(Versions { oldest: 5, newest: 9 }));
+        const NEWER: Versions = Versions {
+            oldest: VERSIONS.newest + 1,
+            newest: VERSIONS.newest + 2,
+        };
+        check(|theirs| theirs.versions = NEWER, Some(RefusalCode::Version));
+        let newest = Versions {
+            oldest: NEWER.newest,
+            newest: NEWER.newest + 4,
+        };
+        assert!(NEWER.meets(newest));
     }
 
     #[test]

@@ -195,19 +195,27 @@ fn a_node_that_was_started_again_leads_with_the_time_that_others_know() {
     lock.assert_held_until_the_end(Duration::from_secs(22), HOUR);
 }
 
+const STOP: Duration = Duration::from_secs(30);
+
+/// All nodes lose their power for so long.
+fn stop_all(world: &mut World, time: Duration) {
+    let stopped: Vec<_> = world.nodes.iter_mut().map(Option::take).collect();
+    world.now += time;
+    let started = stopped.into_iter().map(|machine| {
+        let mut machine = machine.expect("it is there");
+        machine.take_to_peers().for_each(drop);
+        Some(machine.crash_for(time))
+    });
+    world.nodes = started.collect();
+}
+
 /// All nodes lose their power for half a minute, and start with these clocks.
 fn after_a_stop(ahead: [i64; 3]) -> Lock {
     let mut lock = Lock::taken();
-    let stopped: Vec<_> = lock.world.nodes.iter_mut().map(Option::take).collect();
-    lock.world.now += Duration::from_secs(30);
-    let started = stopped.into_iter().zip(ahead).map(|(machine, ahead)| {
-        let mut machine = machine.expect("it is there");
-        machine.take_to_peers().for_each(drop);
-        let mut started = machine.crash_for(Duration::from_secs(30));
-        started.set_clock(ahead);
-        Some(started)
-    });
-    lock.world.nodes = started.collect();
+    stop_all(&mut lock.world, STOP);
+    for (node, ahead) in ahead.into_iter().enumerate() {
+        lock.world.machine(node).set_clock(ahead);
+    }
     lock.world
         .run(Duration::from_secs(10), |world| world.leaders()[0].is_some());
     lock.wait(Duration::from_secs(1));
@@ -222,4 +230,38 @@ fn over_a_stop_of_all_nodes_the_wall_clock_bridges_the_gap_as_far_as_a_majority_
     }
     // Nobody knows how long they stood still: the lease lasts longer by that.
     after_a_stop([0, HOUR, DECADES]).assert_held_until_the_end(Duration::from_secs(2), DECADES);
+}
+
+/// Nodes that were started again do not know how late it is, until a third one has answered or they have waited for it.
+#[test]
+fn a_lease_that_is_over_is_shown_by_no_node_that_was_started_again() {
+    const BOTH: [usize; 2] = [0, 1];
+    for seed in 1..=10 {
+        let mut world = World::with_config(seed, |config| config.groups = 1);
+        world.await_first_leader();
+        let leader = world.leaders()[0].expect("somebody leads");
+        let holder = world.client(leader, "holder");
+        world.ask(holder, "holder", 1, &["SET", "lock", "holder", "PX", "10000"]);
+        world.settle();
+        assert_eq!(world.responses(holder)[0].payload, "+OK\r\n");
+
+        stop_all(&mut world, STOP);
+        world.kill(2);
+        world.run(Duration::from_secs(10), |world| world.leaders()[0].is_some());
+        let readers = BOTH.map(|node| world.client(node, "reader"));
+        for reader in readers {
+            world.ask(reader, "reader", 1, &["GET", "lock"]);
+        }
+        world.run(Duration::from_secs(3), |_| false);
+        for reader in readers {
+            let answers = world.responses(reader);
+            assert_eq!(answers.len(), 1, "seed {seed}");
+            assert_eq!(
+                answers[0].payload,
+                "$-1\r\n",
+                "seed {seed}, node {}",
+                reader.node + 1
+            );
+        }
+    }
 }
