@@ -1,11 +1,19 @@
 //! Session plane: how sessions, routes and retained messages are replicated between nodes.
 //!
-//! Every change has an identity, a [`Dot`]. Every copy knows exactly which changes it has decided upon, by a
-//! [`VersionVector`]. One merge rule serves joins, failover, returns and heals. `docs/internals/session-plane.md` has the
-//! rules; the crate `session-plane-model` beside this one plays them. Nothing here knows MQTT packets, sockets or clocks.
+//! Every change has an identity, a [`Dot`]. Every copy of a [`Slot`] knows exactly which changes it
+//! has decided upon, by a [`VersionVector`]. One merge rule serves joins, failover, returns and
+//! heals.
+//!
+//! `docs/internals/session-plane.md` has the rules; the crate `session-plane-model` beside this one
+//! plays them. Nothing here knows MQTT packets, sockets or clocks.
 
 pub mod dot;
+mod hash;
+pub mod slot;
+pub mod slot_set;
 pub mod version_vector;
 
 pub use dot::{Dot, Run};
+pub use slot::{GroupPart, Slot, SlotOutOfRange};
+pub use slot_set::SlotSet;
 pub use version_vector::{Interval, VectorFull, VersionVector};
