@@ -2,18 +2,22 @@
 //!
 //! Every change has an identity, a [`Dot`]. Every copy of a [`Slot`] knows exactly which changes it
 //! has decided upon, by a [`VersionVector`]. One merge rule serves joins, failover, returns and
-//! heals.
+//! heals. The nodes that have a copy follow from a [`View`], by its [`Ring`].
 //!
 //! `docs/internals/session-plane.md` has the rules; the crate `session-plane-model` beside this one
 //! plays them. Nothing here knows MQTT packets, sockets or clocks.
 
 pub mod dot;
 mod hash;
+pub mod ring;
 pub mod slot;
 pub mod slot_set;
 pub mod version_vector;
+pub mod view;
 
 pub use dot::{Dot, Run};
+pub use ring::Ring;
 pub use slot::{GroupPart, Slot, SlotOutOfRange};
 pub use slot_set::SlotSet;
 pub use version_vector::{Interval, VectorFull, VersionVector};
+pub use view::{NodeState, PresentNode, SwimIncarnation, View, ViewError};

@@ -1,0 +1,188 @@
+//! Ring: the owners of every slot, as they follow from one view.
+//!
+//! The placement is consistent hashing (Karger et al., Consistent Hashing and Random Trees, 1997)
+//! with the preference lists of Dynamo. Each node has [`VIRTUAL_NODES`] places on a circle of
+//! hashes. Slots stand on it at equal distances. The owners of a slot are the first distinct nodes
+//! clockwise from it: the first three of the Primary ring, then the first three of the Minority
+//! ring. Where no node is RUNNING, all present nodes are on the Primary ring.
+//!
+//! So a node that goes leaves its slots to all others, and nothing else moves. Nodes with equal
+//! views have equal rings: places follow from ids alone, and are a format for ever.
+
+use cluster::NodeId;
+
+use crate::hash::hash;
+use crate::view::NODES_MAX;
+use crate::{NodeState, Slot, SlotSet, View};
+
+/// Owners of a slot on each of the two rings, or as many as the ring has nodes.
+pub const OWNERS: usize = 3;
+
+/// Places of each node on the circle.
+///
+/// With 500 of them the arcs of a node deviate by about 1 / sqrt(500), which is 4.5 %, from the
+/// mean. Of ten nodes each owns 95 to 103 % of its share of the slots, and is the primary owner of
+/// 87 to 107 %.
+pub const VIRTUAL_NODES: u32 = 500;
+
+/// Owners of every slot.
+///
+/// Takes 28 KiB and 8 bytes for each node. It is made once for each view, in about 10 ms for 100
+/// nodes; owners are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ring {
+    /// Nodes of the view, in ascending order.
+    nodes: Vec<NodeId>,
+    /// By slot.
+    owners: Vec<Owners>,
+}
+
+/// Owners of one slot, as indexes into the nodes of the ring; the primary owner first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Owners {
+    nodes: [u8; 2 * OWNERS],
+    count: u8,
+}
+
+// A walk marks the nodes that it has met in 128 bits, and an index is one byte.
+const _: () = assert!(NODES_MAX <= 128);
+
+impl Ring {
+    /// Ring of `view`.
+    pub fn new(view: &View) -> Ring {
+        let nodes: Vec<NodeId> = view.nodes().iter().map(|present| present.run.node).collect();
+        let states: Vec<NodeState> = view.nodes().iter().map(|present| present.state).collect();
+        let no_primary = !states.iter().any(|state| state.is_on_primary());
+        let all = Circle::new(&nodes);
+        let primary = all.only(|node| no_primary || states[node].is_on_primary());
+        let minority = all.only(|node| states[node].is_on_minority());
+        let owners = Slot::all()
+            .map(|slot| {
+                let mut owners = Owners::default();
+                for node in primary.owners(slot).chain(minority.owners(slot)) {
+                    owners.add(node);
+                }
+                owners
+            })
+            .collect();
+        Ring { nodes, owners }
+    }
+
+    /// Owners of `slot`, each once, the primary owner first.
+    ///
+    /// At least one, and at most twice [`OWNERS`].
+    pub fn owners(&self, slot: Slot) -> impl ExactSizeIterator<Item = NodeId> + '_ {
+        let owners = self.owners[slot.index()].indexes();
+        owners.iter().map(|index| self.nodes[usize::from(*index)])
+    }
+
+    /// First owner of `slot`: on the Primary ring, where a node is RUNNING.
+    pub fn primary_owner(&self, slot: Slot) -> NodeId {
+        let [first, ..] = self.owners[slot.index()].nodes;
+        self.nodes[usize::from(first)]
+    }
+
+    /// `node` is an owner of `slot`.
+    pub fn is_owner(&self, node: NodeId, slot: Slot) -> bool {
+        self.owners(slot).any(|owner| owner == node)
+    }
+
+    /// Slots that `node` owns; a pass over all slots.
+    pub fn slots_of(&self, node: NodeId) -> SlotSet {
+        let Some(index) = self.index_of(node) else {
+            return SlotSet::default();
+        };
+        Slot::all()
+            .filter(|slot| self.owners[slot.index()].indexes().contains(&index))
+            .collect()
+    }
+
+    fn index_of(&self, node: NodeId) -> Option<u8> {
+        let index = self.nodes.binary_search(&node).ok()?;
+        u8::try_from(index).ok()
+    }
+}
+
+impl Owners {
+    fn indexes(&self) -> &[u8] {
+        &self.nodes[..usize::from(self.count)]
+    }
+
+    fn add(&mut self, node: u8) {
+        if !self.indexes().contains(&node) {
+            self.nodes[usize::from(self.count)] = node;
+            self.count += 1;
+        }
+    }
+}
+
+/// Virtual nodes of a ring, in ascending order.
+#[derive(Debug)]
+struct Circle {
+    virtual_nodes: Vec<VirtualNode>,
+    nodes: usize,
+}
+
+/// One place of a node. Of two at one place the lower node's is the first, on all nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct VirtualNode {
+    place: u64,
+    /// Index into the nodes of the ring.
+    node: u8,
+}
+
+impl Circle {
+    /// Circle of `nodes`, of which a view has few enough for their indexes.
+    fn new(nodes: &[NodeId]) -> Circle {
+        let mut virtual_nodes = Vec::with_capacity(nodes.len() * VIRTUAL_NODES as usize);
+        for (node, id) in (0_u8..).zip(nodes) {
+            virtual_nodes.extend((0..VIRTUAL_NODES).map(|number| VirtualNode {
+                place: place(*id, number),
+                node,
+            }));
+        }
+        virtual_nodes.sort_unstable();
+        Circle {
+            virtual_nodes,
+            nodes: nodes.len(),
+        }
+    }
+
+    /// Circle of the nodes that `is_on` selects.
+    fn only(&self, is_on: impl Fn(usize) -> bool) -> Circle {
+        let all = self.virtual_nodes.iter().copied();
+        Circle {
+            virtual_nodes: all.filter(|place| is_on(usize::from(place.node))).collect(),
+            nodes: (0..self.nodes).filter(|node| is_on(*node)).count(),
+        }
+    }
+
+    /// First distinct nodes clockwise from `slot`. Ends with the last of them, so that no walk goes
+    /// around in vain.
+    fn owners(&self, slot: Slot) -> impl Iterator<Item = u8> + '_ {
+        let from = u64::from(slot.number()) * (u64::MAX / u64::from(Slot::COUNT) + 1);
+        let start = self.virtual_nodes.partition_point(|at| at.place < from);
+        let (before, after) = self.virtual_nodes.split_at(start);
+        let mut met = 0_u128;
+        let is_new = move |node: &u8| {
+            let bit = 1_u128 << node;
+            let is_new = met & bit == 0;
+            met |= bit;
+            is_new
+        };
+        let walk = after.iter().chain(before).map(|at| at.node);
+        walk.filter(is_new).take(OWNERS.min(self.nodes))
+    }
+}
+
+/// Place of a virtual node: the hash of the node's id and the virtual node's number, both
+/// big-endian.
+fn place(node: NodeId, number: u32) -> u64 {
+    let mut name = [0; 12];
+    name[..8].copy_from_slice(&node.0.to_be_bytes());
+    name[8..].copy_from_slice(&number.to_be_bytes());
+    hash(&name)
+}
+
+#[cfg(test)]
+mod tests;
