@@ -7,16 +7,23 @@
 //! `docs/internals/session-plane.md` has the rules; the crate `session-plane-model` beside this one
 //! plays them. Nothing here knows MQTT packets, sockets or clocks.
 
+pub mod client_id;
 pub mod dot;
+pub mod entry;
 mod hash;
+mod join;
 pub mod ring;
+pub mod session_entries;
 pub mod slot;
 pub mod slot_set;
 pub mod version_vector;
 pub mod view;
 
+pub use client_id::{ClientId, ClientIdTooLong};
 pub use dot::{Dot, Run};
+pub use entry::{Birth, Entry, EntryId, EntryKind};
 pub use ring::Ring;
+pub use session_entries::SessionEntries;
 pub use slot::{GroupPart, Slot, SlotOutOfRange};
 pub use slot_set::SlotSet;
 pub use version_vector::{Interval, VectorFull, VersionVector};

@@ -1,0 +1,82 @@
+//! Entry: one fact of a session, with what the merge and the rule of reading need of it.
+//!
+//! An entry's identity is its kind, its client and its dot. Everything else is a function of the
+//! dot. So copies never compare values to find what is the same.
+//!
+//! What an entry means beyond that is a value of the type `V`, which the node chooses. Nothing here
+//! reads it: the node's type is parsed once, where it arrives, and this crate knows no MQTT. `V` is
+//! ordered for one case only, which [`Entry`] names.
+
+use cluster::session_plane::Hlc;
+
+use crate::Dot;
+
+/// Kind of an entry. The order is that of entries in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// The session exists. Each CONNECT writes it anew with the same birth.
+    Session,
+    /// A connection of the client to a node. Counts alone: a client needs no durable session.
+    Connection,
+    /// A will that has not fired. Counts alone: the end of its session is a reason to fire it.
+    Will,
+    /// A filter with its options.
+    Subscription,
+    /// A message in the queue; its dot is that of the PUBLISH.
+    Message,
+    /// Packet id and stage of a message that is being delivered.
+    Delivery,
+    /// A packet id that the client uses for a QoS 2 message of its own.
+    Received,
+}
+
+impl EntryKind {
+    /// Every kind, in ascending order.
+    pub const ALL: [EntryKind; 7] = [
+        EntryKind::Session,
+        EntryKind::Connection,
+        EntryKind::Will,
+        EntryKind::Subscription,
+        EntryKind::Message,
+        EntryKind::Delivery,
+        EntryKind::Received,
+    ];
+}
+
+/// Identity of an entry among those of its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryId {
+    /// Kind of the entry.
+    pub kind: EntryKind,
+    /// Event that made the entry.
+    pub dot: Dot,
+}
+
+/// Begin of a session: the CONNECT that found none.
+///
+/// Every entry names the birth of its session. So entries of a session that has ended do not count
+/// for a later one of the same client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Birth {
+    /// First event of the session. The rest is a function of it.
+    pub dot: Dot,
+    /// Clock of that event.
+    pub clock: Hlc,
+    /// The CONNECT asked for a Clean Start.
+    pub is_clean: bool,
+}
+
+/// One fact of a session, under its [`EntryId`].
+///
+/// Two owners may match a message with different subscriptions, until their copies have merged. Its
+/// entries differ then under one identity, and both copies keep the greater one. The order has no
+/// other meaning.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry<V> {
+    /// Session that the entry belongs to. A connection may name itself.
+    pub birth: Birth,
+    /// Hybrid logical clock of the event that made the entry.
+    pub clock: Hlc,
+    /// Meaning of the entry to the node.
+    pub value: V,
+}

@@ -1,0 +1,144 @@
+//! Entries of one client: what is kept, and which of it counts.
+//!
+//! Entries of sessions that have ended stay until their removal is seen. They do not count. That is
+//! a rule of reading: a removal inside the merge would make its result depend on the order of
+//! merges. *Invariant*: entries are sorted by kind, then by dot, so a kind is one range.
+
+use std::collections::btree_map::Entry::{Occupied, Vacant};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::join::join;
+use crate::{Birth, Dot, Entry, EntryId, EntryKind};
+
+/// Entries of one client, of all its sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionEntries<V> {
+    entries: BTreeMap<EntryId, Entry<V>>,
+}
+
+impl<V> Default for SessionEntries<V> {
+    /// No entry.
+    fn default() -> SessionEntries<V> {
+        SessionEntries {
+            entries: BTreeMap::new(),
+        }
+    }
+}
+
+impl<V: Ord> SessionEntries<V> {
+    /// Keeps an entry. Of two under one identity the greater one stays, as in a merge.
+    pub fn insert(&mut self, id: EntryId, entry: Entry<V>) {
+        match self.entries.entry(id) {
+            Occupied(mut known) if *known.get() < entry => {
+                known.insert(entry);
+            }
+            Occupied(_) => {}
+            Vacant(place) => {
+                place.insert(entry);
+            }
+        }
+    }
+
+    /// Removes the entries of every kind that the event `dot` made.
+    pub fn remove(&mut self, dot: Dot) {
+        for kind in EntryKind::ALL {
+            self.entries.remove(&EntryId { kind, dot });
+        }
+    }
+
+    /// Merges the entries of one client by the merge rule.
+    ///
+    /// `mine_covers` and `theirs_cover` say which events each of the copies has decided upon for
+    /// this client.
+    pub fn merge(
+        self,
+        mine_covers: impl Fn(Dot) -> bool,
+        theirs: SessionEntries<V>,
+        theirs_cover: impl Fn(Dot) -> bool,
+    ) -> SessionEntries<V> {
+        let stays = |id: EntryId, mine: Option<Entry<V>>, theirs: Option<Entry<V>>| {
+            let was_removed = match (&mine, &theirs) {
+                (Some(_), None) => theirs_cover(id.dot),
+                (None, Some(_)) => mine_covers(id.dot),
+                _ => false,
+            };
+            mine.max(theirs).filter(|_| !was_removed)
+        };
+        let joined = join(self.entries, theirs.entries);
+        let entries = joined
+            .filter_map(|at| stays(at.key, at.mine, at.theirs).map(|entry| (at.key, entry)))
+            .collect();
+        SessionEntries { entries }
+    }
+
+    /// Entries in ascending order of their identity, whether or not they count.
+    pub fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry<V>)> {
+        self.entries.iter().map(|(id, entry)| (*id, entry))
+    }
+
+    /// Entry with this identity, whether or not it counts.
+    pub fn get(&self, id: EntryId) -> Option<&Entry<V>> {
+        self.entries.get(&id)
+    }
+
+    /// Number of entries, whether or not they count.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// There is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Entries of `kind` that count, in ascending order of their dots.
+    ///
+    /// An entry counts while a session entry with its birth does. It counts as well while its
+    /// session's entry may still come: as long as `covers` denies the birth. A session entry counts
+    /// unless a session that was begun clean beats it. Connections and wills count alone. `covers`
+    /// says which events the copy has decided upon for this client.
+    pub fn live<'a>(
+        &'a self,
+        kind: EntryKind,
+        covers: impl Fn(Dot) -> bool + 'a,
+    ) -> impl Iterator<Item = (Dot, &'a Entry<V>)> {
+        let clean_start = self.latest_clean_start();
+        let births: BTreeSet<Dot> = self
+            .of_kind(EntryKind::Session)
+            .filter(|(_, entry)| !is_beaten(entry, clean_start))
+            .map(|(_, entry)| entry.birth.dot)
+            .collect();
+        let counts = move |entry: &Entry<V>| match kind {
+            EntryKind::Session => !is_beaten(entry, clean_start),
+            EntryKind::Connection | EntryKind::Will => true,
+            EntryKind::Subscription | EntryKind::Message | EntryKind::Delivery | EntryKind::Received => {
+                births.contains(&entry.birth.dot) || !covers(entry.birth.dot)
+            }
+        };
+        self.of_kind(kind).filter(move |(_, entry)| counts(entry))
+    }
+
+    /// Birth of the session that was begun clean last.
+    fn latest_clean_start(&self) -> Option<Birth> {
+        let births = self.of_kind(EntryKind::Session).map(|(_, entry)| entry.birth);
+        births
+            .filter(|birth| birth.is_clean)
+            .max_by_key(|birth| (birth.clock, birth.dot))
+    }
+
+    fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<V>)> {
+        let range = EntryId { kind, dot: Dot::MIN }..=EntryId { kind, dot: Dot::MAX };
+        self.entries.range(range).map(|(id, entry)| (id.dot, entry))
+    }
+}
+
+/// The entry of a session is older than the clean start of another one.
+///
+/// The CONNECT that began clean removed what it saw of older sessions. What it could not see is on
+/// the other side of a split, and ends by this rule.
+fn is_beaten<V>(entry: &Entry<V>, clean_start: Option<Birth>) -> bool {
+    clean_start.is_some_and(|start| entry.birth.dot != start.dot && entry.clock < start.clock)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
