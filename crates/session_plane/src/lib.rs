@@ -2,29 +2,36 @@
 //!
 //! Every change has an identity, a [`Dot`]. Every copy of a [`Slot`] knows exactly which changes it
 //! has decided upon, by a [`VersionVector`]. One merge rule serves joins, failover, returns and
-//! heals. The nodes that have a copy follow from a [`View`], by its [`Ring`].
+//! heals: [`SlotCopy::merge`]. The nodes that have a copy follow from a [`View`], by its [`Ring`].
 //!
 //! `docs/internals/session-plane.md` has the rules; the crate `session-plane-model` beside this one
 //! plays them. Nothing here knows MQTT packets, sockets or clocks.
 
 pub mod client_id;
+pub mod copy;
 pub mod dot;
 pub mod entry;
 mod hash;
 mod join;
+mod progress;
 pub mod ring;
 pub mod session_entries;
+pub mod single_dots;
 pub mod slot;
+pub mod slot_entries;
 pub mod slot_set;
 pub mod version_vector;
 pub mod view;
 
 pub use client_id::{ClientId, ClientIdTooLong};
+pub use copy::{ClaimError, Matched, Pending, SlotCopy, TakeError};
 pub use dot::{Dot, Run};
 pub use entry::{Birth, Entry, EntryId, EntryKind};
 pub use ring::Ring;
 pub use session_entries::SessionEntries;
+pub use single_dots::SingleDots;
 pub use slot::{GroupPart, Slot, SlotOutOfRange};
+pub use slot_entries::{Change, NewEntry, SingleDotsFull, SlotEntries};
 pub use slot_set::SlotSet;
 pub use version_vector::{Interval, VectorFull, VersionVector};
 pub use view::{NodeState, PresentNode, SwimIncarnation, View, ViewError};

@@ -107,7 +107,7 @@ impl VersionVector {
             .intervals
             .partition_point(|interval| interval.is_apart_before(&new));
         let touched = self.intervals[start..].partition_point(|interval| !new.is_apart_before(interval));
-        if touched == 0 && self.intervals.len() == INTERVALS_MAX {
+        if touched == 0 && self.intervals.len() >= INTERVALS_MAX {
             return Err(VectorFull);
         }
         let end = start + touched;

@@ -1,0 +1,404 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::{NewEntry, SessionEntries};
+use history::{CLIENTS, Event, client, dot, histories};
+use naive::{Naive, NaiveEntry, NaiveMessage, SingleDot};
+
+mod history;
+mod limits;
+mod naive;
+
+type Value = u64;
+type Sample = SlotCopy<Value, ()>;
+
+const COPIES: usize = 3;
+
+/// Step of one copy.
+#[derive(Debug, Clone)]
+enum Step {
+    TakeEvent(Index),
+    TakeInterval(Index, u64),
+    Need(Vec<Index>),
+    Claim,
+    Close(Vec<Index>),
+    Merge(Index),
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+    let some = || proptest::collection::vec(any::<Index>(), 0..6);
+    let step = prop_oneof![
+        8 => any::<Index>().prop_map(Step::TakeEvent),
+        2 => (any::<Index>(), 0..4_u64).prop_map(|(first, more)| Step::TakeInterval(first, more)),
+        1 => some().prop_map(Step::Need),
+        3 => Just(Step::Claim),
+        1 => some().prop_map(Step::Close),
+        2 => any::<Index>().prop_map(Step::Merge),
+    ];
+    proptest::collection::vec((0..COPIES, step), 0..60)
+}
+
+/// Rule `since`: a message matches subscriptions that are earlier.
+fn matches(kind: EntryKind, subscribed: Hlc, published: Hlc) -> bool {
+    kind == EntryKind::Subscription && subscribed < published
+}
+
+fn message_entry(birth: Birth, clock: Hlc, dot: Dot) -> Entry<Value> {
+    let value = dot.number;
+    Entry { birth, clock, value }
+}
+
+fn matched(copy: &Sample, dot: Dot, pending: &Pending<()>) -> Vec<Matched<Value>> {
+    matched_in(copy.entries(), copy.covered(), dot, pending.clock)
+}
+
+fn matched_in(
+    entries: &SlotEntries<Value>,
+    covered: &VersionVector,
+    dot: Dot,
+    clock: Hlc,
+) -> Vec<Matched<Value>> {
+    let mut matched = Vec::new();
+    for (client, _) in entries.sessions() {
+        for (_, entry) in entries.live(covered, client.as_bytes(), EntryKind::Subscription) {
+            if matches(EntryKind::Subscription, entry.clock, clock) {
+                matched.push(Matched {
+                    client: client.clone(),
+                    birth: entry.birth,
+                    value: dot.number,
+                });
+            }
+        }
+    }
+    matched
+}
+
+fn take_event(copy: &mut Sample, event: &Event) {
+    let taken = match &event.change {
+        Some(change) => copy.apply(change.clone()),
+        None => {
+            let (clock, message) = (event.clock, ());
+            copy.take_message(event.dot, Pending { clock, message })
+        }
+    };
+    taken.expect("histories are short");
+}
+
+fn vector_of(dots: &BTreeSet<Dot>) -> VersionVector {
+    let mut vector = VersionVector::default();
+    for dot in dots {
+        let one = Interval::one(*dot).expect("dots of events");
+        vector.insert(one).expect("histories are short");
+    }
+    vector
+}
+
+fn dots_of(vector: &VersionVector) -> BTreeSet<Dot> {
+    let dots = |interval: &Interval| {
+        let run = interval.run;
+        (interval.first..=interval.last).map(move |number| Dot { run, number })
+    };
+    vector.intervals().iter().flat_map(dots).collect()
+}
+
+/// Copies, and the naive copy beside each.
+#[derive(Debug, Clone)]
+struct Pair {
+    copy: Sample,
+    naive: Naive,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        Pair {
+            copy: SlotCopy::new(VersionVector::default()),
+            naive: Naive::default(),
+        }
+    }
+
+    fn step(&mut self, history: &[Event], others: &[Pair], step: &Step) {
+        let one = |index: &Index| &history[index.index(history.len())];
+        let some = |indexes: &[Index]| indexes.iter().map(|index| one(index).dot).collect();
+        match step {
+            Step::TakeEvent(index) => {
+                take_event(&mut self.copy, one(index));
+                self.naive.take_event(one(index));
+            }
+            Step::TakeInterval(first, more) => self.take_interval(one(first).dot, *more),
+            Step::Need(indexes) => {
+                let dots: BTreeSet<Dot> = some(indexes);
+                self.copy.need(&vector_of(&dots)).expect("histories are short");
+                self.naive.needed.extend(dots);
+            }
+            Step::Claim => {
+                let claimed = self.copy.claim(matched);
+                assert_eq!(claimed.is_ok(), self.naive.claim());
+            }
+            Step::Close(indexes) => {
+                let dots: BTreeSet<Dot> = some(indexes);
+                self.copy.close(&vector_of(&dots)).expect("histories are short");
+                self.naive.close(&dots);
+            }
+            Step::Merge(index) => {
+                let other = &others[index.index(others.len())];
+                self.copy.merge(other.copy.clone()).expect("histories are short");
+                self.naive.merge(&other.naive);
+            }
+        }
+    }
+
+    fn take_interval(&mut self, first: Dot, more: u64) {
+        let events = Interval::new(first.run, first.number, first.number + more);
+        let events = events.expect("ascending");
+        self.copy.take(events).expect("histories are short");
+        for number in events.first..=events.last {
+            self.naive.take(Dot { number, ..first });
+        }
+    }
+}
+
+/// Entries with their whole identity, in ascending order.
+fn entries_of(copy: &Sample) -> BTreeSet<NaiveEntry> {
+    let of_session = |(client, entries): (&ClientId, &SessionEntries<Value>)| {
+        let of_entry = |(id, entry): (EntryId, &Entry<Value>)| NaiveEntry {
+            client: client.clone(),
+            kind: id.kind,
+            dot: id.dot,
+            entry: entry.clone(),
+        };
+        entries.iter().map(of_entry).collect::<Vec<NaiveEntry>>()
+    };
+    copy.entries().sessions().flat_map(of_session).collect()
+}
+
+fn live_of(copy: &Sample) -> BTreeSet<NaiveEntry> {
+    let mut live = BTreeSet::new();
+    for client in (0..CLIENTS).map(client) {
+        for kind in EntryKind::ALL {
+            let entries = copy.live(client.as_bytes(), kind);
+            live.extend(entries.map(|(dot, entry)| NaiveEntry {
+                client: client.clone(),
+                kind,
+                dot,
+                entry: entry.clone(),
+            }));
+        }
+    }
+    live
+}
+
+#[track_caller]
+fn assert_equals_naive(pair: &Pair) {
+    let Pair { copy, naive } = pair;
+    assert_eq!(dots_of(copy.covered()), naive.covered);
+    assert_eq!(dots_of(copy.taken()), naive.taken);
+    assert_eq!(dots_of(copy.holes()), naive.holes());
+    let pending = copy.pending().map(|(dot, pending)| NaiveMessage {
+        clock: pending.clock,
+        dot,
+    });
+    assert_eq!(pending.collect::<BTreeSet<NaiveMessage>>(), naive.pending);
+    let single = copy.entries().single();
+    let dots = single.iter().flat_map(|(client, dots)| {
+        let client = client.clone();
+        dots.iter().map(move |dot| SingleDot {
+            client: client.clone(),
+            dot: *dot,
+        })
+    });
+    assert_eq!(dots.collect::<BTreeSet<SingleDot>>(), naive.single);
+    assert_eq!(single.len(), naive.single.len());
+    assert_eq!(entries_of(copy), naive.entries.iter().cloned().collect());
+    assert!(copy.entries().sessions().all(|(_, entries)| !entries.is_empty()));
+    assert_eq!(live_of(copy), naive.live());
+}
+
+fn play(history: &[Event], steps: &[(usize, Step)]) -> Vec<Pair> {
+    let mut pairs = vec![Pair::new(); COPIES];
+    for (at, step) in steps {
+        let others = pairs.clone();
+        pairs[*at].step(history, &others, step);
+    }
+    pairs
+}
+
+fn merged(one: &Sample, other: &Sample) -> Sample {
+    let mut merged = one.clone();
+    merged.merge(other.clone()).expect("histories are short");
+    merged
+}
+
+/// Copy that has taken and claimed the events whose bits are set.
+fn copy_of(history: &[Event], bits: u32) -> Sample {
+    let mut copy = Sample::new(VersionVector::default());
+    for (_, event) in history.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1) {
+        take_event(&mut copy, event);
+    }
+    copy.claim(matched).expect("nothing is needed");
+    copy
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_copy_is_the_naive_copy_after_every_step(history in histories(), steps in steps()) {
+        let mut pairs = vec![Pair::new(); COPIES];
+        for (at, step) in &steps {
+            let others = pairs.clone();
+            pairs[*at].step(&history, &others, step);
+            assert_equals_naive(&pairs[*at]);
+        }
+    }
+
+    #[test]
+    fn a_merge_is_commutative_associative_and_idempotent(history in histories(), steps in steps()) {
+        let pairs = play(&history, &steps);
+        let [one, two, three] = [&pairs[0].copy, &pairs[1].copy, &pairs[2].copy];
+        prop_assert_eq!(merged(one, two), merged(two, one));
+        prop_assert_eq!(merged(&merged(one, two), three), merged(one, &merged(two, three)));
+        prop_assert_eq!(&merged(one, one), one);
+        let both = merged(one, two);
+        prop_assert_eq!(&merged(&both, two), &both);
+    }
+
+    /// Without messages, whose entries depend on what a copy had when it claimed them.
+    #[test]
+    fn merged_copies_are_the_copy_that_has_seen_what_both_have(
+        mut history in histories(),
+        left in any::<u32>(),
+        right in any::<u32>(),
+    ) {
+        history.retain(|event| event.change.is_some());
+        let (one, other) = (copy_of(&history, left), copy_of(&history, right));
+        prop_assert_eq!(merged(&one, &other), copy_of(&history, left | right));
+    }
+
+    #[test]
+    fn nothing_that_was_removed_comes_back(history in histories(), steps in steps()) {
+        let pairs = play(&history, &steps);
+        for (one, other) in [(0, 1), (1, 2), (2, 0)] {
+            let (one, other) = (&pairs[one].copy, &pairs[other].copy);
+            let before = entries_of(one);
+            let after = entries_of(&merged(one, other));
+            for entry in after.iter().filter(|entry| one.covers(entry.client.as_bytes(), entry.dot)) {
+                let was_there = before.iter().any(|each| {
+                    (&each.client, each.kind, each.dot) == (&entry.client, entry.kind, entry.dot)
+                });
+                prop_assert!(was_there, "{:?} came back", entry);
+            }
+        }
+    }
+}
+
+/// Takes an event for a copy that shares the vector of its node.
+fn take_shared(entries: &mut SlotEntries<Value>, covered: &mut VersionVector, event: &Event) {
+    let dot = event.dot;
+    match &event.change {
+        Some(change) => entries
+            .apply(covered, change.clone())
+            .expect("histories are short"),
+        None => {
+            let kind = EntryKind::Message;
+            for Matched { client, birth, .. } in matched_in(entries, covered, dot, event.clock) {
+                let entry = message_entry(birth, event.clock, dot);
+                entries.add(covered, client, EntryId { kind, dot }, entry);
+            }
+        }
+    }
+    covered
+        .insert(Interval::one(dot).expect("dots of events"))
+        .expect("histories are short");
+    entries.drop_covered(covered);
+}
+
+proptest! {
+    #[test]
+    fn a_shared_vector_gives_what_an_own_one_does(history in histories(), bits in any::<u32>()) {
+        let mut own = Sample::new(VersionVector::default());
+        let (mut entries, mut covered) = (SlotEntries::default(), VersionVector::default());
+        for (_, event) in history.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1) {
+            take_event(&mut own, event);
+            own.claim(matched).expect("nothing is needed");
+            take_shared(&mut entries, &mut covered, event);
+        }
+        prop_assert_eq!(own.into_whole(&covered), Ok(entries));
+    }
+}
+
+fn change(of: Dot, removes: &[Dot], adds: Option<EntryKind>) -> Change<Value> {
+    let birth = Birth {
+        dot: of,
+        clock: Hlc::ZERO,
+        is_clean: false,
+    };
+    let entry = message_entry(birth, Hlc::ZERO, of);
+    Change {
+        dot: of,
+        client: client(0),
+        removes: removes.to_vec(),
+        adds: adds.map(|kind| NewEntry { kind, entry }),
+    }
+}
+
+#[test]
+fn a_removal_may_come_before_its_event() {
+    let mut copy = Sample::new(VersionVector::default());
+    copy.apply(change(dot(1, 1), &[dot(0, 1)], None)).expect("room");
+    assert!(copy.covers(&[0], dot(0, 1)));
+    assert!(!copy.covers(&[1], dot(0, 1)), "the dot is of one client");
+    copy.apply(change(dot(0, 1), &[], Some(EntryKind::Connection)))
+        .expect("room");
+    assert_eq!(entries_of(&copy), BTreeSet::new());
+    copy.claim(matched).expect("whole");
+    assert!(copy.entries().single().is_empty(), "the vector covers it");
+}
+
+#[test]
+fn a_copy_with_a_hole_claims_nothing() {
+    let mut copy = Sample::new(vector_of(&BTreeSet::from([dot(0, 1)])));
+    let (clock, message) = (Hlc::ZERO, ());
+    copy.take_message(dot(1, 1), Pending { clock, message })
+        .expect("room");
+    assert_eq!(copy.claim(matched), Err(ClaimError::HasHole));
+    assert_eq!(copy.pending().count(), 1);
+    copy.close(&vector_of(&BTreeSet::from([dot(0, 1)])))
+        .expect("room");
+    assert_eq!(copy.claim(matched), Ok(()));
+    assert_eq!(copy.pending().count(), 0);
+}
+
+#[test]
+fn pending_messages_are_claimed_in_the_order_of_clocks() {
+    let mut copy = Sample::new(VersionVector::default());
+    for (run, number, wall) in [(0, 1, 7), (0, 2, 9), (1, 1, 5), (2, 1, 7)] {
+        let (clock, message) = (Hlc::at(wall), ());
+        copy.take_message(dot(run, number), Pending { clock, message })
+            .expect("room");
+    }
+    let mut order = Vec::new();
+    let claimed = copy.claim(|_, dot, _| {
+        order.push(dot);
+        Vec::new()
+    });
+    assert_eq!(claimed, Ok(()));
+    assert_eq!(order, [dot(1, 1), dot(0, 1), dot(2, 1), dot(0, 2)]);
+}
+
+#[test]
+fn a_copy_that_is_whole_shares_the_vector_of_its_node() {
+    let mut copy = Sample::new(VersionVector::default());
+    copy.apply(change(dot(0, 1), &[], Some(EntryKind::Connection)))
+        .expect("room");
+    let node = vector_of(&BTreeSet::from([dot(0, 1)]));
+    let unclaimed = copy.into_whole(&VersionVector::default());
+    let mut copy = *unclaimed.expect_err("an event is taken beside the vector");
+    copy.claim(matched).expect("whole");
+    let entries = copy.clone().into_whole(&node).expect("the same vector");
+    assert_eq!(Sample::whole(entries, node.clone()), copy);
+    copy.need(&vector_of(&BTreeSet::from([dot(2, 1)]))).expect("room");
+    assert!(copy.into_whole(&node).is_err());
+}

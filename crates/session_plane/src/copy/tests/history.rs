@@ -1,0 +1,139 @@
+//! Histories: events in an order of cause and effect, drawn at random.
+
+use cluster::session_plane::Hlc;
+use cluster::{Incarnation, NodeId};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::Value;
+use crate::{Birth, Change, ClientId, Dot, Entry, EntryKind, NewEntry, Run};
+
+/// Runs of a history.
+const RUNS: u64 = 3;
+/// Clients of a history.
+pub(crate) const CLIENTS: u8 = 2;
+
+/// Event of a history: a change of a session, or a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    pub(crate) dot: Dot,
+    pub(crate) clock: Hlc,
+    pub(crate) change: Option<Change<Value>>,
+}
+
+/// What is drawn of an event; the history decides what of it is possible.
+#[derive(Debug, Clone)]
+struct Draw {
+    run: u64,
+    client: u8,
+    is_message: bool,
+    is_clean: bool,
+    adds: Option<EntryKind>,
+    birth: Option<Index>,
+    removes: Vec<Index>,
+}
+
+pub(crate) fn run(of: u64) -> Run {
+    Run {
+        node: NodeId(1 + of),
+        incarnation: Incarnation(1),
+    }
+}
+
+pub(crate) fn dot(of: u64, number: u64) -> Dot {
+    Dot { run: run(of), number }
+}
+
+pub(crate) fn client(number: u8) -> ClientId {
+    ClientId::new(&[number]).expect("a short id")
+}
+
+fn kinds() -> impl Strategy<Value = EntryKind> {
+    let drawn = EntryKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != EntryKind::Message);
+    prop_oneof![
+        3 => Just(EntryKind::Session),
+        3 => Just(EntryKind::Subscription),
+        6 => proptest::sample::select(drawn.collect::<Vec<EntryKind>>()),
+    ]
+}
+
+fn draws() -> impl Strategy<Value = Draw> {
+    let adds = proptest::option::weighted(0.7, kinds());
+    let birth = proptest::option::weighted(0.8, any::<Index>());
+    let removes = proptest::collection::vec(any::<Index>(), 0..4);
+    let flags = (prop::bool::weighted(0.25), prop::bool::weighted(0.4));
+    (0..RUNS, 0..CLIENTS, flags, adds, birth, removes).prop_map(
+        |(run, client, (is_message, is_clean), adds, birth, removes)| Draw {
+            run,
+            client,
+            is_message,
+            is_clean,
+            adds,
+            birth,
+            removes,
+        },
+    )
+}
+
+/// Events in an order of cause and effect: each removes and continues only what is before it.
+pub(crate) fn histories() -> impl Strategy<Value = Vec<Event>> {
+    proptest::collection::vec(draws(), 1..24).prop_map(|draws| {
+        let mut history: Vec<Event> = Vec::new();
+        for draw in draws {
+            history.push(event(&history, &draw));
+        }
+        history
+    })
+}
+
+fn event(before: &[Event], draw: &Draw) -> Event {
+    let number = before
+        .iter()
+        .filter(|event| event.dot.run == run(draw.run))
+        .count();
+    let dot = dot(draw.run, 1 + number as u64);
+    // Two events each have the same clock.
+    let clock = Hlc::at(before.len() as u64 / 2);
+    let client = client(draw.client);
+    if draw.is_message {
+        let change = None;
+        return Event { dot, clock, change };
+    }
+    let births: Vec<Birth> = before
+        .iter()
+        .filter_map(|event| birth_of(event, &client))
+        .collect();
+    let earlier = draw.birth.filter(|_| !births.is_empty());
+    let birth = earlier.map_or(
+        Birth {
+            dot,
+            clock,
+            is_clean: draw.is_clean,
+        },
+        |index| births[index.index(births.len())],
+    );
+    let value = dot.number;
+    let entry = Entry { birth, clock, value };
+    let removable = draw.removes.iter().filter(|_| !before.is_empty());
+    let change = Some(Change {
+        dot,
+        client,
+        removes: removable
+            .map(|index| before[index.index(before.len())].dot)
+            .collect(),
+        adds: draw.adds.map(|kind| NewEntry { kind, entry }),
+    });
+    Event { dot, clock, change }
+}
+
+/// Birth of the client's session that the event has written.
+fn birth_of(event: &Event, client: &ClientId) -> Option<Birth> {
+    let change = event.change.as_ref().filter(|change| change.client == *client)?;
+    let new = change
+        .adds
+        .as_ref()
+        .filter(|new| new.kind == EntryKind::Session)?;
+    Some(new.entry.birth)
+}

@@ -1,0 +1,116 @@
+//! Progress of a copy: what it has decided upon, what it has taken, and what it lacks.
+//!
+//! *Invariant*: the three sets are disjoint, and none is longer than a vector may be. What would
+//! need a longer one is refused whole, and nothing is changed.
+
+use crate::version_vector::INTERVALS_MAX;
+use crate::{Interval, VectorFull, VersionVector};
+
+/// Sets of events that a copy has met.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// V: events that the copy has decided upon.
+    covered: VersionVector,
+    /// Events that the copy has and has not claimed.
+    taken: VersionVector,
+    /// Events that are known to exist and are neither covered nor taken.
+    holes: VersionVector,
+}
+
+impl Progress {
+    /// Progress of a copy without holes.
+    pub(crate) fn whole(covered: VersionVector) -> Progress {
+        Progress {
+            covered,
+            ..Progress::default()
+        }
+    }
+
+    /// Progress of a copy that has nothing of what its node knows.
+    pub(crate) fn lacking(known: VersionVector) -> Progress {
+        Progress {
+            holes: known,
+            ..Progress::default()
+        }
+    }
+
+    pub(crate) fn covered(&self) -> &VersionVector {
+        &self.covered
+    }
+
+    pub(crate) fn taken(&self) -> &VersionVector {
+        &self.taken
+    }
+
+    pub(crate) fn holes(&self) -> &VersionVector {
+        &self.holes
+    }
+
+    /// Makes holes of what the copy lacks of `known`.
+    pub(crate) fn need(&mut self, known: &VersionVector) -> Result<(), VectorFull> {
+        let lacking = known.minus(&self.covered).minus(&self.taken);
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        self.holes.unite(&lacking)
+    }
+
+    /// Marks events as taken, unless they are covered.
+    pub(crate) fn take(&mut self, events: Interval) -> Result<(), VectorFull> {
+        let is_after = |vector: &VersionVector| vector.last(events.run) < events.first;
+        if is_after(&self.covered) && is_after(&self.holes) {
+            // The next events of a stream change no other set.
+            return self.taken.insert(events);
+        }
+        let mut new = VersionVector::default();
+        new.insert(events)?;
+        let new = new.minus(&self.covered);
+        let holes = bounded(self.holes.minus(&new))?;
+        self.taken.unite(&new)?;
+        self.holes = holes;
+        Ok(())
+    }
+
+    /// Covers those of `numbers` that are holes: nobody has them.
+    pub(crate) fn close(&mut self, numbers: &VersionVector) -> Result<(), VectorFull> {
+        let left = self.holes.minus(numbers);
+        let closed = self.holes.minus(&left);
+        let holes = bounded(left)?;
+        self.covered.unite(&closed)?;
+        self.holes = holes;
+        Ok(())
+    }
+
+    /// Progress after a claim of all that was taken.
+    pub(crate) fn claimed(&self) -> Result<Progress, VectorFull> {
+        let mut claimed = self.clone();
+        claimed.covered.unite(&self.taken)?;
+        claimed.taken = VersionVector::default();
+        Ok(claimed)
+    }
+
+    /// Progress of the merge of two copies.
+    pub(crate) fn merged(&self, other: &Progress) -> Result<Progress, VectorFull> {
+        let mut covered = self.covered.clone();
+        covered.unite(&other.covered)?;
+        let mut taken = self.taken.minus(&covered);
+        taken.unite(&other.taken.minus(&covered))?;
+        let lacking = |holes: &VersionVector| holes.minus(&covered).minus(&taken);
+        let mut holes = lacking(&self.holes);
+        holes.unite(&lacking(&other.holes))?;
+        Ok(Progress {
+            covered,
+            taken,
+            holes,
+        })
+    }
+}
+
+/// The vector, unless a difference has made it longer than a vector may be.
+fn bounded(vector: VersionVector) -> Result<VersionVector, VectorFull> {
+    if vector.intervals().len() > INTERVALS_MAX {
+        Err(VectorFull)
+    } else {
+        Ok(vector)
+    }
+}

@@ -1,0 +1,206 @@
+//! Entries of one slot, by client, with the single covered dots beside a vector.
+//!
+//! The vector itself is an argument. A copy that is whole has the vector of its node, which all
+//! whole copies of the node share; any other copy has one of its own
+//! ([`SlotCopy`](crate::SlotCopy)).
+//!
+//! *Invariant*: an entry that the vector or a single dot covers is only here if no removal of it
+//! was seen. Entries have no limit of their own: the limits of sessions apply where events are
+//! made, and a copy that refused what others keep would differ from them for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::join::{Joined, join};
+use crate::session_entries::SessionEntries;
+use crate::single_dots::SingleDots;
+use crate::{ClientId, Dot, Entry, EntryId, EntryKind, VersionVector};
+
+/// Single covered dots of one copy at most. See [`SingleDotsFull`] for what happens beyond.
+///
+/// A merge may exceed it: it keeps the single dots of both copies, each within the limit.
+pub const SINGLE_DOTS_MAX: usize = 65_536;
+
+/// Change of one session by one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change<V> {
+    /// Event that makes the change.
+    pub dot: Dot,
+    /// Client whose entries change.
+    pub client: ClientId,
+    /// Events whose entries are removed.
+    pub removes: Vec<Dot>,
+    /// Entry that is added.
+    pub adds: Option<NewEntry<V>>,
+}
+
+/// Entry that an event adds; the event's dot completes its identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry<V> {
+    /// Kind of the entry.
+    pub kind: EntryKind,
+    /// The entry.
+    pub entry: Entry<V>,
+}
+
+/// The copy would have more than [`SINGLE_DOTS_MAX`] single dots. Nothing was changed.
+///
+/// The event is not taken, and [`TakeError`](crate::TakeError) says what follows. A copy that was
+/// whole gets a vector of its own, in which the event is a hole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a copy has no room for more than {SINGLE_DOTS_MAX} single dots")]
+pub struct SingleDotsFull;
+
+/// Entries of one slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotEntries<V> {
+    /// No session is without entries.
+    sessions: BTreeMap<ClientId, SessionEntries<V>>,
+    single: SingleDots,
+}
+
+impl<V> Default for SlotEntries<V> {
+    /// No entry.
+    fn default() -> SlotEntries<V> {
+        SlotEntries {
+            sessions: BTreeMap::new(),
+            single: SingleDots::default(),
+        }
+    }
+}
+
+impl<V: Ord> SlotEntries<V> {
+    /// Applies a change: removes, then adds what no removal has met before. `covered` is the copy's
+    /// vector.
+    ///
+    /// # Errors
+    ///
+    /// [`SingleDotsFull`] where there is no room for removals of events that are to come.
+    pub fn apply(&mut self, covered: &VersionVector, change: Change<V>) -> Result<(), SingleDotsFull> {
+        let to_come = self.removals_to_come(covered, &change)?;
+        self.apply_with(covered, change, to_come);
+        Ok(())
+    }
+
+    /// Applies a change of which `to_come` are the removals that [`SlotEntries::removals_to_come`]
+    /// has found.
+    pub(crate) fn apply_with(&mut self, covered: &VersionVector, change: Change<V>, to_come: BTreeSet<Dot>) {
+        for dot in to_come {
+            self.single.insert(&change.client, dot);
+        }
+        self.remove(&change.client, &change.removes);
+        if let Some(new) = change.adds {
+            let id = EntryId {
+                kind: new.kind,
+                dot: change.dot,
+            };
+            self.add(covered, change.client, id, new.entry);
+        }
+    }
+
+    /// Events that `change` removes and that the copy has not decided upon: single dots to keep.
+    ///
+    /// # Errors
+    ///
+    /// [`SingleDotsFull`] where there is no room for them.
+    pub(crate) fn removals_to_come(
+        &self,
+        covered: &VersionVector,
+        change: &Change<V>,
+    ) -> Result<BTreeSet<Dot>, SingleDotsFull> {
+        let client = change.client.as_bytes();
+        let is_to_come = |dot: &Dot| !self.covers(covered, client, *dot);
+        let to_come: BTreeSet<Dot> = change.removes.iter().copied().filter(is_to_come).collect();
+        if self.single.len() + to_come.len() > SINGLE_DOTS_MAX {
+            return Err(SingleDotsFull);
+        }
+        Ok(to_come)
+    }
+
+    /// Adds an entry unless the copy has decided upon its event for this client.
+    pub fn add(&mut self, covered: &VersionVector, client: ClientId, id: EntryId, entry: Entry<V>) {
+        if !self.covers(covered, client.as_bytes(), id.dot) {
+            self.sessions.entry(client).or_default().insert(id, entry);
+        }
+    }
+
+    /// Merges the entries of another copy by the merge rule, in one pass over both.
+    ///
+    /// `covered` and `theirs_covered` are the vectors of both before the merge, `both_covered` is
+    /// their union.
+    pub(crate) fn merge(
+        &mut self,
+        covered: &VersionVector,
+        theirs: SlotEntries<V>,
+        theirs_covered: &VersionVector,
+        both_covered: &VersionVector,
+    ) {
+        let (my_single, their_single) = (std::mem::take(&mut self.single), theirs.single);
+        let merged = |at: Joined<ClientId, SessionEntries<V>>| {
+            let mine_covers = covers_for(covered, my_single.of_client(at.key.as_bytes()));
+            let theirs_cover = covers_for(theirs_covered, their_single.of_client(at.key.as_bytes()));
+            let (mine, theirs) = (at.mine.unwrap_or_default(), at.theirs.unwrap_or_default());
+            let entries = mine.merge(mine_covers, theirs, theirs_cover);
+            (!entries.is_empty()).then_some((at.key, entries))
+        };
+        let joined = join(std::mem::take(&mut self.sessions), theirs.sessions);
+        self.sessions = joined.filter_map(merged).collect();
+        self.single = my_single.merge(their_single, both_covered);
+    }
+
+    /// Drops single dots that the vector has come to cover; a pass over all of them.
+    pub fn drop_covered(&mut self, covered: &VersionVector) {
+        self.single.drop_covered(covered);
+    }
+
+    /// The copy has decided upon the event `dot` as far as `client` is concerned.
+    pub fn covers(&self, covered: &VersionVector, client: &[u8], dot: Dot) -> bool {
+        covered.covers(dot) || self.single.contains(client, dot)
+    }
+
+    /// Entries of `kind` of a client that count ([`SessionEntries::live`]).
+    pub fn live<'a>(
+        &'a self,
+        covered: &'a VersionVector,
+        client: &[u8],
+        kind: EntryKind,
+    ) -> impl Iterator<Item = (Dot, &'a Entry<V>)> {
+        let single = self.single.of_client(client);
+        let session = self.sessions.get(client).into_iter();
+        session.flat_map(move |entries| entries.live(kind, covers_for(covered, single)))
+    }
+
+    /// Entries of each client, in ascending order of client ids.
+    pub fn sessions(&self) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
+        self.sessions.iter()
+    }
+
+    /// Entries of one client.
+    pub fn session(&self, client: &[u8]) -> Option<&SessionEntries<V>> {
+        self.sessions.get(client)
+    }
+
+    /// Single covered dots.
+    pub fn single(&self) -> &SingleDots {
+        &self.single
+    }
+
+    fn remove(&mut self, client: &ClientId, removes: &[Dot]) {
+        let Some(session) = self.sessions.get_mut(client) else {
+            return;
+        };
+        for dot in removes {
+            session.remove(*dot);
+        }
+        if session.is_empty() {
+            self.sessions.remove(client);
+        }
+    }
+}
+
+/// Tells which events a copy has decided upon for the client whose single dots are `single`.
+fn covers_for<'a>(
+    covered: &'a VersionVector,
+    single: Option<&'a BTreeSet<Dot>>,
+) -> impl Fn(Dot) -> bool + 'a {
+    move |dot| covered.covers(dot) || single.is_some_and(|dots| dots.contains(&dot))
+}
