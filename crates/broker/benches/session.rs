@@ -25,6 +25,7 @@ fn now() -> Now {
     Now {
         instant: Instant::now(),
         wall: 0,
+        system_wall: 0,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use cluster::peers::Reading;
 
-/// The two clocks at one moment: the monotonic one for timeouts, the wall clock for what is written to disk.
+/// The clocks at one moment: the monotonic one for timeouts, the wall clock for what is written to disk.
 ///
 /// An [`Instant`] means nothing after a restart, so deadlines are stored as Unix milliseconds and converted
 /// with the `Now` of the moment they are written or read.
@@ -12,8 +12,11 @@ use cluster::peers::Reading;
 pub struct Now {
     /// Monotonic; only differences matter.
     pub instant: Instant,
-    /// Milliseconds since the Unix epoch.
+    /// Milliseconds since the Unix epoch, as the nodes of the cluster agree.
     pub wall: u64,
+    /// Milliseconds since the Unix epoch, as this machine's own clock has it. Nodes that follow one clock agree on it, right or
+    /// wrong; only own clocks are witnesses that do not depend on each other.
+    pub system_wall: u64,
 }
 
 impl Now {
@@ -73,6 +76,7 @@ mod tests {
         let written = Now {
             instant: epoch(),
             wall: 1_000_000,
+            system_wall: 1_000_000,
         };
         let deadline = written.after(Duration::from_secs(60));
         let wall = written.wall_of(deadline);
@@ -81,6 +85,7 @@ mod tests {
         let read = Now {
             instant: written.instant + Duration::from_secs(5),
             wall: 1_020_000,
+            system_wall: 1_020_000,
         };
         assert_eq!(read.instant_of(wall), read.instant + Duration::from_secs(40));
     }
@@ -90,6 +95,7 @@ mod tests {
         let now = Now {
             instant: epoch(),
             wall: 1_000_000,
+            system_wall: 1_000_000,
         };
         assert_eq!(now.instant_of(5), now.instant);
     }
@@ -99,6 +105,7 @@ mod tests {
         let now = Now {
             instant: epoch(),
             wall: 1_000_000,
+            system_wall: 1_000_000,
         };
         assert!(now.instant_of(u64::MAX) > now.instant);
     }

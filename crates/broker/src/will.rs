@@ -217,6 +217,7 @@ mod tests {
             let now = Now {
                 instant: t0 + Duration::from_secs(second),
                 wall: second * 1_000,
+                system_wall: second * 1_000,
             };
             wills.step(now, event, &mut actions);
             published.extend(actions.drain(..).map(|_| second));
@@ -272,6 +273,7 @@ mod tests {
         let now = |second| Now {
             instant: epoch() + Duration::from_secs(second),
             wall: second * 1_000,
+            system_wall: second * 1_000,
         };
         for (event, is_published) in [
             (Event::Timeout, true),

@@ -10,9 +10,11 @@ use storage::ClockMark;
 
 /// Both clocks at one moment.
 pub fn now() -> Now {
+    let wall = wall();
     Now {
         instant: instant(),
-        wall: wall(),
+        wall,
+        system_wall: wall,
     }
 }
 
@@ -63,6 +65,11 @@ impl Clock {
         #[cfg(test)]
         let now = Now {
             wall: now.wall + self.ahead.load(std::sync::atomic::Ordering::Relaxed),
+            ..now
+        };
+        #[cfg(test)]
+        let now = Now {
+            system_wall: now.wall,
             ..now
         };
         now

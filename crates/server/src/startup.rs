@@ -498,6 +498,7 @@ mod tests {
             let now = Now {
                 instant: now.instant + later,
                 wall: now.wall + passed,
+                system_wall: now.wall + passed,
             };
             node.step(now, Event::Timeout, &mut Vec::new());
             assert_eq!(kept(&node), expected, "{later:?}");

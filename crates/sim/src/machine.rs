@@ -642,8 +642,9 @@ impl Machine {
     }
 
     fn move_clock(&mut self, to: Instant) {
-        let (wall, _) = self.clock.read(now_at(&self.config, self.origin, to).into());
-        self.now = Now { instant: to, wall };
+        let system = now_at(&self.config, self.origin, to);
+        let (wall, _) = self.clock.read(system.into());
+        self.now = Now { wall, ..system };
     }
 
     fn step(&mut self, event: Event) {

@@ -19,6 +19,7 @@ fn now(millis: u64) -> Now {
     Now {
         instant: *START + Duration::from_millis(millis),
         wall: 1_000_000 + millis,
+        system_wall: 1_000_000 + millis,
     }
 }
 

@@ -38,6 +38,7 @@ fn now() -> Now {
     Now {
         instant: epoch(),
         wall: 0,
+        system_wall: 0,
     }
 }
 
@@ -160,6 +161,7 @@ fn expired_messages_are_not_found_and_come_out_once() {
     let at = |seconds| Now {
         instant: t0 + Duration::from_secs(seconds),
         wall: 0,
+        system_wall: 0,
     };
     retained
         .set(message("a", "x", Some(t0 + Duration::from_secs(5))))

@@ -435,6 +435,7 @@ mod tests {
         let now = Now {
             instant: epoch(),
             wall: 0,
+            system_wall: 0,
         };
         let mut bytes = 0;
         outbox.frames(now, 1, |frame| bytes += frame.len());

@@ -33,6 +33,7 @@ fn at(second: u64) -> Now {
     Now {
         instant: ORIGIN.with(|origin| *origin) + Duration::from_secs(second),
         wall: 1_000_000 + second * 1_000,
+        system_wall: 1_000_000 + second * 1_000,
     }
 }
 

@@ -515,6 +515,7 @@ mod tests {
         let now = Now {
             instant: crate::now::epoch(),
             wall: 0,
+            system_wall: 0,
         };
         for request in requests {
             forwarding.keep(now, request, command(request), Whose::Client { needs_disk });

@@ -144,6 +144,7 @@ mod tests {
         Now {
             instant: *ORIGIN + Duration::from_micros(micros),
             wall: 0,
+            system_wall: 0,
         }
     }
 

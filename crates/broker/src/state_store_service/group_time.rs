@@ -209,7 +209,8 @@ impl StateStoreService {
     /// What this node says of the time.
     fn told(&self, now: Now) -> Told {
         let log = self.store.stamp();
-        let gap = now.wall.min(WALL_MAX).saturating_sub(log.clock);
+        // Own clocks, not the one that nodes agree on: two that follow a third one are no majority.
+        let gap = now.system_wall.min(WALL_MAX).saturating_sub(log.clock);
         let is_known = self.time.is_known();
         let time = if is_known {
             self.time(now)

@@ -24,6 +24,7 @@ impl Three {
         let now = Now {
             instant: crate::now::epoch(),
             wall: 1_700_000_000_000,
+            system_wall: 1_700_000_000_000,
         };
         let service = |node: NodeId| {
             let config = StateStoreConfig {

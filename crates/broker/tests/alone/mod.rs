@@ -20,6 +20,7 @@ pub(crate) fn now() -> Now {
     Now {
         instant: Instant::now(),
         wall: 1_700_000_000_000,
+        system_wall: 1_700_000_000_000,
     }
 }
 

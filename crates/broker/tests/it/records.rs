@@ -510,6 +510,7 @@ fn deadlines_follow_the_wall_clock_over_a_restart() {
     let after = Now {
         instant: before.instant + Duration::from_secs(5),
         wall: before.wall + 20_000,
+        system_wall: before.wall + 20_000,
     };
     let key = [0; 16];
     let (_, _, record) = records::queue::decode(&key, value, after).unwrap();

@@ -163,9 +163,11 @@ impl Unpowered {
 /// What the clocks of a server say at `instant`.
 pub(super) fn now_at(config: &MachineConfig, origin: Instant, instant: Instant) -> Now {
     let passed = u64::try_from((instant - origin).as_millis()).expect("simulations are short");
+    let wall = (WALL_AT_ORIGIN + passed).saturating_add_signed(config.clock_ahead);
     Now {
         instant,
-        wall: (WALL_AT_ORIGIN + passed).saturating_add_signed(config.clock_ahead),
+        wall,
+        system_wall: wall,
     }
 }
 

@@ -106,6 +106,7 @@ mod tests {
         let now = Now {
             instant: crate::now::epoch(),
             wall: 0,
+            system_wall: 0,
         };
         let place = |node: u64| (NodeId(node), SessionNumber(node));
         deferred.add(now, place(1), HERE);

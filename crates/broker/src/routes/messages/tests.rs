@@ -16,6 +16,7 @@ fn now() -> Now {
     Now {
         instant: epoch(),
         wall: 1_000_000,
+        system_wall: 1_000_000,
     }
 }
 
@@ -278,6 +279,7 @@ proptest! {
         let there = Now {
             instant: sent.instant + Duration::from_secs(3),
             wall: sent.wall + ahead,
+            system_wall: sent.wall + ahead,
         };
         let waited = Duration::from_millis(waited);
         let found = forwarded::decode(bytes, waited, there).expect("it was encoded");

@@ -10,6 +10,7 @@ fn now() -> Now {
     Now {
         instant: epoch(),
         wall: 1_700_000_000_000,
+        system_wall: 1_700_000_000_000,
     }
 }
 
