@@ -84,6 +84,16 @@ impl Content {
         live(rules, &self.entries, |client, dot| self.covers(client, dot))
     }
 
+    /// Entries of `client` that are of no use once every member knows that: ends, and what does not count.
+    pub fn garbage(&self, rules: &Rules, client: ClientId) -> BTreeSet<Entry> {
+        let is_needed = |entry: &Entry| entry.client != client || entry.kind != EntryKind::End;
+        let mut needed = self.live(rules);
+        needed.retain(is_needed);
+        let is_garbage =
+            |entry: &&Entry| entry.client == client && self.covered.has(entry.dot) && !needed.contains(entry);
+        self.entries.iter().filter(is_garbage).copied().collect()
+    }
+
     /// Entries that the message `event` makes here.
     pub fn matches(&self, rules: &Rules, event: &Event) -> Vec<Entry> {
         let is_matched = |entry: &&Entry| {
@@ -191,7 +201,8 @@ fn merge_entries(rules: &Rules, one: &Content, other: &Content) -> BTreeSet<Entr
 
 /// Entries that count; `covers` says which births are decided upon.
 pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, Dot) -> bool) -> Vec<Entry> {
-    let clean_starts = latest_clean_starts(rules, entries);
+    let clean_starts: [Option<Entry>; CLIENTS] =
+        std::array::from_fn(|client| latest_clean_start(rules, entries, ClientId(client as u8)));
     let is_beaten = |entry: &Entry| {
         clean_starts[entry.client.index()]
             .is_some_and(|start| entry.birth != start.birth && entry.clock < start.since)
@@ -201,7 +212,7 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
         .filter(|entry| entry.kind == EntryKind::Session && !is_beaten(entry));
     let births: BTreeSet<(ClientId, Dot)> = sessions.map(|entry| (entry.client, entry.birth)).collect();
     let counts = |entry: &&Entry| match entry.kind {
-        EntryKind::Connection => true,
+        EntryKind::Connection | EntryKind::End => true,
         EntryKind::Session => !is_beaten(entry),
         EntryKind::Subscription | EntryKind::Message | EntryKind::Received => {
             !rules.hold(Rule::Births)
@@ -234,22 +245,18 @@ pub fn received(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
     counting.into_values().filter(is_used).collect()
 }
 
-/// Of each client the session that was begun clean last.
-fn latest_clean_starts(rules: &Rules, entries: &BTreeSet<Entry>) -> [Option<Entry>; CLIENTS] {
-    let mut latest = [None::<Entry>; CLIENTS];
-    if !rules.hold(Rule::CleanStartWins) {
-        return latest;
-    }
-    for entry in entries
-        .iter()
-        .filter(|entry| entry.kind == EntryKind::Session && entry.clean)
-    {
-        let start = &mut latest[entry.client.index()];
-        if start.is_none_or(|known| (known.since, known.birth) < (entry.since, entry.birth)) {
-            *start = Some(*entry);
-        }
-    }
-    latest
+/// Session of `client` that was begun clean last, or its end.
+pub fn latest_clean_start(rules: &Rules, entries: &BTreeSet<Entry>, client: ClientId) -> Option<Entry> {
+    let is_start = |entry: &&Entry| {
+        entry.client == client && entry.clean && matches!(entry.kind, EntryKind::Session | EntryKind::End)
+    };
+    // Of a session and its end, which two sides may have left, the session is the one that is still there to end.
+    let order = |entry: &&Entry| (entry.since, entry.birth, entry.kind == EntryKind::Session);
+    let starts = entries.iter().filter(is_start);
+    starts
+        .max_by_key(order)
+        .copied()
+        .filter(|_| rules.hold(Rule::CleanStartWins))
 }
 
 /// A copy at a node: content, and how far it is on its way to be whole and, later, to be deleted.
@@ -272,12 +279,30 @@ pub struct Copy {
     pub hole_since: Option<u32>,
     /// Holes that a question to everybody is under way for; what is still a hole afterwards nobody has.
     pub closing: Option<EventSet>,
+    /// Of each client what the copy will drop.
+    pub garbage: [Option<Garbage>; CLIENTS],
+}
+
+/// Entries that a copy drops when every member knows what the copy knew when it found them.
+#[derive(Clone, Debug)]
+pub struct Garbage {
+    pub entries: BTreeSet<Entry>,
+    pub known: EventSet,
 }
 
 impl Copy {
     /// The copy may answer for its sessions.
     pub fn is_merged(&self) -> bool {
         self.owned && self.unanswered.is_empty()
+    }
+
+    /// Drops the garbage of `client`.
+    pub fn drop_garbage(&mut self, client: ClientId) {
+        if let Some(garbage) = self.garbage[client.index()].take() {
+            self.content
+                .entries
+                .retain(|entry| !garbage.entries.contains(entry));
+        }
     }
 
     /// Forgets what was under way when the process ended.

@@ -29,6 +29,7 @@ impl Event {
             Change::Subscribe { client, removes, .. }
             | Change::Receive { client, removes, .. }
             | Change::Remove { client, removes }
+            | Change::EndSession { client, removes, .. }
             | Change::StartSession { client, removes, .. } => Some(Removal {
                 client: *client,
                 dots: removes,
@@ -72,6 +73,11 @@ impl Event {
                 clean: *clean,
                 ..entry(*client, EntryKind::Session, birth.dot)
             }),
+            Change::EndSession { client, birth, .. } => Some(Entry {
+                since: birth.clock,
+                clean: true,
+                ..entry(*client, EntryKind::End, birth.dot)
+            }),
             Change::OpenConnection { client } => Some(entry(*client, EntryKind::Connection, self.dot)),
             Change::Publish | Change::Remove { .. } | Change::RingMarker(_) => None,
         }
@@ -111,12 +117,18 @@ pub enum Change {
         received: Received,
         removes: Vec<Dot>,
     },
-    /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a session or of a connection.
+    /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a connection or of a session that was not begun clean.
     Remove { client: ClientId, removes: Vec<Dot> },
     /// A session was begun, or resumed by a CONNECT. Without a birth it is born with this event.
     StartSession {
         client: ClientId,
         clean: bool,
+        birth: Birth,
+        removes: Vec<Dot>,
+    },
+    /// A session that was begun clean has ended; an entry in its place beats what the session beat.
+    EndSession {
+        client: ClientId,
         birth: Birth,
         removes: Vec<Dot>,
     },
@@ -152,6 +164,8 @@ pub enum EntryKind {
     Message,
     Connection,
     Received,
+    /// What a session that was begun clean leaves when it ends.
+    End,
 }
 
 /// One fact of a session. Its value is a function of its dot, its identity is (kind, client, dot).
@@ -163,9 +177,9 @@ pub struct Entry {
     /// Session that the entry belongs to.
     pub birth: Dot,
     pub clock: u32,
-    /// Of a subscription: the clock from which on messages match. Of a session: the clock of its birth.
+    /// Of a subscription: the clock from which on messages match. Of a session and of an end: the clock of the session's birth.
     pub since: u32,
-    /// Of a session: begun by a CONNECT with Clean Start.
+    /// Of a session and of an end: begun by a CONNECT with Clean Start.
     pub clean: bool,
     /// Of a packet id: what uses it.
     pub received: Option<Received>,

@@ -1,7 +1,7 @@
 //! One node: what it does with messages from other nodes, with its clients, and at each tick.
 //!
 //! The parts, in the order of the specification: `taking`, `sending` and `waiting` (streams and claims), `membership` and `flush` (who
-//! is present, and what a dead run leaves), `transfer` (becoming whole); of clients `connecting`, `claiming`, `releasing`,
+//! is present, and what a dead run leaves), `transfer` (becoming whole), `garbage`; of clients `connecting`, `claiming`, `releasing`,
 //! `reclaiming`, `session`, `feed`, and `publishing` and `routing` (QoS 2 from clients).
 //! Time is counted in ticks. A node has no randomness of its own: [`Step::chance`] is drawn by the world.
 
@@ -9,6 +9,7 @@ mod claiming;
 mod connecting;
 mod feed;
 mod flush;
+mod garbage;
 mod membership;
 mod publishing;
 mod reclaiming;
@@ -143,6 +144,10 @@ pub struct Counters {
     pub numbered: u64,
     pub completed: u64,
     pub deleted: u64,
+    /// Ends of sessions that were begun clean.
+    pub ended: u64,
+    /// Entries that were dropped as garbage.
+    pub dropped: u64,
 }
 
 /// What everybody in a history knows without asking.
@@ -336,6 +341,7 @@ impl Node {
         self.update_ownership();
         self.send_heartbeats(step);
         self.become_whole(step);
+        self.tick_garbage(step);
         self.answer_questions(step);
         self.delete_abandoned(step);
         self.change_state(step);
@@ -438,5 +444,7 @@ impl Counters {
         self.numbered += other.numbered;
         self.completed += other.completed;
         self.deleted += other.deleted;
+        self.ended += other.ended;
+        self.dropped += other.dropped;
     }
 }

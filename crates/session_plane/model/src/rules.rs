@@ -50,6 +50,8 @@ pub enum Rule {
     SameContent,
     LaterConnection,
     OwnCopyCovers,
+    EndBeats,
+    KnownToAll,
 }
 
 /// Name on the command line, and what it says.
@@ -65,7 +67,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 45] = [
+pub const RULES: [RuleText; 47] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -286,6 +288,16 @@ pub const RULES: [RuleText; 45] = [
         Rule::OwnCopyCovers,
         "own-copy-covers",
         "A node's own copy feeds a connection only without a hole.",
+    ),
+    rule(
+        Rule::EndBeats,
+        "end-beats",
+        "The end of a session that was begun clean beats the older sessions that the session beat.",
+    ),
+    rule(
+        Rule::KnownToAll,
+        "known-to-all",
+        "A copy drops ends and entries that do not count when all members have told that they know them.",
     ),
 ];
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::session::ending;
 use super::{Awaited, Node, Observation, Step};
 use crate::copy::{self, Content};
 use crate::event::{Birth, Change, Entry, EntryKind};
@@ -443,20 +444,11 @@ impl Node {
 
     /// A clean start ends what it sees of the older session.
     fn end_older(&mut self, step: &mut Step<'_>, dot: Dot, client: ClientId, seen: &BTreeSet<Entry>) {
-        let removes: Vec<Dot> = seen.iter().map(|entry| entry.dot).collect();
-        let change = Change::Remove {
-            client,
-            removes: removes.clone(),
-        };
-        let awaited = Awaited::Ended {
-            client,
-            connection: dot,
-            removed: removes,
-            by_client: false,
-        };
-        self.emit_and_wait(step, change, slots_of(step, client), awaited);
+        let clock = self.connection(dot).map_or(0, |connection| connection.clock);
+        self.emit_ending(step, dot, ending(step, client, seen, clock), false);
         if let Some(connection) = self.connection_mut(dot) {
-            connection.session.entries.clear();
+            let entries = &mut connection.session.entries;
+            entries.retain(|entry| entry.kind == EntryKind::End);
         }
     }
 

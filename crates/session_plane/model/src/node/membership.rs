@@ -1,8 +1,10 @@
 //! Who is present: handshakes, the failure detector, hearsay, and ring markers (sections 3 and 5 of the specification).
 
+use std::rc::Rc;
+
 use super::{Node, Observation, SILENCE_MAX, Step};
 use crate::event::Change;
-use crate::ids::{NODES, NodeId, NodeSet, Run, Slot, SlotSet};
+use crate::ids::{EventSet, NODES, NodeId, NodeSet, Run, Slot, SlotSet};
 use crate::message::Message;
 use crate::rules::Rule;
 use crate::view::{State, View};
@@ -21,6 +23,8 @@ pub struct Membership {
     answered: [u32; NODES],
     /// Peers that others have declared dead. They are sent nothing that keeps them waiting for an answer.
     suspects: NodeSet,
+    /// What each present peer has told last that it knows.
+    told: [Option<Rc<EventSet>>; NODES],
     pub up_since: u32,
 }
 
@@ -44,6 +48,7 @@ impl Membership {
             heard: [0; NODES],
             answered: [0; NODES],
             suspects: NodeSet::EMPTY,
+            told: [const { None }; NODES],
             up_since: now,
         }
     }
@@ -90,6 +95,17 @@ impl Membership {
         self.answered[peer.index()] = now;
     }
 
+    /// Takes what `peer` tells that it knows.
+    pub fn take_knowledge(&mut self, peer: NodeId, known: &Rc<EventSet>) {
+        self.told[peer.index()] = Some(Rc::clone(known));
+    }
+
+    /// `peer` has told in this stay that it knows all of `events`.
+    pub fn has_told(&self, peer: NodeId, events: &EventSet) -> bool {
+        let told = self.told[peer.index()].as_ref();
+        told.is_some_and(|told| events.is_within(told, told))
+    }
+
     /// Peers that this node does not suspect.
     pub fn answered_peers(&self) -> NodeSet {
         self.peers().minus(self.suspects)
@@ -104,6 +120,7 @@ impl Membership {
         self.runs[index] = Some(peer.run);
         self.heard[index] = now;
         self.answered[index] = now;
+        self.told[index] = None;
         self.suspects.remove(peer.node);
     }
 

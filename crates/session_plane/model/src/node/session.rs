@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::connecting::slots_of;
 use super::{Awaited, Node, Phase, Step};
 use crate::copy;
-use crate::event::{Change, Entry, EntryKind};
+use crate::event::{Birth, Change, Entry, EntryKind};
 use crate::ids::{ClientId, Dot, Slot, SlotSet};
 use crate::rules::Rule;
 
@@ -80,26 +80,43 @@ impl Node {
         let Some(client) = self.live_client(connection) else {
             return;
         };
-        let removes: Vec<Dot> = self
-            .seen(step, connection)
-            .iter()
-            .map(|entry| entry.dot)
-            .collect();
+        let seen = self.seen(step, connection);
+        let ending = ending(step, client, &seen, 0);
+        self.emit_ending(step, connection, ending, true);
+        if let Some(connection) = self.connection_mut(connection) {
+            connection.phase = Phase::Closing;
+        }
+    }
+
+    /// Ends a session, and says so when that is durable.
+    pub(super) fn emit_ending(
+        &mut self,
+        step: &mut Step<'_>,
+        connection: Dot,
+        ending: Ending,
+        by_client: bool,
+    ) {
+        let Ending {
+            client,
+            removes,
+            left,
+        } = ending;
         let awaited = Awaited::Ended {
             client,
             connection,
             removed: removes.clone(),
-            by_client: true,
+            by_client,
         };
-        self.emit_and_wait(
-            step,
-            Change::Remove { client, removes },
-            slots_of(step, client),
-            awaited,
-        );
-        if let Some(connection) = self.connection_mut(connection) {
-            connection.phase = Phase::Closing;
-        }
+        let change = match left {
+            Some(birth) => Change::EndSession {
+                client,
+                birth,
+                removes,
+            },
+            None => Change::Remove { client, removes },
+        };
+        step.counters.ended += u64::from(left.is_some());
+        self.emit_and_wait(step, change, slots_of(step, client), awaited);
     }
 
     /// PUBLISH to the filter that clients subscribe to; gives the message's dot. None: the node does not accept it yet.
@@ -152,6 +169,32 @@ pub(super) fn birth_of(step: &Step<'_>, seen: &BTreeSet<Entry>) -> Option<Dot> {
     sessions
         .max_by_key(|entry| (entry.clock, entry.birth))
         .map(|entry| entry.birth)
+}
+
+/// End of a session.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    client: ClientId,
+    removes: Vec<Dot>,
+    /// Session whose end beats what the session beat.
+    left: Option<Birth>,
+}
+
+/// End of what a node has `seen` of a client's session. `beaten` is the clock up to which older sessions are beaten without it.
+pub(super) fn ending(step: &Step<'_>, client: ClientId, seen: &BTreeSet<Entry>, beaten: u32) -> Ending {
+    let is_beating = |start: &Entry| {
+        start.kind == EntryKind::Session && start.since > beaten && step.holds(Rule::EndBeats)
+    };
+    let left = copy::latest_clean_start(step.rules, seen, client).filter(is_beating);
+    let is_removed = |entry: &&Entry| entry.kind != EntryKind::End || left.is_some();
+    Ending {
+        client,
+        removes: seen.iter().filter(is_removed).map(|entry| entry.dot).collect(),
+        left: left.map(|start| Birth {
+            dot: start.birth,
+            clock: start.since,
+        }),
+    }
 }
 
 fn dots_of(entries: &BTreeSet<Entry>, kind: EntryKind) -> Vec<Dot> {

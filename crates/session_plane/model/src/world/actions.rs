@@ -16,11 +16,15 @@ enum Action {
     Publish,
     /// Something that a client does with its session.
     UseSession,
+    /// A client begins a session, often clean, or ends it.
+    RenewSession,
     Subscribe,
     Crash,
     LoseDisk,
     Restart,
     Split,
+    /// A split with one node on a side.
+    Isolate,
     DisturbLink,
     DisturbNode,
     Heal,
@@ -76,7 +80,9 @@ impl World {
             }
         }
         self.ticks(8);
-        if is_dense {
+        if self.seed % 8 == 6 {
+            self.play_renewals(&mut random);
+        } else if is_dense {
             self.play_dense(&mut random);
         } else {
             self.play_mixed(&mut random);
@@ -112,6 +118,28 @@ impl World {
             }
             if random.chance(1, 3) {
                 self.act(Some(Action::Restart), random.ticks(10));
+            }
+        }
+    }
+
+    /// Splits and crashes, with sessions that begin and end on each side.
+    fn play_renewals(&mut self, random: &mut Random) {
+        for _ in 0..2 + random.below(3) {
+            let faults = [Action::Split, Action::Isolate, Action::Isolate, Action::Crash];
+            let fault = random.pick(&faults);
+            self.act(Some(fault), random.ticks(SILENCE_MAX * 2));
+            for _ in 0..3 + random.below(4) {
+                let others = [Action::Subscribe, Action::Publish];
+                let action = if random.chance(3, 4) {
+                    Action::RenewSession
+                } else {
+                    random.pick(&others)
+                };
+                self.act(Some(action), random.ticks(10));
+            }
+            if random.chance(2, 3) {
+                let repair = random.pick(&[Action::Heal, Action::Restart]);
+                self.act(Some(repair), random.ticks(30));
             }
         }
     }
@@ -172,6 +200,7 @@ impl World {
         match action.unwrap_or(drawn) {
             Action::Publish => self.publish(draw.node),
             Action::UseSession => self.use_session(&draw),
+            Action::RenewSession => self.renew_session(&draw),
             Action::Subscribe => self.subscribe_if_connected(&draw),
             Action::Crash if alive.len() > 1 || share < 30 => {
                 self.say(|| format!("CRASH {}", draw.node.0));
@@ -181,6 +210,7 @@ impl World {
             Action::LoseDisk => self.lose_disk(&draw, random),
             Action::Restart => self.restart_one(&draw),
             Action::Split => self.split(NodeSet::from_bits(draw.bits)),
+            Action::Isolate => self.split(NodeSet::one(draw.node)),
             Action::DisturbLink => self.disturb_link(&draw),
             Action::DisturbNode => self.disturb_node(&draw),
             Action::Heal => {
@@ -220,13 +250,36 @@ impl World {
         }
     }
 
+    fn renew_session(&mut self, draw: &Draw) {
+        let name = draw.client.0;
+        match self.client(draw.client).at {
+            Some(place) if draw.share < 50 => self.end_session(draw.client, place),
+            _ => {
+                let clean = draw.share.is_multiple_of(2);
+                let node = if draw.other.is_multiple_of(2) {
+                    self.most_alone()
+                } else {
+                    draw.node
+                };
+                self.say(|| format!("CONNECT client {name} at {} clean={clean}", node.0));
+                self.connect(draw.client, node, clean);
+            }
+        }
+    }
+
+    /// A running node that has the fewest others.
+    fn most_alone(&self) -> NodeId {
+        let count = |node: &NodeId| self.node(*node).membership.view.present.len();
+        let alive = self.alive();
+        alive
+            .iter()
+            .min_by_key(count)
+            .expect("an action is played where a node runs")
+    }
+
     fn end_session(&mut self, id: ClientId, place: Place) {
         self.say(|| format!("END client {}", id.0));
-        let side = self.node(place.node).membership.view.present;
-        let last = self.client(id).last_start;
-        let is_elsewhere = last.is_none_or(|last| self.takers(last).and(side).is_empty());
         let client = self.client_mut(id);
-        client.is_forked |= is_elsewhere;
         client.drop_promises();
         client.is_unsure = true;
         self.drop_exchanges(id);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::clients::{Connecting, Place};
 use super::{Removed, World};
+use crate::copy::Copy;
 use crate::event::{Entry, EntryKind};
 use crate::ids::{ClientId, Dot, NodeId, NodeSet, Slot};
 use crate::node::{Node, Phase};
@@ -64,11 +65,11 @@ impl World {
         if connecting.clean || client.is_unsure || !self.keeps_disks {
             return;
         }
-        let end_is_seen = client
+        // A side that resumed the session before the heal keeps it.
+        let end_was_seen = client
             .ending
-            .is_some_and(|ending| !self.takers(ending).and(side).is_empty());
-        let returned =
-            present && client.has_ended && !client.is_forked && end_is_seen && self.is_connected(side);
+            .is_some_and(|ending| self.knew(place, ending) && !self.takers(ending).and(side).is_empty());
+        let returned = present && client.has_ended && !client.is_forked && end_was_seen;
         let lost = self.is_quiet && !present && client.has_session;
         if returned {
             self.fail(format!(
@@ -81,6 +82,16 @@ impl World {
                 id.0, place.node.0
             ));
         }
+    }
+
+    /// The node of a connection knew of `dot` when it wrote the session's entry.
+    fn knew(&self, place: Place, dot: Dot) -> bool {
+        let node = self.node(place.node);
+        let start = node
+            .connection(place.connection)
+            .and_then(|connection| connection.start);
+        let event = start.and_then(|start| node.sender.find(start));
+        event.is_some_and(|event| event.known.has(dot))
     }
 
     /// Q2: once; S3: nothing of a session that has ended.
@@ -212,14 +223,20 @@ impl World {
                 copy.content.pending.len()
             ));
         }
-        let returned = copy
-            .content
-            .entries
-            .iter()
-            .find(|entry| self.was_removed(entry))?;
-        Some(format!(
-            "S3 returned: {place} has {returned:?}, which was removed"
-        ))
+        let mut entries = copy.content.entries.iter();
+        if let Some(returned) = entries.find(|entry| self.was_removed(entry)) {
+            return Some(format!(
+                "S3 returned: {place} has {returned:?}, which was removed"
+            ));
+        }
+        self.find_garbage(&place, copy)
+    }
+
+    /// G: ends, and what does not count, at rest.
+    fn find_garbage(&self, place: &str, copy: &Copy) -> Option<String> {
+        let garbage = |client: ClientId| copy.content.garbage(&self.rules, client);
+        let left = ClientId::all().map(garbage).find(|left| !left.is_empty())?;
+        Some(format!("G garbage: {place} still has {left:?}"))
     }
 
     /// S3: the removal of `entry` is on a disk that was not lost.

@@ -34,6 +34,8 @@ pub(super) struct Client {
     pub(super) has_ended: bool,
     /// It has sent a CONNECT since its session ended.
     pub(super) has_tried: bool,
+    /// It has given up a CONNECT, which may have begun a session that it was not told of.
+    pub(super) has_abandoned: bool,
     /// Sides of a split have sessions of their own for it; each has promised for itself.
     pub(super) is_forked: bool,
     pub(super) is_subscribed: bool,
@@ -119,6 +121,7 @@ impl Client {
             .is_some_and(|connecting| connecting.place.node == node)
         {
             self.connecting = None;
+            self.has_abandoned = true;
         }
     }
 
@@ -153,7 +156,7 @@ impl World {
         let connection = self.step_node(node, 1, |node, step| node.connect(step, id, clean));
         let since = self.now;
         let client = self.client_mut(id);
-        client.is_forked |= client.connecting.is_some();
+        client.has_abandoned |= client.connecting.is_some();
         client.is_unsure |= client.has_ended && client.has_tried;
         client.has_tried = true;
         client.at = None;
@@ -377,9 +380,11 @@ impl World {
         let begins = connecting.clean || !present;
         let client = self.client_mut(id);
         client.at = Some(place);
-        client.is_forked |= last_is_elsewhere
-            || !present && !connecting.clean && client.has_session
-            || !begins && client.birth != birth;
+        let has_forked =
+            last_is_elsewhere || !present && client.has_session || !begins && client.birth != birth;
+        // A clean start beats what other sides have, but for what an abandoned CONNECT writes at the same time.
+        client.is_forked = client.has_abandoned || (client.is_forked || has_forked) && !connecting.clean;
+        client.has_abandoned = false;
         client.last_start = start;
         if begins {
             client.birth = birth;

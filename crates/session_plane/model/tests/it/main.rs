@@ -46,6 +46,7 @@ fn fresh_histories_keep_what_is_promised_and_do_something() {
         counters.deleted,
         counters.filled,
         counters.completed,
+        counters.dropped,
     ];
     assert!(happened.iter().all(|count| *count > 0), "{counters:?}");
     assert!(
@@ -143,11 +144,11 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::KeepOpenConnections,
-        seed: 1278,
+        seed: 101,
     },
     Mutation {
         rule: Rule::SessionAnew,
-        seed: 1790,
+        seed: 1283,
     },
     Mutation {
         rule: Rule::RoutesMerged,
@@ -160,6 +161,18 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         rule: Rule::RouteAgain,
         seed: 3,
+    },
+    Mutation {
+        rule: Rule::EndBeats,
+        seed: 94,
+    },
+    Mutation {
+        rule: Rule::EndBeats,
+        seed: 7_002_563,
+    },
+    Mutation {
+        rule: Rule::KnownToAll,
+        seed: 1294,
     },
 ];
 
