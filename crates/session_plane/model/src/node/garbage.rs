@@ -3,6 +3,9 @@
 //! Each owner drops it on its own, without an event: a copy that covers an entry and lacks it says by the merge rule that the
 //! entry was removed. It does so when the garbage is causally stable, that is when every member has told that it knows what the
 //! copy knew when it found the garbage. Whatever a member did before it knew an end is then in the copy, which has no hole.
+//!
+//! It waits for answers that have begun: one whose vector covers an end, and not yet what the end beats, would take the end alone
+//! from the asker.
 
 use super::{Node, Step};
 use crate::copy::Garbage;
@@ -24,6 +27,9 @@ impl Node {
 
     /// Looks for garbage in a whole copy; gives what the copy knew when it found the same garbage first.
     fn find_garbage(&mut self, step: &Step<'_>, slot: Slot, client: ClientId) -> Option<EventSet> {
+        if self.answering.iter().any(|answering| answering.has_begun(slot)) {
+            return None;
+        }
         let copy = self.copies[slot.index()].as_mut()?;
         if !copy.is_merged() || copy.content.has_hole() {
             return None;

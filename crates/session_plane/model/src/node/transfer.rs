@@ -24,6 +24,13 @@ pub struct Answering {
     answer: Option<SlotContent>,
 }
 
+impl Answering {
+    /// An answer about `slot` has begun, so that its vector is older than the entries which are still to be added.
+    pub(super) fn has_begun(&self, slot: Slot) -> bool {
+        self.question.slot == slot && self.answer.is_some()
+    }
+}
+
 impl Node {
     /// Asks holders, and deals with holes that stay.
     pub(super) fn become_whole(&mut self, step: &mut Step<'_>) {

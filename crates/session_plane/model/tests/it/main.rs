@@ -174,6 +174,10 @@ const MUTATIONS: &[Mutation] = &[
         rule: Rule::KnownToAll,
         seed: 1294,
     },
+    Mutation {
+        rule: Rule::CleanStartWins,
+        seed: 94,
+    },
 ];
 
 #[test]
@@ -193,6 +197,12 @@ fn a_history_without_a_rule_breaks_a_promise() {
             "seed {seed} with all rules: {with:?}"
         );
     }
+}
+
+/// Garbage that is dropped in the middle of an answer: an end went without the session that it beats.
+#[test]
+fn garbage_waits_for_answers_that_have_begun() {
+    explore(36_806, 1);
 }
 
 #[test]
