@@ -112,7 +112,10 @@ const JUMPS: [i64; 6] = [3_000, -3_000, HOUR, -HOUR, DECADES, -DECADES];
 
 impl Lock {
     fn taken() -> Self {
-        let mut world = World::with_config(1, |config| config.groups = 1);
+        let mut world = World::with_config(1, |config| {
+            config.groups = 1;
+            config.clock_members = 3;
+        });
         world.await_first_leader();
         let mut lock = Self { world, next: 1 };
         assert_eq!(lock.set("holder"), "+OK\r\n");
