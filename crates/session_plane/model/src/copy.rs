@@ -110,6 +110,7 @@ impl Content {
             since: 0,
             clean: false,
             received: None,
+            delivery: None,
         };
         self.live(rules).iter().filter(is_matched).map(message).collect()
     }
@@ -214,7 +215,7 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
     let counts = |entry: &&Entry| match entry.kind {
         EntryKind::Connection | EntryKind::End => true,
         EntryKind::Session => !is_beaten(entry),
-        EntryKind::Subscription | EntryKind::Message | EntryKind::Received => {
+        EntryKind::Subscription | EntryKind::Message | EntryKind::Received | EntryKind::Delivery => {
             !rules.hold(Rule::Births)
                 || births.contains(&(entry.client, entry.birth))
                 || !covers(entry.client, entry.birth)
@@ -225,24 +226,57 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
 
 /// Of each packet id of `client` the entry that counts among `live`, if a message uses the id.
 pub fn received(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
+    let use_of = |entry: &Entry| {
+        entry.received.map(|received| PacketUse {
+            packet_id: received.packet_id,
+            connection_clock: received.connection_clock,
+        })
+    };
+    let mut counting = counting(rules, live, client, use_of);
+    counting.retain(|entry| entry.received.is_some_and(|received| received.message.is_some()));
+    counting
+}
+
+/// Of each packet id to `client` the entry that counts among `live`.
+pub fn delivering(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
+    let use_of = |entry: &Entry| {
+        entry.delivery.map(|delivery| PacketUse {
+            packet_id: delivery.packet_id,
+            connection_clock: delivery.connection_clock,
+        })
+    };
+    counting(rules, live, client, use_of)
+}
+
+/// Use of a packet id by a connection.
+#[derive(Clone, Copy, Debug)]
+struct PacketUse {
+    packet_id: u8,
+    connection_clock: u32,
+}
+
+/// Of each packet id the entry that counts: that of the later connection.
+fn counting(
+    rules: &Rules,
+    live: &[Entry],
+    client: ClientId,
+    use_of: impl Fn(&Entry) -> Option<PacketUse>,
+) -> Vec<Entry> {
     let order = |entry: &Entry| {
         let by_connection = rules.hold(Rule::LaterConnection);
-        let connection = entry
-            .received
-            .filter(|_| by_connection)
-            .map(|received| received.connection_clock);
+        let connection = use_of(entry).filter(|_| by_connection);
+        let connection = connection.map(|packet| packet.connection_clock);
         (connection, entry.clock, entry.dot)
     };
     let mut counting: BTreeMap<u8, Entry> = BTreeMap::new();
     for entry in live.iter().filter(|entry| entry.client == client) {
-        let Some(received) = entry.received else { continue };
-        let known = counting.entry(received.packet_id).or_insert(*entry);
+        let Some(packet) = use_of(entry) else { continue };
+        let known = counting.entry(packet.packet_id).or_insert(*entry);
         if order(known) < order(entry) {
             *known = *entry;
         }
     }
-    let is_used = |entry: &Entry| entry.received.is_some_and(|received| received.message.is_some());
-    counting.into_values().filter(is_used).collect()
+    counting.into_values().collect()
 }
 
 /// Session of `client` that was begun clean last, or its end.

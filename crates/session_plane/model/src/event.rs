@@ -28,6 +28,7 @@ impl Event {
         match &self.change {
             Change::Subscribe { client, removes, .. }
             | Change::Receive { client, removes, .. }
+            | Change::Deliver { client, removes, .. }
             | Change::Remove { client, removes }
             | Change::EndSession { client, removes, .. }
             | Change::StartSession { client, removes, .. } => Some(Removal {
@@ -49,6 +50,7 @@ impl Event {
             since: 0,
             clean: false,
             received: None,
+            delivery: None,
         };
         match &self.change {
             Change::Subscribe {
@@ -65,6 +67,15 @@ impl Event {
             } => Some(Entry {
                 received: Some(*received),
                 ..entry(*client, EntryKind::Received, *birth)
+            }),
+            Change::Deliver {
+                client,
+                birth,
+                delivery,
+                ..
+            } => Some(Entry {
+                delivery: Some(*delivery),
+                ..entry(*client, EntryKind::Delivery, *birth)
             }),
             Change::StartSession {
                 client, clean, birth, ..
@@ -117,6 +128,13 @@ pub enum Change {
         received: Received,
         removes: Vec<Dot>,
     },
+    /// A QoS 2 message to the client has a packet id, or its next stage; the older entries of both are removed.
+    Deliver {
+        client: ClientId,
+        birth: Dot,
+        delivery: Delivery,
+        removes: Vec<Dot>,
+    },
     /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a connection or of a session that was not begun clean.
     Remove { client: ClientId, removes: Vec<Dot> },
     /// A session was begun, or resumed by a CONNECT. Without a birth it is born with this event.
@@ -156,6 +174,17 @@ pub struct Numbered {
     pub number: Dot,
 }
 
+/// Packet id of a QoS 2 message to a client, and how far that is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Delivery {
+    pub packet_id: u8,
+    /// Clock of the session's entry that the connection wrote.
+    pub connection_clock: u32,
+    pub message: Dot,
+    /// The client has it: PUBREL follows, and no more PUBLISH.
+    pub is_released: bool,
+}
+
 /// Kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum EntryKind {
@@ -164,6 +193,7 @@ pub enum EntryKind {
     Message,
     Connection,
     Received,
+    Delivery,
     /// What a session that was begun clean leaves when it ends.
     End,
 }
@@ -183,4 +213,6 @@ pub struct Entry {
     pub clean: bool,
     /// Of a packet id: what uses it.
     pub received: Option<Received>,
+    /// Of a packet id to the client: its message.
+    pub delivery: Option<Delivery>,
 }

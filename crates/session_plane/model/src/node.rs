@@ -2,11 +2,12 @@
 //!
 //! The parts, in the order of the specification: `taking`, `sending` and `waiting` (streams and claims), `membership` and `flush` (who
 //! is present, and what a dead run leaves), `transfer` (becoming whole), `garbage`; of clients `connecting`, `claiming`, `releasing`,
-//! `reclaiming`, `session`, `feed`, and `publishing` and `routing` (QoS 2 from clients).
+//! `reclaiming`, `session`, `feed`, `delivering` (QoS 2 to clients), and `publishing` and `routing` (QoS 2 from clients).
 //! Time is counted in ticks. A node has no randomness of its own: [`Step::chance`] is drawn by the world.
 
 mod claiming;
 mod connecting;
+mod delivering;
 mod feed;
 mod flush;
 mod garbage;
@@ -30,6 +31,7 @@ use crate::view::{State, View};
 
 pub use claiming::Claim;
 pub use connecting::{Connection, Phase};
+use delivering::InFlight;
 pub use membership::Membership;
 pub use publishing::{Publish, Publishing};
 pub use routing::Routing;
@@ -87,6 +89,14 @@ pub enum Observation {
         client: ClientId,
         connection: Dot,
         message: Dot,
+        /// With QoS 2.
+        packet: Option<Packet>,
+    },
+    /// PUBREL to the client.
+    PubRel {
+        client: ClientId,
+        connection: Dot,
+        packet: Packet,
     },
     /// A QoS 2 PUBLISH got a number; `entry` is the dot of its packet id.
     Numbered {
@@ -116,6 +126,13 @@ pub enum Observation {
         client: ClientId,
         connection: Dot,
     },
+}
+
+/// Packet id of a QoS 2 message to a client, and the entry of its stage.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    pub packet_id: u8,
+    pub entry: Dot,
 }
 
 /// Things that happened in a history, so that a history in which nothing happened shows.
@@ -154,6 +171,8 @@ pub struct Counters {
 #[derive(Clone, Debug)]
 pub struct Directory {
     pub slot_of: [Slot; CLIENTS],
+    /// The client subscribes with QoS 2.
+    pub takes_once: [bool; CLIENTS],
     /// Node of each run.
     pub node_of: Vec<NodeId>,
     /// Nodes of the cluster that were not removed.

@@ -8,6 +8,8 @@
 pub enum Purpose {
     /// Slots, number of nodes, disks.
     Founding,
+    /// Which clients take messages with QoS 2.
+    Subscribers,
     /// The plan of the history.
     Plan,
     Action(u32),
@@ -26,6 +28,7 @@ impl Purpose {
     fn number(self) -> u64 {
         match self {
             Purpose::Founding => 7,
+            Purpose::Subscribers => 11,
             Purpose::Plan => 3,
             Purpose::Action(index) => 0xABCD_0000 + u64::from(index),
             Purpose::Tick(now) => u64::from(now) << 32 | 99,

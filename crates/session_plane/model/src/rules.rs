@@ -52,6 +52,8 @@ pub enum Rule {
     OwnCopyCovers,
     EndBeats,
     KnownToAll,
+    StageFirst,
+    StageAnew,
 }
 
 /// Name on the command line, and what it says.
@@ -67,7 +69,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 47] = [
+pub const RULES: [RuleText; 49] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -298,6 +300,16 @@ pub const RULES: [RuleText; 47] = [
         Rule::KnownToAll,
         "known-to-all",
         "A copy drops ends and entries that do not count when all members have told that they know them.",
+    ),
+    rule(
+        Rule::StageFirst,
+        "stage-first",
+        "A packet id to a client, and its next stage, is at the owners before the client is told.",
+    ),
+    rule(
+        Rule::StageAnew,
+        "stage-anew",
+        "A connection writes the packet ids that it goes on with anew before the client is told.",
     ),
 ];
 

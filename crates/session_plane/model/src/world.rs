@@ -8,6 +8,7 @@ mod checks;
 mod clients;
 mod network;
 mod publishers;
+mod subscribers;
 
 use std::collections::BTreeMap;
 
@@ -140,6 +141,7 @@ impl World {
             machines: present.iter().map(machine).collect(),
             directory: Directory {
                 slot_of,
+                takes_once: [Random::new(seed, Purpose::Subscribers).chance(1, 2); CLIENTS],
                 node_of: present.iter().flat_map(|node| [node, node]).collect(),
                 members: present,
             },

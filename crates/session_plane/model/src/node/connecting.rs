@@ -3,10 +3,10 @@
 //! The connection's entry goes to the owners, who answer with older connections and the session. Older connections are
 //! released; then the session is read again, its entry is written anew, and CONNACK waits until that is durable.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::session::ending;
-use super::{Awaited, Node, Observation, Step};
+use super::{Awaited, InFlight, Node, Observation, Step};
 use crate::copy::{self, Content};
 use crate::event::{Birth, Change, Entry, EntryKind};
 use crate::ids::{ClientId, Dot, NodeId, NodeSet, Slot, SlotSet};
@@ -52,6 +52,8 @@ pub struct Connection {
     pub(super) reply_to: Vec<NodeId>,
     pub(super) sent: BTreeSet<Dot>,
     pub(super) unacknowledged: BTreeSet<Dot>,
+    /// QoS 2 messages that are on their way to the client, by packet id.
+    pub(super) in_flight: BTreeMap<u8, InFlight>,
     /// A feed is asked for.
     pub(super) is_asking: bool,
     /// Owner that is asked next, counted around the owners.
@@ -137,6 +139,7 @@ impl Node {
             reply_to: Vec::new(),
             sent: BTreeSet::new(),
             unacknowledged: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
             is_asking: false,
             turn: 0,
             epoch: 0,

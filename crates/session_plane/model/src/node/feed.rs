@@ -26,6 +26,7 @@ impl Node {
                 self.acknowledge(step, client, dot, message);
             }
         }
+        self.serve_deliveries(step, dot);
         if step.chance() {
             self.read_feed(step, dot, client);
         }
@@ -154,12 +155,17 @@ impl Node {
         if connection.phase != Phase::Live {
             return;
         }
+        if step.directory.takes_once[connection.client.index()] {
+            self.begin_deliveries(step, dot, &queue.messages);
+            return;
+        }
         for message in &queue.messages {
             if connection.sent.insert(*message) {
                 step.observe(Observation::Delivered {
                     client: connection.client,
                     connection: dot,
                     message: *message,
+                    packet: None,
                 });
             }
         }

@@ -238,7 +238,7 @@ impl Node {
         self.write_received(step, client, &seen, birth, received, connection);
     }
 
-    fn connection_clock(&self, connection: Dot) -> u32 {
+    pub(super) fn connection_clock(&self, connection: Dot) -> u32 {
         let session = self.connection(connection).and_then(Connection::started);
         session.map_or(0, |session| session.clock)
     }

@@ -152,6 +152,7 @@ impl Node {
             client,
             message,
             connection,
+            removed: vec![message],
         };
         self.emit_and_wait(step, change, slots, awaited);
     }
@@ -197,7 +198,7 @@ pub(super) fn ending(step: &Step<'_>, client: ClientId, seen: &BTreeSet<Entry>, 
     }
 }
 
-fn dots_of(entries: &BTreeSet<Entry>, kind: EntryKind) -> Vec<Dot> {
+pub(super) fn dots_of(entries: &BTreeSet<Entry>, kind: EntryKind) -> Vec<Dot> {
     entries
         .iter()
         .filter(|entry| entry.kind == kind)

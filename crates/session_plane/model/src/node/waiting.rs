@@ -31,6 +31,12 @@ pub enum Awaited {
         client: ClientId,
         message: Dot,
         connection: Dot,
+        removed: Vec<Dot>,
+    },
+    /// A packet id to the client, or its next stage, is at the owners.
+    DeliveryStored {
+        connection: Dot,
+        packet_id: u8,
     },
     /// The packet id of a QoS 2 message is at the owners.
     Stored,
@@ -61,11 +67,13 @@ impl Awaited {
         let (client, removed) = match self {
             Awaited::Unsubscribed { client, removed, .. }
             | Awaited::Freed { client, removed, .. }
+            | Awaited::Acknowledged { client, removed, .. }
             | Awaited::Ended { client, removed, .. } => (*client, removed.clone()),
-            Awaited::Acknowledged { client, message, .. } => (*client, vec![*message]),
-            Awaited::Published | Awaited::Subscribed { .. } | Awaited::Stored | Awaited::Started { .. } => {
-                return None;
-            }
+            Awaited::Published
+            | Awaited::Subscribed { .. }
+            | Awaited::Stored
+            | Awaited::DeliveryStored { .. }
+            | Awaited::Started { .. } => return None,
         };
         Some(Observation::Removed { client, removed, by })
     }
@@ -136,6 +144,7 @@ impl Node {
                 client,
                 message,
                 connection,
+                ..
             } => step.observe(Observation::Acknowledged {
                 client,
                 message,
@@ -143,6 +152,12 @@ impl Node {
                 by: dot,
             }),
             Awaited::Stored => self.publishing.set_durable(dot),
+            Awaited::DeliveryStored {
+                connection,
+                packet_id,
+            } => {
+                self.delivery_stored(step, connection, packet_id, dot);
+            }
             Awaited::Freed {
                 client,
                 connection,

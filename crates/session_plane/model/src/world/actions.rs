@@ -1,7 +1,7 @@
 //! The plan of a history: what clients and faults do, and when.
 
 use super::World;
-use super::clients::Place;
+use super::clients::{Client, Place};
 use super::network::Speed;
 use crate::ids::{ClientId, NODES, NodeId, NodeSet, RUNS};
 use crate::node::SILENCE_MAX;
@@ -9,6 +9,9 @@ use crate::random::{Purpose, Random};
 
 /// Ticks in which a history must come to rest.
 const REST: u32 = 220;
+
+/// Rounds in which clients must have what they are promised, beyond those in which they connect.
+const DRAIN: u32 = 12;
 
 /// Kind of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -402,6 +405,13 @@ impl World {
                     self.say(|| format!("last CONNECT client {} at {}", client.0, node.0));
                     self.connect(client, node, false);
                 }
+            }
+            self.ticks(40);
+        }
+        // A packet id is used for one message after the other.
+        for _ in 0..DRAIN {
+            if self.clients.iter().all(Client::has_what_is_promised) {
+                return;
             }
             self.ticks(40);
         }

@@ -54,6 +54,10 @@ pub(super) struct Client {
     pub(super) acknowledged: BTreeMap<Dot, Dot>,
     pub(super) promised: Promises<Dot>,
     pub(super) received: BTreeSet<Dot>,
+    /// QoS 2 messages that it has, by packet id, until PUBREL.
+    pub(super) receiving: BTreeMap<u8, Dot>,
+    /// Last stage that it was told of each QoS 2 message.
+    pub(super) stages: BTreeMap<Dot, Dot>,
     /// QoS 2 messages that it publishes, by packet id.
     pub(super) exchanges: BTreeMap<u8, Exchange>,
     /// As `promised` and `received`, for QoS 2 messages from clients, by content.
@@ -133,7 +137,11 @@ impl Client {
         self.promised_once = Promises::default();
     }
 
-    fn has_received(&mut self, message: Dot) {
+    pub(super) fn has_what_is_promised(&self) -> bool {
+        self.promised.expected().is_empty() && self.promised_once.expected().is_empty()
+    }
+
+    pub(super) fn has_received(&mut self, message: Dot) {
         self.received.insert(message);
         self.promised.fulfil(&message);
     }
@@ -261,7 +269,13 @@ impl World {
                 client,
                 connection,
                 message,
-            } => self.delivered(client, Place { node, connection }, message),
+                packet,
+            } => self.delivered(client, Place { node, connection }, message, packet),
+            Observation::PubRel {
+                client,
+                connection,
+                packet,
+            } => self.pubrel(client, Place { node, connection }, packet),
             Observation::Numbered {
                 client,
                 content,
@@ -388,6 +402,8 @@ impl World {
         client.last_start = start;
         if begins {
             client.birth = birth;
+            client.receiving.clear();
+            client.stages.clear();
         }
         if connecting.clean || client.has_ended && !present {
             client.session_start = start;
@@ -398,25 +414,5 @@ impl World {
         }
         client.has_ended &= !begins;
         client.has_session = true;
-    }
-
-    fn delivered(&mut self, id: ClientId, place: Place, message: Dot) {
-        if self.client(id).at != Some(place) {
-            return;
-        }
-        self.counters.delivered += 1;
-        self.say(|| format!("deliver client {} {message:?} at {}", id.0, place.node.0));
-        self.check_delivery(id, place, message);
-        if !self.goes_on() {
-            return;
-        }
-        let served = self.machines[place.node.index()]
-            .node
-            .connection_mut(place.connection);
-        if let Some(served) = served {
-            served.take_delivery(message);
-        }
-        self.client_mut(id).has_received(message);
-        self.delivered_once(id, message);
     }
 }

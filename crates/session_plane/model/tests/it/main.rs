@@ -132,11 +132,11 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::HearsayWaits,
-        seed: 12,
+        seed: 57,
     },
     Mutation {
         rule: Rule::ClaimAnew,
-        seed: 852,
+        seed: 941,
     },
     Mutation {
         rule: Rule::ConnectionToNewOwners,
@@ -144,7 +144,7 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::KeepOpenConnections,
-        seed: 101,
+        seed: 22,
     },
     Mutation {
         rule: Rule::SessionAnew,
@@ -177,6 +177,14 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         rule: Rule::CleanStartWins,
         seed: 94,
+    },
+    Mutation {
+        rule: Rule::StageFirst,
+        seed: 279,
+    },
+    Mutation {
+        rule: Rule::StageAnew,
+        seed: 20965,
     },
 ];
 
