@@ -20,6 +20,7 @@ pub mod single_dots;
 pub mod slot;
 pub mod slot_entries;
 pub mod slot_set;
+pub mod stream;
 pub mod version_vector;
 pub mod view;
 

@@ -1,0 +1,63 @@
+//! Event of a stream: one change of a run, and which nodes need it.
+
+use std::sync::Arc;
+
+use crate::stream::Routing;
+use crate::{Dot, SlotSet};
+
+/// One change made by a run.
+///
+/// `P` is what the node sends with it: the change itself, its clock, and what the run knew. Nothing
+/// here reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamEvent<P> {
+    /// Identity of the event.
+    pub dot: Dot,
+    /// Meaning of the event to streams.
+    pub kind: EventKind,
+    /// Meaning of the event to the node.
+    pub payload: P,
+}
+
+/// Meaning of an event to streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventKind {
+    /// Change of entries.
+    Change(Recipients),
+    /// Ring marker: after this event the run routes by another view. For every node.
+    RingMarker(Arc<Routing>),
+}
+
+/// Nodes that need a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recipients {
+    /// Slots that the change is for: their owners need it.
+    pub slots: SlotSet,
+    /// The change is for a map that every node owns: routes, or retained messages.
+    pub is_for_every_node: bool,
+}
+
+impl EventKind {
+    /// The change is for at least one of `slots`.
+    pub fn is_for_any(&self, slots: &SlotSet) -> bool {
+        match self {
+            EventKind::Change(recipients) => recipients.slots.iter().any(|slot| slots.contains(slot)),
+            EventKind::RingMarker(_) => false,
+        }
+    }
+}
+
+/// Numbers of one run without a gap; an interval whose run is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NumberRange {
+    /// Lowest number; at least 1.
+    pub first: u64,
+    /// Highest number; not below `first`.
+    pub last: u64,
+}
+
+impl NumberRange {
+    pub(crate) fn contains(self, number: u64) -> bool {
+        self.first <= number && number <= self.last
+    }
+}

@@ -1,0 +1,197 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::Slot;
+
+const LIMITS: OutgoingLimits = OutgoingLimits {
+    events_max: 3,
+    bytes_max: 100,
+    rings_max: 8,
+    copies_min: 1,
+};
+
+fn running(ids: impl IntoIterator<Item = u64>) -> Arc<Routing> {
+    let states: BTreeMap<NodeId, NodeState> =
+        ids.into_iter().map(|id| (node(id), NodeState::Running)).collect();
+    routing(&states)
+}
+
+/// Stream with the peers 2 and 3, which have confirmed their welcome. Three nodes own every slot.
+fn three_nodes(limits: OutgoingLimits) -> OutgoingStream<()> {
+    let mut stream = OutgoingStream::new(run(OWN), running([1]), limits);
+    let mut durable = Vec::new();
+    for last in 2..=3 {
+        stream
+            .push_marker(running(1..=last), Some(node(last)), (), 1)
+            .expect("room for few rings");
+        for peer in 2..=last {
+            while stream.send_event(node(peer)).is_some() {}
+            confirm(&mut stream, peer, last - 1, &mut durable);
+        }
+        confirm(&mut stream, 1, last - 1, &mut durable);
+    }
+    assert_eq!((stream.kept().count(), durable), (0, Vec::new()));
+    stream
+}
+
+fn confirm(stream: &mut OutgoingStream<()>, peer: u64, number: u64, durable: &mut Vec<Dot>) {
+    let confirmed = stream.confirm(node(peer), number, durable);
+    assert_eq!(confirmed, Ok(()));
+}
+
+fn push(stream: &mut OutgoingStream<()>, bytes: usize) -> Result<Dot, StreamFull> {
+    let recipients = Recipients {
+        slots: [slot(7)].into_iter().collect(),
+        is_for_every_node: false,
+    };
+    stream.push(recipients, (), bytes, &mut Vec::new())
+}
+
+#[test]
+fn changes_are_refused_until_confirmations_make_room() {
+    let mut stream = three_nodes(LIMITS);
+    for _ in 0..LIMITS.events_max {
+        push(&mut stream, 1).expect("room");
+    }
+    let mut durable = Vec::new();
+    while stream.send_event(node(2)).is_some() {}
+    confirm(&mut stream, 2, 5, &mut durable);
+    confirm(&mut stream, 1, 5, &mut durable);
+    let full = StreamFull {
+        events: 3,
+        bytes: 3,
+        behind: Some(node(3)),
+    };
+    assert_eq!(push(&mut stream, 1), Err(full));
+    assert_eq!((stream.last().number, stream.kept().count()), (5, 3));
+
+    while stream.send_event(node(3)).is_some() {}
+    confirm(&mut stream, 3, 4, &mut durable);
+    assert_eq!(durable.len(), 2, "one confirmation of two events");
+    assert_eq!(push(&mut stream, 1).map(|dot| dot.number), Ok(6));
+}
+
+#[test]
+fn bytes_are_limited_and_a_large_change_is_not_stuck() {
+    let mut stream = three_nodes(LIMITS);
+    push(&mut stream, 1_000).expect("an empty stream takes a change of any size");
+    assert_eq!(push(&mut stream, 1).map_err(|full| full.bytes), Err(1_000));
+}
+
+#[test]
+fn a_marker_passes_a_full_stream_so_that_a_peer_can_be_given_up() {
+    let mut stream = three_nodes(LIMITS);
+    while push(&mut stream, 1).is_ok() {}
+    let mut durable = Vec::new();
+    confirm(&mut stream, 1, 5, &mut durable);
+    stream.give_up(node(3), &mut durable);
+    stream.give_up(node(2), &mut durable);
+    let given_up = durable.iter().map(|dot| dot.number);
+    assert!(given_up.eq(3..=5), "this node has the changes as an owner");
+    stream
+        .push_marker(running([1]), None, (), 1)
+        .expect("a marker needs no room among the events");
+    confirm(&mut stream, 1, 6, &mut durable);
+    assert_eq!((stream.kept().count(), stream.epochs.len()), (0, 1));
+}
+
+/// Step 2 of the example in `docs/internals/session-plane.md`, with a slot that this node does not
+/// own while there are five nodes.
+#[test]
+fn what_nobody_has_goes_to_this_node_once_it_is_alone() {
+    let limits = OutgoingLimits {
+        events_max: 100,
+        ..LIMITS
+    };
+    let mut stream = three_nodes(limits);
+    for peer in 4..=5 {
+        stream
+            .push_marker(running(1..=peer), Some(node(peer)), (), 1)
+            .expect("room");
+    }
+    let ring = stream.routing().ring();
+    let foreign = Slot::all().find(|slot| !ring.is_owner(OWN, *slot));
+    let foreign = foreign.expect("three of five nodes own a slot");
+    let mut durable = Vec::new();
+    let recipients = Recipients {
+        slots: [foreign].into_iter().collect(),
+        is_for_every_node: false,
+    };
+    let dot = stream
+        .push(recipients, (), 1, &mut durable)
+        .expect("room for a change");
+    for peer in 2..=5 {
+        stream.give_up(node(peer), &mut durable);
+    }
+    stream.push_marker(running([1]), None, (), 1).expect("room");
+    assert_eq!(durable, [], "no owner has it");
+
+    let mut ids = Vec::new();
+    while let Some(resend) = stream.send_resend(OWN) {
+        if resend.slots.contains(foreign) && resend.numbers.contains(dot.number) {
+            assert!(resend.events.iter().any(|event| event.dot == dot));
+        }
+        ids.push(resend.id);
+    }
+    for id in ids {
+        let confirmed = stream.confirm_resend(OWN, id, &mut durable);
+        assert_eq!(confirmed, Ok(()));
+    }
+    assert_eq!(durable, [dot]);
+    let last = stream.last().number;
+    confirm(&mut stream, 1, last, &mut durable);
+    assert_eq!(stream.epochs.len(), 1);
+}
+
+#[test]
+fn rings_without_copies_are_limited_and_welcomes_earlier() {
+    let limits = OutgoingLimits {
+        copies_min: 2,
+        ..LIMITS
+    };
+    let mut stream: OutgoingStream<()> = OutgoingStream::new(run(OWN), running([1]), limits);
+    confirm(&mut stream, 1, 0, &mut Vec::new());
+    let mut markers = 0;
+    let full = loop {
+        match stream.push_marker(running([1]), None, (), 1) {
+            Ok(_) => markers += 1,
+            Err(full) => break full,
+        }
+        if stream.epochs.len() == limits.rings_max / 2 {
+            let welcomed = stream.push_marker(running([1, 2]), Some(node(2)), (), 1);
+            let refused = RingsFull {
+                rings: limits.rings_max / 2,
+                behind: None,
+            };
+            assert_eq!(welcomed, Err(refused));
+        }
+    };
+    assert_eq!((full.rings, markers), (8, 7));
+    assert_eq!(stream.last().number, 7);
+}
+
+#[test]
+fn a_resend_that_was_not_sent_is_not_confirmed() {
+    let limits = OutgoingLimits {
+        copies_min: 2,
+        ..LIMITS
+    };
+    let mut stream: OutgoingStream<()> = OutgoingStream::new(run(OWN), running([1]), limits);
+    push(&mut stream, 1).expect("room");
+    stream
+        .push_marker(running([1, 2]), Some(node(2)), (), 1)
+        .expect("room");
+    let refused = |peer: u64| {
+        let peer = node(peer);
+        Err(ConfirmError::UnknownResend { peer, id: 1 })
+    };
+    let mut durable = Vec::new();
+    let id = ResendId(1);
+    assert_eq!(stream.confirm_resend(node(2), id, &mut durable), refused(2));
+    assert_eq!(stream.send_resend(node(2)).map(|resend| resend.id), Some(id));
+    assert_eq!(stream.confirm_resend(OWN, id, &mut durable), refused(1));
+    confirm(&mut stream, 1, 1, &mut durable);
+    assert_eq!(durable, [], "one of two copies");
+    assert_eq!(stream.confirm_resend(node(2), id, &mut durable), Ok(()));
+    assert_eq!(durable.len(), 1);
+}
