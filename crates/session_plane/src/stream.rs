@@ -24,7 +24,7 @@ mod routing;
 
 pub use event::{EventKind, NumberRange, Recipients, StreamEvent};
 pub use outgoing::{OutgoingLimits, OutgoingStream, RingsFull, StreamFull, StreamMessage, Unconfirmed};
-pub use peer_stream::ConfirmError;
+pub use peer_stream::{ConfirmError, StreamPosition};
 pub use resend::{Resend, ResendId};
 pub use routing::Routing;
 

@@ -18,7 +18,9 @@ use cluster::NodeId;
 use crate::stream::peer_stream::PeerStream;
 use crate::stream::resend::Resends;
 use crate::stream::ring_epoch::RingEpoch;
-use crate::stream::{ConfirmError, EventKind, Recipients, Resend, ResendId, Routing, StreamEvent};
+use crate::stream::{
+    ConfirmError, EventKind, Recipients, Resend, ResendId, Routing, StreamEvent, StreamPosition,
+};
 use crate::{Dot, Run};
 
 mod copies;
@@ -58,7 +60,12 @@ pub enum StreamMessage<'a, P> {
     /// Ring marker that begins the stream.
     Welcome(&'a StreamEvent<P>),
     /// Next event that the peer needs.
-    Event(&'a StreamEvent<P>),
+    Event {
+        /// Number that the peer has before the event; see [`StreamPosition::after`].
+        after: u64,
+        /// The event.
+        event: &'a StreamEvent<P>,
+    },
 }
 
 impl<P> OutgoingStream<P> {
@@ -152,12 +159,12 @@ impl<P> OutgoingStream<P> {
     /// Next event for `peer` over its present connection.
     pub fn send_event(&mut self, peer: NodeId) -> Option<StreamMessage<'_, P>> {
         let stream = self.streams.get_mut(&peer)?;
-        let number = stream.send_event()?;
+        let StreamPosition { after, number } = stream.send_event()?;
         let event = &self.kept.get(&number)?.event;
         Some(if number == stream.begin() {
             StreamMessage::Welcome(event)
         } else {
-            StreamMessage::Event(event)
+            StreamMessage::Event { after, event }
         })
     }
 
@@ -165,7 +172,7 @@ impl<P> OutgoingStream<P> {
     /// else up to there was for the peer.
     ///
     /// None before the stream's first marker was sent.
-    pub fn send_position(&mut self, peer: NodeId) -> Option<u64> {
+    pub fn send_position(&mut self, peer: NodeId) -> Option<StreamPosition> {
         self.streams.get_mut(&peer)?.send_position(self.number)
     }
 

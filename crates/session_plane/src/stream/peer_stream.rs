@@ -1,7 +1,7 @@
 //! Stream to one receiver: what it was sent, and what it has confirmed.
 //!
-//! *Invariant*: `confirmed` and `sent` never go back, and `confirmed` is at most `sent`. The queue is
-//! in ascending order, above `confirmed`. So one confirmation settles a prefix of the queue.
+//! *Invariant*: `confirmed` and `sent` never go back, and `confirmed` is at most `sent`. The queue
+//! is in ascending order, above `confirmed`. So one confirmation settles a prefix of the queue.
 
 use std::collections::VecDeque;
 
@@ -56,26 +56,27 @@ impl PeerStream {
     }
 
     /// Number of the next event to send over the present connection.
-    pub(crate) fn send_event(&mut self) -> Option<u64> {
-        let number = *self.queue.get(self.in_flight)?;
+    pub(crate) fn send_event(&mut self) -> Option<StreamPosition> {
+        let (after, number) = (self.last_in_flight(), *self.queue.get(self.in_flight)?);
         self.in_flight += 1;
         self.sent = self.sent.max(number);
-        Some(number)
+        Some(StreamPosition { after, number })
     }
 
     /// Position that holds after what was sent over the present connection; `last` is the run's.
     ///
     /// None before the marker that begins the stream was sent.
-    pub(crate) fn send_position(&mut self, last: u64) -> Option<u64> {
-        let position = match self.queue.get(self.in_flight) {
+    pub(crate) fn send_position(&mut self, last: u64) -> Option<StreamPosition> {
+        let number = match self.queue.get(self.in_flight) {
             Some(next) => next - 1,
             None => last,
         };
-        if position < self.begin {
+        if number < self.begin {
             return None;
         }
-        self.sent = self.sent.max(position);
-        Some(position)
+        self.sent = self.sent.max(number);
+        let after = self.last_in_flight();
+        Some(StreamPosition { after, number })
     }
 
     /// Counts everything up to `last` as sent: the run's own node has its events at once.
@@ -113,10 +114,30 @@ impl PeerStream {
         self.queue.drain(..settled).collect()
     }
 
+    /// Last event before the next one to send, or the confirmed position.
+    fn last_in_flight(&self) -> u64 {
+        let last = self.in_flight.checked_sub(1);
+        let last = last.and_then(|index| self.queue.get(index));
+        last.copied().unwrap_or(self.confirmed)
+    }
+
     /// Ends the stream; gives the events that the receiver has not confirmed.
     pub(crate) fn into_unconfirmed(self) -> VecDeque<u64> {
         self.queue
     }
+}
+
+/// Number in a stream, and the number that its receiver has before it.
+///
+/// Most numbers are not for a receiver. So the sender says from where on: no other number above
+/// `after` and up to `number` is for it. A receiver that has less than `after` has missed
+/// something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamPosition {
+    /// Last number before that was for the receiver, or the position that it has confirmed.
+    pub after: u64,
+    /// Number of the event, or the position.
+    pub number: u64,
 }
 
 /// A confirmation was refused. Nothing was changed; the connection to the peer is to be closed.

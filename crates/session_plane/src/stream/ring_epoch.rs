@@ -92,8 +92,7 @@ impl RingEpoch {
         self.is_short = false;
     }
 
-    /// Owners of `slot` that have everything up to `last`. Needs no memory, and is enough to know for
-    /// most slots.
+    /// Number of owners of `slot` that have everything up to `last`: enough to know for most slots.
     pub(crate) fn count_whole(
         &self,
         slot: Slot,

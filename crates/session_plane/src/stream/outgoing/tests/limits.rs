@@ -54,6 +54,11 @@ fn changes_are_refused_until_confirmations_make_room() {
         push(&mut stream, 1).expect("room");
     }
     let mut durable = Vec::new();
+    let first = stream.send_event(node(2));
+    assert!(
+        matches!(first, Some(StreamMessage::Event { after: 2, .. })),
+        "a peer has what it has confirmed"
+    );
     while stream.send_event(node(2)).is_some() {}
     confirm(&mut stream, 2, 5, &mut durable);
     confirm(&mut stream, 1, 5, &mut durable);
@@ -95,6 +100,13 @@ fn a_marker_passes_a_full_stream_so_that_a_peer_can_be_given_up() {
     assert_eq!((stream.kept().count(), stream.epochs.len()), (0, 1));
 }
 
+/// Slot that this node does not own.
+fn foreign_slot(stream: &OutgoingStream<()>) -> Slot {
+    let ring = stream.routing().ring();
+    let foreign = Slot::all().find(|slot| !ring.is_owner(OWN, *slot));
+    foreign.expect("three of five nodes own a slot")
+}
+
 /// Step 2 of the example in `docs/internals/session-plane.md`, with a slot that this node does not
 /// own while there are five nodes.
 #[test]
@@ -109,9 +121,7 @@ fn what_nobody_has_goes_to_this_node_once_it_is_alone() {
             .push_marker(running(1..=peer), Some(node(peer)), (), 1)
             .expect("room");
     }
-    let ring = stream.routing().ring();
-    let foreign = Slot::all().find(|slot| !ring.is_owner(OWN, *slot));
-    let foreign = foreign.expect("three of five nodes own a slot");
+    let foreign = foreign_slot(&stream);
     let mut durable = Vec::new();
     let recipients = Recipients {
         slots: [foreign].into_iter().collect(),
@@ -126,16 +136,12 @@ fn what_nobody_has_goes_to_this_node_once_it_is_alone() {
     stream.push_marker(running([1]), None, (), 1).expect("room");
     assert_eq!(durable, [], "no owner has it");
 
-    let mut ids = Vec::new();
     while let Some(resend) = stream.send_resend(OWN) {
         if resend.slots.contains(foreign) && resend.numbers.contains(dot.number) {
             assert!(resend.events.iter().any(|event| event.dot == dot));
         }
-        ids.push(resend.id);
-    }
-    for id in ids {
-        let confirmed = stream.confirm_resend(OWN, id, &mut durable);
-        assert_eq!(confirmed, Ok(()));
+        let id = resend.id;
+        assert_eq!(stream.confirm_resend(OWN, id, &mut durable), Ok(()));
     }
     assert_eq!(durable, [dot]);
     let last = stream.last().number;

@@ -25,6 +25,7 @@ pub(crate) struct World {
     states: BTreeMap<NodeId, NodeState>,
     receivers: BTreeMap<NodeId, Receiver>,
     durable: Vec<Dot>,
+    stable: u64,
 }
 
 impl World {
@@ -42,6 +43,7 @@ impl World {
             states,
             receivers: BTreeMap::from([(OWN, Receiver::default())]),
             durable: Vec::new(),
+            stable: 0,
         }
     }
 
@@ -123,15 +125,16 @@ impl World {
             let Some(message) = self.stream.send_event(peer) else {
                 return;
             };
-            let (event, is_welcome) = match message {
-                StreamMessage::Welcome(event) => (event, true),
-                StreamMessage::Event(event) => (event, false),
+            let (after, event) = match message {
+                StreamMessage::Welcome(event) => (None, event),
+                StreamMessage::Event { after, event } => (Some(after), event),
             };
             let number = event.dot.number;
             assert_eq!(event.payload, number);
             let receiver = self.receivers.get_mut(&peer).expect("a present peer");
             let welcome = *receiver.welcome.get_or_insert(number);
-            assert_eq!(is_welcome, number == welcome);
+            assert_eq!(after.is_none(), number == welcome);
+            assert!(after.is_none_or(|after| after <= receiver.position));
             if number > receiver.position {
                 receiver.events.push(number);
                 receiver.position = number;
@@ -145,7 +148,11 @@ impl World {
             assert_eq!(position, None);
             return;
         };
-        let Some(position) = position else { return };
+        let Some(StreamPosition { after, number }) = position else {
+            return;
+        };
+        let position = number;
+        assert!(after <= receiver.position && after <= position);
         assert!(receiver.welcome.is_some_and(|welcome| welcome <= position));
         receiver.position = receiver.position.max(position);
         let needed = self.naive.streams[&peer].needed.range(..=position);
@@ -269,6 +276,8 @@ impl World {
         assert_eq!(kept, self.naive.kept());
         assert_eq!(self.stream.kept_bytes(), self.stream.kept().count());
         assert_eq!(self.stream.stable(), self.naive.stable());
+        assert!(self.stable <= self.stream.stable(), "it never goes back");
+        self.stable = self.stream.stable();
         for slot in SAMPLE_SLOTS.map(slot) {
             self.assert_unconfirmed(slot);
         }
