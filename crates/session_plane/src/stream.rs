@@ -16,6 +16,7 @@
 //! present.
 
 mod event;
+mod incoming;
 mod outgoing;
 mod peer_stream;
 mod resend;
@@ -23,6 +24,7 @@ mod ring_epoch;
 mod routing;
 
 pub use event::{EventKind, NumberRange, Recipients, StreamEvent};
+pub use incoming::{Flush, FlushedSlots, IncomingLimits, IncomingStream, ReceiveError, Received};
 pub use outgoing::{OutgoingLimits, OutgoingStream, RingsFull, StreamFull, StreamMessage, Unconfirmed};
 pub use peer_stream::{ConfirmError, StreamPosition};
 pub use resend::{Resend, ResendId};

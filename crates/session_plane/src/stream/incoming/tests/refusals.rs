@@ -1,0 +1,162 @@
+use super::*;
+
+fn event(number: u64, kind: EventKind) -> StreamEvent<()> {
+    let dot = Dot {
+        run: run(OWN),
+        number,
+    };
+    StreamEvent {
+        dot,
+        kind,
+        payload: (),
+    }
+}
+
+fn change(number: u64) -> StreamEvent<()> {
+    event(number, EventKind::Change(Recipients::default()))
+}
+
+fn marker(number: u64, nodes: &[u64]) -> StreamEvent<()> {
+    let states: BTreeMap<NodeId, NodeState> =
+        nodes.iter().map(|id| (node(*id), NodeState::Running)).collect();
+    event(number, EventKind::RingMarker(routing(&states)))
+}
+
+fn position(after: u64, number: u64) -> StreamPosition {
+    StreamPosition { after, number }
+}
+
+/// Stream that began with 5 and has the event 7.
+fn begun() -> IncomingStream<()> {
+    let limits = IncomingLimits {
+        events_max: 10,
+        bytes_max: 100,
+    };
+    let mut stream = IncomingStream::new(RECEIVER, run(OWN), limits);
+    let begun = stream.receive_welcome(marker(5, &[1, 2]), 1);
+    assert!(matches!(begun, Ok(Received::Begun { gained }) if gained.len() == 4_096));
+    let numbers = NumberRange { first: 6, last: 7 };
+    let gained = SlotSet::default();
+    let taken = stream.receive_event(5, change(7), 1);
+    assert_eq!(taken, Ok(Received::Taken { numbers, gained }));
+    stream
+}
+
+/// The stream goes on after a refusal as if nothing had come.
+#[track_caller]
+fn assert_unchanged(stream: &mut IncomingStream<()>) {
+    assert_eq!((stream.position(), stream.durable()), (7, 4));
+    let numbers = NumberRange { first: 8, last: 9 };
+    let gained = SlotSet::default();
+    let taken = stream.receive_event(7, change(9), 1);
+    assert_eq!(taken, Ok(Received::Taken { numbers, gained }));
+}
+
+#[track_caller]
+fn assert_refused(after: u64, event: StreamEvent<()>, error: ReceiveError) {
+    let mut stream = begun();
+    assert_eq!(stream.receive_event(after, event, 1), Err(error));
+    assert_unchanged(&mut stream);
+}
+
+#[test]
+fn events_that_are_not_next_are_refused_by_name() {
+    let run = run(OWN);
+    let (expected, found) = (7, 8);
+    let skipped = ReceiveError::Skipped { run, expected, found };
+    assert_refused(8, change(9), skipped);
+    for number in 6..=7 {
+        let position = 7;
+        let back = ReceiveError::GoesBack {
+            run,
+            position,
+            number,
+        };
+        assert_refused(5, change(number), back);
+    }
+}
+
+#[test]
+fn events_of_others_are_refused_by_name() {
+    let expected = run(OWN);
+    let found = run(node(3));
+    let mut other = change(8);
+    other.dot.run = found;
+    assert_refused(7, other, ReceiveError::OtherRun { expected, found });
+    let (run, number) = (expected, 8);
+    let foreign = ReceiveError::ForeignView { run, number };
+    assert_refused(7, marker(8, &[1, 3]), foreign);
+    assert_refused(7, marker(8, &[2, 3]), foreign);
+}
+
+#[test]
+fn positions_that_skip_or_go_back_are_refused_by_name() {
+    let run = run(OWN);
+    let mut stream = begun();
+    let skipped = ReceiveError::Skipped {
+        run,
+        expected: 7,
+        found: 8,
+    };
+    assert_eq!(stream.receive_position(position(8, 9)), Err(skipped));
+    let back = ReceiveError::GoesBack {
+        run,
+        position: 7,
+        number: 6,
+    };
+    assert_eq!(stream.receive_position(position(5, 6)), Err(back));
+    let early = ReceiveError::StableTooEarly {
+        run,
+        durable: 4,
+        number: 5,
+    };
+    assert_eq!(stream.receive_stable(5), Err(early));
+    assert_eq!(stream.receive_stable(4), Ok(()));
+    let back = ReceiveError::GoesBack {
+        run,
+        position: 4,
+        number: 3,
+    };
+    assert_eq!(stream.receive_stable(3), Err(back));
+    assert_unchanged(&mut stream);
+}
+
+#[test]
+fn a_stream_begins_with_a_marker_that_is_later() {
+    let run = run(OWN);
+    let limits = IncomingLimits {
+        events_max: 1,
+        bytes_max: 1,
+    };
+    let mut stream = IncomingStream::new(RECEIVER, run, limits);
+    assert_eq!(
+        stream.receive_event(0, change(1), 1),
+        Err(ReceiveError::NotBegun { run })
+    );
+    assert_eq!(
+        stream.receive_position(position(0, 1)),
+        Err(ReceiveError::NotBegun { run })
+    );
+    let refused = stream.receive_welcome(change(1), 1);
+    assert_eq!(refused, Err(ReceiveError::NotAMarker { run, number: 1 }));
+
+    let mut stream = begun();
+    stream.restart_connection();
+    assert_eq!(stream.receive_welcome(marker(5, &[1, 2]), 1), Ok(Received::Again));
+    let back = ReceiveError::GoesBack {
+        run,
+        position: 7,
+        number: 6,
+    };
+    assert_eq!(stream.receive_welcome(marker(6, &[1, 2]), 1), Err(back));
+    assert_unchanged(&mut stream);
+}
+
+#[test]
+fn a_new_connection_may_repeat_what_came_before() {
+    let mut stream = begun();
+    stream.restart_connection();
+    assert_eq!(stream.receive_position(position(4, 5)), Ok(None));
+    assert_eq!(stream.receive_event(5, change(7), 1), Ok(Received::Again));
+    assert_unchanged(&mut stream);
+}
