@@ -129,10 +129,9 @@ fn with_items(message: &Bytes, change: impl Fn(&mut [u8])) -> Bytes {
 
 /// "From this index on a read sees everything" becomes "from the first one on".
 fn without_index(message: &Bytes) -> Bytes {
-    const INDEX_LENGTH: usize = 8;
+    const INDEX: usize = KIND + 1 + 8;
     let mut changed = message.to_vec();
-    let end = changed.len();
-    changed[end - INDEX_LENGTH..].fill(0);
+    changed[INDEX..INDEX + 8].fill(0);
     changed.into()
 }
 
