@@ -2,7 +2,7 @@
 //!
 //! The parts, in the order of the specification: `taking`, `sending` and `waiting` (streams and claims), `membership` and `flush` (who
 //! is present, and what a dead run leaves), `transfer` (becoming whole), `garbage`; of clients `connecting`, `claiming`, `releasing`,
-//! `reclaiming`, `session`, `feed`, `delivering` (QoS 2 to clients), and `publishing` and `routing` (QoS 2 from clients).
+//! `reclaiming`, `session`, `known_session`, `feed`, `delivering` (QoS 2 to clients), and `publishing` and `routing` (QoS 2 from clients).
 //! Time is counted in ticks. A node has no randomness of its own: [`Step::chance`] is drawn by the world.
 
 mod claiming;
@@ -11,6 +11,7 @@ mod delivering;
 mod feed;
 mod flush;
 mod garbage;
+mod known_session;
 mod membership;
 mod publishing;
 mod reclaiming;

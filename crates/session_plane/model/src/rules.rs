@@ -54,6 +54,7 @@ pub enum Rule {
     KnownToAll,
     StageFirst,
     StageAnew,
+    RoutesTell,
 }
 
 /// Name on the command line, and what it says.
@@ -69,7 +70,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 49] = [
+pub const RULES: [RuleText; 50] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -310,6 +311,11 @@ pub const RULES: [RuleText; 49] = [
         Rule::StageAnew,
         "stage-anew",
         "A connection writes the packet ids that it goes on with anew before the client is told.",
+    ),
+    rule(
+        Rule::RoutesTell,
+        "routes-tell",
+        "What a node's routes know of a session and its end counts as what owners say.",
     ),
 ];
 

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::known_session::{sessions_of, slots_of};
 use super::session::ending;
 use super::{Awaited, InFlight, Node, Observation, Step};
-use crate::copy::{self, Content};
+use crate::copy::Content;
 use crate::event::{Birth, Change, Entry, EntryKind};
-use crate::ids::{ClientId, Dot, NodeId, NodeSet, Slot, SlotSet};
+use crate::ids::{ClientId, Dot, NodeId, NodeSet, SlotSet};
 use crate::message::{Claimant, Message, OlderConnection, SessionAnswer};
 use crate::rules::Rule;
 
@@ -431,20 +432,6 @@ impl Node {
         self.remember(dot, start);
     }
 
-    /// Takes an own event's change into what a connection knows of its session.
-    pub(super) fn remember(&mut self, connection: Dot, dot: Dot) {
-        let Some(event) = self.sender.find(dot).cloned() else {
-            return;
-        };
-        let Some(connection) = self.connection_mut(connection) else {
-            return;
-        };
-        let removed = event.removal().map_or(&[][..], |removal| removal.dots);
-        let entries = &mut connection.session.entries;
-        entries.retain(|entry| !removed.contains(&entry.dot));
-        entries.extend(event.entry());
-    }
-
     /// A clean start ends what it sees of the older session.
     fn end_older(&mut self, step: &mut Step<'_>, dot: Dot, client: ClientId, seen: &BTreeSet<Entry>) {
         let clock = self.connection(dot).map_or(0, |connection| connection.clock);
@@ -487,33 +474,4 @@ impl Node {
             });
         }
     }
-
-    /// Entries of the session as this node knows them: from the owners' answers, and from its own copy.
-    pub(super) fn seen(&self, step: &Step<'_>, dot: Dot) -> BTreeSet<Entry> {
-        let Some(connection) = self.connection(dot) else {
-            return BTreeSet::new();
-        };
-        let own = self
-            .copy(step.directory.slot(connection.client))
-            .filter(|copy| copy.owned);
-        let own = own.into_iter().flat_map(|copy| &copy.content.entries);
-        let all = connection.session.entries.iter().chain(own);
-        let is_seen =
-            |entry: &&Entry| entry.client == connection.client && entry.kind != EntryKind::Connection;
-        all.filter(is_seen).copied().collect()
-    }
-}
-
-/// Slots that a change of the session goes to: its own, and the routes.
-pub(super) fn slots_of(step: &Step<'_>, client: ClientId) -> SlotSet {
-    SlotSet::one(step.directory.slot(client)).with(Slot::ROUTES)
-}
-
-/// Sessions among `seen` that count, but for the one that `start` has made; the latest last.
-fn sessions_of(step: &Step<'_>, seen: &BTreeSet<Entry>, start: Option<Dot>) -> Vec<Entry> {
-    let live = copy::live(step.rules, seen, |_, _| false);
-    let is_session = |entry: &Entry| entry.kind == EntryKind::Session && Some(entry.dot) != start;
-    let mut sessions: Vec<Entry> = live.into_iter().filter(is_session).collect();
-    sessions.sort_by_key(|entry| (entry.clock, entry.dot));
-    sessions
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::session::birth_of;
+use super::known_session::birth_of;
 use super::{Awaited, Node, Observation, Packet, Step};
 use crate::copy;
 use crate::event::{Change, Delivery, Entry};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::session::birth_of;
+use super::known_session::birth_of;
 use super::{Awaited, Connection, Node, Observation, Step};
 use crate::copy;
 use crate::event::{Change, Entry, Numbered, Received};

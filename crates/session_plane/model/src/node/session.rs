@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::connecting::slots_of;
+use super::known_session::{birth_of, dots_of, slots_of};
 use super::{Awaited, Node, Phase, Step};
 use crate::copy;
 use crate::event::{Birth, Change, Entry, EntryKind};
@@ -40,14 +40,6 @@ impl Node {
         let entry = self.sender.find(dot)?.entry()?;
         self.connection_mut(connection)?.session.entries.insert(entry);
         Some(dot)
-    }
-
-    /// The owners of the connection's session, or this node as one, have decided upon `dot`.
-    fn has_seen(&self, step: &Step<'_>, connection: Dot, client: ClientId, dot: Dot) -> bool {
-        let told = self.connection(connection).map(|connection| &connection.session);
-        let own = self.copy(step.directory.slot(client)).filter(|copy| copy.owned);
-        let contents = told.into_iter().chain(own.map(|copy| &copy.content));
-        contents.into_iter().any(|content| content.covers(client, dot))
     }
 
     /// UNSUBSCRIBE: removes what the node has seen of the subscription.
@@ -163,15 +155,6 @@ impl Node {
     }
 }
 
-/// Birth of the session that counts among `seen`.
-pub(super) fn birth_of(step: &Step<'_>, seen: &BTreeSet<Entry>) -> Option<Dot> {
-    let live = copy::live(step.rules, seen, |_, _| false);
-    let sessions = live.iter().filter(|entry| entry.kind == EntryKind::Session);
-    sessions
-        .max_by_key(|entry| (entry.clock, entry.birth))
-        .map(|entry| entry.birth)
-}
-
 /// End of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
@@ -196,12 +179,4 @@ pub(super) fn ending(step: &Step<'_>, client: ClientId, seen: &BTreeSet<Entry>, 
             clock: start.since,
         }),
     }
-}
-
-pub(super) fn dots_of(entries: &BTreeSet<Entry>, kind: EntryKind) -> Vec<Dot> {
-    entries
-        .iter()
-        .filter(|entry| entry.kind == kind)
-        .map(|entry| entry.dot)
-        .collect()
 }

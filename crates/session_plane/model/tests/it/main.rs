@@ -124,7 +124,7 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::ServeMerged,
-        seed: 528,
+        seed: 385,
     },
     Mutation {
         rule: Rule::Incarnations,
@@ -167,8 +167,8 @@ const MUTATIONS: &[Mutation] = &[
         seed: 94,
     },
     Mutation {
-        rule: Rule::EndBeats,
-        seed: 7_002_563,
+        rule: Rule::RoutesTell,
+        seed: 1_795_800_707_162_614,
     },
     Mutation {
         rule: Rule::KnownToAll,
