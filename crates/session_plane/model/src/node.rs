@@ -97,6 +97,7 @@ pub enum Observation {
     PubRel {
         client: ClientId,
         connection: Dot,
+        message: Dot,
         packet: Packet,
     },
     /// A QoS 2 PUBLISH got a number; `entry` is the dot of its packet id.

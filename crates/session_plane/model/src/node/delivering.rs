@@ -154,6 +154,7 @@ impl Node {
             Observation::PubRel {
                 client,
                 connection,
+                message: in_flight.message,
                 packet,
             }
         } else {

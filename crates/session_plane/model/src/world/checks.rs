@@ -99,7 +99,8 @@ impl World {
         let side = self.node(place.node).membership.view.present;
         let here = side.and(self.alive());
         let client = self.client(id);
-        if let Some(by) = client.acknowledged.get(&message).copied() {
+        let acknowledged = client.acknowledged.get(&message).copied();
+        if let Some(by) = acknowledged.filter(|_| !client.moved.contains(&message)) {
             let holders = self.takers(by).minus(self.lost).and(here);
             if !holders.is_empty() && !self.is_of_another_side(by, side) {
                 let text = format!(

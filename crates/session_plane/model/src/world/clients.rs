@@ -58,6 +58,8 @@ pub(super) struct Client {
     pub(super) receiving: BTreeMap<u8, Dot>,
     /// Last stage that it was told of each QoS 2 message.
     pub(super) stages: BTreeMap<Dot, Dot>,
+    /// QoS 2 messages of which it was told a stage on another side than the one that it has moved to.
+    pub(super) moved: BTreeSet<Dot>,
     /// QoS 2 messages that it publishes, by packet id.
     pub(super) exchanges: BTreeMap<u8, Exchange>,
     /// As `promised` and `received`, for QoS 2 messages from clients, by content.
@@ -274,8 +276,9 @@ impl World {
             Observation::PubRel {
                 client,
                 connection,
+                message,
                 packet,
-            } => self.pubrel(client, Place { node, connection }, packet),
+            } => self.pubrel(client, Place { node, connection }, message, packet),
             Observation::Numbered {
                 client,
                 content,
@@ -392,6 +395,7 @@ impl World {
         let last = self.client(id).last_start;
         let last_is_elsewhere = last.is_some_and(|last| self.takers(last).and(side).is_empty());
         let begins = connecting.clean || !present;
+        self.note_moved(id, side);
         let client = self.client_mut(id);
         client.at = Some(place);
         let has_forked =
@@ -404,6 +408,7 @@ impl World {
             client.birth = birth;
             client.receiving.clear();
             client.stages.clear();
+            client.moved.clear();
         }
         if connecting.clean || client.has_ended && !present {
             client.session_start = start;

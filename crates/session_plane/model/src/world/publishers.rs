@@ -450,6 +450,13 @@ impl World {
         }
     }
 
+    /// A client will not get a QoS 2 message any more, and that is excepted.
+    pub(super) fn excuse_once(&mut self, id: ClientId, message: Dot) {
+        if let Some(source) = self.publishers.sources.get(&message).copied() {
+            self.client_mut(id).promised_once.fulfil(&source.content);
+        }
+    }
+
     /// At the end each exchange is complete, and nothing that was promised is missing.
     pub(super) fn check_exchanges(&mut self, id: ClientId) {
         let client = self.client(id);

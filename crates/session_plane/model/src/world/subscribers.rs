@@ -6,7 +6,7 @@
 
 use super::World;
 use super::clients::Place;
-use crate::ids::{ClientId, Dot};
+use crate::ids::{ClientId, Dot, NodeSet};
 use crate::node::Packet;
 
 impl World {
@@ -54,13 +54,16 @@ impl World {
         let known = client.receiving.get(&packet.packet_id).copied();
         if let Some(known) = known.filter(|known| *known != message) {
             let stage = client.stages.get(&known).copied();
+            let stage = stage.filter(|_| !client.moved.contains(&known));
             client.has_received(message);
             let text = format!("Q2 swallowed: client {} takes {message:?} for {known:?}", id.0);
             self.check_stage(id, place, stage, text);
+            self.excuse_once(id, message);
             return false;
         }
         client.receiving.insert(packet.packet_id, message);
-        if known.is_none() && client.received.contains(&message) {
+        let has_moved = client.moved.contains(&message);
+        if known.is_none() && client.received.contains(&message) && !has_moved {
             let text = format!("Q2 twice: client {} gets {message:?} again", id.0);
             self.check_stage(id, place, stage, text);
         }
@@ -79,16 +82,26 @@ impl World {
         }
     }
 
+    /// A client has come to a side that lacks stages which it was told: for their messages it has changed sides.
+    pub(super) fn note_moved(&mut self, id: ClientId, side: NodeSet) {
+        let stages = self.client(id).stages.iter();
+        let is_elsewhere = |stage: Dot| self.takers(stage).and(side).is_empty();
+        let moved: Vec<Dot> = stages
+            .filter(|(_, stage)| is_elsewhere(**stage))
+            .map(|(message, _)| *message)
+            .collect();
+        self.client_mut(id).moved.extend(moved);
+    }
+
     /// PUBREL to a client: the packet id is free.
-    pub(super) fn pubrel(&mut self, id: ClientId, place: Place, packet: Packet) {
+    pub(super) fn pubrel(&mut self, id: ClientId, place: Place, message: Dot, packet: Packet) {
         if self.client(id).at != Some(place) {
             return;
         }
         self.say(|| format!("PUBREL to client {} {packet:?} at {}", id.0, place.node.0));
         let client = self.client_mut(id);
-        if let Some(message) = client.receiving.remove(&packet.packet_id) {
-            client.stages.insert(message, packet.entry);
-        }
+        client.receiving.remove(&packet.packet_id);
+        client.stages.insert(message, packet.entry);
         let served = self.machines[place.node.index()]
             .node
             .connection_mut(place.connection);
