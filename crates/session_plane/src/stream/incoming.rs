@@ -102,6 +102,7 @@ impl<P> IncomingStream<P> {
             return Err(ReceiveError::NotAMarker { run, number });
         };
         let routing = Arc::clone(routing);
+        self.check_range(number)?;
         self.check_view(number, &routing)?;
         self.check_new(number)?;
         if number == self.begin {
@@ -242,9 +243,9 @@ impl<P> IncomingStream<P> {
     /// Events after `from` for a peer that has the stream up to there, once the run is given up.
     ///
     /// Begins later than asked where events are stable, or were dropped at the limit. What lies
-    /// between is a hole to the peer, which a merge fills.
+    /// between is a hole to the peer, which a merge fills. Empty where the peer has as much.
     pub fn flush(&self, from: u64) -> Flush<'_, P> {
-        let from = from.max(self.pass_on.from());
+        let from = from.max(self.pass_on.from()).min(self.position);
         Flush {
             run: self.run,
             from,
@@ -279,6 +280,15 @@ impl<P> IncomingStream<P> {
         }
     }
 
+    /// A number has one after it.
+    fn check_range(&self, number: u64) -> Result<(), ReceiveError> {
+        let run = self.run;
+        if number == u64::MAX {
+            return Err(ReceiveError::OutOfRange { run, number });
+        }
+        Ok(())
+    }
+
     /// An event comes once over one connection.
     fn check_new(&self, number: u64) -> Result<(), ReceiveError> {
         let (run, position) = (self.run, self.heard);
@@ -310,6 +320,7 @@ impl<P> IncomingStream<P> {
         if self.begin == 0 {
             return Err(ReceiveError::NotBegun { run });
         }
+        self.check_range(at.number)?;
         self.check_order(at.number)?;
         if found > expected {
             return Err(ReceiveError::Skipped { run, expected, found });

@@ -30,6 +30,14 @@ pub enum ReceiveError {
         /// Number of the event.
         number: u64,
     },
+    /// No run has that many events.
+    #[error("{run:?} sends {number}, which is out of range")]
+    OutOfRange {
+        /// Run of the stream.
+        run: Run,
+        /// Number that came.
+        number: u64,
+    },
     /// The view of a marker lacks its sender, or this node.
     #[error("{run:?} sends the ring marker {number} with a view that lacks itself or this node")]
     ForeignView {

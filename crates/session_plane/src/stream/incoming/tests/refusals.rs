@@ -153,6 +153,20 @@ fn a_stream_begins_with_a_marker_that_is_later() {
 }
 
 #[test]
+fn the_highest_number_is_refused_and_nothing_overflows() {
+    let (run, number) = (run(OWN), u64::MAX);
+    let error = ReceiveError::OutOfRange { run, number };
+    assert_refused(7, change(number), error);
+    assert_refused(7, marker(number, &[1, 2]), error);
+    let mut stream = begun();
+    assert_eq!(stream.receive_position(position(7, number)), Err(error));
+    assert_eq!(stream.receive_welcome(marker(number, &[1, 2]), 1), Err(error));
+    let flush = stream.flush(number);
+    assert_eq!((flush.from, flush.to, flush.events.len()), (7, 7, 0));
+    assert_unchanged(&mut stream);
+}
+
+#[test]
 fn a_new_connection_may_repeat_what_came_before() {
     let mut stream = begun();
     stream.restart_connection();
