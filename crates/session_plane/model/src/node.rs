@@ -130,11 +130,19 @@ pub enum Observation {
     },
 }
 
-/// Packet id of a QoS 2 message to a client, and the entry of its stage.
+/// Packet id of a QoS 2 message to a client, and the stage that the client is told.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     pub packet_id: u8,
+    pub stage: Stage,
+}
+
+/// Stage of a QoS 2 message to a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
     pub entry: Dot,
+    /// Owners that have the entry: they were sent it, and are present when the client is told.
+    pub holders: NodeSet,
 }
 
 /// Things that happened in a history, so that a history in which nothing happened shows.

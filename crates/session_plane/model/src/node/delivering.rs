@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 
 use super::known_session::birth_of;
-use super::{Awaited, Node, Observation, Packet, Step};
+use super::{Awaited, Node, Observation, Packet, Stage, Step};
 use crate::copy;
 use crate::event::{Change, Delivery, Entry};
-use crate::ids::{ClientId, Dot, SlotSet};
+use crate::ids::{ClientId, Dot, NodeSet, SlotSet};
 use crate::rules::Rule;
 
 /// Packet ids that a client is sent messages under at once.
@@ -33,6 +33,8 @@ pub(super) struct InFlight {
     message: Dot,
     /// Entry of the stage.
     entry: Dot,
+    /// Owners that are sent the entry, this node among them if it is one.
+    holders: NodeSet,
     is_released: bool,
     progress: Progress,
 }
@@ -112,7 +114,8 @@ impl Node {
             delivery,
             removes: entries_of(&seen, &delivery),
         };
-        let slots = SlotSet::one(step.directory.slot(client));
+        let slot = step.directory.slot(client);
+        let (slots, holders) = (SlotSet::one(slot), self.ring().owners(slot));
         let awaited = Awaited::DeliveryStored {
             connection: dot,
             packet_id: delivery.packet_id,
@@ -123,6 +126,7 @@ impl Node {
             let in_flight = InFlight {
                 message: delivery.message,
                 entry,
+                holders,
                 is_released: delivery.is_released,
                 progress: Progress::Storing,
             };
@@ -139,6 +143,7 @@ impl Node {
         let Some(client) = self.live_client(dot) else {
             return;
         };
+        let present = self.membership.view.present;
         let Some(connection) = self.connection_mut(dot) else {
             return;
         };
@@ -148,7 +153,11 @@ impl Node {
             return;
         };
         in_flight.progress = Progress::Told;
-        let packet = Packet { packet_id, entry };
+        let holders = in_flight.holders.and(present);
+        let packet = Packet {
+            packet_id,
+            stage: Stage { entry, holders },
+        };
         let connection = dot;
         step.observe(if in_flight.is_released {
             Observation::PubRel {

@@ -128,7 +128,7 @@ impl World {
     }
 
     /// The run that made `dot` lives on another side: the client has changed sides, which promise Q2 excepts.
-    pub(super) fn is_of_another_side(&self, dot: Dot, side: NodeSet) -> bool {
+    fn is_of_another_side(&self, dot: Dot, side: NodeSet) -> bool {
         let node = self.directory.node(dot.run);
         let machine = &self.machines[node.index()];
         machine.is_alive && machine.node.sender.run == dot.run && !side.has(node)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::publishers::{Copy, Exchange};
 use super::{Meeting, Removed, World};
 use crate::ids::{ClientId, Dot, NodeId, Slot};
-use crate::node::{Connection, Node, Observation};
+use crate::node::{Connection, Node, Observation, Stage};
 
 /// A connection as its client sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ pub(super) struct Client {
     /// QoS 2 messages that it has, by packet id, until PUBREL.
     pub(super) receiving: BTreeMap<u8, Dot>,
     /// Last stage that it was told of each QoS 2 message.
-    pub(super) stages: BTreeMap<Dot, Dot>,
+    pub(super) stages: BTreeMap<Dot, Stage>,
     /// QoS 2 messages of which it was told a stage on another side than the one that it has moved to.
     pub(super) moved: BTreeSet<Dot>,
     /// QoS 2 messages that it publishes, by packet id.

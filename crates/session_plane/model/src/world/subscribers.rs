@@ -7,7 +7,7 @@
 use super::World;
 use super::clients::Place;
 use crate::ids::{ClientId, Dot, NodeSet};
-use crate::node::Packet;
+use crate::node::{Packet, Stage};
 
 impl World {
     /// PUBLISH to a client.
@@ -50,7 +50,7 @@ impl World {
     /// Takes a PUBLISH with a packet id; true if the message is a new one for the client.
     fn takes_packet(&mut self, id: ClientId, place: Place, message: Dot, packet: Packet) -> bool {
         let client = self.client_mut(id);
-        let stage = client.stages.insert(message, packet.entry);
+        let stage = client.stages.insert(message, packet.stage);
         let known = client.receiving.get(&packet.packet_id).copied();
         if let Some(known) = known.filter(|known| *known != message) {
             let stage = client.stages.get(&known).copied();
@@ -70,24 +70,25 @@ impl World {
         known.is_none()
     }
 
-    /// Fails with `text` if this side has the stage that the client was told before, and the client has not changed sides.
-    fn check_stage(&mut self, id: ClientId, place: Place, stage: Option<Dot>, text: String) {
+    /// Fails with `text` if this side has the stage that the client was told before.
+    fn check_stage(&mut self, id: ClientId, place: Place, stage: Option<Stage>, text: String) {
         let side = self.node(place.node).membership.view.present;
-        let here = side.and(self.alive());
-        let is_held = stage.is_some_and(|stage| {
-            !self.takers(stage).minus(self.lost).and(here).is_empty() && !self.is_of_another_side(stage, side)
-        });
+        let is_held = stage.is_some_and(|stage| self.is_held(stage, side));
         if is_held && self.keeps_disks && !self.client(id).is_forked {
             self.fail(text);
         }
     }
 
+    /// A node of `side` runs that must have the stage.
+    fn is_held(&self, stage: Stage, side: NodeSet) -> bool {
+        !stage.holders.and(side).and(self.alive()).is_empty()
+    }
+
     /// A client has come to a side that lacks stages which it was told: for their messages it has changed sides.
     pub(super) fn note_moved(&mut self, id: ClientId, side: NodeSet) {
         let stages = self.client(id).stages.iter();
-        let is_elsewhere = |stage: Dot| self.takers(stage).and(side).is_empty();
         let moved: Vec<Dot> = stages
-            .filter(|(_, stage)| is_elsewhere(**stage))
+            .filter(|(_, stage)| !self.is_held(**stage, side))
             .map(|(message, _)| *message)
             .collect();
         self.client_mut(id).moved.extend(moved);
@@ -101,7 +102,7 @@ impl World {
         self.say(|| format!("PUBREL to client {} {packet:?} at {}", id.0, place.node.0));
         let client = self.client_mut(id);
         client.receiving.remove(&packet.packet_id);
-        client.stages.insert(message, packet.entry);
+        client.stages.insert(message, packet.stage);
         let served = self.machines[place.node.index()]
             .node
             .connection_mut(place.connection);

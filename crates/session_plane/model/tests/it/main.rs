@@ -182,10 +182,6 @@ const MUTATIONS: &[Mutation] = &[
         rule: Rule::StageFirst,
         seed: 279,
     },
-    Mutation {
-        rule: Rule::StageAnew,
-        seed: 20965,
-    },
 ];
 
 #[test]
