@@ -63,13 +63,11 @@ impl Clock {
     pub(crate) fn system(&self) -> Now {
         let now = now();
         #[cfg(test)]
-        let now = Now {
-            wall: now.wall + self.ahead.load(std::sync::atomic::Ordering::Relaxed),
-            ..now
-        };
+        let wall = now.wall + self.ahead.load(std::sync::atomic::Ordering::Relaxed);
         #[cfg(test)]
         let now = Now {
-            system_wall: now.wall,
+            wall,
+            system_wall: wall,
             ..now
         };
         now

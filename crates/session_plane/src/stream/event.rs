@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::stream::Routing;
-use crate::{Dot, SlotSet};
+use crate::{Dot, Slot, SlotSet};
 
 /// One change made by a run.
 ///
@@ -38,11 +38,22 @@ pub struct Recipients {
 }
 
 impl EventKind {
+    /// The change is for `slot`.
+    pub fn is_for(&self, slot: Slot) -> bool {
+        self.slots().is_some_and(|own| own.contains(slot))
+    }
+
     /// The change is for at least one of `slots`.
     pub fn is_for_any(&self, slots: &SlotSet) -> bool {
+        let own = self.slots();
+        own.is_some_and(|own| own.iter().any(|slot| slots.contains(slot)))
+    }
+
+    /// Slots that a change is for. None of a ring marker.
+    fn slots(&self) -> Option<&SlotSet> {
         match self {
-            EventKind::Change(recipients) => recipients.slots.iter().any(|slot| slots.contains(slot)),
-            EventKind::RingMarker(_) => false,
+            EventKind::Change(recipients) => Some(&recipients.slots),
+            EventKind::RingMarker(_) => None,
         }
     }
 }

@@ -110,12 +110,7 @@ impl<P> IncomingStream<P> {
             return Ok(Received::Again);
         }
         if number <= self.position {
-            let position = self.position;
-            return Err(ReceiveError::GoesBack {
-                run,
-                position,
-                number,
-            });
+            return Err(self.goes_back(self.position, number));
         }
         let before = number - 1;
         (self.begin, self.position, self.heard) = (number, number, number);
@@ -185,12 +180,7 @@ impl<P> IncomingStream<P> {
     pub fn receive_stable(&mut self, number: u64) -> Result<(), ReceiveError> {
         let run = self.run;
         if number < self.stable {
-            let position = self.stable;
-            return Err(ReceiveError::GoesBack {
-                run,
-                position,
-                number,
-            });
+            return Err(self.goes_back(self.stable, number));
         }
         if number > self.durable {
             let durable = self.durable;
@@ -291,28 +281,27 @@ impl<P> IncomingStream<P> {
 
     /// An event comes once over one connection.
     fn check_new(&self, number: u64) -> Result<(), ReceiveError> {
-        let (run, position) = (self.run, self.heard);
-        if number <= position {
-            return Err(ReceiveError::GoesBack {
-                run,
-                position,
-                number,
-            });
+        if number <= self.heard {
+            return Err(self.goes_back(self.heard, number));
         }
         Ok(())
     }
 
     /// Numbers of one connection are in order.
     fn check_order(&self, number: u64) -> Result<(), ReceiveError> {
-        let (run, position) = (self.run, self.heard);
-        if number < position {
-            return Err(ReceiveError::GoesBack {
-                run,
-                position,
-                number,
-            });
+        if number < self.heard {
+            return Err(self.goes_back(self.heard, number));
         }
         Ok(())
+    }
+
+    fn goes_back(&self, position: u64, number: u64) -> ReceiveError {
+        let run = self.run;
+        ReceiveError::GoesBack {
+            run,
+            position,
+            number,
+        }
     }
 
     fn check_next(&self, at: StreamPosition) -> Result<(), ReceiveError> {

@@ -31,8 +31,7 @@ pub(crate) struct RingEpoch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) node: NodeId,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
+    pub(crate) numbers: NumberRange,
 }
 
 /// Stream to a peer that was given up.
@@ -111,14 +110,14 @@ impl RingEpoch {
         for node in self.routing.ring().owners(slot) {
             let (first, last) = (self.first, self.position(node, live(node)));
             if first <= last {
-                held.push(Held { node, first, last });
+                let numbers = NumberRange { first, last };
+                held.push(Held { node, numbers });
             }
         }
         let resent = self.resent.iter().filter(|copy| copy.slots.contains(slot));
         held.extend(resent.map(|copy| Held {
             node: copy.node,
-            first: copy.numbers.first,
-            last: copy.numbers.last,
+            numbers: copy.numbers,
         }));
         held
     }
@@ -145,22 +144,19 @@ pub(crate) struct LivePosition {
 /// Distinct nodes that hold `number`.
 pub(crate) fn count(held: &[Held], number: u64) -> usize {
     let is_first = |(index, copy): &(usize, &Held)| {
-        holds(copy, number)
+        copy.numbers.contains(number)
             && !held
                 .iter()
                 .take(*index)
-                .any(|before| before.node == copy.node && holds(before, number))
+                .any(|before| before.node == copy.node && before.numbers.contains(number))
     };
     held.iter().enumerate().filter(is_first).count()
 }
 
 /// `node` holds `number`.
 pub(crate) fn is_held_by(held: &[Held], node: NodeId, number: u64) -> bool {
-    held.iter().any(|copy| copy.node == node && holds(copy, number))
-}
-
-fn holds(copy: &Held, number: u64) -> bool {
-    copy.first <= number && number <= copy.last
+    held.iter()
+        .any(|copy| copy.node == node && copy.numbers.contains(number))
 }
 
 /// Parts of `numbers` that fewer than `copies_min` nodes hold, each held by the same nodes
@@ -168,8 +164,8 @@ fn holds(copy: &Held, number: u64) -> bool {
 pub(crate) fn short_parts(held: &[Held], numbers: NumberRange, copies_min: usize) -> Vec<NumberRange> {
     let mut starts = vec![numbers.first];
     for copy in held {
-        starts.push(copy.first);
-        starts.extend(copy.last.checked_add(1));
+        starts.push(copy.numbers.first);
+        starts.extend(copy.numbers.last.checked_add(1));
     }
     starts.retain(|start| numbers.contains(*start));
     starts.sort_unstable();

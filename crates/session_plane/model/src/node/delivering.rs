@@ -51,35 +51,33 @@ impl super::Connection {
 impl Node {
     /// Gives packet ids to messages of the queue that have none, and goes on with those that have one.
     pub(super) fn begin_deliveries(&mut self, step: &mut Step<'_>, dot: Dot, queue: &[Dot]) {
-        for message in queue {
-            let Some(connection) = self.connection(dot) else {
-                return;
-            };
-            if connection.sent.contains(message) {
-                continue;
-            }
-            let known = self.known_deliveries(step, dot, connection.client, queue);
-            let resumed = known
-                .iter()
-                .find(|delivery| delivery.message == *message)
-                .copied();
-            let Some(packet_id) = resumed
-                .map(|delivery| delivery.packet_id)
-                .or_else(|| self.free_packet_id(dot, &known))
-            else {
-                continue;
-            };
-            let delivery = Delivery {
-                packet_id,
-                connection_clock: self.connection_clock(dot),
-                message: *message,
-                is_released: resumed.is_some_and(|delivery| delivery.is_released),
-            };
-            if let Some(connection) = self.connection_mut(dot) {
-                connection.sent.insert(*message);
-            }
-            self.store_delivery(step, dot, delivery, resumed.is_some());
+        let Some(connection) = self.connection(dot) else {
+            return;
+        };
+        let is_new = |message: &&Dot| !connection.sent.contains(message);
+        let new: Vec<Dot> = queue.iter().filter(is_new).copied().collect();
+        let known = self.known_deliveries(step, dot, connection.client, queue);
+        for message in new {
+            self.begin_delivery(step, dot, message, &known);
         }
+    }
+
+    fn begin_delivery(&mut self, step: &mut Step<'_>, dot: Dot, message: Dot, known: &[Delivery]) {
+        let resumed = known.iter().find(|delivery| delivery.message == message);
+        let own = resumed.map(|delivery| delivery.packet_id);
+        let Some(packet_id) = own.or_else(|| self.free_packet_id(dot, known)) else {
+            return;
+        };
+        let delivery = Delivery {
+            packet_id,
+            connection_clock: self.connection_clock(dot),
+            message,
+            is_released: resumed.is_some_and(|delivery| delivery.is_released),
+        };
+        if let Some(connection) = self.connection_mut(dot) {
+            connection.sent.insert(message);
+        }
+        self.store_delivery(step, dot, delivery, resumed.is_some());
     }
 
     /// Packet ids that messages of the queue have. A message that is gone needs its packet id no more.

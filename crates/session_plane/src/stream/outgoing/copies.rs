@@ -50,7 +50,7 @@ impl<P> OutgoingStream<P> {
             let kept = self.kept.range(part.first..=part.last);
             kept.map(|(_, kept)| &kept.event)
         });
-        let events = events.filter(|event| is_for(&event.kind, slot)).collect();
+        let events = events.filter(|event| event.kind.is_for(slot)).collect();
         Unconfirmed { numbers, events }
     }
 
@@ -209,8 +209,7 @@ impl<P> OutgoingStream<P> {
         let for_slot = resent.filter(|resend| resend.slots.contains(slot));
         held.extend(for_slot.map(|resend| Held {
             node: resend.to,
-            first: resend.numbers.first,
-            last: resend.numbers.last,
+            numbers: resend.numbers,
         }));
         held
     }
@@ -225,12 +224,5 @@ impl<P> OutgoingStream<P> {
     fn expected_position(&self, node: NodeId) -> Option<LivePosition> {
         let (begin, position) = (self.streams.get(&node)?.begin(), u64::MAX);
         Some(LivePosition { begin, position })
-    }
-}
-
-fn is_for(kind: &EventKind, slot: Slot) -> bool {
-    match kind {
-        EventKind::Change(recipients) => recipients.slots.contains(slot),
-        EventKind::RingMarker(_) => false,
     }
 }
