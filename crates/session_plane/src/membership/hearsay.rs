@@ -1,0 +1,184 @@
+//! Hearsay: what this node learns of others from the ring markers of a present peer.
+//!
+//! A view that lacks a node which the peer's last view had convicts that node, in the incarnation
+//! that the last view names. The convicted peer is told. It refutes with a higher incarnation in
+//! its next marker, and stays. Otherwise it is given up half a `silence_max` after the last answer.
+//!
+//! Two peers that cannot reach each other convict each other, one `silence_max` apart at most. Such
+//! a conviction is *mutual*: refutations do not help, and the higher node goes. It ends when one
+//! has the other in its view again, or is given up.
+
+use std::time::Instant;
+
+use cluster::NodeId;
+
+use super::peer::Suspicion;
+use super::{Action, ConvictionError, MarkerError, Membership, NotPresent, SWIM_INCARNATION_MAX};
+use crate::{PresentNode, Run, SwimIncarnation, View};
+
+/// One stay of a run among the present nodes, as others name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stay {
+    /// Run.
+    pub run: Run,
+    /// Incarnation.
+    pub incarnation: SwimIncarnation,
+}
+
+impl Membership {
+    /// Receives the view of a ring marker in the stream of `from`, in the order of the stream. The
+    /// first one of a stay is the Welcome.
+    ///
+    /// # Errors
+    ///
+    /// [`MarkerError`] where the view cannot be the peer's.
+    pub fn receive_marker(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        view: &View,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), MarkerError> {
+        let told = self.check_marker(from, view)?;
+        self.record_heard(now, from)?;
+        let peer = self.peer_mut(from)?;
+        peer.present.state = told.state;
+        peer.raise_incarnation(told.incarnation);
+        let before = peer.view.replace(view.clone());
+        for present in view.nodes() {
+            self.see_present(from, present);
+        }
+        let lost = before.iter().flat_map(|before| before.nodes());
+        for lost in lost.filter(|lost| view.find(lost.run.node).is_none()) {
+            self.convict(from, lost, actions);
+        }
+        Ok(())
+    }
+
+    /// Receives from `from` that another peer has given this node up. The node refutes: its next
+    /// ring marker has a higher incarnation.
+    ///
+    /// # Errors
+    ///
+    /// [`ConvictionError`] where the peer cannot know of such a conviction.
+    pub fn receive_conviction(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        convicted: Stay,
+    ) -> Result<(), ConvictionError> {
+        let Stay { run, incarnation } = convicted;
+        if run != self.own.run {
+            let own = self.own.run;
+            return Err(ConvictionError::OtherRun { own, found: run });
+        }
+        if incarnation > self.issued {
+            let issued = self.issued;
+            return Err(ConvictionError::NeverIssued { incarnation, issued });
+        }
+        self.record_heard(now, from)?;
+        if incarnation >= self.own.incarnation && incarnation < SWIM_INCARNATION_MAX {
+            self.own.incarnation = SwimIncarnation(incarnation.0 + 1);
+            self.issued = self.issued.max(self.own.incarnation);
+        }
+        Ok(())
+    }
+
+    /// `from` has `present` in its view.
+    fn see_present(&mut self, from: NodeId, present: &PresentNode) {
+        let node = present.run.node;
+        if self.find(node).is_none_or(|known| known.run != present.run) {
+            return;
+        }
+        // The two have met again, so what each said of the other before is over.
+        if let Ok(peer) = self.peer_mut(from) {
+            peer.forget_mutual(node);
+        }
+        if let Ok(peer) = self.peer_mut(node) {
+            peer.forget_mutual(from);
+            // Others are believed about suspects only: each node tells of its own incarnation.
+            if peer.suspicion.is_some() {
+                peer.raise_incarnation(present.incarnation);
+            }
+        }
+    }
+
+    /// `from` has given `lost` up, which its last view had.
+    fn convict(&mut self, from: NodeId, lost: &PresentNode, actions: &mut Vec<Action>) {
+        let node = lost.run.node;
+        let Some(peer) = self.peer(node).filter(|peer| peer.present.run == lost.run) else {
+            return;
+        };
+        let is_mutual = peer.convicted.contains(&from);
+        let is_old = lost.incarnation < peer.present.incarnation;
+        if let Ok(witness) = self.peer_mut(from) {
+            witness.convicted.insert(node);
+        }
+        if is_mutual {
+            self.suspect_higher(from, node);
+        } else if !is_old {
+            self.suspect(from, lost, actions);
+        }
+    }
+
+    /// Of two peers that have given each other up the higher one goes, and the lower one stays.
+    fn suspect_higher(&mut self, one: NodeId, other: NodeId) {
+        let (stays, goes) = (one.min(other), one.max(other));
+        if let Ok(peer) = self.peer_mut(stays) {
+            peer.suspicion = peer.suspicion.filter(|suspicion| suspicion.by != goes);
+        }
+        if let Ok(peer) = self.peer_mut(goes) {
+            peer.suspicion = Some(Suspicion {
+                incarnation: peer.present.incarnation,
+                by: stays,
+                is_mutual: true,
+            });
+        }
+    }
+
+    fn suspect(&mut self, by: NodeId, lost: &PresentNode, actions: &mut Vec<Action>) {
+        let to = lost.run.node;
+        let Ok(peer) = self.peer_mut(to) else { return };
+        peer.present.incarnation = lost.incarnation;
+        if peer.suspicion.is_some_and(|suspicion| suspicion.is_mutual) {
+            return;
+        }
+        peer.suspicion = Some(Suspicion {
+            incarnation: lost.incarnation,
+            by,
+            is_mutual: false,
+        });
+        let convicted = Stay {
+            run: lost.run,
+            incarnation: lost.incarnation,
+        };
+        actions.push(Action::SendConviction { to, convicted });
+    }
+
+    /// Entry of `from` in its own view, if the view can be its.
+    fn check_marker(&self, from: NodeId, view: &View) -> Result<PresentNode, MarkerError> {
+        let peer = self.peer(from).ok_or(NotPresent { node: from })?;
+        let run = peer.present.run;
+        let told = view.find(from).filter(|told| told.run == run);
+        let told = told.ok_or(MarkerError::LacksSender { run })?;
+        let own = view.find(self.own.run.node).filter(|own| own.run == self.own.run);
+        let own = own.ok_or(MarkerError::LacksThisNode { run })?;
+        if own.incarnation > self.issued {
+            let (incarnation, issued) = (own.incarnation, self.issued);
+            return Err(MarkerError::NeverIssued {
+                run,
+                incarnation,
+                issued,
+            });
+        }
+        let mut nodes = view.nodes().iter();
+        match nodes.find(|present| present.incarnation > SWIM_INCARNATION_MAX) {
+            Some(present) => Err(MarkerError::IncarnationOutOfRange {
+                run,
+                node: present.run.node,
+                incarnation: present.incarnation,
+            }),
+            None => Ok(*told),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! State of this node: what brings it from JOINING or MERGE_MINORITY to RUNNING.
+
+use std::time::Instant;
+
+use super::{Action, Membership};
+use crate::NodeState;
+
+/// Progress of the transfers that the last ring marker asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TransferProgress {
+    /// The owners of each slot that this node holds have merged its copy.
+    pub has_given: bool,
+    /// Each copy that this node owns has merged with all present holders.
+    pub has_received: bool,
+}
+
+impl Membership {
+    /// Records how far transfers are. Void while a ring marker is due: it may change owners. The
+    /// node reports anew behind the marker.
+    ///
+    /// | state | becomes | when |
+    /// |---|---|---|
+    /// | JOINING | RUNNING | a peer runs; all is given and received |
+    /// | JOINING | RUNNING | no peer has run for `found_after`; all is received |
+    /// | MERGE_MINORITY | MERGING | all is given, or no peer is left |
+    /// | MERGING | RUNNING | all is received |
+    pub fn record_progress(&mut self, now: Instant, progress: TransferProgress, actions: &mut Vec<Action>) {
+        if !self.is_changed() {
+            self.progress = progress;
+            self.change_state(now, actions);
+        }
+    }
+
+    /// Time at which a JOINING node becomes RUNNING without a RUNNING one.
+    pub(super) fn founding_at(&self) -> Option<Instant> {
+        let waits = self.own.state == NodeState::Joining
+            && self.progress.has_received
+            && !self.is_changed()
+            && !self.someone_runs();
+        waits.then(|| self.joining_since + self.found_after)
+    }
+
+    pub(super) fn change_state(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.is_changed() {
+            return;
+        }
+        let TransferProgress {
+            has_given,
+            has_received,
+        } = self.progress;
+        let has_waited = now >= self.joining_since + self.found_after;
+        let is_alone = self.peers().next().is_none();
+        let has_joined = match self.someone_runs() {
+            true => has_given,
+            false => has_waited,
+        };
+        let next = match self.own.state {
+            NodeState::Joining if has_received && has_joined => NodeState::Running,
+            NodeState::MergeMinority if has_given || is_alone => NodeState::Merging,
+            NodeState::Merging if has_received => NodeState::Running,
+            state => state,
+        };
+        self.enter(next, actions);
+    }
+
+    /// Enters `state`, unless the node is in it.
+    pub(super) fn enter(&mut self, state: NodeState, actions: &mut Vec<Action>) {
+        if self.own.state != state {
+            self.own.state = state;
+            actions.push(Action::StateChanged { state });
+        }
+    }
+
+    fn someone_runs(&self) -> bool {
+        let mut peers = self.peers_with_ids();
+        peers.any(|(_, peer)| peer.present.state == NodeState::Running)
+    }
+}
