@@ -256,3 +256,6 @@ impl Membership {
             .map(|(node, _)| *node)
     }
 }
+
+#[cfg(test)]
+mod tests;

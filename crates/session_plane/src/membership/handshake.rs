@@ -42,8 +42,8 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// [`HandshakeError`] where no stay begins by it. Nothing is changed. Some refusals are no
-    /// fault, see there.
+    /// [`HandshakeError`] where no stay begins by it. Nothing is changed, but that a newer run has
+    /// ended the older one. Some refusals are no fault, see there.
     pub fn receive_handshake(
         &mut self,
         now: Instant,
@@ -55,17 +55,20 @@ impl Membership {
         self.check_introduction(from, introduction)?;
         self.check_role(from, message)?;
         let stay = self.peer(from).map(|peer| peer.present.run);
-        if stay.is_some_and(|stay| stay < introduction.run) {
+        let is_newer = stay.is_some_and(|stay| stay < introduction.run);
+        if is_newer {
             self.end_stay(from, GiveUpReason::NewerRun, actions);
         }
-        if let Some(member) = self.members.get_mut(&from) {
-            member.last_start = Some(introduction.run.incarnation);
-        }
-        match message {
+        let received = match message {
             Handshake::Offer(introduction) => self.receive_offer(introduction, actions),
             Handshake::Answer(answer) => self.receive_answer(now, answer, actions),
             Handshake::Confirm(confirm) => self.receive_confirm(now, confirm, actions),
+        };
+        let member = self.members.get_mut(&from);
+        if let Some(member) = member.filter(|_| is_newer || received.is_ok()) {
+            member.last_start = Some(introduction.run.incarnation);
         }
+        received
     }
 
     /// Offers a handshake to each absent member, or answers its offer again.
@@ -94,11 +97,13 @@ impl Membership {
         let message = if self.leads(to) {
             self.offer(to)?
         } else {
-            let is_same =
-                |answered: &Answered| (answered.run, answered.offer) == (offer.run, offer.incarnation);
-            let answered = match answered.filter(is_same) {
-                Some(answered) => answered,
-                None => self.record_offer(offer)?,
+            let answered = answered.filter(|answered| answered.run == offer.run);
+            let answered = match answered {
+                Some(answered) if offer.incarnation < answered.offer => {
+                    return Err(HandshakeError::Late { node: to });
+                }
+                Some(answered) if offer.incarnation == answered.offer => answered,
+                _ => self.record_offer(offer)?,
             };
             self.answer(answered)
         };

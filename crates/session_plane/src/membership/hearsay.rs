@@ -5,8 +5,8 @@
 //! its next marker, and stays. Otherwise it is given up half a `silence_max` after the last answer.
 //!
 //! Two peers that cannot reach each other convict each other, one `silence_max` apart at most. Such
-//! a conviction is *mutual*: refutations do not help, and the higher node goes. It ends when one
-//! has the other in its view again, or is given up.
+//! a conviction is *mutual*: refutations do not help, and the higher node goes. It ends when the
+//! two meet again, or one is given up.
 
 use std::time::Instant;
 
@@ -46,10 +46,10 @@ impl Membership {
         peer.raise_incarnation(told.incarnation);
         let before = peer.view.replace(view.clone());
         for present in view.nodes() {
-            self.see_present(from, present);
+            self.see_present(from, present, before.as_ref());
         }
-        let lost = before.iter().flat_map(|before| before.nodes());
-        for lost in lost.filter(|lost| view.find(lost.run.node).is_none()) {
+        let known_before = before.iter().flat_map(View::nodes);
+        for lost in known_before.filter(|lost| view.find(lost.run.node).is_none()) {
             self.convict(from, lost, actions);
         }
         Ok(())
@@ -84,18 +84,23 @@ impl Membership {
         Ok(())
     }
 
-    /// `from` has `present` in its view.
-    fn see_present(&mut self, from: NodeId, present: &PresentNode) {
+    /// `from` has `present` in its view; `before` is the view that it had before.
+    fn see_present(&mut self, from: NodeId, present: &PresentNode, before: Option<&View>) {
         let node = present.run.node;
         if self.find(node).is_none_or(|known| known.run != present.run) {
             return;
         }
-        // The two have met again, so what each said of the other before is over.
-        if let Ok(peer) = self.peer_mut(from) {
+        // Two that meet again have nothing against each other.
+        let has_met = before.is_some_and(|before| before.find(node).is_none());
+        if let Ok(peer) = self.peer_mut(from)
+            && has_met
+        {
             peer.forget_mutual(node);
         }
         if let Ok(peer) = self.peer_mut(node) {
-            peer.forget_mutual(from);
+            if has_met {
+                peer.forget_mutual(from);
+            }
             // Others are believed about suspects only: each node tells of its own incarnation.
             if peer.suspicion.is_some() {
                 peer.raise_incarnation(present.incarnation);

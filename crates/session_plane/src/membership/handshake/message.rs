@@ -75,7 +75,7 @@ impl Handshake {
 }
 
 impl Introduction {
-    pub(super) fn stay(&self) -> Stay {
+    pub(in crate::membership) fn stay(&self) -> Stay {
         Stay {
             run: self.run,
             incarnation: self.incarnation,
