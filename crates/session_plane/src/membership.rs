@@ -167,9 +167,9 @@ impl Membership {
 
     /// Time at which [`Membership::tick`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        let failures = self.peers_with_ids().map(|(_, peer)| self.failure_at(peer));
         let offer = self.absent_members().next().map(|_| self.offer_at);
-        failures.chain(offer).chain(self.founding_at()).min()
+        let due = [self.failure_at(), offer, self.founding_at()];
+        due.into_iter().flatten().min()
     }
 
     /// View for the next ring marker.

@@ -1,15 +1,15 @@
 //! Failure detection by silence: when a present peer is given up.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cluster::NodeId;
 
-use super::peer::Suspicion;
 use super::{Action, GiveUpReason, Membership, NotPresent, Peer, Presence};
 
 /// End of a peer's stay, if nothing happens before.
 #[derive(Debug, Clone, Copy)]
 struct Failure {
+    node: NodeId,
     at: Instant,
     reason: GiveUpReason,
 }
@@ -37,8 +37,9 @@ impl Membership {
     ///
     /// [`NotPresent`]: nothing is sent to a peer that is given up.
     pub fn record_answered(&mut self, now: Instant, peer: NodeId) -> Result<(), NotPresent> {
+        let goes = self.going().contains_key(&peer);
         let peer = self.peer_mut(peer)?;
-        if peer.suspicion.is_none() {
+        if peer.suspicion.is_none() && !goes {
             peer.answered = now.max(peer.answered);
         }
         Ok(())
@@ -69,25 +70,25 @@ impl Membership {
 
     /// Present peers that are sent heartbeats: all but suspects. In ascending order.
     pub fn answered_peers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let going = self.going();
         let peers = self.peers_with_ids();
         peers
-            .filter(|(_, peer)| peer.suspicion.is_none())
+            .filter(move |(node, peer)| peer.suspicion.is_none() && !going.contains_key(node))
             .map(|(node, _)| node)
     }
 
     pub(super) fn detect_failures(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        let nodes: Vec<NodeId> = self.peers().collect();
-        for node in nodes {
-            // An end that came before may have decided a mutual conviction.
-            let failure = self.peer(node).map(|peer| self.failure(peer));
-            if let Some(failure) = failure.filter(|failure| failure.at <= now) {
-                self.end_stay(node, failure.reason, actions);
-            }
+        // One end may decide mutual convictions of others, so each is looked for anew.
+        loop {
+            let due = self.failures().find(|failure| failure.at <= now);
+            let Some(due) = due else { return };
+            self.end_stay(due.node, due.reason, actions);
         }
     }
 
-    pub(super) fn failure_at(&self, peer: &Peer) -> Instant {
-        self.failure(peer).at
+    /// Time of the first failure, if nothing happens before.
+    pub(super) fn failure_at(&self) -> Option<Instant> {
+        self.failures().map(|failure| failure.at).min()
     }
 
     /// Ends a stay: nothing of it is kept but the highest start of the node.
@@ -102,30 +103,40 @@ impl Membership {
             self.members.remove(&node);
         }
         for other in self.peers_mut() {
-            other.forget_mutual(node);
+            other.convicted.remove(&node);
         }
         let run = peer.present.run;
         actions.push(Action::GaveUp { run, reason });
     }
 
-    fn failure(&self, peer: &Peer) -> Failure {
+    /// Ends of all stays, in ascending order of the peers.
+    fn failures(&self) -> impl Iterator<Item = Failure> + '_ {
+        let going = self.going();
+        let peers = self.peers_with_ids();
+        peers.map(move |(node, peer)| {
+            let witness = peer.suspicion.map(|suspicion| suspicion.by);
+            let by = going.get(&node).copied().or(witness);
+            self.silence(node, peer).earlier(by.map(|by| Failure {
+                node,
+                at: peer.answered + self.silence_max / 2,
+                reason: GiveUpReason::Convicted { by },
+            }))
+        })
+    }
+
+    fn silence(&self, node: NodeId, peer: &Peer) -> Failure {
         let (wait, reason) = if peer.is_refused {
             (self.gone_after, GiveUpReason::Refused)
         } else {
             (self.silence_max, GiveUpReason::Silent)
         };
-        let silent = after(peer.heard, wait, reason);
-        let convicted = peer.suspicion.map(|Suspicion { by, .. }| {
-            let reason = GiveUpReason::Convicted { by };
-            after(peer.answered, self.silence_max / 2, reason)
-        });
-        convicted
-            .filter(|convicted| convicted.at < silent.at)
-            .unwrap_or(silent)
+        let at = peer.heard + wait;
+        Failure { node, at, reason }
     }
 }
 
-fn after(begin: Instant, wait: Duration, reason: GiveUpReason) -> Failure {
-    let at = begin + wait;
-    Failure { at, reason }
+impl Failure {
+    fn earlier(self, other: Option<Failure>) -> Failure {
+        other.filter(|other| other.at < self.at).unwrap_or(self)
+    }
 }

@@ -8,6 +8,7 @@
 //! a conviction is *mutual*: refutations do not help, and the higher node goes. It ends when the
 //! two meet again, or one is given up.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use cluster::NodeId;
@@ -95,11 +96,11 @@ impl Membership {
         if let Ok(peer) = self.peer_mut(from)
             && has_met
         {
-            peer.forget_mutual(node);
+            peer.convicted.remove(&node);
         }
         if let Ok(peer) = self.peer_mut(node) {
             if has_met {
-                peer.forget_mutual(from);
+                peer.convicted.remove(&from);
             }
             // Others are believed about suspects only: each node tells of its own incarnation.
             if peer.suspicion.is_some() {
@@ -114,50 +115,54 @@ impl Membership {
         let Some(peer) = self.peer(node).filter(|peer| peer.present.run == lost.run) else {
             return;
         };
-        let is_mutual = peer.convicted.contains(&from);
         let is_old = lost.incarnation < peer.present.incarnation;
+        let is_mutual = peer.convicted.contains(&from);
         if let Ok(witness) = self.peer_mut(from) {
             witness.convicted.insert(node);
         }
         if is_mutual {
-            self.suspect_higher(from, node);
+            self.drop_suspicion(node, from);
+            self.drop_suspicion(from, node);
         } else if !is_old {
             self.suspect(from, lost, actions);
         }
     }
 
-    /// Of two peers that have given each other up the higher one goes, and the lower one stays.
-    fn suspect_higher(&mut self, one: NodeId, other: NodeId) {
-        let (stays, goes) = (one.min(other), one.max(other));
-        if let Ok(peer) = self.peer_mut(stays) {
-            peer.suspicion = peer.suspicion.filter(|suspicion| suspicion.by != goes);
-        }
-        if let Ok(peer) = self.peer_mut(goes) {
-            peer.suspicion = Some(Suspicion {
-                incarnation: peer.present.incarnation,
-                by: stays,
-                is_mutual: true,
-            });
+    fn suspect(&mut self, by: NodeId, lost: &PresentNode, actions: &mut Vec<Action>) {
+        let (to, run, incarnation) = (lost.run.node, lost.run, lost.incarnation);
+        if let Ok(peer) = self.peer_mut(to) {
+            peer.present.incarnation = incarnation;
+            peer.suspicion = Some(Suspicion { incarnation, by });
+            let convicted = Stay { run, incarnation };
+            actions.push(Action::SendConviction { to, convicted });
         }
     }
 
-    fn suspect(&mut self, by: NodeId, lost: &PresentNode, actions: &mut Vec<Action>) {
-        let to = lost.run.node;
-        let Ok(peer) = self.peer_mut(to) else { return };
-        peer.present.incarnation = lost.incarnation;
-        if peer.suspicion.is_some_and(|suspicion| suspicion.is_mutual) {
-            return;
+    /// Drops the suspicion of `node` by `witness`: a mutual conviction takes its place.
+    fn drop_suspicion(&mut self, node: NodeId, witness: NodeId) {
+        if let Ok(peer) = self.peer_mut(node) {
+            peer.suspicion = peer.suspicion.filter(|suspicion| suspicion.by != witness);
         }
-        peer.suspicion = Some(Suspicion {
-            incarnation: lost.incarnation,
-            by,
-            is_mutual: false,
-        });
-        let convicted = Stay {
-            run: lost.run,
-            incarnation: lost.incarnation,
-        };
-        actions.push(Action::SendConviction { to, convicted });
+    }
+
+    /// Peers that go for a mutual conviction, each with the one that stays for it.
+    ///
+    /// In ascending order each peer stays, unless it and a lower one that stays have given each
+    /// other up. So witnesses choose alike, and of two groups without a link one stays whole.
+    pub(super) fn going(&self) -> BTreeMap<NodeId, NodeId> {
+        let mut going = BTreeMap::new();
+        for (node, peer) in self.peers_with_ids() {
+            let has_convicted = |rival: &NodeId| {
+                let rival = self.peer(*rival);
+                rival.is_some_and(|rival| rival.convicted.contains(&node))
+            };
+            let mut rivals = peer.convicted.range(..node);
+            let stays = rivals.find(|rival| !going.contains_key(*rival) && has_convicted(rival));
+            if let Some(stays) = stays {
+                going.insert(node, *stays);
+            }
+        }
+        going
     }
 
     /// Entry of `from` in its own view, if the view can be its.

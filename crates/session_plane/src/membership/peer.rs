@@ -74,15 +74,13 @@ pub(super) enum Begun {
     Answered(Answered),
 }
 
-/// Conviction of a peer by another one.
+/// Conviction of a peer by another one, which it can refute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Suspicion {
-    /// A higher incarnation refutes it, unless it is mutual.
+    /// A higher incarnation refutes it.
     pub(super) incarnation: SwimIncarnation,
     /// Peer that has given it up.
     pub(super) by: NodeId,
-    /// Both have given each other up, and this one is to go.
-    pub(super) is_mutual: bool,
 }
 
 impl Default for Presence {
@@ -123,19 +121,11 @@ impl Peer {
         }
     }
 
-    /// Takes an incarnation that was heard of. A higher one refutes a conviction that is not mutual.
+    /// Takes an incarnation that was heard of. A higher one refutes a conviction.
     pub(super) fn raise_incarnation(&mut self, heard: SwimIncarnation) {
         self.present.incarnation = self.present.incarnation.max(heard);
         let known = self.present.incarnation;
-        let is_refuted = |suspicion: &Suspicion| !suspicion.is_mutual && suspicion.incarnation < known;
-        self.suspicion = self.suspicion.filter(|suspicion| !is_refuted(suspicion));
-    }
-
-    /// Forgets that this peer and `node` have given each other up.
-    pub(super) fn forget_mutual(&mut self, node: NodeId) {
-        self.convicted.remove(&node);
-        let is_of_both = |suspicion: &Suspicion| suspicion.is_mutual && suspicion.by == node;
-        self.suspicion = self.suspicion.filter(|suspicion| !is_of_both(suspicion));
+        self.suspicion = self.suspicion.filter(|suspicion| suspicion.incarnation >= known);
     }
 
     /// The stay has begun by this answer of this node.

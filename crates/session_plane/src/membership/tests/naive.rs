@@ -17,8 +17,6 @@ pub(super) struct Naive {
     gave_up: BTreeSet<(NodeId, NodeId)>,
     /// Convictions that can be refuted, by the convicted node.
     convicted: BTreeMap<NodeId, SwimIncarnation>,
-    /// Nodes that go for a mutual conviction, and the others of the pairs.
-    mutual: BTreeMap<NodeId, NodeId>,
     /// Witness of each conviction that can be refuted.
     witnesses: BTreeMap<NodeId, NodeId>,
 }
@@ -34,7 +32,6 @@ impl Naive {
             views: BTreeMap::new(),
             gave_up: BTreeSet::new(),
             convicted: BTreeMap::new(),
-            mutual: BTreeMap::new(),
             witnesses: BTreeMap::new(),
         }
     }
@@ -52,7 +49,6 @@ impl Naive {
         self.views.remove(&node);
         self.gave_up.retain(|pair| pair.0 != node && pair.1 != node);
         self.convicted.remove(&node);
-        self.mutual.retain(|goes, stays| *goes != node && *stays != node);
     }
 
     pub(super) fn receive(&mut self, now: Instant, from: NodeId, said: &Said) {
@@ -80,10 +76,8 @@ impl Naive {
             if before.as_ref().is_some_and(|before| before.find(node).is_none()) {
                 self.gave_up.remove(&(from, node));
                 self.gave_up.remove(&(node, from));
-                self.mutual
-                    .retain(|goes, stays| ![(from, node), (node, from)].contains(&(*goes, *stays)));
             }
-            let suspects = self.convicted.contains_key(&node) || self.mutual.contains_key(&node);
+            let suspects = self.convicted.contains_key(&node);
             if node == from || suspects {
                 self.raise(node, seen.incarnation);
             }
@@ -112,22 +106,29 @@ impl Naive {
         self.gave_up.insert((from, node));
         let known = self.present.get_mut(&node).expect("a present peer");
         if self.gave_up.contains(&(node, from)) {
-            let (stays, goes) = (node.min(from), node.max(from));
-            self.mutual.insert(goes, stays);
-            self.convicted.remove(&goes);
-            if self.witnesses.get(&stays) == Some(&goes) {
-                self.convicted.remove(&stays);
-            }
-            if self.mutual.get(&stays) == Some(&goes) {
-                self.mutual.remove(&stays);
+            for (witness, of) in [(from, node), (node, from)] {
+                if self.witnesses.get(&of) == Some(&witness) {
+                    self.convicted.remove(&of);
+                }
             }
         } else if lost.incarnation >= known.incarnation {
             known.incarnation = lost.incarnation;
-            if !self.mutual.contains_key(&node) {
-                self.convicted.insert(node, lost.incarnation);
-                self.witnesses.insert(node, from);
-            }
+            self.convicted.insert(node, lost.incarnation);
+            self.witnesses.insert(node, from);
         }
+    }
+
+    /// The peer goes for a lower one that stays, and with which it has no link.
+    fn goes(&self, node: NodeId, dead: &BTreeSet<NodeId>) -> bool {
+        let is_mutual =
+            |rival: NodeId| self.gave_up.contains(&(rival, node)) && self.gave_up.contains(&(node, rival));
+        let lower = self
+            .present
+            .keys()
+            .filter(|rival| **rival < node && !dead.contains(*rival));
+        lower
+            .into_iter()
+            .any(|rival| is_mutual(*rival) && !self.goes(*rival, dead))
     }
 
     /// Peers to give up now, one after the other.
@@ -137,8 +138,7 @@ impl Naive {
             assert_ne!(*node, self.own);
             let silence = now - self.heard[node];
             let waited = now - self.answered[node];
-            let rival = self.mutual.get(node).filter(|rival| !dead.contains(*rival));
-            let is_suspect = self.convicted.contains_key(node) || rival.is_some();
+            let is_suspect = self.convicted.contains_key(node) || self.goes(*node, &dead);
             let is_dead = silence >= Duration::from_millis(SILENCE_MAX)
                 || self.refused.contains(node) && silence >= Duration::from_millis(GONE)
                 || is_suspect && waited >= Duration::from_millis(SILENCE_MAX / 2);
