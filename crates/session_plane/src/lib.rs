@@ -3,6 +3,7 @@
 //! Every change has an identity, a [`Dot`]. Every copy of a [`Slot`] knows exactly which changes it
 //! has decided upon, by a [`VersionVector`]. One merge rule serves joins, failover, returns and
 //! heals: [`SlotCopy::merge`]. The nodes that have a copy follow from a [`View`], by its [`Ring`].
+//! [`Membership`] decides which nodes a view has.
 //!
 //! `docs/internals/session-plane.md` has the rules; the crate `session-plane-model` beside this one
 //! plays them. Nothing here knows MQTT packets, sockets or clocks.

@@ -7,12 +7,13 @@
 //!     '---- given up: silent, refused, convicted, a newer run ----'
 //! ```
 //!
-//! SWIM (Das et al., 2002) probes nodes elsewhere. Here a present node is given up, and ring markers
-//! of peers are its gossip: a view that lacks a node convicts it. From a handshake to the giving up
-//! is one *stay*; nothing of a stay outlives it.
+//! SWIM (Das et al., 2002) probes nodes elsewhere. Here present nodes are given up, and ring
+//! markers of peers are the gossip: a view that lacks a node convicts it. From a handshake to the
+//! giving up is one *stay*; nothing of a stay outlives it.
 //!
-//! The node applies the actions of a call in their order. Then, where [`Membership::is_changed`], it
-//! makes the next ring marker of [`Membership::view`], and calls [`Membership::record_marker`].
+//! The node applies the actions of a call in their order. Where [`Membership::is_changed`] then,
+//! it makes the next ring marker of [`Membership::view`], and calls
+//! [`Membership::record_marker`].
 //!
 //! *Invariants*: two nodes begin a stay only while neither has the other present. Refused input
 //! changes nothing. Memory is bounded by the members, of which there are at most [`NODES_MAX`].
@@ -62,10 +63,11 @@ pub struct MembershipConfig {
     pub silence_max: Duration,
     /// Silence after which a peer is given up whose machine refuses connections; [`GONE_AFTER`].
     pub gone_after: Duration,
-    /// Wait of a JOINING node for a RUNNING one. Longer than `silence_max`, so that nodes that start
-    /// together have met. At its end the node becomes RUNNING without.
+    /// Wait of a JOINING node for a RUNNING one. Longer than `silence_max`, so that nodes that
+    /// start together have met. At its end the node becomes RUNNING without.
     pub found_after: Duration,
-    /// Time between two offers of a handshake to an absent member; about a quarter of `silence_max`.
+    /// Time between two offers of a handshake to an absent member; about a quarter of
+    /// `silence_max`.
     pub offer_every: Duration,
 }
 

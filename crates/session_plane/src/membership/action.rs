@@ -25,7 +25,7 @@ pub enum Action {
         /// Stay of the receiver that is convicted.
         convicted: Stay,
     },
-    /// A peer is present from here on.
+    /// A peer is present from here on. A call has at most one.
     ///
     /// The node lets its copies ask the peer, and forgets what the peer was asked and served in
     /// earlier stays. The next ring marker is the Welcome of the peer's stream. Where the stream
@@ -36,8 +36,8 @@ pub enum Action {
     },
     /// A peer is given up.
     ///
-    /// The node ends transfers with the peer, sends flush positions of the run to all other peers,
-    /// ends the stream to the peer, and forgets what the peer claims. The next ring marker lacks
+    /// The node ends transfers with the peer, and sends flush positions of the run to all others.
+    /// It ends the stream to the peer, and forgets what the peer claims. The next ring marker lacks
     /// the peer; unconfirmed events are resent behind it.
     GaveUp {
         /// Run that was present.

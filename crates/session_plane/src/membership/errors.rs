@@ -90,7 +90,11 @@ pub enum HandshakeError {
         incarnation: SwimIncarnation,
     },
     /// A side has its own node, and at most [`NODES_MAX`] of them.
-    #[error("{run:?} names a side of {} nodes with lowest {}, which is none", .side.nodes, .side.lowest.0)]
+    #[error(
+        "{run:?} names a side of {} nodes from node {} on, which is none: run one version on both",
+        .side.nodes,
+        .side.lowest.0
+    )]
     InvalidSide {
         /// Run that is introduced.
         run: Run,

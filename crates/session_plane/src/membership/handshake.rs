@@ -11,9 +11,9 @@
 //! ```
 //!
 //! The lower node leads. An Offer of the higher one asks it to offer. `a` and `b` are incarnations
-//! that were not used before the present absence. So the answer to `a` says that the higher node
-//! was absent after the lower one had given it up, and a late message of an older absence is known
-//! as such. The higher node repeats its Answer until the Confirm comes.
+//! that were not used before the present absence. So an answer to `a` says that the higher node was
+//! absent after the lower one had given it up. A late message of an older absence is known as such.
+//! The higher node repeats its Answer until the Confirm comes.
 //!
 //! The lower node decides which side is the smaller one, so that both go by one decision.
 

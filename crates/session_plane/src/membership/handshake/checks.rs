@@ -7,6 +7,7 @@ use crate::membership::{HandshakeError, Membership, SWIM_INCARNATION_MAX};
 use crate::view::NODES_MAX;
 
 impl Membership {
+    /// The sender is a member that this node may meet, and its numbers are in their ranges.
     pub(super) fn check_introduction(
         &self,
         from: NodeId,

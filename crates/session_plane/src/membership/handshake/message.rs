@@ -18,7 +18,7 @@ pub enum Handshake {
     Confirm(Confirm),
 }
 
-/// What a node says of itself in a handshake.
+/// Run, state and side of a node, as it introduces itself in a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Introduction {
     /// Sender, and its start.
@@ -64,7 +64,7 @@ pub struct Side {
 }
 
 impl Handshake {
-    /// What the sender says of itself.
+    /// Introduction of the sender.
     pub fn introduction(&self) -> &Introduction {
         match self {
             Handshake::Offer(introduction) => introduction,

@@ -177,6 +177,18 @@ fn a_mutual_conviction_ends_when_both_meet_again_or_one_is_given_up() {
 }
 
 #[test]
+fn a_conviction_of_an_older_stay_is_no_part_of_a_mutual_one() {
+    let mut membership = met();
+    hear(&mut membership, 100, 3, &[(1, 4), (2, 5), (3, 5)]);
+    assert_eq!(membership.give_up(node(4), &mut Vec::new()), Ok(()));
+    mark(&mut membership);
+    meet(&mut membership, 200, &introduction(4, 7, NodeState::Running));
+    hear(&mut membership, 300, 4, &[(1, 5), (2, 5), (3, 5), (4, 7)]);
+    assert_eq!(hear(&mut membership, 400, 4, &[(1, 5), (2, 5), (4, 7)]), [3]);
+    assert_eq!(suspects(&membership), [3], "4 has not been given up in this stay");
+}
+
+#[test]
 fn a_node_that_hears_itself_convicted_refutes_once() {
     let mut membership = met();
     let convicted = Stay {
