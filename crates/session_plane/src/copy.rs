@@ -21,6 +21,10 @@ use crate::progress::Progress;
 use crate::slot_entries::{Change, SingleDotsFull, SlotEntries};
 use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Interval, VectorFull, VersionVector};
 
+mod parts;
+
+pub use parts::{ClientDot, ClientEntry, CopyParts, CopyPartsError, MERGED_COPIES_MAX, PendingMessage};
+
 /// Pending messages of one copy at most. See [`TakeError`] for what happens beyond.
 ///
 /// A merge may exceed it: it keeps the pending messages of both copies, each within the limit.
@@ -305,4 +309,4 @@ fn take_one(progress: &mut Progress, dot: Dot) -> Result<(), TakeError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -23,11 +23,15 @@ pub mod slot;
 pub mod slot_entries;
 pub mod slot_set;
 pub mod stream;
+pub mod transfer;
 pub mod version_vector;
 pub mod view;
 
 pub use client_id::{ClientId, ClientIdTooLong};
-pub use copy::{ClaimError, Matched, Pending, SlotCopy, TakeError};
+pub use copy::{
+    ClaimError, ClientDot, ClientEntry, CopyParts, CopyPartsError, Matched, Pending, PendingMessage,
+    SlotCopy, TakeError,
+};
 pub use dot::{Dot, Run};
 pub use entry::{Birth, Entry, EntryId, EntryKind};
 pub use membership::{Membership, MembershipConfig};
@@ -37,5 +41,6 @@ pub use single_dots::SingleDots;
 pub use slot::{GroupPart, Slot, SlotOutOfRange};
 pub use slot_entries::{Change, NewEntry, SingleDotsFull, SlotEntries};
 pub use slot_set::SlotSet;
+pub use transfer::{Asker, Handover, Holder};
 pub use version_vector::{Interval, VectorFull, VersionVector};
 pub use view::{NodeState, PresentNode, SwimIncarnation, View, ViewError};

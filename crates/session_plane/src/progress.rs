@@ -34,6 +34,21 @@ impl Progress {
         }
     }
 
+    /// Progress with these sets. None where an event is in two of them.
+    pub(crate) fn of_sets(
+        covered: VersionVector,
+        taken: VersionVector,
+        holes: VersionVector,
+    ) -> Option<Progress> {
+        let is_disjoint =
+            covered.is_disjoint(&taken) && covered.is_disjoint(&holes) && taken.is_disjoint(&holes);
+        is_disjoint.then_some(Progress {
+            covered,
+            taken,
+            holes,
+        })
+    }
+
     pub(crate) fn covered(&self) -> &VersionVector {
         &self.covered
     }

@@ -9,11 +9,12 @@
 //! made, and a copy that refused what others keep would differ from them for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use crate::join::{Joined, join};
 use crate::session_entries::SessionEntries;
 use crate::single_dots::SingleDots;
-use crate::{ClientId, Dot, Entry, EntryId, EntryKind, VersionVector};
+use crate::{ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, VersionVector};
 
 /// Single covered dots of one copy at most. See [`SingleDotsFull`] for what happens beyond.
 ///
@@ -123,6 +124,21 @@ impl<V: Ord> SlotEntries<V> {
         }
     }
 
+    /// Entries and single dots that a peer gives, in any order.
+    pub(crate) fn of_parts(
+        entries: impl IntoIterator<Item = ClientEntry<V>>,
+        single: impl IntoIterator<Item = ClientDot>,
+    ) -> SlotEntries<V> {
+        let mut slot = SlotEntries::default();
+        for ClientEntry { client, id, entry } in entries {
+            slot.sessions.entry(client).or_default().insert(id, entry);
+        }
+        for ClientDot { client, dot } in single {
+            slot.single.insert(&client, dot);
+        }
+        slot
+    }
+
     /// Merges the entries of another copy by the merge rule, in one pass over both.
     ///
     /// `covered` and `theirs_covered` are the vectors of both before the merge, `both_covered` is
@@ -172,6 +188,20 @@ impl<V: Ord> SlotEntries<V> {
     /// Entries of each client, in ascending order of client ids.
     pub fn sessions(&self) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
         self.sessions.iter()
+    }
+
+    /// Entries of the clients above `after` and up to `up_to`. None is no bound.
+    pub(crate) fn sessions_between(
+        &self,
+        after: Option<&ClientId>,
+        up_to: Option<&ClientId>,
+    ) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
+        // A map has no range whose end is before its begin.
+        let is_empty = after.zip(up_to).is_some_and(|(after, up_to)| after >= up_to);
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let end = up_to.map_or(Bound::Unbounded, Bound::Included);
+        let range = (!is_empty).then(|| self.sessions.range::<ClientId, _>((start, end)));
+        range.into_iter().flatten()
     }
 
     /// Entries of one client.

@@ -170,6 +170,16 @@ impl VersionVector {
         VersionVector { intervals: left }
     }
 
+    /// Events that are in both sets. Has at most as many intervals as both together.
+    pub fn intersection(&self, other: &VersionVector) -> VersionVector {
+        self.minus(&self.minus(other))
+    }
+
+    /// No event of this set is in `other`.
+    pub fn is_disjoint(&self, other: &VersionVector) -> bool {
+        self.minus(other) == *self
+    }
+
     /// Each event of this set is in `other`.
     pub fn is_within(&self, other: &VersionVector) -> bool {
         self.minus(other).is_empty()
@@ -270,6 +280,8 @@ mod tests {
             prop_assert_eq!(union, vector_of(&both));
             prop_assert_eq!(naive(left.minus(&right).intervals()), &left_dots - &right_dots);
             prop_assert_eq!(left.is_within(&right), left_dots.is_subset(&right_dots));
+            prop_assert_eq!(naive(left.intersection(&right).intervals()), &left_dots & &right_dots);
+            prop_assert_eq!(left.is_disjoint(&right), left_dots.is_disjoint(&right_dots));
         }
     }
 

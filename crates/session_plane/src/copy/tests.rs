@@ -8,18 +8,18 @@ use crate::{NewEntry, SessionEntries};
 use history::{CLIENTS, Event, client, dot, histories};
 use naive::{Naive, NaiveEntry, NaiveMessage, SingleDot};
 
-mod history;
+pub(crate) mod history;
 mod limits;
-mod naive;
+pub(crate) mod naive;
 
-type Value = u64;
-type Sample = SlotCopy<Value, ()>;
+pub(crate) type Value = u64;
+pub(crate) type Sample = SlotCopy<Value, ()>;
 
-const COPIES: usize = 3;
+pub(crate) const COPIES: usize = 3;
 
 /// Step of one copy.
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     TakeEvent(Index),
     TakeInterval(Index, u64),
     Need(Vec<Index>),
@@ -28,7 +28,7 @@ enum Step {
     Merge(Index),
 }
 
-fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     let some = || proptest::collection::vec(any::<Index>(), 0..6);
     let step = prop_oneof![
         8 => any::<Index>().prop_map(Step::TakeEvent),
@@ -51,7 +51,7 @@ fn message_entry(birth: Birth, clock: Hlc, dot: Dot) -> Entry<Value> {
     Entry { birth, clock, value }
 }
 
-fn matched(copy: &Sample, dot: Dot, pending: &Pending<()>) -> Vec<Matched<Value>> {
+pub(crate) fn matched(copy: &Sample, dot: Dot, pending: &Pending<()>) -> Vec<Matched<Value>> {
     matched_in(copy.entries(), copy.covered(), dot, pending.clock)
 }
 
@@ -76,7 +76,7 @@ fn matched_in(
     matched
 }
 
-fn take_event(copy: &mut Sample, event: &Event) {
+pub(crate) fn take_event(copy: &mut Sample, event: &Event) {
     let taken = match &event.change {
         Some(change) => copy.apply(change.clone()),
         None => {
@@ -87,7 +87,7 @@ fn take_event(copy: &mut Sample, event: &Event) {
     taken.expect("histories are short");
 }
 
-fn vector_of(dots: &BTreeSet<Dot>) -> VersionVector {
+pub(crate) fn vector_of(dots: &BTreeSet<Dot>) -> VersionVector {
     let mut vector = VersionVector::default();
     for dot in dots {
         let one = Interval::one(*dot).expect("dots of events");
@@ -96,7 +96,7 @@ fn vector_of(dots: &BTreeSet<Dot>) -> VersionVector {
     vector
 }
 
-fn dots_of(vector: &VersionVector) -> BTreeSet<Dot> {
+pub(crate) fn dots_of(vector: &VersionVector) -> BTreeSet<Dot> {
     let dots = |interval: &Interval| {
         let run = interval.run;
         (interval.first..=interval.last).map(move |number| Dot { run, number })
@@ -106,9 +106,9 @@ fn dots_of(vector: &VersionVector) -> BTreeSet<Dot> {
 
 /// Copies, and the naive copy beside each.
 #[derive(Debug, Clone)]
-struct Pair {
-    copy: Sample,
-    naive: Naive,
+pub(crate) struct Pair {
+    pub(crate) copy: Sample,
+    pub(crate) naive: Naive,
 }
 
 impl Pair {
@@ -119,7 +119,7 @@ impl Pair {
         }
     }
 
-    fn step(&mut self, history: &[Event], others: &[Pair], step: &Step) {
+    pub(crate) fn step(&mut self, history: &[Event], others: &[Pair], step: &Step) {
         let one = |index: &Index| &history[index.index(history.len())];
         let some = |indexes: &[Index]| indexes.iter().map(|index| one(index).dot).collect();
         match step {
@@ -161,7 +161,7 @@ impl Pair {
 }
 
 /// Entries with their whole identity, in ascending order.
-fn entries_of(copy: &Sample) -> BTreeSet<NaiveEntry> {
+pub(crate) fn entries_of(copy: &Sample) -> BTreeSet<NaiveEntry> {
     let of_session = |(client, entries): (&ClientId, &SessionEntries<Value>)| {
         let of_entry = |(id, entry): (EntryId, &Entry<Value>)| NaiveEntry {
             client: client.clone(),
@@ -191,7 +191,7 @@ fn live_of(copy: &Sample) -> BTreeSet<NaiveEntry> {
 }
 
 #[track_caller]
-fn assert_equals_naive(pair: &Pair) {
+pub(crate) fn assert_equals_naive(pair: &Pair) {
     let Pair { copy, naive } = pair;
     assert_eq!(dots_of(copy.covered()), naive.covered);
     assert_eq!(dots_of(copy.taken()), naive.taken);
@@ -216,7 +216,7 @@ fn assert_equals_naive(pair: &Pair) {
     assert_eq!(live_of(copy), naive.live());
 }
 
-fn play(history: &[Event], steps: &[(usize, Step)]) -> Vec<Pair> {
+pub(crate) fn play(history: &[Event], steps: &[(usize, Step)]) -> Vec<Pair> {
     let mut pairs = vec![Pair::new(); COPIES];
     for (at, step) in steps {
         let others = pairs.clone();
@@ -232,7 +232,7 @@ fn merged(one: &Sample, other: &Sample) -> Sample {
 }
 
 /// Copy that has taken and claimed the events whose bits are set.
-fn copy_of(history: &[Event], bits: u32) -> Sample {
+pub(crate) fn copy_of(history: &[Event], bits: u32) -> Sample {
     let mut copy = Sample::new(VersionVector::default());
     for (_, event) in history.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1) {
         take_event(&mut copy, event);

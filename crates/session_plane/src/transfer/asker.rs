@@ -1,0 +1,431 @@
+//! Asker: makes the copies of this node whole and merged, by asking every present holder.
+//!
+//! All holders of a slot are asked at once, and their answers begin at once. Entries are compared
+//! with one holder after the other: what one has given, the next need not give.
+//!
+//! *Invariants*: a slot is merged when no holder is unanswered. An answer is merged as a whole or
+//! not at all. Each question has a higher number than those before, and only the last question to a
+//! holder is answered. When all holders are asked again, an answer that is under way is merged, and
+//! does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::NodeId;
+
+use super::closing::{Closing, ClosingLimits};
+use super::exchange::{Exchange, Stage};
+use super::message::{
+    AnswerId, AskPart, AskSlot, QuestionId, RunPosition, SlotPart, TransferAction, TransferMessage,
+};
+use super::{PartError, TransferBytes, TransferValue};
+use crate::{Slot, SlotCopy, VectorFull};
+
+/// Limits of an asker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskerLimits {
+    /// Questions to one holder at once; not more than its
+    /// [`HolderLimits::questions_per_peer_max`](super::HolderLimits::questions_per_peer_max).
+    pub questions_per_peer_max: usize,
+    /// Questions to all holders at once. Further slots wait.
+    pub questions_max: usize,
+    /// Bytes of parts that wait to be merged. Beyond them an answer is dropped, and asked for anew.
+    pub staged_bytes_max: usize,
+    /// Bytes of a question. A question exceeds it by the blocks of one client at most.
+    pub question_bytes_max: usize,
+}
+
+/// Effect of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartReceived {
+    /// The part is of an answer that is void.
+    Void,
+    /// The part is staged.
+    Staged,
+    /// The whole answer is merged: the node tries to claim, and looks for connections that lost.
+    Merged,
+}
+
+/// Questions of this node.
+#[derive(Debug)]
+pub struct Asker<V, M> {
+    limits: AskerLimits,
+    last_question: u64,
+    /// Slots that this node owns.
+    slots: BTreeMap<Slot, OwnedSlot>,
+    exchanges: BTreeMap<ExchangeKey, Exchange<V, M>>,
+}
+
+/// Slot that this node owns.
+#[derive(Debug, Default)]
+struct OwnedSlot {
+    unanswered: BTreeSet<NodeId>,
+    has_merged: bool,
+    closing: Option<Closing>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ExchangeKey {
+    slot: Slot,
+    holder: NodeId,
+}
+
+impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
+    /// Asker of a run that owns nothing.
+    pub fn new(limits: AskerLimits) -> Asker<V, M> {
+        Asker {
+            limits,
+            last_question: 0,
+            slots: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
+        }
+    }
+
+    /// Begins the ownership of a slot: all present peers are asked.
+    pub fn begin(&mut self, slot: Slot, peers: &BTreeSet<NodeId>) {
+        let owned = OwnedSlot {
+            unanswered: peers.clone(),
+            has_merged: peers.is_empty(),
+            closing: None,
+        };
+        if self.slots.insert(slot, owned).is_some() {
+            self.void_answers(slot);
+        }
+    }
+
+    /// Ends the ownership of a slot.
+    pub fn end(&mut self, slot: Slot, actions: &mut Vec<TransferAction<V, M>>) {
+        self.slots.remove(&slot);
+        let ended = self.exchanges.extract_if(range_of(slot), |_, _| true);
+        for (key, exchange) in ended {
+            actions.push(drop_question(key.holder, exchange.id));
+        }
+    }
+
+    /// Meets a peer: all slots are asked of it.
+    pub fn meet(&mut self, peer: NodeId) {
+        self.exchanges.retain(|key, _| key.holder != peer);
+        for owned in self.slots.values_mut() {
+            owned.closing = None;
+            owned.has_merged = false;
+            owned.unanswered.insert(peer);
+        }
+    }
+
+    /// Gives a peer up. Where it has not answered, all `others` are asked again (rule
+    /// `ask-all-again`).
+    ///
+    /// A number that is being closed stays a hole: not every member is present.
+    pub fn give_up(&mut self, peer: NodeId, others: &BTreeSet<NodeId>) {
+        self.exchanges.retain(|key, _| key.holder != peer);
+        let mut asked_again = Vec::new();
+        for (slot, owned) in &mut self.slots {
+            owned.closing = None;
+            if owned.unanswered.remove(&peer) {
+                owned.unanswered.clone_from(others);
+                asked_again.push(*slot);
+            }
+        }
+        for slot in asked_again {
+            self.void_answers(slot);
+        }
+        for owned in self.slots.values_mut() {
+            owned.has_merged |= owned.unanswered.is_empty();
+        }
+    }
+
+    /// Begins a new connection to a peer: what it has not answered is asked anew.
+    pub fn restart_connection(&mut self, peer: NodeId) {
+        self.exchanges.retain(|key, _| key.holder != peer);
+    }
+
+    /// Takes the offer of a holder that has something to give: it is asked. An answer that is under
+    /// way goes on: a holder that needs another one offers again.
+    pub fn receive_offer(&mut self, from: NodeId, slot: Slot) {
+        if let Some(owned) = self.slots.get_mut(&slot) {
+            owned.unanswered.insert(from);
+        }
+    }
+
+    /// Asks all `peers` again, for a hole that does not close (rule `ask-again`).
+    pub fn ask_again(&mut self, slot: Slot, peers: &BTreeSet<NodeId>) {
+        if let Some(owned) = self.slots.get_mut(&slot) {
+            owned.unanswered.clone_from(peers);
+            self.void_answers(slot);
+        }
+    }
+
+    /// Asks all `peers` whether anybody has the events of `closing` (rule `close-numbers`). Every
+    /// member of the cluster is present.
+    pub fn begin_closing(&mut self, slot: Slot, closing: Closing, peers: &BTreeSet<NodeId>) {
+        self.ask_again(slot, peers);
+        if let Some(owned) = self.slots.get_mut(&slot) {
+            owned.closing = Some(closing);
+        }
+    }
+
+    /// Covers what nobody has, once all holders have answered. False where answers are awaited, or
+    /// nothing is being closed.
+    ///
+    /// # Errors
+    ///
+    /// [`VectorFull`] where the vector would be too long. The holes stay, and may be closed later.
+    pub fn close(
+        &mut self,
+        slot: Slot,
+        limits: &ClosingLimits,
+        copy: &mut SlotCopy<V, M>,
+    ) -> Result<bool, VectorFull> {
+        let owned = self
+            .slots
+            .get_mut(&slot)
+            .filter(|owned| owned.unanswered.is_empty());
+        let Some(closing) = owned.and_then(|owned| owned.closing.take()) else {
+            return Ok(false);
+        };
+        copy.close(&closing.closable(limits)?)?;
+        Ok(true)
+    }
+
+    /// Asks each holder that is unanswered, as far as the limits allow.
+    ///
+    /// `positions` are the markers that made this node an owner of a slot, one for each present
+    /// run. None until each present peer has sent such a marker. `copy` is the copy of a slot.
+    pub fn ask<'a>(
+        &mut self,
+        positions: impl Fn(Slot) -> Option<Vec<RunPosition>>,
+        copy: impl Fn(Slot) -> Option<&'a SlotCopy<V, M>>,
+        actions: &mut Vec<TransferAction<V, M>>,
+    ) where
+        V: 'a,
+        M: 'a,
+    {
+        let waiting: Vec<ExchangeKey> = self.unasked().collect();
+        for key in waiting {
+            if !self.has_room(key.holder) {
+                continue;
+            }
+            if let Some(positions) = positions(key.slot) {
+                let ask = self.question(key, positions);
+                actions.push(TransferAction {
+                    to: key.holder,
+                    message: TransferMessage::AskSlot(ask),
+                });
+            }
+        }
+        let slots: BTreeSet<Slot> = self.exchanges.keys().map(|key| key.slot).collect();
+        for slot in slots {
+            if let Some(copy) = copy(slot) {
+                self.compare_next(slot, copy, actions);
+            }
+        }
+    }
+
+    /// Receives a part of an answer; `copy` is this node's copy of the part's slot.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError`] where the part is refused. The copy is not changed.
+    pub fn receive_part(
+        &mut self,
+        from: NodeId,
+        part: SlotPart<V, M>,
+        copy: &mut SlotCopy<V, M>,
+        actions: &mut Vec<TransferAction<V, M>>,
+    ) -> Result<PartReceived, PartError> {
+        let AnswerId { slot, question } = part.id;
+        let key = ExchangeKey { slot, holder: from };
+        if question.0 == 0 || question.0 > self.last_question {
+            return Err(PartError::UnknownQuestion);
+        }
+        if self
+            .exchanges
+            .get(&key)
+            .is_none_or(|exchange| exchange.id != part.id)
+        {
+            return Ok(PartReceived::Void);
+        }
+        let received = self.stage(key, part, copy);
+        match &received {
+            Err(_) => {
+                if let Some(exchange) = self.exchanges.remove(&key) {
+                    actions.push(drop_question(from, exchange.id));
+                }
+            }
+            Ok(Next::Ask(ask)) => actions.push(ask_part(from, ask.clone())),
+            Ok(Next::Wait) => {}
+            Ok(Next::Merge) => self.merge(key, copy, actions)?,
+        }
+        self.compare_next(slot, copy, actions);
+        Ok(match received? {
+            Next::Merge => PartReceived::Merged,
+            Next::Ask(_) | Next::Wait => PartReceived::Staged,
+        })
+    }
+
+    /// The copy has merged with every present holder: sessions are served from it.
+    pub fn is_merged(&self, slot: Slot) -> bool {
+        let owned = self.slots.get(&slot);
+        owned.is_some_and(|owned| owned.unanswered.is_empty())
+    }
+
+    /// The copy has merged with every present holder since the last handshake. Holders may be asked
+    /// again since.
+    pub fn has_merged(&self, slot: Slot) -> bool {
+        self.slots.get(&slot).is_some_and(|owned| owned.has_merged)
+    }
+
+    /// All owned slots have merged since the last handshake.
+    pub fn has_merged_all(&self) -> bool {
+        self.slots.values().all(|owned| owned.has_merged)
+    }
+
+    /// No holder of any slot is unanswered.
+    pub fn has_all(&self) -> bool {
+        self.slots.values().all(|owned| owned.unanswered.is_empty())
+    }
+
+    /// Answers that are under way do not count: their holders are asked again.
+    fn void_answers(&mut self, slot: Slot) {
+        for (_, exchange) in self.exchanges.range_mut(range_of(slot)) {
+            exchange.counts = false;
+        }
+    }
+
+    fn unasked(&self) -> impl Iterator<Item = ExchangeKey> {
+        let keys = self.slots.iter().flat_map(|(slot, owned)| {
+            let slot = *slot;
+            let holders = owned.unanswered.iter();
+            holders.map(move |holder| ExchangeKey {
+                slot,
+                holder: *holder,
+            })
+        });
+        keys.filter(|key| !self.exchanges.contains_key(key))
+    }
+
+    fn has_room(&self, holder: NodeId) -> bool {
+        let of_holder = self.exchanges.keys().filter(|key| key.holder == holder);
+        self.exchanges.len() < self.limits.questions_max
+            && of_holder.count() < self.limits.questions_per_peer_max
+    }
+
+    fn question(&mut self, key: ExchangeKey, positions: Vec<RunPosition>) -> AskSlot {
+        self.last_question += 1;
+        let id = AnswerId {
+            slot: key.slot,
+            question: QuestionId(self.last_question),
+        };
+        self.exchanges.insert(key, Exchange::new(id));
+        let closing = self.slots.get(&key.slot).and_then(|owned| owned.closing.as_ref());
+        AskSlot {
+            id,
+            positions,
+            // Holes that are too scattered to name are not filled from packet ids.
+            closing: closing
+                .and_then(|closing| closing.holes().ok())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Compares entries with the next holder of a slot, if none is being compared.
+    fn compare_next(&mut self, slot: Slot, copy: &SlotCopy<V, M>, actions: &mut Vec<TransferAction<V, M>>) {
+        let mut of_slot = self.exchanges.range_mut(range_of(slot));
+        if of_slot.any(|(_, exchange)| exchange.is_comparing()) {
+            return;
+        }
+        let mut of_slot = self.exchanges.range_mut(range_of(slot));
+        if let Some((key, exchange)) = of_slot.find(|(_, exchange)| matches!(exchange.stage, Stage::Ready)) {
+            actions.push(ask_part(key.holder, exchange.compare(copy)));
+        }
+    }
+
+    fn stage(
+        &mut self,
+        key: ExchangeKey,
+        part: SlotPart<V, M>,
+        copy: &SlotCopy<V, M>,
+    ) -> Result<Next, PartError> {
+        let bytes_max = self.limits.staged_bytes_max;
+        let staged: usize = self.exchanges.values().map(|exchange| exchange.bytes).sum();
+        let bytes = staged.saturating_add(part.bytes());
+        if bytes > bytes_max {
+            return Err(PartError::StagingFull { bytes, bytes_max });
+        }
+        let Some(exchange) = self.exchanges.get_mut(&key) else {
+            return Err(PartError::UnknownQuestion);
+        };
+        exchange.bytes += bytes - staged;
+        let asked = exchange.receive(part, copy.entries(), self.limits.question_bytes_max)?;
+        Ok(match (asked, &exchange.stage) {
+            (Some(ask), _) => Next::Ask(ask),
+            (None, Stage::Complete) => Next::Merge,
+            (None, _) => Next::Wait,
+        })
+    }
+
+    /// Merges a complete answer, and takes note of it where it counts.
+    fn merge(
+        &mut self,
+        key: ExchangeKey,
+        copy: &mut SlotCopy<V, M>,
+        actions: &mut Vec<TransferAction<V, M>>,
+    ) -> Result<(), PartError> {
+        let Some(exchange) = self.exchanges.remove(&key) else {
+            return Ok(());
+        };
+        let Exchange {
+            id,
+            counts,
+            staging,
+            shared,
+            ..
+        } = exchange;
+        let begin = staging.begin().clone();
+        let merged = staging
+            .into_copy(&shared, copy.entries())
+            .and_then(|answer| Ok(copy.merge(answer)?));
+        if let Err(error) = merged {
+            actions.push(drop_question(key.holder, id));
+            return Err(error);
+        }
+        actions.push(TransferAction {
+            to: key.holder,
+            message: TransferMessage::SlotMerged(id),
+        });
+        if let Some(owned) = self.slots.get_mut(&key.slot).filter(|_| counts) {
+            owned.unanswered.remove(&key.holder);
+            owned.has_merged |= owned.unanswered.is_empty();
+            if let Some(closing) = &mut owned.closing {
+                closing.receive(&begin);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Step after a part.
+#[derive(Debug)]
+enum Next {
+    Ask(AskPart),
+    Wait,
+    Merge,
+}
+
+fn range_of(slot: Slot) -> std::ops::RangeInclusive<ExchangeKey> {
+    let bound = |holder| ExchangeKey { slot, holder };
+    bound(NodeId(0))..=bound(NodeId(u64::MAX))
+}
+
+fn ask_part<V, M>(to: NodeId, ask: AskPart) -> TransferAction<V, M> {
+    TransferAction {
+        to,
+        message: TransferMessage::AskPart(ask),
+    }
+}
+
+fn drop_question<V, M>(to: NodeId, id: AnswerId) -> TransferAction<V, M> {
+    TransferAction {
+        to,
+        message: TransferMessage::DropQuestion(id),
+    }
+}

@@ -1,0 +1,308 @@
+//! Holder: answers questions of owners for the slots of which this node has a copy.
+//!
+//! An answer begins when this node has taken each present run up to the positions of the question.
+//! Its vectors, pending messages and single dots are as of then (rule `as-of-begin`), and are kept
+//! until they are sent. Its entries are read when the asker wants them. The entries of one client
+//! are read at one moment.
+//!
+//! *Invariants*: a peer has one answer for each slot. While an answer is under way the copy is not
+//! deleted, and garbage in it is not dropped ([`Holder::is_answering`]). A refused question changes
+//! nothing.
+
+use std::collections::BTreeMap;
+
+use cluster::NodeId;
+
+use super::answer::{Answer, Begun};
+use super::difference::check_question;
+use super::message::{
+    AnswerBegin, AnswerId, AskPart, AskSlot, OwnEvent, TransferAction, TransferMessage, Wanted,
+};
+use super::{AskError, TransferBytes, TransferValue};
+use crate::view::NODES_MAX;
+use crate::{ClientDot, PendingMessage, Run, Slot, SlotCopy, SlotEntries, VersionVector};
+
+/// Limits of a holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HolderLimits {
+    /// Questions of one peer at most. A further question is refused: askers know this limit.
+    pub questions_per_peer_max: usize,
+    /// Answers that are under way at once. Further questions wait.
+    pub answers_max: usize,
+    /// Bytes of a part. A part exceeds it by one item at most.
+    pub part_bytes_max: usize,
+}
+
+/// Copy of this node as an answer begins with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held<V, M> {
+    /// Sets of events. Empty where this node has no copy.
+    pub begin: AnswerBegin,
+    /// Pending messages of the copy.
+    pub pending: Vec<PendingMessage<M>>,
+    /// Single covered dots of the copy.
+    pub single: Vec<ClientDot>,
+    /// This node's own events for the slot that too few owners have confirmed. QoS 2 messages that
+    /// fill holes of the question are among them.
+    pub own: Vec<OwnEvent<V, M>>,
+    /// No ring names this node as an owner of the slot (rule `late-answers`).
+    pub is_abandoned: bool,
+}
+
+impl<V, M> Default for Held<V, M> {
+    /// No copy.
+    fn default() -> Held<V, M> {
+        Held {
+            begin: AnswerBegin::default(),
+            pending: Vec::new(),
+            single: Vec::new(),
+            own: Vec::new(),
+            is_abandoned: false,
+        }
+    }
+}
+
+impl<V: Ord, M: Clone> Held<V, M> {
+    /// State of a copy that has a vector of its own.
+    pub fn of_copy(copy: &SlotCopy<V, M>) -> Held<V, M> {
+        let mut held = Held::whole(copy.entries(), copy.covered());
+        held.begin.taken = copy.taken().clone();
+        held.begin.holes = copy.holes().clone();
+        let pending = copy.pending().map(|(dot, pending)| PendingMessage {
+            dot,
+            pending: pending.clone(),
+        });
+        held.pending = pending.collect();
+        held
+    }
+
+    /// State of a copy that is whole, with the vector `covered` of its node.
+    pub fn whole(entries: &SlotEntries<V>, covered: &VersionVector) -> Held<V, M> {
+        let mut held = Held::default();
+        held.begin.covered = covered.clone();
+        for (client, dots) in entries.single().iter() {
+            held.single.extend(dots.iter().map(|dot| ClientDot {
+                client: client.clone(),
+                dot: *dot,
+            }));
+        }
+        held
+    }
+}
+
+/// Answer that its asker has merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    /// Slot of the answer.
+    pub slot: Slot,
+    /// Owner that has merged it.
+    pub owner: NodeId,
+    /// The answer began when no ring named this node (rule `late-answers`).
+    pub is_late: bool,
+}
+
+/// Answers of this node.
+#[derive(Debug)]
+pub struct Holder<V, M> {
+    limits: HolderLimits,
+    answers: BTreeMap<AnswerKey, Answer<V, M>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct AnswerKey {
+    slot: Slot,
+    to: NodeId,
+}
+
+impl<V: TransferValue + Ord + Clone, M: TransferBytes> Holder<V, M> {
+    /// Holder without a question.
+    pub fn new(limits: HolderLimits) -> Holder<V, M> {
+        let answers = BTreeMap::new();
+        Holder { limits, answers }
+    }
+
+    /// Takes a question. A later question of the same peer for the same slot voids the earlier one.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`] where a limit is exceeded.
+    pub fn receive_question(&mut self, from: NodeId, ask: AskSlot) -> Result<(), AskError> {
+        let count = ask.positions.len();
+        if count > NODES_MAX {
+            return Err(AskError::TooManyPositions { count });
+        }
+        let key = AnswerKey {
+            slot: ask.id.slot,
+            to: from,
+        };
+        match self.answers.get(&key) {
+            Some(answer) if ask.id.question <= answer.ask.id.question => return Ok(()),
+            Some(_) => {}
+            None => self.check_room(from)?,
+        }
+        self.answers.insert(key, Answer { ask, begun: None });
+        Ok(())
+    }
+
+    /// Begins each answer that may begin (rule `holder-waits`).
+    ///
+    /// `received` is the position that this node has taken of a run; None if the run is not present.
+    /// `held` gives the copy of a slot, as it stands.
+    pub fn begin_ready(
+        &mut self,
+        received: impl Fn(Run) -> Option<u64>,
+        mut held: impl FnMut(&AskSlot) -> Held<V, M>,
+        actions: &mut Vec<TransferAction<V, M>>,
+    ) {
+        let limits = self.limits;
+        let mut begun = self
+            .answers
+            .values()
+            .filter(|answer| answer.begun.is_some())
+            .count();
+        for (key, answer) in &mut self.answers {
+            if begun >= limits.answers_max {
+                return;
+            }
+            if answer.begun.is_some() || !answer.is_ready(&received) {
+                continue;
+            }
+            let part = answer.begin(held(&answer.ask), limits.part_bytes_max);
+            begun += 1;
+            actions.push(TransferAction {
+                to: key.to,
+                message: TransferMessage::SlotPart(part),
+            });
+        }
+    }
+
+    /// Gives the next part of an answer; `entries` are those of this node's copy, if it has one.
+    ///
+    /// A question for an answer that a later question has voided is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`] where the part cannot be the next one.
+    pub fn receive_ask_part(
+        &mut self,
+        from: NodeId,
+        ask: &AskPart,
+        entries: Option<&SlotEntries<V>>,
+        actions: &mut Vec<TransferAction<V, M>>,
+    ) -> Result<(), AskError> {
+        let key = AnswerKey {
+            slot: ask.id.slot,
+            to: from,
+        };
+        let answer = self.answers.get_mut(&key).ok_or(AskError::UnknownAnswer)?;
+        if ask.id.question < answer.ask.id.question {
+            return Ok(());
+        }
+        let begun = answer.begun_for(ask)?;
+        if let Wanted::Sessions(asked) = &ask.wanted {
+            check_question(asked, self.limits.part_bytes_max)?;
+        }
+        let nothing = SlotEntries::default();
+        let content = begun.content(ask, entries.unwrap_or(&nothing), self.limits.part_bytes_max)?;
+        actions.push(TransferAction {
+            to: from,
+            message: TransferMessage::SlotPart(begun.part(ask.id, content)),
+        });
+        Ok(())
+    }
+
+    /// Ends an answer that its asker has merged. None where the answer was void already.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`] where the asker cannot have the whole answer.
+    pub fn receive_merged(&mut self, from: NodeId, id: AnswerId) -> Result<Option<Served>, AskError> {
+        let key = AnswerKey {
+            slot: id.slot,
+            to: from,
+        };
+        let Some(answer) = self.answers.get(&key) else {
+            return Ok(None);
+        };
+        if id.question < answer.ask.id.question {
+            return Ok(None);
+        }
+        if id.question > answer.ask.id.question {
+            return Err(AskError::UnknownAnswer);
+        }
+        let begun = answer.begun.as_ref().ok_or(AskError::NotBegun)?;
+        if !begun.has_compared() {
+            return Err(AskError::Unexpected);
+        }
+        let is_late = begun.is_late();
+        self.answers.remove(&key);
+        Ok(Some(Served {
+            slot: id.slot,
+            owner: from,
+            is_late,
+        }))
+    }
+
+    /// Ends an answer that its asker needs no more.
+    pub fn receive_drop(&mut self, from: NodeId, id: AnswerId) {
+        let key = AnswerKey {
+            slot: id.slot,
+            to: from,
+        };
+        let is_same = |answer: &Answer<V, M>| answer.ask.id == id;
+        if self.answers.get(&key).is_some_and(is_same) {
+            self.answers.remove(&key);
+        }
+    }
+
+    /// Begins a new connection to a peer, over which it asks anew.
+    ///
+    /// The confirmation of a merged answer may be lost with the old connection.
+    pub fn restart_connection(&mut self, peer: NodeId) {
+        self.end_answers(peer);
+    }
+
+    /// Ends all answers to a peer that was given up.
+    pub fn give_up(&mut self, peer: NodeId) {
+        self.end_answers(peer);
+    }
+
+    fn end_answers(&mut self, peer: NodeId) {
+        self.answers.retain(|key, _| key.to != peer);
+    }
+
+    /// An answer about the slot is asked for: the copy must not be deleted.
+    pub fn is_asked(&self, slot: Slot) -> bool {
+        self.of_slot(slot).next().is_some()
+    }
+
+    /// An answer about the slot is under way: garbage must not be dropped.
+    pub fn is_answering(&self, slot: Slot) -> bool {
+        self.of_slot(slot).any(|answer| answer.begun.is_some())
+    }
+
+    fn of_slot(&self, slot: Slot) -> impl Iterator<Item = &Answer<V, M>> {
+        let bound = |to| AnswerKey { slot, to };
+        let range = bound(NodeId(0))..=bound(NodeId(u64::MAX));
+        self.answers.range(range).map(|(_, answer)| answer)
+    }
+
+    fn check_room(&self, peer: NodeId) -> Result<(), AskError> {
+        let questions_max = self.limits.questions_per_peer_max;
+        let questions = self.answers.keys().filter(|key| key.to == peer).count();
+        if questions >= questions_max {
+            return Err(AskError::TooManyQuestions { peer, questions_max });
+        }
+        Ok(())
+    }
+}
+
+impl<V, M> Answer<V, M> {
+    /// Answer of which `ask` may want the next part.
+    fn begun_for(&mut self, ask: &AskPart) -> Result<&mut Begun<V, M>, AskError> {
+        if ask.id.question > self.ask.id.question {
+            return Err(AskError::UnknownAnswer);
+        }
+        self.begun.as_mut().ok_or(AskError::NotBegun)
+    }
+}

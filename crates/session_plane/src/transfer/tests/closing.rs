@@ -1,0 +1,331 @@
+//! Asking again, closing of numbers, and what ends a transfer.
+
+use super::*;
+use crate::copy::tests::history::dot;
+use crate::copy::tests::vector_of;
+use crate::{Dot, VersionVector};
+
+/// Asker of one slot with holders that answer with nothing but what a test says.
+struct Scene {
+    asker: Asker<Value, ()>,
+    copy: Sample,
+    holders: BTreeMap<NodeId, Holder<Value, ()>>,
+    begins: BTreeMap<NodeId, AnswerBegin>,
+    sent: Vec<Action>,
+}
+
+fn dots(dots: &[Dot]) -> VersionVector {
+    vector_of(&dots.iter().copied().collect())
+}
+
+fn merged_begin() -> AnswerBegin {
+    AnswerBegin {
+        has_merged_all: true,
+        ..AnswerBegin::default()
+    }
+}
+
+impl Scene {
+    /// The nodes 2 to 4 hold, and the copy lacks `holes`.
+    fn new(holes: &[Dot]) -> Scene {
+        let peers: BTreeSet<NodeId> = (2..=4).map(node).collect();
+        let mut asker = Asker::new(asker_limits(100));
+        asker.begin(slot(SLOT), &peers);
+        let holder = |peer: &NodeId| (*peer, Holder::new(holder_limits(100)));
+        Scene {
+            asker,
+            copy: Sample::new(dots(holes)),
+            holders: peers.iter().map(holder).collect(),
+            begins: peers.iter().map(|peer| (*peer, merged_begin())).collect(),
+            sent: Vec::new(),
+        }
+    }
+
+    fn peers(&self) -> BTreeSet<NodeId> {
+        self.holders.keys().copied().collect()
+    }
+
+    fn ask(&mut self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let copy = &self.copy;
+        self.asker.ask(|_| Some(Vec::new()), |_| Some(copy), &mut actions);
+        self.sent.extend(actions.iter().cloned());
+        actions
+    }
+
+    /// Delivers what `of` is sent and what it sends, until it answers no more.
+    fn deliver(&mut self, actions: Vec<Action>, of: u64) -> Vec<Action> {
+        let (mut under_way, mut others) = (VecDeque::from(actions), Vec::new());
+        while let Some(action) = under_way.pop_front() {
+            if action.to != node(of) {
+                others.push(action);
+                continue;
+            }
+            let mut answers = Vec::new();
+            let holder = self.holders.get_mut(&node(of)).expect("a holder");
+            let begin = self.begins.get(&node(of)).expect("a holder");
+            match action.message {
+                Message::AskSlot(ask) => {
+                    holder.receive_question(node(1), ask).expect("room");
+                    let held = |_: &AskSlot| Held {
+                        begin: begin.clone(),
+                        ..Held::default()
+                    };
+                    holder.begin_ready(|_| None, held, &mut answers);
+                }
+                Message::AskPart(ask) => holder
+                    .receive_ask_part(node(1), &ask, None, &mut answers)
+                    .expect("the next part"),
+                Message::SlotMerged(id) => {
+                    holder.receive_merged(node(1), id).expect("an answer");
+                }
+                Message::DropQuestion(id) => holder.receive_drop(node(1), id),
+                Message::SlotPart(_) | Message::Offer { .. } => unreachable!("not for a holder"),
+            }
+            for answer in answers {
+                let Message::SlotPart(part) = answer.message else {
+                    panic!("a holder sends parts")
+                };
+                let mut next = Vec::new();
+                self.asker
+                    .receive_part(node(of), part, &mut self.copy, &mut next)
+                    .map(drop)
+                    .expect("the next part");
+                self.sent.extend(next.iter().cloned());
+                under_way.extend(next);
+            }
+        }
+        others
+    }
+
+    fn deliver_all(&mut self) {
+        let mut actions = self.ask();
+        for _ in 0..2 {
+            for of in 2..=4 {
+                if self.holders.contains_key(&node(of)) {
+                    actions = self.deliver(actions, of);
+                }
+            }
+        }
+        assert_eq!(actions, []);
+    }
+
+    fn close(&mut self, events: &[Dot], numbers: &[Dot]) {
+        let closing = Closing {
+            events: dots(events),
+            numbers: dots(numbers),
+        };
+        let peers = self.peers();
+        self.asker.begin_closing(slot(SLOT), closing, &peers);
+    }
+
+    fn try_close(&mut self, limits: &ClosingLimits) -> bool {
+        let closed = self.asker.close(slot(SLOT), limits, &mut self.copy);
+        closed.expect("one interval for each run")
+    }
+
+    fn is_merged(&self) -> bool {
+        self.asker.is_merged(slot(SLOT))
+    }
+}
+
+#[test]
+fn a_number_is_closed_when_all_have_answered_since_the_question() {
+    let mut scene = Scene::new(&[dot(0, 1), dot(0, 2)]);
+    let first = scene.ask();
+    scene.close(&[dot(0, 1)], &[]);
+    let under_way: Vec<Action> = (2..=4).fold(first, |actions, of| scene.deliver(actions, of));
+    assert_eq!(under_way, []);
+    assert!(!scene.is_merged(), "the answers are to an earlier question");
+    assert!(!scene.try_close(&ClosingLimits::default()));
+    scene.deliver_all();
+    assert!(scene.is_merged());
+    assert!(scene.try_close(&ClosingLimits::default()));
+    assert_eq!(*scene.copy.holes(), dots(&[dot(0, 2)]));
+    assert!(!scene.try_close(&ClosingLimits::default()), "once");
+}
+
+#[test]
+fn the_question_names_what_is_to_be_closed() {
+    let mut scene = Scene::new(&[dot(0, 1), dot(1, 3)]);
+    scene.close(&[dot(0, 1)], &[dot(1, 3)]);
+    let asked = scene.ask();
+    let closing = asked.iter().map(|action| match &action.message {
+        Message::AskSlot(ask) => ask.closing.clone(),
+        other => panic!("{other:?}"),
+    });
+    let both = dots(&[dot(0, 1), dot(1, 3)]);
+    assert_eq!(closing.collect::<Vec<_>>(), vec![both; 3]);
+}
+
+#[test]
+fn later_numbers_of_a_present_run_are_not_closed() {
+    let mut scene = Scene::new(&[dot(0, 1), dot(0, 2), dot(1, 5)]);
+    scene.close(&[dot(0, 1), dot(0, 2), dot(1, 5)], &[]);
+    scene.deliver_all();
+    let run = dot(0, 1).run;
+    let limits = ClosingLimits {
+        present: vec![RunPosition { run, number: 1 }],
+        reserved: VersionVector::default(),
+    };
+    assert!(scene.try_close(&limits));
+    assert_eq!(*scene.copy.holes(), dots(&[dot(0, 2)]));
+}
+
+#[test]
+fn qos_2_numbers_are_closed_by_merged_holders_only() {
+    for is_merged in [true, false] {
+        let mut scene = Scene::new(&[dot(0, 1), dot(1, 3)]);
+        if let Some(begin) = scene.begins.get_mut(&node(3)) {
+            begin.has_merged_all = is_merged;
+        }
+        scene.close(&[dot(0, 1)], &[dot(1, 3)]);
+        scene.deliver_all();
+        assert!(scene.try_close(&ClosingLimits::default()));
+        let left: &[Dot] = if is_merged { &[] } else { &[dot(1, 3)] };
+        assert_eq!(*scene.copy.holes(), dots(left), "merged: {is_merged}");
+    }
+}
+
+#[test]
+fn reserved_numbers_stay() {
+    let mut scene = Scene::new(&[dot(1, 3), dot(1, 4), dot(1, 5)]);
+    if let Some(begin) = scene.begins.get_mut(&node(4)) {
+        begin.reserved = dots(&[dot(1, 4)]);
+    }
+    scene.close(&[], &[dot(1, 3), dot(1, 4), dot(1, 5)]);
+    scene.deliver_all();
+    let limits = ClosingLimits {
+        reserved: dots(&[dot(1, 5)]),
+        ..ClosingLimits::default()
+    };
+    assert!(scene.try_close(&limits));
+    assert_eq!(*scene.copy.holes(), dots(&[dot(1, 4), dot(1, 5)]));
+}
+
+#[test]
+fn a_handshake_and_the_end_of_a_peer_end_the_closing() {
+    for is_met in [true, false] {
+        let mut scene = Scene::new(&[dot(0, 1)]);
+        scene.close(&[dot(0, 1)], &[]);
+        if is_met {
+            scene.asker.meet(node(4));
+        } else {
+            let others: BTreeSet<NodeId> = [node(2), node(3)].into();
+            scene.asker.give_up(node(4), &others);
+            scene.holders.remove(&node(4));
+        }
+        scene.deliver_all();
+        assert!(scene.is_merged());
+        assert!(!scene.try_close(&ClosingLimits::default()));
+        assert_eq!(*scene.copy.holes(), dots(&[dot(0, 1)]));
+    }
+}
+
+#[test]
+fn when_a_holder_is_given_up_all_others_are_asked_again() {
+    let mut scene = Scene::new(&[]);
+    let asked = scene.ask();
+    let left = scene.deliver(asked, 2);
+    let others: BTreeSet<NodeId> = [node(2), node(3)].into();
+    scene.asker.give_up(node(4), &others);
+    scene.holders.remove(&node(4));
+    let left: Vec<Action> = left.into_iter().filter(|action| action.to != node(4)).collect();
+    assert_eq!(scene.deliver(left, 3), []);
+    assert!(!scene.is_merged(), "both are to answer again");
+    assert!(!scene.asker.has_merged(slot(SLOT)));
+    scene.deliver_all();
+    assert!(scene.is_merged());
+    assert!(scene.asker.has_merged(slot(SLOT)));
+}
+
+#[test]
+fn a_holder_that_has_answered_is_given_up_without_asking_again() {
+    let mut scene = Scene::new(&[]);
+    scene.deliver_all();
+    let others: BTreeSet<NodeId> = [node(2), node(3)].into();
+    scene.asker.give_up(node(4), &others);
+    assert!(scene.is_merged());
+    assert_eq!(scene.ask(), []);
+}
+
+#[test]
+fn who_is_met_or_offers_is_asked() {
+    let mut scene = Scene::new(&[]);
+    scene.deliver_all();
+    scene.asker.meet(node(3));
+    assert!(!scene.asker.has_merged_all());
+    let asked: Vec<NodeId> = scene.ask().iter().map(|action| action.to).collect();
+    assert_eq!(asked, [node(3)]);
+    scene.asker.restart_connection(node(3));
+    scene.deliver_all();
+    assert!(scene.asker.has_merged_all());
+    scene.asker.receive_offer(node(2), slot(SLOT));
+    assert!(!scene.asker.has_all());
+    scene.asker.receive_offer(node(2), slot(SLOT + 1));
+    let asked: Vec<NodeId> = scene.ask().iter().map(|action| action.to).collect();
+    assert_eq!(asked, [node(2)]);
+}
+
+#[test]
+fn the_end_of_an_ownership_drops_its_questions() {
+    let mut scene = Scene::new(&[]);
+    scene.ask();
+    let mut actions = Vec::new();
+    scene.asker.end(slot(SLOT), &mut actions);
+    assert_eq!(actions.len(), 3);
+    assert!(
+        actions
+            .iter()
+            .all(|action| matches!(action.message, Message::DropQuestion(_)))
+    );
+    assert!(!scene.is_merged());
+    assert_eq!(scene.ask(), []);
+}
+
+#[test]
+fn questions_wait_until_the_markers_of_all_peers_are_there() {
+    let mut asker: Asker<Value, ()> = Asker::new(asker_limits(100));
+    asker.begin(slot(SLOT), &BTreeSet::from([node(2)]));
+    let mut actions = Vec::new();
+    asker.ask(|_| None, |_| None, &mut actions);
+    assert_eq!(actions, []);
+    let position = RunPosition {
+        run: dot(2, 1).run,
+        number: 7,
+    };
+    asker.ask(|_| Some(vec![position]), |_| None, &mut actions);
+    let [
+        Action {
+            message: Message::AskSlot(ask),
+            ..
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("one question: {actions:?}")
+    };
+    assert_eq!(ask.positions, [position]);
+}
+
+#[test]
+fn questions_beyond_the_limits_wait_in_the_asker() {
+    let mut asker: Asker<Value, ()> = Asker::new(asker_limits(100));
+    for number in 0..20 {
+        asker.begin(slot(number), &BTreeSet::from([node(2), node(3), node(4)]));
+    }
+    let mut actions = Vec::new();
+    asker.ask(|_| Some(Vec::new()), |_| None, &mut actions);
+    let of = |peer| actions.iter().filter(|action| action.to == node(peer)).count();
+    assert_eq!((of(2), of(3), of(4)), (3, 3, 2));
+    let mut more = Vec::new();
+    asker.restart_connection(node(3));
+    asker.restart_connection(node(4));
+    asker.give_up(node(3), &BTreeSet::from([node(2), node(4)]));
+    asker.ask(|_| Some(Vec::new()), |_| None, &mut more);
+    let of = |peer| more.iter().filter(|action| action.to == node(peer)).count();
+    assert_eq!(
+        (of(2), of(3), of(4)),
+        (1, 0, 4),
+        "four for each peer, eight in all"
+    );
+}
