@@ -13,12 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::NodeId;
 
 use super::closing::{Closing, ClosingLimits};
-use super::exchange::{Exchange, Stage};
-use super::message::{
-    AnswerId, AskPart, AskSlot, QuestionId, RunPosition, SlotPart, TransferAction, TransferMessage,
-};
-use super::{PartError, TransferBytes, TransferValue};
+use super::exchange::Exchange;
+use super::message::{AnswerId, AskSlot, QuestionId, RunPosition, TransferAction, TransferMessage};
+use super::{TransferBytes, TransferValue};
 use crate::{Slot, SlotCopy, VectorFull};
+
+mod receiving;
+
+pub use receiving::PartReceived;
 
 /// Limits of an asker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +34,6 @@ pub struct AskerLimits {
     pub staged_bytes_max: usize,
     /// Bytes of a question. A question exceeds it by the blocks of one client at most.
     pub question_bytes_max: usize,
-}
-
-/// Effect of a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartReceived {
-    /// The part is of an answer that is void.
-    Void,
-    /// The part is staged.
-    Staged,
-    /// The whole answer is merged: the node tries to claim, and looks for connections that lost.
-    Merged,
 }
 
 /// Questions of this node.
@@ -220,48 +211,6 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         }
     }
 
-    /// Receives a part of an answer; `copy` is this node's copy of the part's slot.
-    ///
-    /// # Errors
-    ///
-    /// [`PartError`] where the part is refused. The copy is not changed.
-    pub fn receive_part(
-        &mut self,
-        from: NodeId,
-        part: SlotPart<V, M>,
-        copy: &mut SlotCopy<V, M>,
-        actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<PartReceived, PartError> {
-        let AnswerId { slot, question } = part.id;
-        let key = ExchangeKey { slot, holder: from };
-        if question.0 == 0 || question.0 > self.last_question {
-            return Err(PartError::UnknownQuestion);
-        }
-        if self
-            .exchanges
-            .get(&key)
-            .is_none_or(|exchange| exchange.id != part.id)
-        {
-            return Ok(PartReceived::Void);
-        }
-        let received = self.stage(key, part, copy);
-        match &received {
-            Err(_) => {
-                if let Some(exchange) = self.exchanges.remove(&key) {
-                    actions.push(drop_question(from, exchange.id));
-                }
-            }
-            Ok(Next::Ask(ask)) => actions.push(ask_part(from, ask.clone())),
-            Ok(Next::Wait) => {}
-            Ok(Next::Merge) => self.merge(key, copy, actions)?,
-        }
-        self.compare_next(slot, copy, actions);
-        Ok(match received? {
-            Next::Merge => PartReceived::Merged,
-            Next::Ask(_) | Next::Wait => PartReceived::Staged,
-        })
-    }
-
     /// The copy has merged with every present holder: sessions are served from it.
     pub fn is_merged(&self, slot: Slot) -> bool {
         let owned = self.slots.get(&slot);
@@ -326,101 +275,11 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
                 .unwrap_or_default(),
         }
     }
-
-    /// Compares entries with the next holder of a slot, if none is being compared.
-    fn compare_next(&mut self, slot: Slot, copy: &SlotCopy<V, M>, actions: &mut Vec<TransferAction<V, M>>) {
-        let mut of_slot = self.exchanges.range_mut(range_of(slot));
-        if of_slot.any(|(_, exchange)| exchange.is_comparing()) {
-            return;
-        }
-        let mut of_slot = self.exchanges.range_mut(range_of(slot));
-        if let Some((key, exchange)) = of_slot.find(|(_, exchange)| matches!(exchange.stage, Stage::Ready)) {
-            actions.push(ask_part(key.holder, exchange.compare(copy)));
-        }
-    }
-
-    fn stage(
-        &mut self,
-        key: ExchangeKey,
-        part: SlotPart<V, M>,
-        copy: &SlotCopy<V, M>,
-    ) -> Result<Next, PartError> {
-        let bytes_max = self.limits.staged_bytes_max;
-        let staged: usize = self.exchanges.values().map(|exchange| exchange.bytes).sum();
-        let bytes = staged.saturating_add(part.bytes());
-        if bytes > bytes_max {
-            return Err(PartError::StagingFull { bytes, bytes_max });
-        }
-        let Some(exchange) = self.exchanges.get_mut(&key) else {
-            return Err(PartError::UnknownQuestion);
-        };
-        exchange.bytes += bytes - staged;
-        let asked = exchange.receive(part, copy.entries(), self.limits.question_bytes_max)?;
-        Ok(match (asked, &exchange.stage) {
-            (Some(ask), _) => Next::Ask(ask),
-            (None, Stage::Complete) => Next::Merge,
-            (None, _) => Next::Wait,
-        })
-    }
-
-    /// Merges a complete answer, and takes note of it where it counts.
-    fn merge(
-        &mut self,
-        key: ExchangeKey,
-        copy: &mut SlotCopy<V, M>,
-        actions: &mut Vec<TransferAction<V, M>>,
-    ) -> Result<(), PartError> {
-        let Some(exchange) = self.exchanges.remove(&key) else {
-            return Ok(());
-        };
-        let Exchange {
-            id,
-            counts,
-            staging,
-            shared,
-            ..
-        } = exchange;
-        let begin = staging.begin().clone();
-        let merged = staging
-            .into_copy(&shared, copy.entries())
-            .and_then(|answer| Ok(copy.merge(answer)?));
-        if let Err(error) = merged {
-            actions.push(drop_question(key.holder, id));
-            return Err(error);
-        }
-        actions.push(TransferAction {
-            to: key.holder,
-            message: TransferMessage::SlotMerged(id),
-        });
-        if let Some(owned) = self.slots.get_mut(&key.slot).filter(|_| counts) {
-            owned.unanswered.remove(&key.holder);
-            owned.has_merged |= owned.unanswered.is_empty();
-            if let Some(closing) = &mut owned.closing {
-                closing.receive(&begin);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Step after a part.
-#[derive(Debug)]
-enum Next {
-    Ask(AskPart),
-    Wait,
-    Merge,
 }
 
 fn range_of(slot: Slot) -> std::ops::RangeInclusive<ExchangeKey> {
     let bound = |holder| ExchangeKey { slot, holder };
     bound(NodeId(0))..=bound(NodeId(u64::MAX))
-}
-
-fn ask_part<V, M>(to: NodeId, ask: AskPart) -> TransferAction<V, M> {
-    TransferAction {
-        to,
-        message: TransferMessage::AskPart(ask),
-    }
 }
 
 fn drop_question<V, M>(to: NodeId, id: AnswerId) -> TransferAction<V, M> {

@@ -24,9 +24,6 @@ impl<V: TransferValue + Ord + Clone, M> Exchange<V, M> {
             after: asked.range.after.clone(),
             up_to: part.up_to.clone().or_else(|| asked.range.up_to.clone()),
         };
-        if asked.except == Except::Nothing {
-            self.staging.list_range(&received, mine);
-        }
         let mut has_other_values = false;
         let rest_of = part.sessions.last().filter(|_| part.has_rest);
         let rest_of = rest_of.map(|session| session.client.clone());

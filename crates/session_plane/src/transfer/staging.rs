@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::PartError;
-use super::message::{AnswerBegin, ClientRange, HeaderPart, ListedEntry, OwnEvent};
+use super::message::{AnswerBegin, HeaderPart, ListedEntry, OwnEvent};
 use crate::{
     ClientDot, ClientEntry, ClientId, CopyParts, EntryId, PendingMessage, SessionEntries, SlotCopy,
     SlotEntries, TakeError, VersionVector,
@@ -102,18 +102,6 @@ impl<V, M> Staging<V, M> {
 }
 
 impl<V: Ord + Clone, M> Staging<V, M> {
-    /// Notes that all entries of these clients are listed: the asker's own stand for none.
-    pub(super) fn list_range(&mut self, range: &ClientRange, mine: &SlotEntries<V>) {
-        let clients = mine.sessions_between(range.after.as_ref(), range.up_to.as_ref());
-        for (client, _) in clients {
-            let session = StagedSession {
-                shared: StagedShared::Listed,
-                entries: Vec::new(),
-            };
-            self.sessions.insert(client.clone(), session);
-        }
-    }
-
     /// The holder's copy: its sets as of the begin, its entries, and its own events.
     pub(super) fn into_copy(
         self,

@@ -234,7 +234,11 @@ fn when_a_holder_is_given_up_all_others_are_asked_again() {
     assert_eq!(scene.deliver(left, 3), []);
     assert!(!scene.is_merged(), "both are to answer again");
     assert!(!scene.asker.has_merged(slot(SLOT)));
-    scene.deliver_all();
+    let asked = scene.ask();
+    let holders: Vec<NodeId> = asked.iter().map(|action| action.to).collect();
+    assert_eq!(holders, [node(2), node(3)]);
+    let left = scene.deliver(asked, 2);
+    assert_eq!(scene.deliver(left, 3), []);
     assert!(scene.is_merged());
     assert!(scene.asker.has_merged(slot(SLOT)));
 }
