@@ -1,4 +1,4 @@
-//! Answer to one question: what is kept of the copy as it was at the begin, and how far it was sent.
+//! Answer to one question: the copy's state as of the begin, and the position in the answer.
 
 use std::collections::VecDeque;
 

@@ -146,8 +146,8 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Holder<V, M> {
 
     /// Begins each answer that may begin (rule `holder-waits`).
     ///
-    /// `received` is the position that this node has taken of a run; None if the run is not present.
-    /// `held` gives the copy of a slot, as it stands.
+    /// `received` is the position that this node has taken of a run; None if the run is not
+    /// present. `held` gives the copy of a slot, as it stands.
     pub fn begin_ready(
         &mut self,
         received: impl Fn(Run) -> Option<u64>,

@@ -109,12 +109,7 @@ fn transferred(asker: &mut Copy, holders: &[&Copy]) -> usize {
                 .receive_ask_part(action.to, &ask, Some(holder.entries()), &mut messages)
                 .expect("the next part"),
             TransferMessage::SlotPart(part) => {
-                let item = PART_BYTES_MAX / 8;
-                assert!(
-                    part.bytes() <= PART_BYTES_MAX + item,
-                    "a part of {}",
-                    part.bytes()
-                );
+                assert!(part.bytes() <= PART_BYTES_MAX * 9 / 8, "{} bytes", part.bytes());
                 asking
                     .receive_part(action.to, part, asker, &mut messages)
                     .map(drop)

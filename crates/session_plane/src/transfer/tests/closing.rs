@@ -11,7 +11,6 @@ struct Scene {
     copy: Sample,
     holders: BTreeMap<NodeId, Holder<Value, ()>>,
     begins: BTreeMap<NodeId, AnswerBegin>,
-    sent: Vec<Action>,
 }
 
 fn dots(dots: &[Dot]) -> VersionVector {
@@ -37,7 +36,6 @@ impl Scene {
             copy: Sample::new(dots(holes)),
             holders: peers.iter().map(holder).collect(),
             begins: peers.iter().map(|peer| (*peer, merged_begin())).collect(),
-            sent: Vec::new(),
         }
     }
 
@@ -49,7 +47,6 @@ impl Scene {
         let mut actions = Vec::new();
         let copy = &self.copy;
         self.asker.ask(|_| Some(Vec::new()), |_| Some(copy), &mut actions);
-        self.sent.extend(actions.iter().cloned());
         actions
     }
 
@@ -61,28 +58,7 @@ impl Scene {
                 others.push(action);
                 continue;
             }
-            let mut answers = Vec::new();
-            let holder = self.holders.get_mut(&node(of)).expect("a holder");
-            let begin = self.begins.get(&node(of)).expect("a holder");
-            match action.message {
-                Message::AskSlot(ask) => {
-                    holder.receive_question(node(1), ask).expect("room");
-                    let held = |_: &AskSlot| Held {
-                        begin: begin.clone(),
-                        ..Held::default()
-                    };
-                    holder.begin_ready(|_| None, held, &mut answers);
-                }
-                Message::AskPart(ask) => holder
-                    .receive_ask_part(node(1), &ask, None, &mut answers)
-                    .expect("the next part"),
-                Message::SlotMerged(id) => {
-                    holder.receive_merged(node(1), id).expect("an answer");
-                }
-                Message::DropQuestion(id) => holder.receive_drop(node(1), id),
-                Message::SlotPart(_) | Message::Offer { .. } => unreachable!("not for a holder"),
-            }
-            for answer in answers {
+            for answer in self.answer(action) {
                 let Message::SlotPart(part) = answer.message else {
                     panic!("a holder sends parts")
                 };
@@ -91,11 +67,36 @@ impl Scene {
                     .receive_part(node(of), part, &mut self.copy, &mut next)
                     .map(drop)
                     .expect("the next part");
-                self.sent.extend(next.iter().cloned());
                 under_way.extend(next);
             }
         }
         others
+    }
+
+    /// Messages with which the receiver of `action` answers.
+    fn answer(&mut self, action: Action) -> Vec<Action> {
+        let mut answers = Vec::new();
+        let holder = self.holders.get_mut(&action.to).expect("a holder");
+        let begin = self.begins.get(&action.to).expect("a holder");
+        match action.message {
+            Message::AskSlot(ask) => {
+                holder.receive_question(node(1), ask).expect("room");
+                let held = |_: &AskSlot| Held {
+                    begin: begin.clone(),
+                    ..Held::default()
+                };
+                holder.begin_ready(|_| None, held, &mut answers);
+            }
+            Message::AskPart(ask) => holder
+                .receive_ask_part(node(1), &ask, None, &mut answers)
+                .expect("the next part"),
+            Message::SlotMerged(id) => {
+                holder.receive_merged(node(1), id).expect("an answer");
+            }
+            Message::DropQuestion(id) => holder.receive_drop(node(1), id),
+            Message::SlotPart(_) | Message::Offer { .. } => unreachable!("not for a holder"),
+        }
+        answers
     }
 
     fn deliver_all(&mut self) {

@@ -451,69 +451,60 @@ fn questions_that_cannot_be_next_are_refused() {
     scene.refuse_question(&again, AskError::Unexpected);
 }
 
-#[test]
-fn ranges_and_blocks_in_disorder_are_refused() {
+/// Question for a range, as the sample asks it, and changed.
+#[track_caller]
+fn check_range(change: impl FnOnce(&mut ClientRange, &mut Vec<SessionBlocks>), expected: AskError) {
     let mut scene = Scene::new(10_000);
-    let mut part = scene.begin();
-    for _ in 0..1 {
-        let ask = scene.receive(part);
-        part = scene.answer(&ask);
-    }
+    let part = scene.part(1);
     let ask = scene.receive(part);
-    let Wanted::Sessions(asked) = &ask.wanted else {
+    let mut changed = ask.clone();
+    let Wanted::Sessions(asked) = &mut changed.wanted else {
         panic!("{ask:?}")
     };
-    let Except::Blocks(blocks) = &asked.except else {
+    let Except::Blocks(blocks) = &mut asked.except else {
         panic!("{asked:?}")
     };
     assert_eq!(blocks.len(), 4);
-    let mut refuse = |change: &dyn Fn(&mut ClientRange, &mut Vec<SessionBlocks>), expected| {
-        let (mut range, mut blocks) = (asked.range.clone(), blocks.clone());
-        change(&mut range, &mut blocks);
-        let except = Except::Blocks(blocks);
-        let mut changed = ask.clone();
-        changed.wanted = Wanted::Sessions(AskSessions { range, except });
-        scene.refuse_question(&changed, expected);
+    change(&mut asked.range, blocks);
+    scene.refuse_question(&changed, expected);
+    scene.answer(&ask);
+}
+
+#[test]
+fn ranges_in_disorder_are_refused() {
+    let (empty, disorder) = (AskError::EmptyRange, AskError::ClientsNotAscending);
+    let both = |range: &mut ClientRange, of: u8| {
+        (range.after, range.up_to) = (Some(client(of)), Some(client(of)));
     };
-    let range = |range: &mut ClientRange, _: &mut Vec<SessionBlocks>| {
-        (range.after, range.up_to) = (Some(client(3)), Some(client(3)));
-    };
-    refuse(&range, AskError::EmptyRange);
-    refuse(&|_, blocks| blocks.swap(0, 1), AskError::ClientsNotAscending);
-    refuse(
-        &|range, _| range.after = Some(client(1)),
-        AskError::ClientsNotAscending,
+    check_range(|range, _| both(range, 3), empty);
+    check_range(|_, blocks| blocks.swap(0, 1), disorder);
+    check_range(|range, _| range.after = Some(client(1)), disorder);
+    check_range(|range, _| range.up_to = Some(client(2)), disorder);
+}
+
+#[test]
+fn blocks_in_disorder_are_refused() {
+    let disorder = AskError::BlocksNotAscending;
+    check_range(|_, blocks| blocks[0].blocks.clear(), disorder);
+    check_range(
+        |_, blocks| blocks[0].blocks = vec![blocks[0].blocks[0]; 2],
+        disorder,
     );
-    refuse(
-        &|range, _| range.up_to = Some(client(2)),
-        AskError::ClientsNotAscending,
+    let long = AskError::TooLong;
+    check_range(
+        |_, blocks| blocks[0].blocks = vec![blocks[0].blocks[0]; 1_025],
+        long,
     );
-    refuse(
-        &|_, blocks| blocks[0].blocks.clear(),
-        AskError::BlocksNotAscending,
-    );
-    let twice = |_: &mut ClientRange, blocks: &mut Vec<SessionBlocks>| {
-        let block = blocks[0].blocks[0];
-        blocks[0].blocks.push(block);
-    };
-    refuse(&twice, AskError::BlocksNotAscending);
-    let long = |_: &mut ClientRange, blocks: &mut Vec<SessionBlocks>| {
-        let block = blocks[0].blocks[0];
-        blocks[0].blocks = vec![block; 1_025];
-    };
-    refuse(&long, AskError::TooLong);
-    let many = |_: &mut ClientRange, blocks: &mut Vec<SessionBlocks>| {
-        let one = blocks[0].clone();
-        *blocks = (10..40_u8)
-            .map(client)
-            .map(|client| SessionBlocks {
-                client,
-                ..one.clone()
+    let many = |_: &mut ClientRange, sessions: &mut Vec<SessionBlocks>| {
+        let blocks = sessions[0].blocks.clone();
+        *sessions = (10..40_u8)
+            .map(|of| SessionBlocks {
+                client: client(of),
+                blocks: blocks.clone(),
             })
             .collect();
     };
-    refuse(&many, AskError::TooLong);
-    scene.answer(&ask);
+    check_range(many, long);
 }
 
 #[test]

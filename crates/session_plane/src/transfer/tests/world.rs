@@ -74,8 +74,8 @@ impl World<'_> {
                 }
             }
             Step::Repeat(index) => {
-                if let Some(link) = self.link(*index) {
-                    let queue = self.queues.entry(link).or_default();
+                let link = self.link(*index);
+                if let Some(queue) = link.and_then(|link| self.queues.get_mut(&link)) {
                     queue.extend(queue.front().cloned());
                     queue.rotate_right(1);
                 }
@@ -93,12 +93,14 @@ impl World<'_> {
                 let node = &mut self.nodes[*of];
                 node.asker.ask_again(slot(SLOT), &node.present);
             }
-            Step::Offer(of, to) => {
-                if self.nodes[*of].present.contains(&id(*to)) {
-                    let slot = slot(SLOT);
-                    self.send(*of, id(*to), Message::Offer { slot });
-                }
-            }
+            Step::Offer(of, to) => self.offer(*of, id(*to)),
+        }
+    }
+
+    fn offer(&mut self, of: usize, to: NodeId) {
+        if self.nodes[of].present.contains(&to) {
+            let slot = slot(SLOT);
+            self.send(of, to, Message::Offer { slot });
         }
     }
 
