@@ -24,7 +24,10 @@ mod ring_epoch;
 mod routing;
 
 pub use event::{EventKind, NumberRange, Recipients, StreamEvent};
-pub use incoming::{Flush, FlushedSlots, IncomingLimits, IncomingStream, ReceiveError, Received};
+pub use incoming::{
+    CoveredSlots, Flush, FlushedSlots, IncomingLimits, IncomingStream, ReceiveError, Received, ReceivedFlush,
+    TakenFlush, TakenPart,
+};
 pub use outgoing::{OutgoingLimits, OutgoingStream, RingsFull, StreamFull, StreamMessage, Unconfirmed};
 pub use peer_stream::{ConfirmError, StreamPosition};
 pub use resend::{Resend, ResendId};

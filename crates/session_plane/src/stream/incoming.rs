@@ -20,9 +20,11 @@ use crate::{Run, Slot, SlotSet};
 mod flush;
 mod owned;
 mod receive_error;
+mod taken_flush;
 
 pub use flush::{Flush, FlushedSlots, IncomingLimits};
 pub use receive_error::ReceiveError;
+pub use taken_flush::{CoveredSlots, ReceivedFlush, TakenFlush, TakenPart};
 
 use flush::PassOn;
 use owned::Owned;

@@ -58,6 +58,16 @@ impl Owned {
         gained
     }
 
+    /// Begins a ring of a run that was given up, or slots of it in which all numbers are taken.
+    pub(super) fn add_ring(&mut self, first: u64, routing: Arc<Routing>, slots: SlotSet) {
+        while self.rings.pop_back_if(|ring| ring.first >= first).is_some() {}
+        self.rings.push_back(OwnedByRing {
+            first,
+            routing,
+            slots,
+        });
+    }
+
     /// Forgets rings that routed only numbers below `number`.
     pub(super) fn forget_before(&mut self, number: u64) {
         while self.rings.get(1).is_some_and(|next| next.first <= number) {

@@ -9,6 +9,7 @@ use crate::stream::{OutgoingLimits, OutgoingStream, Recipients, StreamMessage};
 use crate::{Dot, NodeState};
 use world::World;
 
+mod flushes;
 mod refusals;
 mod world;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::stream::{CoveredSlots, ReceivedFlush};
 
 fn event(number: u64, kind: EventKind) -> StreamEvent<()> {
     let dot = Dot {
@@ -173,4 +174,59 @@ fn a_new_connection_may_repeat_what_came_before() {
     assert_eq!(stream.receive_position(position(4, 5)), Ok(None));
     assert_eq!(stream.receive_event(5, change(7), 1), Ok(Received::Again));
     assert_unchanged(&mut stream);
+}
+
+/// Flush of the numbers 8 to 12, with the event 9.
+fn flush() -> ReceivedFlush<()> {
+    ReceivedFlush {
+        run: run(OWN),
+        from: 7,
+        to: 12,
+        base: None,
+        events: vec![change(9)],
+        slots: vec![CoveredSlots {
+            numbers: NumberRange { first: 8, last: 12 },
+            slots: SlotSet::default(),
+        }],
+    }
+}
+
+#[track_caller]
+fn assert_flush_refused(spoil: impl FnOnce(&mut ReceivedFlush<()>), error: ReceiveError) {
+    let mut stream = begun();
+    let mut flush = flush();
+    spoil(&mut flush);
+    assert_eq!(stream.receive_flush(&flush, |_| 1), Err(error));
+    assert_unchanged(&mut stream);
+}
+
+#[test]
+fn flushes_that_are_none_are_refused_by_name() {
+    let own = run(OWN);
+    let goes_back = |position, number| ReceiveError::GoesBack {
+        run: own,
+        position,
+        number,
+    };
+    let beyond = |number| ReceiveError::OutOfRange { run: own, number };
+    let found = run(node(3));
+    let other = ReceiveError::OtherRun { expected: own, found };
+    assert_flush_refused(|flush| flush.run = found, other);
+    assert_flush_refused(|flush| flush.events[0].dot.run = found, other);
+    assert_flush_refused(|flush| flush.to = u64::MAX, beyond(u64::MAX));
+    assert_flush_refused(|flush| flush.from = 13, goes_back(13, 12));
+    assert_flush_refused(|flush| flush.events = vec![change(7)], goes_back(7, 7));
+    assert_flush_refused(|flush| flush.events = vec![change(9); 2], goes_back(9, 9));
+    assert_flush_refused(|flush| flush.events = vec![change(13)], beyond(13));
+    assert_flush_refused(|flush| flush.slots[0].numbers.first = 7, goes_back(7, 7));
+    assert_flush_refused(|flush| flush.slots[0].numbers.last = 7, goes_back(7, 8));
+    assert_flush_refused(|flush| flush.slots[0].numbers.last = 13, beyond(13));
+    let mut stream = begun();
+    assert_eq!(
+        stream
+            .receive_flush(&flush(), |_| 1)
+            .map(|taken| taken.parts.len()),
+        Ok(1)
+    );
+    assert_eq!(stream.position(), 12);
 }
