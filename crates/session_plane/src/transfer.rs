@@ -1,8 +1,8 @@
 //! Transfer: the one procedure by which a copy of a slot becomes whole and merged.
 //!
 //! An owner asks every present holder of its slots. A holder answers when it has taken each present
-//! run up to the marker that made the asker an owner, also when it is not whole. The asker stages
-//! the answer and merges it at once. Joins, failover, returns and heals all do this.
+//! run up to the marker that made the asker an owner. It answers also when it is not whole. The
+//! asker stages the answer and merges it at once. Joins, failover, returns and heals all do this.
 //!
 //! Only what differs is sent: both sides compare digests of the entries whose events both vectors
 //! cover. Vectors, pending messages and single dots of an answer are as of its begin. Entries may

@@ -18,6 +18,8 @@ mod bytes;
 mod closing;
 mod handover;
 mod pair;
+mod parts;
+mod questions;
 mod refusals;
 mod world;
 

@@ -218,11 +218,7 @@ impl<P: Clone> From<&Flush<'_, P>> for ReceivedFlush<P> {
             from: flush.from,
             to: flush.to,
             base: flush.base.cloned(),
-            events: flush
-                .events
-                .iter()
-                .map(|event| StreamEvent::clone(event))
-                .collect(),
+            events: flush.events.iter().copied().cloned().collect(),
             slots: slots.collect(),
         }
     }

@@ -3,13 +3,10 @@
 use cluster::session_plane::Hlc;
 
 use super::*;
-use crate::copy::PENDING_MAX;
 use crate::copy::tests::history::{client, dot};
 use crate::copy::tests::vector_of;
-use crate::slot_entries::SINGLE_DOTS_MAX;
 use crate::{
-    Birth, ClientDot, ClientEntry, CopyParts, CopyPartsError, Dot, Entry, EntryId, EntryKind, Pending,
-    PendingMessage, SlotCopy, VersionVector,
+    Birth, ClientEntry, CopyParts, CopyPartsError, Dot, Entry, EntryId, EntryKind, SlotCopy, VersionVector,
 };
 
 fn dots(dots: &[Dot]) -> VersionVector {
@@ -37,13 +34,13 @@ fn listed(dot: Dot) -> ListedEntry<Value> {
     ListedEntry { id: id(dot), entry }
 }
 
-fn entry_of(of: u8, dot: Dot) -> ClientEntry<Value> {
+pub(super) fn entry_of(of: u8, dot: Dot) -> ClientEntry<Value> {
     let ListedEntry { id, entry } = listed(dot);
     let client = client(of);
     ClientEntry { client, id, entry }
 }
 
-fn parts() -> CopyParts<Value, ()> {
+pub(super) fn parts() -> CopyParts<Value, ()> {
     CopyParts {
         covered: dots(&[dot(0, 1)]),
         taken: dots(&[dot(0, 2)]),
@@ -58,57 +55,10 @@ fn parts() -> CopyParts<Value, ()> {
     }
 }
 
-fn message(dot: Dot) -> PendingMessage<()> {
-    let (clock, message) = (Hlc::ZERO, ());
-    let pending = Pending { clock, message };
-    PendingMessage { dot, pending }
-}
-
-#[track_caller]
-fn check_parts(change: impl FnOnce(&mut CopyParts<Value, ()>), expected: CopyPartsError) {
-    let mut changed = parts();
-    change(&mut changed);
-    assert_eq!(SlotCopy::from_parts(changed), Err(expected));
-}
-
-#[test]
-fn parts_that_are_no_copy_are_refused() {
-    let overlap = CopyPartsError::SetsOverlap;
-    check_parts(|parts| parts.taken = dots(&[dot(0, 1)]), overlap);
-    check_parts(|parts| parts.holes = dots(&[dot(0, 1)]), overlap);
-    check_parts(|parts| parts.holes = dots(&[dot(0, 2)]), overlap);
-    let no_event = CopyPartsError::NoEvent;
-    check_parts(|parts| parts.entries.push(entry_of(1, dot(0, 0))), no_event);
-    let single = |dot| ClientDot {
-        client: client(1),
-        dot,
-    };
-    check_parts(|parts| parts.single.push(single(dot(0, 0))), no_event);
-    check_parts(
-        |parts| parts.single.push(single(dot(0, 1))),
-        CopyPartsError::SingleDotCovered { dot: dot(0, 1) },
-    );
-    check_parts(
-        |parts| parts.pending.push(message(dot(0, 3))),
-        CopyPartsError::PendingNotTaken { dot: dot(0, 3) },
-    );
-    let count = 8 * PENDING_MAX + 1;
-    check_parts(
-        |parts| parts.pending = vec![message(dot(0, 2)); count],
-        CopyPartsError::TooManyPending { count },
-    );
-    let count = 8 * SINGLE_DOTS_MAX + 1;
-    check_parts(
-        |parts| parts.single = vec![single(dot(0, 2)); count],
-        CopyPartsError::TooManySingleDots { count },
-    );
-    assert!(SlotCopy::from_parts(parts()).is_ok());
-}
-
 /// Asker that has asked, and the holder of `parts`.
-struct Scene {
-    asking: Asker<Value, ()>,
-    holding: Holder<Value, ()>,
+pub(super) struct Scene {
+    pub(super) asking: Asker<Value, ()>,
+    pub(super) holding: Holder<Value, ()>,
     mine: Sample,
     theirs: Sample,
 }
@@ -117,7 +67,7 @@ type Part = SlotPart<Value, ()>;
 
 impl Scene {
     /// Both copies differ in the shared entries of the clients 1 and 2.
-    fn new(staged_bytes_max: usize) -> Scene {
+    pub(super) fn new(staged_bytes_max: usize) -> Scene {
         let limits = AskerLimits {
             staged_bytes_max,
             ..asker_limits(400)
@@ -151,7 +101,7 @@ impl Scene {
     }
 
     /// Puts the question; gives the first part.
-    fn begin(&mut self) -> Part {
+    pub(super) fn begin(&mut self) -> Part {
         let ask = self.ask();
         let mut actions = Vec::new();
         self.holding.receive_question(node(1), ask).expect("room");
@@ -161,7 +111,7 @@ impl Scene {
     }
 
     /// Receives a part; gives the question for the next one.
-    fn receive(&mut self, part: Part) -> AskPart {
+    pub(super) fn receive(&mut self, part: Part) -> AskPart {
         let mut actions = Vec::new();
         self.asking
             .receive_part(node(2), part, &mut self.mine, &mut actions)
@@ -172,7 +122,7 @@ impl Scene {
         }
     }
 
-    fn answer(&mut self, ask: &AskPart) -> Part {
+    pub(super) fn answer(&mut self, ask: &AskPart) -> Part {
         let mut actions = Vec::new();
         self.holding
             .receive_ask_part(node(1), ask, Some(self.theirs.entries()), &mut actions)
@@ -181,7 +131,7 @@ impl Scene {
     }
 
     /// Part `number` of the answer.
-    fn part(&mut self, number: usize) -> Part {
+    pub(super) fn part(&mut self, number: usize) -> Part {
         let mut part = self.begin();
         for _ in 0..number {
             let ask = self.receive(part);
@@ -209,7 +159,7 @@ impl Scene {
     }
 
     #[track_caller]
-    fn refuse_question(&mut self, ask: &AskPart, expected: AskError) {
+    pub(super) fn refuse_question(&mut self, ask: &AskPart, expected: AskError) {
         let mut actions = Vec::new();
         let entries = Some(self.theirs.entries());
         let refused = self.holding.receive_ask_part(node(1), ask, entries, &mut actions);
@@ -413,132 +363,4 @@ fn what_does_not_fit_is_refused() {
     assert!(bytes > 200, "{bytes}");
     let bytes_max = 200;
     scene.refuse(part, PartError::StagingFull { bytes, bytes_max });
-}
-
-#[test]
-fn questions_that_cannot_be_next_are_refused() {
-    let mut scene = Scene::new(10_000);
-    let part = scene.begin();
-    let ask = scene.receive(part);
-    let change = |change: fn(&mut AskPart)| {
-        let mut changed = ask.clone();
-        change(&mut changed);
-        changed
-    };
-    let (expected, found) = (1, 2);
-    scene.refuse_question(
-        &change(|ask| ask.part = 2),
-        AskError::PartOutOfOrder { expected, found },
-    );
-    scene.refuse_question(
-        &change(|ask| ask.id.question = QuestionId(9)),
-        AskError::UnknownAnswer,
-    );
-    scene.refuse_question(
-        &change(|ask| ask.id.slot = slot(SLOT + 1)),
-        AskError::UnknownAnswer,
-    );
-    for wanted in [Wanted::Header, Wanted::More, Wanted::Groups { after: client(1) }] {
-        let mut changed = ask.clone();
-        changed.wanted = wanted;
-        scene.refuse_question(&changed, AskError::Unexpected);
-    }
-    let merged = scene.holding.receive_merged(node(1), ask.id);
-    assert_eq!(merged, Err(AskError::Unexpected), "nothing was compared");
-    scene.answer(&ask);
-    let mut again = ask.clone();
-    again.part = 2;
-    scene.refuse_question(&again, AskError::Unexpected);
-}
-
-/// Question for a range, as the sample asks it, and changed.
-#[track_caller]
-fn check_range(change: impl FnOnce(&mut ClientRange, &mut Vec<SessionBlocks>), expected: AskError) {
-    let mut scene = Scene::new(10_000);
-    let part = scene.part(1);
-    let ask = scene.receive(part);
-    let mut changed = ask.clone();
-    let Wanted::Sessions(asked) = &mut changed.wanted else {
-        panic!("{ask:?}")
-    };
-    let Except::Blocks(blocks) = &mut asked.except else {
-        panic!("{asked:?}")
-    };
-    assert_eq!(blocks.len(), 4);
-    change(&mut asked.range, blocks);
-    scene.refuse_question(&changed, expected);
-    scene.answer(&ask);
-}
-
-#[test]
-fn ranges_in_disorder_are_refused() {
-    let (empty, disorder) = (AskError::EmptyRange, AskError::ClientsNotAscending);
-    let both = |range: &mut ClientRange, of: u8| {
-        (range.after, range.up_to) = (Some(client(of)), Some(client(of)));
-    };
-    check_range(|range, _| both(range, 3), empty);
-    check_range(|_, blocks| blocks.swap(0, 1), disorder);
-    check_range(|range, _| range.after = Some(client(1)), disorder);
-    check_range(|range, _| range.up_to = Some(client(2)), disorder);
-}
-
-#[test]
-fn blocks_in_disorder_are_refused() {
-    let disorder = AskError::BlocksNotAscending;
-    check_range(|_, blocks| blocks[0].blocks.clear(), disorder);
-    check_range(
-        |_, blocks| blocks[0].blocks = vec![blocks[0].blocks[0]; 2],
-        disorder,
-    );
-    let long = AskError::TooLong;
-    check_range(
-        |_, blocks| blocks[0].blocks = vec![blocks[0].blocks[0]; 1_025],
-        long,
-    );
-    let many = |_: &mut ClientRange, sessions: &mut Vec<SessionBlocks>| {
-        let blocks = sessions[0].blocks.clone();
-        *sessions = (10..40_u8)
-            .map(|of| SessionBlocks {
-                client: client(of),
-                blocks: blocks.clone(),
-            })
-            .collect();
-    };
-    check_range(many, long);
-}
-
-#[test]
-fn too_many_questions_are_refused() {
-    let mut holding: Holder<Value, ()> = Holder::new(holder_limits(400));
-    let ask = |number| AskSlot {
-        id: AnswerId {
-            slot: slot(number),
-            question: QuestionId(1),
-        },
-        positions: Vec::new(),
-        closing: VersionVector::default(),
-    };
-    for number in 0..4 {
-        holding.receive_question(node(1), ask(number)).expect("room");
-    }
-    let (peer, questions_max) = (node(1), 4);
-    assert_eq!(
-        holding.receive_question(node(1), ask(4)),
-        Err(AskError::TooManyQuestions { peer, questions_max })
-    );
-    holding.receive_question(node(2), ask(4)).expect("another peer");
-    let position = RunPosition {
-        run: dot(0, 1).run,
-        number: 1,
-    };
-    let mut long = ask(4);
-    long.positions = vec![position; 101];
-    assert_eq!(
-        holding.receive_question(node(2), long),
-        Err(AskError::TooManyPositions { count: 101 })
-    );
-    assert_eq!(
-        holding.receive_merged(node(1), ask(0).id),
-        Err(AskError::NotBegun)
-    );
 }

@@ -38,38 +38,44 @@ fn ring_of(nodes: &BTreeSet<u64>) -> Arc<Routing> {
     routing(&running.chain(own).collect())
 }
 
+/// Events of the run: a slot of a change, or the node that a marker leaves out.
+fn routed(draws: &[(usize, Option<u64>)]) -> Vec<Routed> {
+    let all = BTreeSet::from([2, 3, 4, 5, 6]);
+    let mut ring = ring_of(&all);
+    let mut routed = vec![Routed {
+        number: 1,
+        kind: EventKind::RingMarker(Arc::clone(&ring)),
+        ring: Arc::clone(&ring),
+    }];
+    for (number, (slot_at, without)) in (2..).zip(draws) {
+        let before = Arc::clone(&ring);
+        let kind = match without {
+            Some(without) => {
+                let mut nodes = all.clone();
+                nodes.remove(without);
+                ring = ring_of(&nodes);
+                EventKind::RingMarker(Arc::clone(&ring))
+            }
+            None => EventKind::Change(Recipients {
+                slots: [slot(SAMPLE_SLOTS[*slot_at])].into_iter().collect(),
+                is_for_every_node: false,
+            }),
+        };
+        let ring = before;
+        routed.push(Routed { number, kind, ring });
+    }
+    routed
+}
+
 impl Run {
-    /// Draws are a slot of a change, or the nodes that a marker leaves out.
+    /// Survivors that have the run up to the numbers `has`.
     fn new(draws: &[(usize, Option<u64>)], has: &[u64; 3], events_max: usize) -> Run {
-        let all = BTreeSet::from([2, 3, 4, 5, 6]);
         let limits = IncomingLimits {
             events_max,
             bytes_max: 1_000,
         };
         let stream = |node| IncomingStream::new(node, run(OWN), limits);
-        let mut ring = ring_of(&all);
-        let mut routed = vec![Routed {
-            number: 1,
-            kind: EventKind::RingMarker(Arc::clone(&ring)),
-            ring: Arc::clone(&ring),
-        }];
-        for (number, (slot_at, without)) in (2..).zip(draws) {
-            let before = Arc::clone(&ring);
-            let kind = match without {
-                Some(without) => {
-                    let mut nodes = all.clone();
-                    nodes.remove(without);
-                    ring = ring_of(&nodes);
-                    EventKind::RingMarker(Arc::clone(&ring))
-                }
-                None => EventKind::Change(Recipients {
-                    slots: [slot(SAMPLE_SLOTS[*slot_at])].into_iter().collect(),
-                    is_for_every_node: false,
-                }),
-            };
-            let ring = before;
-            routed.push(Routed { number, kind, ring });
-        }
+        let routed = routed(draws);
         let mut run = Run {
             routed,
             streams: SURVIVORS.map(stream).into(),
