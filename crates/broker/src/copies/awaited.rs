@@ -126,6 +126,16 @@ impl Node {
         }
     }
 
+    /// The rings have changed: whoever waits for owners of a session waits for those that it has now. They are found here, and not only when the session is visited. A node
+    /// that is no owner any more says nothing, so nobody would look again.
+    pub(super) fn await_owners_of_now(&mut self) {
+        let Some(copies) = &mut self.copies else { return };
+        copies.awaited.look_at_all();
+        let awaited: Vec<SessionNumber> = copies.awaited.waits.keys().copied().collect();
+        awaited.into_iter().for_each(|number| self.place_now(number));
+        self.end_awaited();
+    }
+
     /// Ends the waits for those that have it now, or are gone.
     pub(super) fn end_awaited(&mut self) {
         let copies = self.copies.as_mut();

@@ -21,8 +21,7 @@ impl Node {
         copies.rings += 1;
         copies.begin_visit();
         copies.is_back &= states.state_of(copies.own.node) != NodeState::Running;
-        copies.awaited.look_at_all();
-        self.end_awaited();
+        self.await_owners_of_now();
         self.look_at_holding(now, actions);
         self.take_over_orphans(now, actions);
     }
