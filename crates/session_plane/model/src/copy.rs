@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::event::{Entry, EntryKind, Event};
 use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NodeSet};
 use crate::rules::{Rule, Rules};
+use crate::wills;
 
 /// A covered dot of one session, beside the vector.
 pub type SingleDot = (ClientId, Dot);
@@ -109,8 +110,10 @@ impl Content {
             clock: event.clock,
             since: 0,
             clean: false,
+            connection_clock: 0,
             received: None,
             delivery: None,
+            will: None,
         };
         self.live(rules).iter().filter(is_matched).map(message).collect()
     }
@@ -211,10 +214,12 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
     let sessions = entries
         .iter()
         .filter(|entry| entry.kind == EntryKind::Session && !is_beaten(entry));
+    let wills = wills::counting(rules, entries, &covers);
     let births: BTreeSet<(ClientId, Dot)> = sessions.map(|entry| (entry.client, entry.birth)).collect();
     let counts = |entry: &&Entry| match entry.kind {
         EntryKind::Connection | EntryKind::End => true,
         EntryKind::Session => !is_beaten(entry),
+        EntryKind::Will => wills.contains(entry),
         EntryKind::Subscription | EntryKind::Message | EntryKind::Received | EntryKind::Delivery => {
             !rules.hold(Rule::Births)
                 || births.contains(&(entry.client, entry.birth))
@@ -237,7 +242,7 @@ pub fn received(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
     counting
 }
 
-/// Of each packet id to `client` the entry that counts among `live`.
+/// Of each packet id to `client` the entry that counts among `live`: none of a connection before that of the session's last entry.
 pub fn delivering(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
     let use_of = |entry: &Entry| {
         entry.delivery.map(|delivery| PacketUse {
@@ -245,7 +250,16 @@ pub fn delivering(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry>
             connection_clock: delivery.connection_clock,
         })
     };
-    counting(rules, live, client, use_of)
+    let sessions = live
+        .iter()
+        .filter(|entry| entry.client == client && entry.kind == EntryKind::Session);
+    let last = sessions.map(|entry| entry.connection_clock).max().unwrap_or(0);
+    let mut counting = counting(rules, live, client, use_of);
+    counting.retain(|entry| {
+        let by = entry.delivery.map(|delivery| delivery.connection_clock);
+        by >= Some(last) || !rules.hold(Rule::StageHolds)
+    });
+    counting
 }
 
 /// Use of a packet id by a connection.

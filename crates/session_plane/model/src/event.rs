@@ -29,6 +29,7 @@ impl Event {
             Change::Subscribe { client, removes, .. }
             | Change::Receive { client, removes, .. }
             | Change::Deliver { client, removes, .. }
+            | Change::SetWill { client, removes, .. }
             | Change::Remove { client, removes }
             | Change::EndSession { client, removes, .. }
             | Change::StartSession { client, removes, .. } => Some(Removal {
@@ -49,8 +50,10 @@ impl Event {
             clock: self.clock,
             since: 0,
             clean: false,
+            connection_clock: 0,
             received: None,
             delivery: None,
+            will: None,
         };
         match &self.change {
             Change::Subscribe {
@@ -77,9 +80,18 @@ impl Event {
                 delivery: Some(*delivery),
                 ..entry(*client, EntryKind::Delivery, *birth)
             }),
+            Change::SetWill { client, will, .. } => Some(Entry {
+                will: Some(*will),
+                ..entry(*client, EntryKind::Will, will.connection)
+            }),
             Change::StartSession {
-                client, clean, birth, ..
+                client,
+                clean,
+                birth,
+                connection_clock,
+                ..
             } => Some(Entry {
+                connection_clock: *connection_clock,
                 since: birth.clock,
                 clean: *clean,
                 ..entry(*client, EntryKind::Session, birth.dot)
@@ -135,6 +147,12 @@ pub enum Change {
         delivery: Delivery,
         removes: Vec<Dot>,
     },
+    /// A connection has a will, or has ended and leaves it, or the will gets its number.
+    SetWill {
+        client: ClientId,
+        will: Will,
+        removes: Vec<Dot>,
+    },
     /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a connection or of a session that was not begun clean.
     Remove { client: ClientId, removes: Vec<Dot> },
     /// A session was begun, or resumed by a CONNECT. Without a birth it is born with this event.
@@ -142,6 +160,8 @@ pub enum Change {
         client: ClientId,
         clean: bool,
         birth: Birth,
+        /// Clock of the connection whose CONNECT this is.
+        connection_clock: u32,
         removes: Vec<Dot>,
     },
     /// A session that was begun clean has ended; an entry in its place beats what the session beat.
@@ -178,11 +198,56 @@ pub struct Numbered {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Delivery {
     pub packet_id: u8,
-    /// Clock of the session's entry that the connection wrote.
+    /// Clock of the connection that wrote it.
     pub connection_clock: u32,
     pub message: Dot,
     /// The client has it: PUBREL follows, and no more PUBLISH.
     pub is_released: bool,
+}
+
+/// Will of a connection, or one of the entries that stand beside it and go with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Will {
+    pub connection: Dot,
+    /// Stands for topic and payload.
+    pub content: u32,
+    /// Session of the connection, and the clock of the entry that its CONNECT wrote.
+    pub birth: Dot,
+    pub session_clock: u32,
+    /// It has a Will Delay: a later CONNECT that resumes the session takes it away.
+    pub is_delayed: bool,
+    pub part: WillPart,
+}
+
+/// What an entry says of a will.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum WillPart {
+    Text,
+    /// The connection has ended, and not by DISCONNECT 0.
+    End,
+    /// Number under which the will of the entry `of` is routed.
+    Number {
+        number: Dot,
+        of: Dot,
+    },
+}
+
+impl Will {
+    /// Number, of an entry that has one.
+    pub fn number(&self) -> Option<Dot> {
+        match self.part {
+            WillPart::Number { number, .. } => Some(number),
+            WillPart::Text | WillPart::End => None,
+        }
+    }
+
+    /// Entry of the will whose number this is.
+    pub fn number_of(&self) -> Option<Dot> {
+        match self.part {
+            WillPart::Number { of, .. } => Some(of),
+            WillPart::Text | WillPart::End => None,
+        }
+    }
 }
 
 /// Kind of an entry.
@@ -194,6 +259,7 @@ pub enum EntryKind {
     Connection,
     Received,
     Delivery,
+    Will,
     /// What a session that was begun clean leaves when it ends.
     End,
 }
@@ -211,8 +277,24 @@ pub struct Entry {
     pub since: u32,
     /// Of a session and of an end: begun by a CONNECT with Clean Start.
     pub clean: bool,
+    /// Of a session: clock of the connection that wrote it.
+    pub connection_clock: u32,
     /// Of a packet id: what uses it.
     pub received: Option<Received>,
     /// Of a packet id to the client: its message.
     pub delivery: Option<Delivery>,
+    pub will: Option<Will>,
+}
+
+impl Entry {
+    /// Number and content of the message that a packet id or a will stands for.
+    pub fn numbered(&self) -> Option<Numbered> {
+        let of_will = self.will.and_then(|will| {
+            will.number().map(|number| Numbered {
+                content: will.content,
+                number,
+            })
+        });
+        self.received.and_then(|received| received.message).or(of_will)
+    }
 }

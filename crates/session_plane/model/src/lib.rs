@@ -13,4 +13,5 @@ pub mod node;
 pub mod random;
 pub mod rules;
 pub mod view;
+pub mod wills;
 pub mod world;

@@ -2,7 +2,7 @@
 //!
 //! The parts, in the order of the specification: `taking`, `sending` and `waiting` (streams and claims), `membership` and `flush` (who
 //! is present, and what a dead run leaves), `transfer` (becoming whole), `garbage`; of clients `connecting`, `claiming`, `releasing`,
-//! `reclaiming`, `session`, `known_session`, `feed`, `delivering` (QoS 2 to clients), and `publishing` and `routing` (QoS 2 from clients).
+//! `reclaiming`, `wills`, `session`, `known_session`, `feed`, `delivering` (QoS 2 to clients), and `publishing` and `routing` (QoS 2 from clients).
 //! Time is counted in ticks. A node has no randomness of its own: [`Step::chance`] is drawn by the world.
 
 mod claiming;
@@ -22,6 +22,7 @@ mod session;
 mod taking;
 mod transfer;
 mod waiting;
+mod wills;
 
 use crate::copy::Copy;
 use crate::event::Event;
@@ -40,6 +41,8 @@ pub use sending::Sender;
 pub use taking::Receiver;
 pub use transfer::Answering;
 pub use waiting::Awaited;
+use wills::Wills;
+pub use wills::{WILL_DELAY, WillText};
 
 /// Ticks of silence after which a peer is declared dead.
 pub const SILENCE_MAX: u32 = 12;
@@ -106,6 +109,16 @@ pub enum Observation {
         content: u32,
         number: Dot,
         entry: Dot,
+    },
+    /// A will is routed.
+    WillRouted {
+        content: u32,
+        number: Dot,
+    },
+    /// All present nodes have a will.
+    WillPublished {
+        content: u32,
+        number: Dot,
     },
     /// A number is routed; `holders` were sent its packet id.
     Routed {
@@ -175,6 +188,8 @@ pub struct Counters {
     pub ended: u64,
     /// Entries that were dropped as garbage.
     pub dropped: u64,
+    /// Wills that were published.
+    pub wills: u64,
 }
 
 /// What everybody in a history knows without asking.
@@ -260,6 +275,7 @@ pub struct Node {
     pub connections: Vec<Connection>,
     publishing: Publishing,
     routing: Routing,
+    wills: Wills,
 }
 
 impl Node {
@@ -280,6 +296,7 @@ impl Node {
             connections: Vec::new(),
             publishing: Publishing::default(),
             routing: Routing::default(),
+            wills: Wills::default(),
         }
     }
 
@@ -377,6 +394,7 @@ impl Node {
         self.complete_waits(step);
         self.answer_claims(step);
         self.tick_connections(step);
+        self.tick_wills(step);
         self.tick_publishing(step);
         self.tick_routing(step);
     }
@@ -475,5 +493,6 @@ impl Counters {
         self.deleted += other.deleted;
         self.ended += other.ended;
         self.dropped += other.dropped;
+        self.wills += other.wills;
     }
 }

@@ -17,6 +17,11 @@ pub enum Purpose {
     /// What publishers of QoS 2 do beside an action, and at a tick.
     PublisherAction(u32),
     PublisherTick(u32),
+    /// Which wills a CONNECT of a client has, and how a connection ends.
+    Wills {
+        now: u32,
+        client: u8,
+    },
     /// Fate of what is under way when a node declares another one dead.
     Parting {
         now: u32,
@@ -34,6 +39,7 @@ impl Purpose {
             Purpose::Tick(now) => u64::from(now) << 32 | 99,
             Purpose::PublisherAction(index) => 0xC0FF_EE00 + u64::from(index),
             Purpose::PublisherTick(now) => u64::from(now) << 32 | 0x5151,
+            Purpose::Wills { now, client } => u64::from(now) << 12 | u64::from(client) | 0x717 << 44,
             Purpose::Parting { now, pair } => u64::from(now) << 20 | u64::from(pair),
         }
     }

@@ -55,6 +55,14 @@ pub enum Rule {
     StageFirst,
     StageAnew,
     RoutesTell,
+    StageHolds,
+    WillNumberFirst,
+    OneNumber,
+    FireMerged,
+    WillLeft,
+    WillBeforeReleased,
+    WillCancelled,
+    WillArmed,
 }
 
 /// Name on the command line, and what it says.
@@ -70,7 +78,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 50] = [
+pub const RULES: [RuleText; 58] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -316,6 +324,46 @@ pub const RULES: [RuleText; 50] = [
         Rule::RoutesTell,
         "routes-tell",
         "What a node's routes know of a session and its end counts as what owners say.",
+    ),
+    rule(
+        Rule::StageHolds,
+        "stage-holds",
+        "A packet id of the last connection holds its message, also when the message's entry is gone.",
+    ),
+    rule(
+        Rule::WillNumberFirst,
+        "will-number-first",
+        "A will is routed when every present node has its number.",
+    ),
+    rule(
+        Rule::OneNumber,
+        "one-number",
+        "Of several numbers of a will the primary owner routes only the one that counts.",
+    ),
+    rule(
+        Rule::FireMerged,
+        "fire-merged",
+        "Only a primary owner whose copy is merged publishes wills.",
+    ),
+    rule(
+        Rule::WillLeft,
+        "will-left",
+        "Whoever removes a connection leaves its will behind, unless that is not to be published.",
+    ),
+    rule(
+        Rule::WillBeforeReleased,
+        "will-before-released",
+        "A connection is released when the will that it leaves is at the owners.",
+    ),
+    rule(
+        Rule::WillCancelled,
+        "will-cancelled",
+        "A CONNECT that resumes a session removes the delayed wills that it sees.",
+    ),
+    rule(
+        Rule::WillArmed,
+        "will-armed",
+        "A will that was published while its connection was open is armed again.",
     ),
 ];
 

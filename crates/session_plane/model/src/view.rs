@@ -78,14 +78,26 @@ impl View {
         OWNERS.min(self.present.len())
     }
 
+    /// First RUNNING node of the slot's walk; where no node is RUNNING, the first of all.
+    pub fn primary_owner(&self, slot: Slot) -> Option<NodeId> {
+        let running = self.walk(slot, |state| state == State::Running);
+        let first = running.first().copied();
+        first.or_else(|| self.walk(slot, |_| true).first().copied())
+    }
+
     /// The first nodes on the slot's walk around the ring whose state passes.
     fn first(&self, slot: Slot, passes: impl Fn(State) -> bool) -> NodeSet {
+        self.walk(slot, passes).into_iter().take(OWNERS).collect()
+    }
+
+    /// Present nodes whose state passes, in the order of the slot's walk around the ring.
+    fn walk(&self, slot: Slot, passes: impl Fn(State) -> bool) -> Vec<NodeId> {
         let mut walk: Vec<NodeId> = self
             .present
             .iter()
             .filter(|node| passes(self.state(*node)))
             .collect();
         walk.sort_by_key(|node| (node.index() * 5 + slot.index() * 3) % 11);
-        walk.into_iter().take(OWNERS).collect()
+        walk
     }
 }

@@ -9,6 +9,7 @@ mod clients;
 mod network;
 mod publishers;
 mod subscribers;
+mod wills;
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,10 @@ use crate::view::{State, View};
 use clients::Client;
 use network::Network;
 use publishers::Publishers;
+use wills::Will;
 
 /// Own events after which a history is left out: the sets of numbers are of fixed size.
-const NUMBERS_LEFT: u8 = 20;
+const NUMBERS_LEFT: u8 = 30;
 
 /// A node and its machine.
 #[derive(Clone, Debug)]
@@ -70,6 +72,10 @@ pub struct World {
     removed: BTreeMap<Removed, Dot>,
     lost: NodeSet,
     publishers: Publishers,
+    /// Wills of connections, by content.
+    wills: BTreeMap<u32, Will>,
+    /// Connections have wills in this history.
+    has_wills: bool,
     /// Subscriptions that a peer knew when a node shook hands with it last.
     meetings: BTreeMap<Meeting, Vec<Dot>>,
     /// Nodes that were present when a connection became live.
@@ -152,6 +158,8 @@ impl World {
             removed: BTreeMap::new(),
             lost: NodeSet::EMPTY,
             publishers: Publishers::default(),
+            wills: BTreeMap::new(),
+            has_wills: Random::new(seed, Purpose::Wills { now: 0, client: 0 }).chance(1, 3),
             meetings: BTreeMap::new(),
             live_at: BTreeMap::new(),
             keeps_disks: random.chance(1, 2),
@@ -252,6 +260,7 @@ impl World {
     fn tick(&mut self) {
         self.now += 1;
         self.tick_publishers();
+        self.watch_wills();
         let mut random = Random::new(self.seed, Purpose::Tick(self.now));
         self.shake_hands(&mut random);
         let count = self.machines.len();
@@ -362,6 +371,7 @@ impl World {
 
     /// Ends a process.
     fn crash(&mut self, id: NodeId, random: &mut Random) {
+        self.lose_wills_of(id);
         let machine = &mut self.machines[id.index()];
         machine.is_alive = false;
         machine.changed_at = self.now;

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::delivering::TakenOver;
 use super::known_session::{sessions_of, slots_of};
 use super::session::ending;
+use super::wills::{ConnectionEnd, WillText, WrittenWill};
 use super::{Awaited, InFlight, Node, Observation, Step};
 use crate::copy::Content;
 use crate::event::{Birth, Change, Entry, EntryKind};
@@ -34,9 +36,15 @@ pub struct Connection {
     pub client: ClientId,
     /// Event that opened it.
     pub dot: Dot,
-    clock: u32,
+    pub(super) clock: u32,
     pub phase: Phase,
-    clean: bool,
+    pub(super) clean: bool,
+    pub(super) will: Option<WillText>,
+    pub(super) written_will: Option<WrittenWill>,
+    pub(super) ending: ConnectionEnd,
+    /// Last event of its CONNECT; CONNACK waits for it.
+    pub(super) last_written: Option<Dot>,
+    pub(super) taken_over: Vec<TakenOver>,
     /// Owners that have not answered yet.
     awaited: NodeSet,
     older: Vec<OlderConnection>,
@@ -88,6 +96,10 @@ impl Connection {
         entries.find(|entry| Some(entry.dot) == self.start)
     }
 
+    pub fn will_entry(&self) -> Option<Dot> {
+        self.written_will.map(|written| written.entry)
+    }
+
     /// Waits no longer for a peer that was declared dead, and asks another owner for the feed.
     pub(super) fn forget_peer(&mut self, peer: NodeId) {
         self.awaited.remove(peer);
@@ -118,7 +130,13 @@ impl Connection {
 
 impl Node {
     /// CONNECT of `client`; gives the connection's dot.
-    pub fn connect(&mut self, step: &mut Step<'_>, client: ClientId, clean: bool) -> Dot {
+    pub fn connect(
+        &mut self,
+        step: &mut Step<'_>,
+        client: ClientId,
+        clean: bool,
+        will: Option<WillText>,
+    ) -> Dot {
         let slot = step.directory.slot(client);
         let owners = self.ring().owners(slot);
         let dot = self.sender.next_dot();
@@ -128,6 +146,11 @@ impl Node {
             clock: self.next_clock(step),
             phase: Phase::Claiming,
             clean,
+            will,
+            written_will: None,
+            ending: ConnectionEnd::Lost,
+            last_written: None,
+            taken_over: Vec::new(),
             awaited: owners,
             older: Vec::new(),
             releasing: Vec::new(),
@@ -149,8 +172,16 @@ impl Node {
         dot
     }
 
-    /// The client has closed its connection.
+    /// DISCONNECT 0: the will is not published.
     pub fn disconnect(&mut self, connection: Dot) {
+        if let Some(connection) = self.connection_mut(connection) {
+            connection.phase = Phase::Closing;
+            connection.ending = ConnectionEnd::Disconnected;
+        }
+    }
+
+    /// The connection is lost: the will is published.
+    pub fn lose_connection(&mut self, connection: Dot) {
         if let Some(connection) = self.connection_mut(connection) {
             connection.phase = Phase::Closing;
         }
@@ -346,13 +377,10 @@ impl Node {
                 || is_gone_here
                 || has_other_run
         };
-        let removes: Vec<Dot> = connection
-            .older
-            .iter()
-            .filter(has_ended)
-            .map(|old| old.dot)
-            .collect();
+        let ended = connection.older.iter().filter(has_ended);
+        let removes: Vec<Dot> = ended.map(|old| old.dot).collect();
         let client = connection.client;
+        self.leave_wills(step, dot, &removes);
         if !removes.is_empty() {
             let slots = SlotSet::one(step.directory.slot(client));
             self.emit(step, Change::Remove { client, removes }, slots, None);
@@ -371,6 +399,9 @@ impl Node {
         connection.phase = Phase::Starting;
         let found = connection.found;
         if start.is_some() || found && !clean && !step.holds(Rule::SessionAnew) {
+            if !clean {
+                self.take_over_deliveries(step, dot, &seen);
+            }
             self.await_start(step, dot);
             return;
         }
@@ -391,6 +422,7 @@ impl Node {
         );
     }
 
+    /// Writes packet ids to the client, the session's entry, and the will; CONNACK waits for all of them.
     fn write_session(
         &mut self,
         step: &mut Step<'_>,
@@ -401,35 +433,57 @@ impl Node {
     ) {
         let seen_clock = seen.iter().map(|entry| entry.clock).max();
         self.clock = self.clock.max(seen_clock.unwrap_or(0));
-        let next = self.sender.next_dot();
-        let Some(connection) = self.connection(dot) else {
+        if resumed.is_some() {
+            self.take_over_deliveries(step, dot, seen);
+        }
+        let Some(client) = self.connection(dot).map(|connection| connection.client) else {
             return;
         };
-        let client = connection.client;
-        let birth = resumed.unwrap_or(Birth {
-            dot: next,
-            clock: connection.clock,
-        });
-        let is_older = |entry: &&Entry| entry.kind == EntryKind::Session && entry.birth == birth.dot;
-        let removes: Vec<Dot> = seen.iter().filter(is_older).map(|entry| entry.dot).collect();
-        let change = Change::StartSession {
-            client,
-            clean,
-            birth,
-            removes,
-        };
-        let present = resumed.is_some();
+        let slots = slots_of(step, client);
+        let peers = self.owners_of(slots);
+        let change = self.session_start(step, dot, seen, resumed, clean);
+        let Some(change) = change else { return };
+        let start = self.emit(step, change, slots, None);
+        if let Some(connection) = self.connection_mut(dot) {
+            connection.start = Some(start);
+        }
+        self.remember(dot, start);
+        let last = self.write_will(step, dot, start);
+        if let Some(connection) = self.connection_mut(dot) {
+            connection.last_written = Some(last);
+        }
         let awaited = Awaited::Started {
             client,
             connection: dot,
-            present,
+            present: resumed.is_some(),
         };
-        let start = self.emit_and_wait(step, change, slots_of(step, client), awaited);
-        let Some(connection) = self.connection_mut(dot) else {
-            return;
-        };
-        connection.start = Some(start);
-        self.remember(dot, start);
+        let slot = SlotSet::one(step.directory.slot(client));
+        self.sender.wait_for(last.number, slot, peers, awaited);
+    }
+
+    /// The session's entry as the next event writes it, in place of older ones and of delayed wills.
+    fn session_start(
+        &self,
+        step: &Step<'_>,
+        dot: Dot,
+        seen: &BTreeSet<Entry>,
+        resumed: Option<Birth>,
+        clean: bool,
+    ) -> Option<Change> {
+        let connection = self.connection(dot)?;
+        let birth = resumed.unwrap_or(Birth {
+            dot: self.sender.next_dot(),
+            clock: connection.clock,
+        });
+        let is_older = |entry: &&Entry| entry.kind == EntryKind::Session && entry.birth == birth.dot;
+        let older = seen.iter().filter(is_older).map(|entry| entry.dot);
+        Some(Change::StartSession {
+            client: connection.client,
+            clean,
+            birth,
+            connection_clock: connection.clock,
+            removes: older.chain(self.cancelled_wills(step, dot)).collect(),
+        })
     }
 
     /// A clean start ends what it sees of the older session.
@@ -448,6 +502,7 @@ impl Node {
             return;
         };
         let (client, start) = (connection.client, connection.start);
+        let last = connection.last_written;
         let present = connection.found && !connection.clean;
         let peers = start.map_or(NodeSet::EMPTY, |_| self.owners_of(slots_of(step, client)));
         let slots = SlotSet::one(step.directory.slot(client));
@@ -457,7 +512,7 @@ impl Node {
             present,
         };
         self.sender
-            .wait_for(start.unwrap_or(dot).number, slots, peers, awaited);
+            .wait_for(last.unwrap_or(dot).number, slots, peers, awaited);
     }
 
     /// CONNACK, now that the session's entry is durable.

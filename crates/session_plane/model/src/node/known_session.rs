@@ -21,7 +21,9 @@ impl Node {
         let own = self.copy(step.directory.slot(client)).filter(|copy| copy.owned);
         let own = own.into_iter().flat_map(|copy| &copy.content.entries);
         let all = connection.session.entries.iter().chain(own);
-        let is_seen = |entry: &&Entry| entry.client == client && entry.kind != EntryKind::Connection;
+        let is_seen = |entry: &&Entry| {
+            entry.client == client && !matches!(entry.kind, EntryKind::Connection | EntryKind::Will)
+        };
         let mut seen: BTreeSet<Entry> = all.filter(is_seen).copied().collect();
         let routes = self.copy(Slot::ROUTES).filter(|_| step.holds(Rule::RoutesTell));
         let Some(routes) = routes.map(|routes| &routes.content) else {

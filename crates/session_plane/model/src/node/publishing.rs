@@ -26,7 +26,8 @@ pub struct Publish {
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
     number: u8,
-    connection: Dot,
+    /// None: of a will.
+    connection: Option<Dot>,
     /// Nodes that are sent the packet id's entry, this one among them if it owns the slot.
     holders: NodeSet,
 }
@@ -36,8 +37,8 @@ struct Reserved {
 struct Storing {
     entry: Entry,
     slot: Slot,
-    connection: Dot,
-    /// Owners that have not confirmed it.
+    connection: Option<Dot>,
+    /// Nodes that have not confirmed it: owners, and of a will all.
     peers: NodeSet,
     is_durable: bool,
 }
@@ -47,8 +48,8 @@ struct Storing {
 pub(super) struct Ready {
     pub(super) entry: Entry,
     pub(super) number: Dot,
-    /// Connection that gets PUBREC.
-    pub(super) connection: Dot,
+    /// Connection that gets PUBREC. None: of a will.
+    pub(super) connection: Option<Dot>,
 }
 
 /// QoS 2 messages from this node's clients whose packet ids are not at all owners yet.
@@ -76,7 +77,7 @@ impl Publishing {
         let mut reserved = self.reserved.iter();
         reserved
             .find(|reserved| reserved.number == number.number)
-            .map(|reserved| reserved.connection)
+            .and_then(|reserved| reserved.connection)
     }
 
     /// Takes a number out of those that wait; gives the holders of its packet id.
@@ -142,10 +143,7 @@ impl Node {
         publish: &Publish,
     ) {
         let slot = step.directory.slot(client);
-        let number = Dot {
-            run: self.sender.run.of_numbers(),
-            number: self.publishing.last + 1,
-        };
+        let number = self.reserve(slot, Some(publish.connection));
         let received = Received {
             packet_id: publish.packet_id,
             connection_clock: self.connection_clock(publish.connection),
@@ -154,38 +152,79 @@ impl Node {
                 number,
             }),
         };
+        let entry = self.write_received(step, client, seen, birth, received, publish.connection);
+        let Some(entry) = entry else { return };
+        self.store(step, entry, Some(publish.connection));
+    }
+
+    /// Takes the next number for a message; its entry goes to the owners of `slot`.
+    pub(super) fn reserve(&mut self, slot: Slot, connection: Option<Dot>) -> Dot {
+        let number = Dot {
+            run: self.sender.run.of_numbers(),
+            number: self.publishing.last + 1,
+        };
         let mut holders = self.owners_of(SlotSet::one(slot));
-        let peers = holders;
         if self.ring().owns(self.id, slot) {
             holders.insert(self.id);
         }
         self.publishing.last = number.number;
         self.publishing.reserved.push(Reserved {
             number: number.number,
-            connection: publish.connection,
+            connection,
             holders,
         });
-        let entry = self.write_received(step, client, seen, birth, received, publish.connection);
-        let Some(entry) = entry else { return };
-        self.publishing.storing.push(Storing {
-            entry,
-            slot,
-            connection: publish.connection,
-            peers,
-            is_durable: false,
-        });
+        number
+    }
+
+    /// Waits until all that have to have it have the entry of a number.
+    pub(super) fn store(&mut self, step: &mut Step<'_>, entry: Entry, connection: Option<Dot>) {
+        let Some(Numbered { content, number }) = entry.numbered() else {
+            return;
+        };
+        let slot = step.directory.slot(entry.client);
+        let is_first = match entry.will {
+            Some(_) => step.holds(Rule::WillNumberFirst),
+            None => step.holds(Rule::ReceivedFirst),
+        };
         step.observe(Observation::Numbered {
-            client,
-            content: publish.content,
+            client: entry.client,
+            content,
             number,
             entry: entry.dot,
         });
-        if !step.holds(Rule::ReceivedFirst) {
+        self.publishing.storing.push(Storing {
+            entry,
+            slot,
+            connection,
+            peers: self.storing_peers(&entry, slot),
+            is_durable: false,
+        });
+        if !is_first {
             self.publishing.ready.push(Ready {
                 entry,
                 number,
-                connection: publish.connection,
+                connection,
             });
+        }
+    }
+
+    /// Peers that have to have an entry before its number is routed.
+    fn storing_peers(&self, entry: &Entry, slot: Slot) -> NodeSet {
+        let peers = self.membership.peers();
+        if entry.will.is_some() {
+            peers
+        } else {
+            self.ring().owners(slot).and(peers)
+        }
+    }
+
+    /// `peer` has the entry; one that owns the slot by no ring has confirmed its number only.
+    fn has_stored(&self, storing: &Storing, peer: NodeId) -> bool {
+        let number = storing.entry.dot.number;
+        if self.ring().owns(peer, storing.slot) {
+            self.sender.has_confirmed(storing.slot, peer, number)
+        } else {
+            self.sender.has_reached(peer, number)
         }
     }
 
@@ -256,7 +295,7 @@ impl Node {
             };
             let owners = ring.owners(slot);
             let numbers = Numbers::one(entry.dot.number);
-            self.publishing.storing[index].peers = owners.and(self.membership.peers());
+            self.publishing.storing[index].peers = self.storing_peers(&entry, slot);
             self.give(step, slot, owners, numbers, &[event]);
         }
     }
@@ -268,12 +307,11 @@ impl Node {
         }
         let present = self.membership.peers();
         for mut storing in std::mem::take(&mut self.publishing.storing) {
-            let number = storing.entry.dot.number;
-            let lacks = |peer: &NodeId| !self.sender.has_confirmed(storing.slot, *peer, number);
-            storing.peers = storing.peers.and(present).iter().filter(lacks).collect();
+            let lacks = |peer: &NodeId| !self.has_stored(&storing, *peer);
+            let lacking = storing.peers.and(present).iter().filter(lacks).collect();
+            storing.peers = lacking;
             let waits = !storing.peers.is_empty() && step.holds(Rule::ReceivedToNewOwners);
-            let message = storing.entry.received.and_then(|received| received.message);
-            match message.filter(|_| storing.is_durable && !waits) {
+            match storing.entry.numbered().filter(|_| storing.is_durable && !waits) {
                 Some(message) => self.publishing.ready.push(Ready {
                     entry: storing.entry,
                     number: message.number,
@@ -300,7 +338,7 @@ fn continued(step: &Step<'_>, seen: &BTreeSet<Entry>, publish: &Publish) -> Opti
         is_same.then_some(Ready {
             entry: *entry,
             number: message.number,
-            connection: publish.connection,
+            connection: Some(publish.connection),
         })
     };
     let order = |ready: &Ready| {

@@ -2,6 +2,7 @@
 //! (section 7 of the specification).
 
 use super::{Connection, Node, Phase, Step};
+use crate::event::Event;
 use crate::ids::{NodeId, Numbers};
 use crate::rules::Rule;
 use crate::view::View;
@@ -37,19 +38,18 @@ impl Node {
         let connections: Vec<_> = self
             .connections
             .iter()
-            .map(|connection| (connection.dot, connection.client))
+            .map(|connection| (connection.dot, connection.client, connection.written_will))
             .collect();
-        for (dot, client) in connections {
+        for (dot, client, will) in connections {
             let slot = step.directory.slot(client);
             let owners = view.owners(slot);
             let Some(connection) = self.connection_mut(dot) else {
                 continue;
             };
             let new = connection.tell(owners);
-            let Some(event) = self.sender.find(dot).cloned() else {
-                continue;
-            };
-            self.give(step, slot, new, Numbers::EMPTY, &[event]);
+            let own = [dot].into_iter().chain(will.map(|will| will.entry));
+            let events: Vec<Event> = own.filter_map(|dot| self.sender.find(dot).cloned()).collect();
+            self.give(step, slot, new, Numbers::EMPTY, &events);
         }
     }
 }

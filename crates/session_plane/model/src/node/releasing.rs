@@ -85,7 +85,7 @@ impl Node {
 
     /// Ends a connection whose acknowledgements are durable; true if it has ended.
     pub(super) fn try_close(&mut self, step: &mut Step<'_>, dot: Dot) {
-        if self.sender.is_acknowledging(dot) {
+        if self.sender.is_acknowledging(dot) || self.is_leaving_will(step, dot) {
             return;
         }
         let Some(index) = self
@@ -97,6 +97,7 @@ impl Node {
         };
         let connection = self.connections.remove(index);
         let client = connection.client;
+        let removes = [dot].into_iter().chain(connection.dropped_will()).collect();
         for node in connection.reply_to {
             step.send(
                 node,
@@ -107,10 +108,7 @@ impl Node {
                 },
             );
         }
-        let change = Change::Remove {
-            client,
-            removes: vec![dot],
-        };
+        let change = Change::Remove { client, removes };
         self.emit(step, change, SlotSet::one(step.directory.slot(client)), None);
     }
 }

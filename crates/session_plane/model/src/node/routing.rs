@@ -37,6 +37,10 @@ pub struct Routing {
 }
 
 impl Routing {
+    pub(super) fn is_done(&self, number: Dot) -> bool {
+        self.done.contains(&number)
+    }
+
     fn find_mut(&mut self, number: Dot) -> Option<&mut OnTheWay> {
         let mut messages = self.on_the_way.iter_mut();
         messages.find(|message| message.event.dot == number)
@@ -57,7 +61,7 @@ impl Node {
             let is_taken = matched.all(|slot| message.slots.has(slot));
             if message.peers.and(peers).is_empty() && is_taken {
                 self.routing.done.insert(message.event.dot);
-                self.pubrec(step, &message.ready);
+                self.complete_route(step, &message.ready);
             } else {
                 self.routing.on_the_way.push(message);
             }
@@ -71,12 +75,14 @@ impl Node {
             return;
         }
         if self.routing.done.contains(&number) {
-            self.pubrec(step, &ready);
+            self.complete_route(step, &ready);
             return;
         }
         let is_own = number.run == self.sender.run.of_numbers();
-        if is_own && self.is_given_up(step, &ready) {
-            self.publishing.release(number);
+        if self.is_void(step, &ready.entry) || is_own && self.is_given_up(step, &ready) {
+            if is_own {
+                self.publishing.release(number);
+            }
             return;
         }
         let waits = is_own && step.holds(Rule::NumbersInOrder) && self.publishing.has_lower(number);
@@ -92,6 +98,10 @@ impl Node {
                 holders: holders.and(present),
             });
         }
+        if let Some(will) = ready.entry.will {
+            let content = will.content;
+            step.observe(Observation::WillRouted { content, number });
+        }
         self.begin_route(step, ready);
     }
 
@@ -103,7 +113,7 @@ impl Node {
         let is_open = self
             .connection(origin)
             .is_some_and(|connection| connection.phase != Phase::Closing);
-        step.holds(Rule::OpenConnection) && !is_open && ready.connection == origin
+        step.holds(Rule::OpenConnection) && !is_open && ready.connection == Some(origin)
     }
 
     fn begin_route(&mut self, step: &mut Step<'_>, ready: Ready) {
@@ -177,15 +187,20 @@ impl Node {
         }
     }
 
-    fn pubrec(&self, step: &mut Step<'_>, ready: &Ready) {
-        let Some(received) = ready.entry.received else {
+    /// All present nodes have the message.
+    fn complete_route(&self, step: &mut Step<'_>, ready: &Ready) {
+        if let Some(will) = ready.entry.will {
+            let (content, number) = (will.content, ready.number);
+            step.observe(Observation::WillPublished { content, number });
+        }
+        let (Some(received), Some(connection)) = (ready.entry.received, ready.connection) else {
             return;
         };
         let content = received.message.map_or(0, |message| message.content);
-        if self.is_live(ready.connection) {
+        if self.is_live(connection) {
             step.observe(Observation::PubRec {
                 client: ready.entry.client,
-                connection: ready.connection,
+                connection,
                 packet_id: received.packet_id,
                 content,
             });
@@ -215,7 +230,12 @@ impl Node {
             let Some(copy) = copy.filter(|copy| copy.owned && (any || copy.has_merged)) else {
                 continue;
             };
-            counting.extend(copy::received(step.rules, &copy.content.live(step.rules), client));
+            let live = copy.content.live(step.rules);
+            let wills = live
+                .iter()
+                .filter(|entry| entry.client == client && entry.will.is_some());
+            counting.extend(wills);
+            counting.extend(copy::received(step.rules, &live, client));
         }
         counting
     }
@@ -264,7 +284,7 @@ impl Node {
 
 /// Message of a packet id, as an event for `slot`.
 fn fill(entry: &Entry, slot: Slot) -> Option<Event> {
-    let message = entry.received?.message?;
+    let message = entry.numbered()?;
     let slots = if slot == Slot::ROUTES {
         SlotSet::EMPTY
     } else {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::known_session::{birth_of, dots_of, slots_of};
+use super::wills::ConnectionEnd;
 use super::{Awaited, Node, Phase, Step};
 use crate::copy;
 use crate::event::{Birth, Change, Entry, EntryKind};
@@ -77,6 +78,7 @@ impl Node {
         self.emit_ending(step, connection, ending, true);
         if let Some(connection) = self.connection_mut(connection) {
             connection.phase = Phase::Closing;
+            connection.ending = ConnectionEnd::Disconnected;
         }
     }
 

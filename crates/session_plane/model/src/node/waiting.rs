@@ -38,8 +38,12 @@ pub enum Awaited {
         connection: Dot,
         packet_id: u8,
     },
-    /// The packet id of a QoS 2 message is at the owners.
+    /// The packet id of a QoS 2 message, or the number of a will, is at the owners.
     Stored,
+    /// The will that a connection leaves is at the owners.
+    WillLeft {
+        connection: Dot,
+    },
     /// A packet id is free.
     Freed {
         client: ClientId,
@@ -72,6 +76,7 @@ impl Awaited {
             Awaited::Published
             | Awaited::Subscribed { .. }
             | Awaited::Stored
+            | Awaited::WillLeft { .. }
             | Awaited::DeliveryStored { .. }
             | Awaited::Started { .. } => return None,
         };
@@ -152,6 +157,7 @@ impl Node {
                 by: dot,
             }),
             Awaited::Stored => self.publishing.set_durable(dot),
+            Awaited::WillLeft { connection } => self.will_left(connection),
             Awaited::DeliveryStored {
                 connection,
                 packet_id,

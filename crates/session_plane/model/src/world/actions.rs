@@ -242,9 +242,7 @@ impl World {
             }
             50..=57 => self.end_session(client, place),
             58..=75 => {
-                self.say(|| format!("DISCONNECT client {name}"));
-                self.client_mut(client).at = None;
-                self.step_node(place.node, 1, |node, _| node.disconnect(place.connection));
+                self.end_connection(client, place);
             }
             _ => {
                 self.say(|| format!("client {name} moves to {}", draw.node.0));
@@ -280,8 +278,24 @@ impl World {
             .expect("an action is played where a node runs")
     }
 
+    /// DISCONNECT, or in histories with wills often the loss of the connection.
+    fn end_connection(&mut self, client: ClientId, place: Place) {
+        self.client_mut(client).at = None;
+        if self.draws_loss(client) {
+            self.say(|| format!("client {} loses its connection", client.0));
+            self.lose_will(place.connection);
+            self.step_node(place.node, 1, |node, _| node.lose_connection(place.connection));
+        } else {
+            self.say(|| format!("DISCONNECT client {}", client.0));
+            self.drop_will(place.connection);
+            self.step_node(place.node, 1, |node, _| node.disconnect(place.connection));
+        }
+    }
+
     fn end_session(&mut self, id: ClientId, place: Place) {
         self.say(|| format!("END client {}", id.0));
+        self.drop_will(place.connection);
+        self.end_session_of_wills(id);
         let client = self.client_mut(id);
         client.drop_promises();
         client.is_unsure = true;

@@ -20,7 +20,7 @@ struct Resting {
 
 impl World {
     /// The nodes of a side all have each other.
-    fn is_connected(&self, side: NodeSet) -> bool {
+    pub(super) fn is_connected(&self, side: NodeSet) -> bool {
         let alive = self.alive();
         side.iter()
             .all(|node| alive.has(node) && self.node(node).membership.view.present == side)
@@ -311,6 +311,9 @@ impl World {
                 return;
             }
             self.check_exchanges(id);
+        }
+        if self.goes_on() {
+            self.check_wills();
         }
     }
 

@@ -163,7 +163,12 @@ impl World {
         if let Some(Connecting { place, .. }) = self.client(id).connecting {
             self.step_node(place.node, 1, |node, _| node.disconnect(place.connection));
         }
-        let connection = self.step_node(node, 1, |node, step| node.connect(step, id, clean));
+        let will = self.draw_will(id);
+        if clean {
+            self.end_session_of_wills(id);
+        }
+        let connection = self.step_node(node, 1, |node, step| node.connect(step, id, clean, will));
+        self.note_will(id, connection, will);
         let since = self.now;
         let client = self.client_mut(id);
         client.has_abandoned |= client.connecting.is_some();
@@ -285,6 +290,8 @@ impl World {
                 number,
                 entry,
             } => self.numbered(node, client, content, Copy { number, entry }),
+            Observation::WillRouted { content, number } => self.will_routed(node, content, number),
+            Observation::WillPublished { content, number } => self.will_published(content, number),
             Observation::Routed { number, holders } => {
                 self.publishers.routed.insert(number, holders);
             }
@@ -357,6 +364,7 @@ impl World {
 
     fn disconnected(&mut self, id: ClientId, place: Place) {
         self.say(|| format!("node {} ends the connection of client {}", place.node.0, id.0));
+        self.lose_will(place.connection);
         let client = self.client_mut(id);
         client.at = client.at.filter(|at| *at != place);
         client.connecting = client.connecting.filter(|connecting| connecting.place != place);
@@ -377,6 +385,7 @@ impl World {
             self.step_node(node, 1, |node, _| node.disconnect(connection));
             return;
         };
+        self.acknowledge_will(id, place, present && !connecting.clean);
         self.check_session(id, place, &connecting, present);
         if self.goes_on() {
             self.take_session(id, &connecting, present);

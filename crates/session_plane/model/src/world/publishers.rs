@@ -68,7 +68,7 @@ struct PlannedCrash {
 /// All that was published with QoS 2.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Publishers {
-    last: u32,
+    pub(super) last: u32,
     sources: BTreeMap<Dot, Source>,
     exceptions: BTreeMap<Source, Exception>,
     /// Numbers that were routed, with the nodes that were sent their packet ids.
@@ -77,6 +77,11 @@ pub(super) struct Publishers {
 }
 
 impl Publishers {
+    /// The message of `client` under `number` is `content`.
+    pub(super) fn name(&mut self, number: Dot, client: ClientId, content: u32) {
+        self.sources.insert(number, Source { client, content });
+    }
+
     pub(super) fn forget_plans(&mut self) {
         self.planned.clear();
     }
@@ -159,13 +164,7 @@ impl World {
                 client.0, place.node.0
             )
         });
-        for subscriber in ClientId::all() {
-            if let Some(subscription) = self.promise_of(subscriber, place.node) {
-                self.client_mut(subscriber)
-                    .promised_once
-                    .add(content, subscription);
-            }
-        }
+        self.promise_once(content, place.node);
         let exchange = Exchange {
             content,
             stage: Stage::Published,
@@ -175,6 +174,17 @@ impl World {
         };
         self.client_mut(client).exchanges.insert(packet_id, exchange);
         self.send_publish(place, packet_id, content, false);
+    }
+
+    /// Promises a message with a number to those who have subscribed on the side of `node`.
+    pub(super) fn promise_once(&mut self, content: u32, node: NodeId) {
+        for subscriber in ClientId::all() {
+            if let Some(subscription) = self.promise_of(subscriber, node) {
+                self.client_mut(subscriber)
+                    .promised_once
+                    .add(content, subscription);
+            }
+        }
     }
 
     fn send_publish(&mut self, place: Place, packet_id: u8, content: u32, dup: bool) {
@@ -237,7 +247,7 @@ impl World {
     }
 
     /// A message stays promised only if it would be promised anew.
-    fn keep_candidates(&mut self, content: u32, node: NodeId) {
+    pub(super) fn keep_candidates(&mut self, content: u32, node: NodeId) {
         for subscriber in ClientId::all() {
             let promise = self.promise_of(subscriber, node);
             self.client_mut(subscriber)
@@ -272,7 +282,7 @@ impl World {
             let is_here = side
                 .and(self.alive())
                 .iter()
-                .any(|id| holds(id) || holders.has(id));
+                .any(|id| holds(id) || holders.has(id) && self.knows_entry(id, client, copy.entry));
             let is_taken = self.takers.contains_key(&copy.number);
             if is_elsewhere {
                 exception = Exception::Moved;
@@ -290,6 +300,12 @@ impl World {
     fn is_of_other_side(&self, connection: Dot, side: NodeSet) -> bool {
         let node = self.directory.node(connection.run);
         self.machines[node.index()].is_alive && !side.has(node)
+    }
+
+    /// `node` has not handed its copy over since it had the packet id `dot`.
+    fn knows_entry(&self, node: NodeId, client: ClientId, dot: Dot) -> bool {
+        let copy = self.node(node).copy(self.directory.slot(client));
+        copy.is_some_and(|copy| copy.content.known().has(dot))
     }
 
     fn holds_entry(&self, node: NodeId, client: ClientId, dot: Dot) -> bool {
@@ -361,7 +377,7 @@ impl World {
         }
     }
 
-    /// A node has given a PUBLISH a number.
+    /// A node has given a PUBLISH or a will a number.
     pub(super) fn numbered(&mut self, node: NodeId, client: ClientId, content: u32, copy: Copy) {
         self.keep_candidates(content, node);
         self.say(|| {
@@ -371,9 +387,8 @@ impl World {
             )
         });
         self.published_at.insert(copy.number, self.now);
-        self.publishers
-            .sources
-            .insert(copy.number, Source { client, content });
+        self.publishers.name(copy.number, client, content);
+        self.will_numbered(node, content, copy.number, copy.entry);
         let exchanges = self.client_mut(client).exchanges.values_mut();
         for exchange in exchanges.filter(|exchange| exchange.content == content) {
             exchange.copies.push(copy);

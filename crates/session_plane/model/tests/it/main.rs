@@ -47,6 +47,7 @@ fn fresh_histories_keep_what_is_promised_and_do_something() {
         counters.filled,
         counters.completed,
         counters.dropped,
+        counters.wills,
     ];
     assert!(happened.iter().all(|count| *count > 0), "{counters:?}");
     assert!(
@@ -104,7 +105,7 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::ResendToNewOwners,
-        seed: 977,
+        seed: 245,
     },
     Mutation {
         rule: Rule::CloseNumbers,
@@ -181,6 +182,38 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         rule: Rule::StageFirst,
         seed: 279,
+    },
+    Mutation {
+        rule: Rule::WillLeft,
+        seed: 15,
+    },
+    Mutation {
+        rule: Rule::WillArmed,
+        seed: 1_270,
+    },
+    Mutation {
+        rule: Rule::WillCancelled,
+        seed: 6,
+    },
+    Mutation {
+        rule: Rule::FireMerged,
+        seed: 959,
+    },
+    Mutation {
+        rule: Rule::WillNumberFirst,
+        seed: 45,
+    },
+    Mutation {
+        rule: Rule::OneNumber,
+        seed: 23,
+    },
+    Mutation {
+        rule: Rule::StageAnew,
+        seed: 89,
+    },
+    Mutation {
+        rule: Rule::StageHolds,
+        seed: 1_796_000_000_525,
     },
 ];
 
