@@ -121,7 +121,7 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::AsOfBegin,
-        seed: 1001,
+        seed: 3_408,
     },
     Mutation {
         rule: Rule::ServeMerged,
