@@ -1,8 +1,8 @@
 //! Wills: what a client leaves to be published when its connection ends (section 7 of the specification).
 //!
 //! The will is an entry at the owners before CONNACK. The primary owner publishes it when the connection's run is gone, or when
-//! the entry says that the connection has ended. It writes a number into the entry first, and routes the will under that number,
-//! as QoS 2 messages from clients are routed. So the next primary owner goes on with the same number.
+//! an entry beside the will says that the connection has ended. It writes a number beside the will first, and routes the will under
+//! it, as QoS 2 messages from clients are routed. So the next primary owner goes on with the same number.
 //!
 //! A will that was published because its node was given up is armed again if the connection turns out to be open.
 
