@@ -61,12 +61,20 @@ impl Node {
 }
 
 /// The routes have such entries, and know that this one was removed.
+///
+/// Not so a session's entry that was written anew in the routes: the owners may have closed the number of the new one, which
+/// only routes have.
 fn is_removed_in_routes(routes: &Content, entry: &Entry) -> bool {
+    let is_newer = |other: &Entry| {
+        let is_same = other.client == entry.client && other.birth == entry.birth;
+        entry.kind == EntryKind::Session && other.kind == entry.kind && is_same
+    };
     let is_routed = matches!(
         entry.kind,
         EntryKind::Session | EntryKind::Subscription | EntryKind::End
     );
-    is_routed && routes.covers(entry.client, entry.dot) && !routes.entries.contains(entry)
+    let is_removed = routes.covers(entry.client, entry.dot) && !routes.entries.contains(entry);
+    is_routed && is_removed && !routes.entries.iter().any(is_newer)
 }
 
 /// Slots that a change of the session goes to: its own, and the routes.

@@ -283,10 +283,13 @@ impl World {
                 .and(self.alive())
                 .iter()
                 .any(|id| holds(id) || holders.has(id) && self.knows_entry(id, client, copy.entry));
-            let is_taken = self.takers.contains_key(&copy.number);
+            // One of several numbers whose packet id is on a disk that is away may be gone on with later.
+            let is_one_of_several =
+                exchange.copies.len() > 1 && !self.takers(copy.entry).minus(self.lost).is_empty();
+            let may_come = self.takers.contains_key(&copy.number) || is_one_of_several;
             if is_elsewhere {
                 exception = Exception::Moved;
-            } else if !is_here && exception == Exception::None && is_taken {
+            } else if !is_here && exception == Exception::None && may_come {
                 exception = Exception::HoldersDown;
             }
         }

@@ -178,7 +178,8 @@ impl World {
             let copy = publisher.copy(self.directory.slot(will.client));
             copy.is_some_and(|copy| copy.content.known().has(dot))
         };
-        let by = will.resumed.filter(|by| will.is_delayed && knows(*by))?;
+        let is_checked = will.is_delayed && self.lost.is_empty();
+        let by = will.resumed.filter(|by| is_checked && knows(*by))?;
         Some(format!(
             "W1 resumed: node {} publishes will {content} after {by:?}",
             node.0
