@@ -201,6 +201,8 @@ pub struct Delivery {
     /// Clock of the connection that wrote it.
     pub connection_clock: u32,
     pub message: Dot,
+    /// Entry of an earlier connection that this one goes on with. It stands beside that one, and goes with it.
+    pub of: Option<Dot>,
     /// The client has it: PUBREL follows, and no more PUBLISH.
     pub is_released: bool,
 }

@@ -71,11 +71,13 @@ impl Node {
             by == Some(clock) || Some(entry.dot) == start
         };
         let others: BTreeSet<Entry> = seen.iter().filter(|entry| !is_own(entry)).copied().collect();
-        let counting = copy::delivering(step.rules, &copy::live(step.rules, &others, |_, _| false), client);
+        let live = copy::live(step.rules, &others, |_, _| false);
+        let covers = |of: Dot| self.has_seen(step, dot, client, of);
+        let counting = copy::delivering(step.rules, &live, client, covers);
         let (kept, gone): (Vec<TakenOver>, Vec<TakenOver>) = connection
             .taken_over
             .iter()
-            .partition(|taken| others.iter().any(|entry| entry.dot == taken.source));
+            .partition(|taken| counting.iter().any(|entry| entry.dot == taken.source));
         let is_void = |entry: &&Entry| entry.delivery.is_some() && !counting.contains(entry);
         let void = others.iter().filter(is_void).map(|entry| entry.dot);
         let removes: Vec<Dot> = void.chain(gone.iter().map(|taken| taken.entry)).collect();
@@ -103,6 +105,7 @@ impl Node {
             birth: source.birth,
             delivery: Delivery {
                 connection_clock: connection.clock,
+                of: Some(delivery.of.unwrap_or(source.dot)),
                 ..delivery
             },
             removes: Vec::new(),
@@ -153,6 +156,7 @@ impl Node {
             packet_id,
             connection_clock: self.connection(dot).map_or(0, |connection| connection.clock),
             message,
+            of: None,
             is_released: resumed.is_some_and(|delivery| delivery.is_released),
         };
         if let Some(connection) = self.connection_mut(dot) {
@@ -164,7 +168,7 @@ impl Node {
     /// Packet ids that messages have, also messages that are not in the queue any more.
     fn known_deliveries(&self, step: &Step<'_>, dot: Dot, client: ClientId, queue: &[Dot]) -> Vec<Delivery> {
         let live = copy::live(step.rules, &self.seen(step, dot), |_, _| false);
-        let counting = copy::delivering(step.rules, &live, client);
+        let counting = copy::delivering(step.rules, &live, client, |_| false);
         let deliveries = counting.iter().filter_map(|entry| entry.delivery);
         let is_begun = |message: &Dot| {
             self.connection(dot)
@@ -280,6 +284,7 @@ impl Node {
                 packet_id,
                 connection_clock: self.connection(dot).map_or(0, |connection| connection.clock),
                 message: in_flight.message,
+                of: None,
                 is_released: true,
             };
             if in_flight.is_released {
