@@ -28,11 +28,14 @@ pub enum EntryKind {
     Delivery,
     /// A packet id that the client uses for a QoS 2 message of its own.
     Received,
+    /// What a session that was begun clean leaves when it ends, with the birth of that session. Counts
+    /// alone, and beats older sessions as the session did, until every member knows it.
+    End,
 }
 
 impl EntryKind {
     /// Every kind, in ascending order.
-    pub const ALL: [EntryKind; 7] = [
+    pub const ALL: [EntryKind; 8] = [
         EntryKind::Session,
         EntryKind::Connection,
         EntryKind::Will,
@@ -40,6 +43,7 @@ impl EntryKind {
         EntryKind::Message,
         EntryKind::Delivery,
         EntryKind::Received,
+        EntryKind::End,
     ];
 }
 

@@ -12,6 +12,7 @@ pub mod client_id;
 pub mod copy;
 pub mod dot;
 pub mod entry;
+pub mod garbage;
 mod hash;
 mod join;
 pub mod membership;
@@ -34,6 +35,7 @@ pub use copy::{
 };
 pub use dot::{Dot, Run};
 pub use entry::{Birth, Entry, EntryId, EntryKind};
+pub use garbage::{Garbage, GarbageOf, GarbagePlace};
 pub use membership::{Membership, MembershipConfig};
 pub use ring::Ring;
 pub use session_entries::SessionEntries;

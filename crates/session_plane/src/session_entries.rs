@@ -2,7 +2,8 @@
 //!
 //! Entries of sessions that have ended stay until their removal is seen. They do not count. That is
 //! a rule of reading: a removal inside the merge would make its result depend on the order of
-//! merges. *Invariant*: entries are sorted by kind, then by dot, so a kind is one range.
+//! merges. Ends, and what does not count, are garbage once every member knows them
+//! (`known-to-all`); the node drops them then. *Invariant*: entries are sorted by kind, then by dot, so a kind is one range.
 
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,8 +96,8 @@ impl<V: Ord> SessionEntries<V> {
     ///
     /// An entry counts while a session entry with its birth does. It counts as well while its
     /// session's entry may still come: as long as `covers` denies the birth. A session entry counts
-    /// unless a session that was begun clean beats it. Connections and wills count alone. `covers`
-    /// says which events the copy has decided upon for this client.
+    /// unless a session that was begun clean beats it, or the end of one. Connections, wills and ends
+    /// count alone. `covers` says which events the copy has decided upon for this client.
     pub fn live<'a>(
         &'a self,
         kind: EntryKind,
@@ -110,7 +111,7 @@ impl<V: Ord> SessionEntries<V> {
             .collect();
         let counts = move |entry: &Entry<V>| match kind {
             EntryKind::Session => !is_beaten(entry, clean_start),
-            EntryKind::Connection | EntryKind::Will => true,
+            EntryKind::Connection | EntryKind::Will | EntryKind::End => true,
             EntryKind::Subscription | EntryKind::Message | EntryKind::Delivery | EntryKind::Received => {
                 births.contains(&entry.birth.dot) || !covers(entry.birth.dot)
             }
@@ -118,9 +119,35 @@ impl<V: Ord> SessionEntries<V> {
         self.of_kind(kind).filter(move |(_, entry)| counts(entry))
     }
 
-    /// Birth of the session that was begun clean last.
+    /// Entries that are of no use once every member knows them (rule `known-to-all`): ends, and what
+    /// does not count. In ascending order of their identity.
+    ///
+    /// `covered` is the copy's vector: what it does not cover was not decided upon, or was removed for
+    /// this client alone. `covers` is that of [`SessionEntries::live`].
+    pub fn garbage(
+        &self,
+        covered: impl Fn(Dot) -> bool,
+        covers: impl Fn(Dot) -> bool + Copy,
+    ) -> BTreeSet<EntryId> {
+        let kinds = EntryKind::ALL.into_iter().filter(|kind| *kind != EntryKind::End);
+        let live = kinds.flat_map(|kind| self.live(kind, covers).map(move |(dot, _)| EntryId { kind, dot }));
+        let live: BTreeSet<EntryId> = live.collect();
+        let ids = self.entries.keys().copied();
+        ids.filter(|id| covered(id.dot) && !live.contains(id)).collect()
+    }
+
+    /// Drops entries without an event: a copy that covers an entry and lacks it says that it was
+    /// removed.
+    pub fn drop_garbage(&mut self, garbage: &BTreeSet<EntryId>) {
+        self.entries.retain(|id, _| !garbage.contains(id));
+    }
+
+    /// Birth of the session that was begun clean last, whether it exists or has left its end.
     fn latest_clean_start(&self) -> Option<Birth> {
-        let births = self.of_kind(EntryKind::Session).map(|(_, entry)| entry.birth);
+        let starts = self
+            .of_kind(EntryKind::Session)
+            .chain(self.of_kind(EntryKind::End));
+        let births = starts.map(|(_, entry)| entry.birth);
         births
             .filter(|birth| birth.is_clean)
             .max_by_key(|birth| (birth.clock, birth.dot))

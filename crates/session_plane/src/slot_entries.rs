@@ -185,6 +185,28 @@ impl<V: Ord> SlotEntries<V> {
         session.flat_map(move |entries| entries.live(kind, covers_for(covered, single)))
     }
 
+    /// Entries of a client that are of no use once every member knows them
+    /// ([`SessionEntries::garbage`](crate::SessionEntries::garbage)).
+    pub fn garbage(&self, covered: &VersionVector, client: &[u8]) -> BTreeSet<EntryId> {
+        let Some(entries) = self.sessions.get(client) else {
+            return BTreeSet::new();
+        };
+        let covers = covers_for(covered, self.single.of_client(client));
+        entries.garbage(|dot| covered.covers(dot), covers)
+    }
+
+    /// Drops entries of a client without an event. The vector covers them, so a merge reads their
+    /// lack as a removal.
+    pub fn drop_garbage(&mut self, client: &[u8], garbage: &BTreeSet<EntryId>) {
+        let Some(entries) = self.sessions.get_mut(client) else {
+            return;
+        };
+        entries.drop_garbage(garbage);
+        if entries.is_empty() {
+            self.sessions.remove(client);
+        }
+    }
+
     /// Entries of each client, in ascending order of client ids.
     pub fn sessions(&self) -> impl Iterator<Item = (&ClientId, &SessionEntries<V>)> {
         self.sessions.iter()
@@ -231,6 +253,6 @@ impl<V: Ord> SlotEntries<V> {
 fn covers_for<'a>(
     covered: &'a VersionVector,
     single: Option<&'a BTreeSet<Dot>>,
-) -> impl Fn(Dot) -> bool + 'a {
+) -> impl Fn(Dot) -> bool + Copy + 'a {
     move |dot| covered.covers(dot) || single.is_some_and(|dots| dots.contains(&dot))
 }

@@ -21,8 +21,12 @@ pub(crate) fn naive_live<V: Clone>(
         .filter(is_session)
         .map(|(_, entry)| entry)
         .collect();
-    let clean_starts = sessions.iter().filter(|session| session.birth.is_clean);
-    let latest = clean_starts.max_by_key(|session| (session.birth.clock, session.birth.dot));
+    let starts = entries
+        .iter()
+        .filter(|(id, _)| matches!(id.kind, EntryKind::Session | EntryKind::End))
+        .map(|(_, entry)| entry);
+    let clean_starts = starts.filter(|start| start.birth.is_clean);
+    let latest = clean_starts.max_by_key(|start| (start.birth.clock, start.birth.dot));
     let is_beaten = |session: &Entry<V>| {
         latest
             .is_some_and(|latest| session.birth.dot != latest.birth.dot && session.clock < latest.birth.clock)
@@ -32,7 +36,7 @@ pub(crate) fn naive_live<V: Clone>(
         with_birth.any(|session| !is_beaten(session))
     };
     let counts = |(id, entry): &&Identified<V>| match id.kind {
-        EntryKind::Connection | EntryKind::Will => true,
+        EntryKind::Connection | EntryKind::Will | EntryKind::End => true,
         EntryKind::Session => !is_beaten(entry),
         EntryKind::Subscription | EntryKind::Message | EntryKind::Delivery | EntryKind::Received => {
             has_session(entry.birth.dot) || !covers(entry.birth.dot)
@@ -107,6 +111,37 @@ proptest! {
     }
 
     #[test]
+    fn garbage_is_what_is_covered_and_does_not_count(
+        entries in samples(),
+        vector in dots(),
+        single in dots(),
+    ) {
+        let session = entries_of(&entries);
+        let covered = |dot| vector.contains(&dot);
+        let covers = |dot| vector.contains(&dot) || single.contains(&dot);
+        let identified: Vec<Identified<u64>> = entries.into_iter().collect();
+        let mut live = naive_live(&identified, covers);
+        live.retain(|(id, _)| id.kind != EntryKind::End);
+        let is_garbage = |id: &EntryId| covered(id.dot) && live.iter().all(|(counting, _)| counting != id);
+        let expected: BTreeSet<EntryId> =
+            identified.iter().map(|(id, _)| *id).filter(|id| is_garbage(id)).collect();
+        prop_assert_eq!(session.garbage(covered, covers), expected);
+    }
+
+    /// What counts does not depend on the garbage, as long as all of it goes at once.
+    #[test]
+    fn dropping_all_garbage_changes_nothing_that_counts(entries in samples()) {
+        let before = entries_of(&entries);
+        let mut after = before.clone();
+        let all = |_| true;
+        after.drop_garbage(&before.garbage(all, all));
+        for kind in EntryKind::ALL.into_iter().filter(|kind| *kind != EntryKind::End) {
+            prop_assert!(before.live(kind, all).eq(after.live(kind, all)), "{:?}", kind);
+        }
+        prop_assert!(after.garbage(all, all).is_empty());
+    }
+
+    #[test]
     fn a_merge_keeps_what_neither_has_removed(
         mine in samples(),
         mine_covered in dots(),
@@ -178,6 +213,24 @@ fn a_clean_start_beats_older_sessions_with_all_they_have() {
     assert_eq!(live(EntryKind::Session), [6]);
     assert_eq!(live(EntryKind::Subscription), [7]);
     assert_eq!(live(EntryKind::Connection), [3], "a connection counts alone");
+}
+
+/// The older session is of another side, where it was written anew before the clean one began.
+#[test]
+fn an_end_beats_what_its_session_has_beaten() {
+    let (older, clean) = (birth(1), birth(6));
+    let mut session = session_of([
+        entry(EntryKind::Session, 1, older),
+        entry(EntryKind::Message, 2, older),
+        entry(EntryKind::End, 9, clean),
+    ]);
+    let all = |_| true;
+    assert_eq!(session.live(EntryKind::Session, all).count(), 0);
+    assert_eq!(session.live(EntryKind::Message, all).count(), 0);
+    let garbage = session.garbage(all, all);
+    assert_eq!(garbage.len(), 3, "the end goes with what it beats");
+    session.drop_garbage(&garbage);
+    assert!(session.is_empty());
 }
 
 #[test]

@@ -111,6 +111,7 @@ fn kind_number(kind: EntryKind) -> u8 {
         EntryKind::Message => 5,
         EntryKind::Delivery => 6,
         EntryKind::Received => 7,
+        EntryKind::End => 8,
     }
 }
 
