@@ -110,7 +110,6 @@ impl Content {
             clock: event.clock,
             since: 0,
             clean: false,
-            connection_clock: 0,
             received: None,
             delivery: None,
             will: None,
@@ -242,34 +241,15 @@ pub fn received(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
     counting
 }
 
-/// Of each packet id to `client` the entry that counts among `live`: none of a connection before that of the session's last entry,
-/// and none beside an entry that was removed. `covers` says which events are decided upon.
-pub fn delivering(
-    rules: &Rules,
-    live: &[Entry],
-    client: ClientId,
-    covers: impl Fn(Dot) -> bool,
-) -> Vec<Entry> {
+/// Of each packet id to `client` the entry that counts among `live`.
+pub fn delivering(rules: &Rules, live: &[Entry], client: ClientId) -> Vec<Entry> {
     let use_of = |entry: &Entry| {
         entry.delivery.map(|delivery| PacketUse {
             packet_id: delivery.packet_id,
             connection_clock: delivery.connection_clock,
         })
     };
-    let sessions = live
-        .iter()
-        .filter(|entry| entry.client == client && entry.kind == EntryKind::Session);
-    let last = sessions.map(|entry| entry.connection_clock).max().unwrap_or(0);
-    let is_gone = |of: Dot| covers(of) && !live.iter().any(|entry| entry.client == client && entry.dot == of);
-    let counts = |entry: &&Entry| {
-        let Some(delivery) = entry.delivery else {
-            return true;
-        };
-        let is_last = delivery.connection_clock >= last && !delivery.of.is_some_and(is_gone);
-        is_last || !rules.hold(Rule::StageHolds)
-    };
-    let live: Vec<Entry> = live.iter().filter(counts).copied().collect();
-    counting(rules, &live, client, use_of)
+    counting(rules, live, client, use_of)
 }
 
 /// Use of a packet id by a connection.

@@ -50,7 +50,6 @@ impl Event {
             clock: self.clock,
             since: 0,
             clean: false,
-            connection_clock: 0,
             received: None,
             delivery: None,
             will: None,
@@ -85,13 +84,8 @@ impl Event {
                 ..entry(*client, EntryKind::Will, will.connection)
             }),
             Change::StartSession {
-                client,
-                clean,
-                birth,
-                connection_clock,
-                ..
+                client, clean, birth, ..
             } => Some(Entry {
-                connection_clock: *connection_clock,
                 since: birth.clock,
                 clean: *clean,
                 ..entry(*client, EntryKind::Session, birth.dot)
@@ -160,8 +154,6 @@ pub enum Change {
         client: ClientId,
         clean: bool,
         birth: Birth,
-        /// Clock of the connection whose CONNECT this is.
-        connection_clock: u32,
         removes: Vec<Dot>,
     },
     /// A session that was begun clean has ended; an entry in its place beats what the session beat.
@@ -201,8 +193,6 @@ pub struct Delivery {
     /// Clock of the connection that wrote it.
     pub connection_clock: u32,
     pub message: Dot,
-    /// Entry of an earlier connection that this one goes on with. It stands beside that one, and goes with it.
-    pub of: Option<Dot>,
     /// The client has it: PUBREL follows, and no more PUBLISH.
     pub is_released: bool,
 }
@@ -279,8 +269,6 @@ pub struct Entry {
     pub since: u32,
     /// Of a session and of an end: begun by a CONNECT with Clean Start.
     pub clean: bool,
-    /// Of a session: clock of the connection that wrote it.
-    pub connection_clock: u32,
     /// Of a packet id: what uses it.
     pub received: Option<Received>,
     /// Of a packet id to the client: its message.

@@ -55,7 +55,6 @@ pub enum Rule {
     StageFirst,
     StageAnew,
     RoutesTell,
-    StageHolds,
     WillNumberFirst,
     OneNumber,
     FireMerged,
@@ -78,7 +77,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 58] = [
+pub const RULES: [RuleText; 57] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -324,11 +323,6 @@ pub const RULES: [RuleText; 58] = [
         Rule::RoutesTell,
         "routes-tell",
         "What a node's routes know of a session and its end counts as what owners say.",
-    ),
-    rule(
-        Rule::StageHolds,
-        "stage-holds",
-        "A packet id of the last connection holds its message, also when the message's entry is gone.",
     ),
     rule(
         Rule::WillNumberFirst,

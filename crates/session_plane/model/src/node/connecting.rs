@@ -481,7 +481,6 @@ impl Node {
             client: connection.client,
             clean,
             birth,
-            connection_clock: connection.clock,
             removes: older.chain(self.cancelled_wills(step, dot)).collect(),
         })
     }

@@ -72,8 +72,7 @@ impl Node {
         };
         let others: BTreeSet<Entry> = seen.iter().filter(|entry| !is_own(entry)).copied().collect();
         let live = copy::live(step.rules, &others, |_, _| false);
-        let covers = |of: Dot| self.has_seen(step, dot, client, of);
-        let counting = copy::delivering(step.rules, &live, client, covers);
+        let counting = copy::delivering(step.rules, &live, client);
         let (kept, gone): (Vec<TakenOver>, Vec<TakenOver>) = connection
             .taken_over
             .iter()
@@ -105,7 +104,6 @@ impl Node {
             birth: source.birth,
             delivery: Delivery {
                 connection_clock: connection.clock,
-                of: Some(delivery.of.unwrap_or(source.dot)),
                 ..delivery
             },
             removes: Vec::new(),
@@ -137,11 +135,7 @@ impl Node {
         let is_new = |message: &&Dot| !connection.sent.contains(message);
         let new: Vec<Dot> = queue.iter().filter(is_new).copied().collect();
         let known = self.known_deliveries(step, dot, connection.client, queue);
-        let held = known.iter().map(|delivery| delivery.message);
-        let held: Vec<Dot> = held
-            .filter(|message| is_new(&message) && !new.contains(message))
-            .collect();
-        for message in held.into_iter().chain(new) {
+        for message in new {
             self.begin_delivery(step, dot, message, &known);
         }
     }
@@ -156,7 +150,6 @@ impl Node {
             packet_id,
             connection_clock: self.connection(dot).map_or(0, |connection| connection.clock),
             message,
-            of: None,
             is_released: resumed.is_some_and(|delivery| delivery.is_released),
         };
         if let Some(connection) = self.connection_mut(dot) {
@@ -165,18 +158,13 @@ impl Node {
         self.store_delivery(step, dot, delivery, resumed.is_some());
     }
 
-    /// Packet ids that messages have, also messages that are not in the queue any more.
+    /// Packet ids that messages of the queue have. A message that is gone needs its packet id no more.
     fn known_deliveries(&self, step: &Step<'_>, dot: Dot, client: ClientId, queue: &[Dot]) -> Vec<Delivery> {
         let live = copy::live(step.rules, &self.seen(step, dot), |_, _| false);
-        let counting = copy::delivering(step.rules, &live, client, |_| false);
+        let counting = copy::delivering(step.rules, &live, client);
         let deliveries = counting.iter().filter_map(|entry| entry.delivery);
-        let is_begun = |message: &Dot| {
-            self.connection(dot)
-                .is_some_and(|connection| connection.sent.contains(message))
-        };
-        let is_held = |message: &Dot| step.holds(Rule::StageHolds) && !is_begun(message);
         deliveries
-            .filter(|delivery| queue.contains(&delivery.message) || is_held(&delivery.message))
+            .filter(|delivery| queue.contains(&delivery.message))
             .collect()
     }
 
@@ -284,7 +272,6 @@ impl Node {
                 packet_id,
                 connection_clock: self.connection(dot).map_or(0, |connection| connection.clock),
                 message: in_flight.message,
-                of: None,
                 is_released: true,
             };
             if in_flight.is_released {

@@ -207,14 +207,6 @@ const MUTATIONS: &[Mutation] = &[
         rule: Rule::OneNumber,
         seed: 23,
     },
-    Mutation {
-        rule: Rule::StageAnew,
-        seed: 89,
-    },
-    Mutation {
-        rule: Rule::StageHolds,
-        seed: 1_796_000_000_525,
-    },
 ];
 
 #[test]
