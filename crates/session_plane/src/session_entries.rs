@@ -3,7 +3,9 @@
 //! Entries of sessions that have ended stay until their removal is seen. They do not count. That is
 //! a rule of reading: a removal inside the merge would make its result depend on the order of
 //! merges. Ends, and what does not count, are garbage once every member knows them
-//! (`known-to-all`); the node drops them then. *Invariant*: entries are sorted by kind, then by dot, so a kind is one range.
+//! (`known-to-all`); the node drops them then.
+//!
+//! *Invariant*: entries are sorted by kind, then by dot, so a kind is one range.
 
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};

@@ -190,7 +190,7 @@ pub struct Numbered {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Delivery {
     pub packet_id: u8,
-    /// Clock of the connection that wrote it.
+    /// Clock of the session's entry that the connection wrote.
     pub connection_clock: u32,
     pub message: Dot,
     /// The client has it: PUBREL follows, and no more PUBLISH.

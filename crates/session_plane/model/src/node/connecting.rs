@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::delivering::TakenOver;
 use super::known_session::{sessions_of, slots_of};
 use super::session::ending;
 use super::wills::{ConnectionEnd, WillText, WrittenWill};
@@ -36,15 +35,12 @@ pub struct Connection {
     pub client: ClientId,
     /// Event that opened it.
     pub dot: Dot,
-    pub(super) clock: u32,
+    clock: u32,
     pub phase: Phase,
     pub(super) clean: bool,
     pub(super) will: Option<WillText>,
     pub(super) written_will: Option<WrittenWill>,
     pub(super) ending: ConnectionEnd,
-    /// Last event of its CONNECT; CONNACK waits for it.
-    pub(super) last_written: Option<Dot>,
-    pub(super) taken_over: Vec<TakenOver>,
     /// Owners that have not answered yet.
     awaited: NodeSet,
     older: Vec<OlderConnection>,
@@ -149,8 +145,6 @@ impl Node {
             will,
             written_will: None,
             ending: ConnectionEnd::Lost,
-            last_written: None,
-            taken_over: Vec::new(),
             awaited: owners,
             older: Vec::new(),
             releasing: Vec::new(),
@@ -399,9 +393,6 @@ impl Node {
         connection.phase = Phase::Starting;
         let found = connection.found;
         if start.is_some() || found && !clean && !step.holds(Rule::SessionAnew) {
-            if !clean {
-                self.take_over_deliveries(step, dot, &seen);
-            }
             self.await_start(step, dot);
             return;
         }
@@ -422,7 +413,7 @@ impl Node {
         );
     }
 
-    /// Writes packet ids to the client, the session's entry, and the will; CONNACK waits for all of them.
+    /// Writes the session's entry and the will; CONNACK waits for both.
     fn write_session(
         &mut self,
         step: &mut Step<'_>,
@@ -433,9 +424,6 @@ impl Node {
     ) {
         let seen_clock = seen.iter().map(|entry| entry.clock).max();
         self.clock = self.clock.max(seen_clock.unwrap_or(0));
-        if resumed.is_some() {
-            self.take_over_deliveries(step, dot, seen);
-        }
         let Some(client) = self.connection(dot).map(|connection| connection.client) else {
             return;
         };
@@ -449,9 +437,6 @@ impl Node {
         }
         self.remember(dot, start);
         let last = self.write_will(step, dot, start);
-        if let Some(connection) = self.connection_mut(dot) {
-            connection.last_written = Some(last);
-        }
         let awaited = Awaited::Started {
             client,
             connection: dot,
@@ -501,7 +486,7 @@ impl Node {
             return;
         };
         let (client, start) = (connection.client, connection.start);
-        let last = connection.last_written;
+        let last = connection.will_entry().or(start);
         let present = connection.found && !connection.clean;
         let peers = start.map_or(NodeSet::EMPTY, |_| self.owners_of(slots_of(step, client)));
         let slots = SlotSet::one(step.directory.slot(client));

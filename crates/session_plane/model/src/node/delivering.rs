@@ -27,14 +27,6 @@ enum Progress {
     Answered,
 }
 
-/// Packet id that a connection goes on with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TakenOver {
-    entry: Dot,
-    /// Entry of the connection before.
-    source: Dot,
-}
-
 /// A QoS 2 message on its way to a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
@@ -57,76 +49,6 @@ impl super::Connection {
 }
 
 impl Node {
-    /// Writes the packet ids that a connection goes on with anew, and removes void ones.
-    ///
-    /// What is taken over stays until the client is told the next stage: a change of the ring before CONNACK may show that the
-    /// client had completed it on another side. Then what was written anew is removed.
-    pub(super) fn take_over_deliveries(&mut self, step: &mut Step<'_>, dot: Dot, seen: &BTreeSet<Entry>) {
-        let Some(connection) = self.connection(dot).filter(|_| step.holds(Rule::StageAnew)) else {
-            return;
-        };
-        let (client, clock, start) = (connection.client, connection.clock, connection.start);
-        let is_own = |entry: &Entry| {
-            let by = entry.delivery.map(|delivery| delivery.connection_clock);
-            by == Some(clock) || Some(entry.dot) == start
-        };
-        let others: BTreeSet<Entry> = seen.iter().filter(|entry| !is_own(entry)).copied().collect();
-        let live = copy::live(step.rules, &others, |_, _| false);
-        let counting = copy::delivering(step.rules, &live, client);
-        let (kept, gone): (Vec<TakenOver>, Vec<TakenOver>) = connection
-            .taken_over
-            .iter()
-            .partition(|taken| counting.iter().any(|entry| entry.dot == taken.source));
-        let is_void = |entry: &&Entry| entry.delivery.is_some() && !counting.contains(entry);
-        let void = others.iter().filter(is_void).map(|entry| entry.dot);
-        let removes: Vec<Dot> = void.chain(gone.iter().map(|taken| taken.entry)).collect();
-        let is_new = |entry: &&Entry| kept.iter().all(|taken| taken.source != entry.dot);
-        let new: Vec<Entry> = counting.iter().filter(is_new).copied().collect();
-        if let Some(connection) = self.connection_mut(dot) {
-            connection.taken_over = kept;
-        }
-        for entry in &new {
-            self.take_over(step, dot, entry);
-        }
-        if !removes.is_empty() {
-            let slots = SlotSet::one(step.directory.slot(client));
-            let removal = self.emit(step, Change::Remove { client, removes }, slots, None);
-            self.remember_written(dot, removal);
-        }
-    }
-
-    fn take_over(&mut self, step: &mut Step<'_>, dot: Dot, source: &Entry) {
-        let (Some(connection), Some(delivery)) = (self.connection(dot), source.delivery) else {
-            return;
-        };
-        let change = Change::Deliver {
-            client: source.client,
-            birth: source.birth,
-            delivery: Delivery {
-                connection_clock: connection.clock,
-                ..delivery
-            },
-            removes: Vec::new(),
-        };
-        let slots = SlotSet::one(step.directory.slot(source.client));
-        let entry = self.emit(step, change, slots, None);
-        self.remember_written(dot, entry);
-        if let Some(connection) = self.connection_mut(dot) {
-            connection.taken_over.push(TakenOver {
-                entry,
-                source: source.dot,
-            });
-        }
-    }
-
-    /// Takes an own event of a CONNECT into what the connection knows, and lets CONNACK wait for it.
-    pub(super) fn remember_written(&mut self, dot: Dot, event: Dot) {
-        self.remember(dot, event);
-        if let Some(connection) = self.connection_mut(dot) {
-            connection.last_written = Some(event);
-        }
-    }
-
     /// Gives packet ids to messages of the queue that have none, and goes on with those that have one.
     pub(super) fn begin_deliveries(&mut self, step: &mut Step<'_>, dot: Dot, queue: &[Dot]) {
         let Some(connection) = self.connection(dot) else {
@@ -148,7 +70,7 @@ impl Node {
         };
         let delivery = Delivery {
             packet_id,
-            connection_clock: self.connection(dot).map_or(0, |connection| connection.clock),
+            connection_clock: self.connection_clock(dot),
             message,
             is_released: resumed.is_some_and(|delivery| delivery.is_released),
         };
@@ -270,7 +192,7 @@ impl Node {
             }
             let delivery = Delivery {
                 packet_id,
-                connection_clock: self.connection(dot).map_or(0, |connection| connection.clock),
+                connection_clock: self.connection_clock(dot),
                 message: in_flight.message,
                 is_released: true,
             };
