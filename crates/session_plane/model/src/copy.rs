@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Entry, EntryKind, Event};
-use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NodeSet};
+use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NodeId, NodeSet};
 use crate::rules::{Rule, Rules};
 use crate::wills;
 
@@ -113,6 +113,7 @@ impl Content {
             received: None,
             delivery: None,
             will: None,
+            ended: None,
         };
         self.live(rules).iter().filter(is_matched).map(message).collect()
     }
@@ -207,8 +208,9 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
     let clean_starts: [Option<Entry>; CLIENTS] =
         std::array::from_fn(|client| latest_clean_start(rules, entries, ClientId(client as u8)));
     let is_beaten = |entry: &Entry| {
-        clean_starts[entry.client.index()]
-            .is_some_and(|start| entry.birth != start.birth && entry.clock < start.since)
+        let start = clean_starts[entry.client.index()];
+        start.is_some_and(|start| entry.birth != start.birth && entry.clock < start.since)
+            || rules.hold(Rule::EndCovers) && has_ended(entries, entry)
     };
     let sessions = entries
         .iter()
@@ -226,6 +228,12 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
         }
     };
     entries.iter().filter(counts).copied().collect()
+}
+
+/// An end that was made with knowledge of the session's entry says that it is over.
+fn has_ended(entries: &BTreeSet<Entry>, session: &Entry) -> bool {
+    let mut ends = entries.iter().filter(|entry| entry.client == session.client);
+    ends.any(|entry| entry.ended.is_some_and(|ended| ended.seen.has(session.dot)))
 }
 
 /// Of each packet id of `client` the entry that counts among `live`, if a message uses the id.
@@ -317,6 +325,10 @@ pub struct Copy {
     pub hole_since: Option<u32>,
     /// Holes that a question to everybody is under way for; what is still a hole afterwards nobody has.
     pub closing: Option<EventSet>,
+    /// Holes when all holders were asked last.
+    pub asked_for: EventSet,
+    /// Of those, the ones that all present holders have answered about.
+    pub nowhere: EventSet,
     /// Of each client what the copy will drop.
     pub garbage: [Option<Garbage>; CLIENTS],
 }
@@ -355,6 +367,26 @@ impl Copy {
     pub fn ask_all(&mut self, holders: NodeSet) {
         self.unanswered = holders;
         self.asked = NodeSet::EMPTY;
+        self.asked_for = self.content.holes();
+        self.note_answers();
+    }
+
+    /// Waits no longer for an answer of `peer`.
+    pub fn has_answered(&mut self, peer: NodeId) {
+        self.unanswered.remove(peer);
+        self.asked.remove(peer);
+        self.note_answers();
+    }
+
+    fn note_answers(&mut self) {
+        if self.unanswered.is_empty() {
+            self.nowhere = self.asked_for;
+        }
+    }
+
+    /// A hole that some present holder may fill.
+    pub fn has_open_hole(&self) -> bool {
+        !self.content.holes().minus(&self.nowhere).is_empty()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::ids::{ClientId, Dot, EventSet, Slot, SlotSet};
+use crate::ids::{ClientId, Dot, EventSet, Prefix, Slot, SlotSet};
 use crate::view::View;
 
 /// One change made by a run.
@@ -53,6 +53,7 @@ impl Event {
             received: None,
             delivery: None,
             will: None,
+            ended: None,
         };
         match &self.change {
             Change::Subscribe {
@@ -90,9 +91,16 @@ impl Event {
                 clean: *clean,
                 ..entry(*client, EntryKind::Session, birth.dot)
             }),
-            Change::EndSession { client, birth, .. } => Some(Entry {
+            Change::EndSession {
+                client,
+                clean,
+                birth,
+                ended,
+                ..
+            } => Some(Entry {
                 since: birth.clock,
-                clean: true,
+                clean: *clean,
+                ended: Some(*ended),
                 ..entry(*client, EntryKind::End, birth.dot)
             }),
             Change::OpenConnection { client } => Some(entry(*client, EntryKind::Connection, self.dot)),
@@ -113,6 +121,15 @@ pub struct Removal<'a> {
 pub struct Birth {
     pub dot: Dot,
     pub clock: u32,
+}
+
+/// What the end of a session says of the entries that CONNECTs have written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Ended {
+    /// Events of the client that the end is later than.
+    pub seen: Prefix,
+    /// Clock of the last CONNECT that resumed a session.
+    pub resumed: u32,
 }
 
 /// Meaning of an event.
@@ -147,7 +164,7 @@ pub enum Change {
         will: Will,
         removes: Vec<Dot>,
     },
-    /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a connection or of a session that was not begun clean.
+    /// Entries are removed: UNSUBSCRIBE, an acknowledgement, the end of a connection.
     Remove { client: ClientId, removes: Vec<Dot> },
     /// A session was begun, or resumed by a CONNECT. Without a birth it is born with this event.
     StartSession {
@@ -156,10 +173,12 @@ pub enum Change {
         birth: Birth,
         removes: Vec<Dot>,
     },
-    /// A session that was begun clean has ended; an entry in its place beats what the session beat.
+    /// A session has ended; an entry in its place beats what the session beat, and what is left of the session.
     EndSession {
         client: ClientId,
+        clean: bool,
         birth: Birth,
+        ended: Ended,
         removes: Vec<Dot>,
     },
     /// A client connects at the run's node.
@@ -252,7 +271,7 @@ pub enum EntryKind {
     Received,
     Delivery,
     Will,
-    /// What a session that was begun clean leaves when it ends.
+    /// What a session leaves when it ends.
     End,
 }
 
@@ -274,6 +293,8 @@ pub struct Entry {
     /// Of a packet id to the client: its message.
     pub delivery: Option<Delivery>,
     pub will: Option<Will>,
+    /// Of an end.
+    pub ended: Option<Ended>,
 }
 
 impl Entry {

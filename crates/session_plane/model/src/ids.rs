@@ -242,6 +242,11 @@ impl Numbers {
         self.0 == 0
     }
 
+    /// Highest number up to which none is missing; 0 if the first is.
+    pub fn prefix(self) -> u8 {
+        (self.0 | 1).trailing_ones() as u8 - 1
+    }
+
     /// Highest number; 0 if there is none.
     pub fn highest(self) -> u8 {
         self.0.checked_ilog2().map_or(0, |highest| highest as u8)
@@ -256,6 +261,22 @@ impl Numbers {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventSet([Numbers; RUNS]);
 
+/// For each run the number up to which a set has all events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Prefix([u8; RUNS]);
+
+impl Prefix {
+    pub const EMPTY: Prefix = Prefix([0; RUNS]);
+
+    pub fn has(&self, dot: Dot) -> bool {
+        dot.number <= self.0[dot.run.index()]
+    }
+
+    pub fn union(self, other: Prefix) -> Prefix {
+        Prefix(std::array::from_fn(|run| self.0[run].max(other.0[run])))
+    }
+}
+
 impl Default for EventSet {
     fn default() -> EventSet {
         EventSet([Numbers::EMPTY; RUNS])
@@ -269,6 +290,10 @@ impl EventSet {
 
     pub fn insert(&mut self, dot: Dot) {
         self.add(dot.run, Numbers::one(dot.number));
+    }
+
+    pub fn prefix(&self) -> Prefix {
+        Prefix(std::array::from_fn(|run| self.0[run].prefix()))
     }
 
     pub fn of(&self, run: Run) -> Numbers {

@@ -1,8 +1,9 @@
 //! Messages between nodes (section 9 of the specification), in the reduced form that the rules need.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::copy::Content;
+use crate::copy::{Content, SingleDot};
 use crate::event::{Entry, Event};
 use crate::ids::{ClientId, Dot, EventSet, MAPS, NodeId, Numbers, RUNS, Run, Slot};
 use crate::view::View;
@@ -158,10 +159,22 @@ pub struct FeedItems {
 }
 
 /// Messages of a session in the order of their clocks, and its entries.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Queue {
     pub messages: Vec<Dot>,
     pub entries: Vec<Entry>,
+    /// What the owner's copy has decided upon.
+    pub covered: EventSet,
+    pub single: BTreeSet<SingleDot>,
+}
+
+impl Queue {
+    /// The owner's copy has decided that `client` has no entry of `dot`.
+    pub fn has_removed(&self, client: ClientId, dot: Dot) -> bool {
+        let is_covered = self.covered.has(dot) || self.single.contains(&(client, dot));
+        let is_there = self.messages.contains(&dot) || self.entries.iter().any(|entry| entry.dot == dot);
+        is_covered && !is_there
+    }
 }
 
 /// A message and where it goes.

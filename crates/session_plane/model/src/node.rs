@@ -183,6 +183,8 @@ pub struct Counters {
     /// QoS 2 messages from clients.
     pub numbered: u64,
     pub completed: u64,
+    /// Packet ids to clients that were released because their message was gone.
+    pub gone: u64,
     pub deleted: u64,
     /// Ends of sessions that were begun clean.
     pub ended: u64,
@@ -490,6 +492,7 @@ impl Counters {
         self.filled += other.filled;
         self.numbered += other.numbered;
         self.completed += other.completed;
+        self.gone += other.gone;
         self.deleted += other.deleted;
         self.ended += other.ended;
         self.dropped += other.dropped;

@@ -51,9 +51,11 @@ pub enum Rule {
     LaterConnection,
     OwnCopyCovers,
     EndBeats,
+    EndCovers,
     KnownToAll,
     StageFirst,
     StageAnew,
+    ReleaseGone,
     RoutesTell,
     WillNumberFirst,
     OneNumber,
@@ -77,7 +79,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 57] = [
+pub const RULES: [RuleText; 59] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -305,6 +307,11 @@ pub const RULES: [RuleText; 57] = [
         "The end of a session that was begun clean beats the older sessions that the session beat.",
     ),
     rule(
+        Rule::EndCovers,
+        "end-covers",
+        "The end of a session beats the session's entries that its maker's copies had decided upon.",
+    ),
+    rule(
         Rule::KnownToAll,
         "known-to-all",
         "A copy drops ends and entries that do not count when all members have told that they know them.",
@@ -318,6 +325,11 @@ pub const RULES: [RuleText; 57] = [
         Rule::StageAnew,
         "stage-anew",
         "A connection writes the packet ids that it goes on with anew before the client is told.",
+    ),
+    rule(
+        Rule::ReleaseGone,
+        "release-gone",
+        "A packet id whose message is gone is released at the client before it is free.",
     ),
     rule(
         Rule::RoutesTell,
@@ -337,7 +349,7 @@ pub const RULES: [RuleText; 57] = [
     rule(
         Rule::FireMerged,
         "fire-merged",
-        "Only a primary owner whose copy is merged publishes wills.",
+        "Only a primary owner publishes wills, when its copy is merged and all holders have answered about its holes.",
     ),
     rule(
         Rule::WillLeft,

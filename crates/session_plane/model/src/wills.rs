@@ -79,10 +79,14 @@ pub fn counting(
             || !covers(text.client, will.connection)
     };
     let is_cancelled = |text: &Entry, will: &Will| {
-        let is_resumed = entries.iter().any(|entry| {
+        let mut of_client = entries.iter().filter(|entry| entry.client == text.client);
+        let is_resumed = of_client.any(|entry| {
             let goes_on = entry.birth == will.birth || !entry.clean;
             let is_later = goes_on && entry.clock > will.session_clock;
-            entry.client == text.client && entry.kind == EntryKind::Session && is_later
+            let was_later = entry
+                .ended
+                .is_some_and(|ended| ended.resumed > will.session_clock);
+            entry.kind == EntryKind::Session && is_later || was_later
         });
         let number_of = |entry: &Entry| entry.will.and_then(|will| will.number_of());
         let is_numbered = entries.iter().any(|entry| number_of(entry) == Some(text.dot));

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::known_session::{sessions_of, slots_of};
-use super::session::ending;
 use super::wills::{ConnectionEnd, WillText, WrittenWill};
 use super::{Awaited, InFlight, Node, Observation, Step};
 use crate::copy::Content;
@@ -387,7 +386,7 @@ impl Node {
         let Some(connection) = self.connection_mut(dot) else {
             return;
         };
-        let (client, clean, start) = (connection.client, connection.clean, connection.start);
+        let (clean, start) = (connection.clean, connection.start);
         let sessions = sessions_of(step, &seen, start);
         connection.found |= !sessions.is_empty();
         connection.phase = Phase::Starting;
@@ -397,7 +396,7 @@ impl Node {
             return;
         }
         if clean && found {
-            self.end_older(step, dot, client, &seen);
+            self.end_older(step, dot, &seen);
         }
         let resumed = sessions.last().filter(|_| found && !clean).copied();
         let birth = resumed.map(|session| Birth {
@@ -471,9 +470,11 @@ impl Node {
     }
 
     /// A clean start ends what it sees of the older session.
-    fn end_older(&mut self, step: &mut Step<'_>, dot: Dot, client: ClientId, seen: &BTreeSet<Entry>) {
-        let clock = self.connection(dot).map_or(0, |connection| connection.clock);
-        self.emit_ending(step, dot, ending(step, client, seen, clock), false);
+    fn end_older(&mut self, step: &mut Step<'_>, dot: Dot, seen: &BTreeSet<Entry>) {
+        let Some(ending) = self.ending(step, dot, seen) else {
+            return;
+        };
+        self.emit_ending(step, dot, ending, false);
         if let Some(connection) = self.connection_mut(dot) {
             let entries = &mut connection.session.entries;
             entries.retain(|entry| entry.kind == EntryKind::End);

@@ -11,6 +11,7 @@ use super::{Awaited, Node, Observation, Packet, Stage, Step};
 use crate::copy;
 use crate::event::{Change, Delivery, Entry};
 use crate::ids::{ClientId, Dot, NodeSet, SlotSet};
+use crate::message::Queue;
 use crate::rules::Rule;
 
 /// Packet ids that a client is sent messages under at once.
@@ -46,20 +47,48 @@ impl super::Connection {
             in_flight.progress = Progress::Answered;
         }
     }
+
+    /// This connection itself is delivering under the packet id, or the message under another.
+    fn is_delivering(&self, delivery: &Delivery) -> bool {
+        let mut in_flight = self.in_flight.iter();
+        in_flight.any(|(id, own)| *id == delivery.packet_id || own.message == delivery.message)
+    }
 }
 
 impl Node {
     /// Gives packet ids to messages of the queue that have none, and goes on with those that have one.
-    pub(super) fn begin_deliveries(&mut self, step: &mut Step<'_>, dot: Dot, queue: &[Dot]) {
+    pub(super) fn begin_deliveries(&mut self, step: &mut Step<'_>, dot: Dot, queue: &Queue) {
         let Some(connection) = self.connection(dot) else {
             return;
         };
         let is_new = |message: &&Dot| !connection.sent.contains(message);
-        let new: Vec<Dot> = queue.iter().filter(is_new).copied().collect();
+        let new: Vec<Dot> = queue.messages.iter().filter(is_new).copied().collect();
         let known = self.known_deliveries(step, dot, connection.client, queue);
+        let is_gone = |delivery: &&Delivery| {
+            let is_removed = queue.has_removed(connection.client, delivery.message);
+            is_removed && !connection.is_delivering(delivery)
+        };
+        let gone = known.iter().filter(is_gone);
+        for delivery in gone.copied().collect::<Vec<Delivery>>() {
+            self.release_gone(step, dot, delivery);
+        }
         for message in new {
             self.begin_delivery(step, dot, message, &known);
         }
+    }
+
+    /// Goes on with PUBREL: the message is gone, and the client may still have its packet id.
+    fn release_gone(&mut self, step: &mut Step<'_>, dot: Dot, delivery: Delivery) {
+        let delivery = Delivery {
+            connection_clock: self.connection_clock(dot),
+            is_released: true,
+            ..delivery
+        };
+        if let Some(connection) = self.connection_mut(dot) {
+            connection.sent.insert(delivery.message);
+        }
+        step.counters.gone += 1;
+        self.store_delivery(step, dot, delivery, true);
     }
 
     fn begin_delivery(&mut self, step: &mut Step<'_>, dot: Dot, message: Dot, known: &[Delivery]) {
@@ -80,14 +109,15 @@ impl Node {
         self.store_delivery(step, dot, delivery, resumed.is_some());
     }
 
-    /// Packet ids that messages of the queue have. A message that is gone needs its packet id no more.
-    fn known_deliveries(&self, step: &Step<'_>, dot: Dot, client: ClientId, queue: &[Dot]) -> Vec<Delivery> {
-        let live = copy::live(step.rules, &self.seen(step, dot), |_, _| false);
+    /// Packet ids that messages have, also such that are gone.
+    fn known_deliveries(&self, step: &Step<'_>, dot: Dot, client: ClientId, queue: &Queue) -> Vec<Delivery> {
+        let mut live = copy::live(step.rules, &self.seen(step, dot), |_, _| false);
+        live.retain(|entry| !queue.has_removed(client, entry.dot));
         let counting = copy::delivering(step.rules, &live, client);
         let deliveries = counting.iter().filter_map(|entry| entry.delivery);
-        deliveries
-            .filter(|delivery| queue.contains(&delivery.message))
-            .collect()
+        let is_in_use =
+            |delivery: &Delivery| queue.messages.contains(&delivery.message) || step.holds(Rule::ReleaseGone);
+        deliveries.filter(is_in_use).collect()
     }
 
     /// Lowest packet id that no message uses.

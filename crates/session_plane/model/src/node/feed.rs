@@ -75,10 +75,7 @@ impl Node {
     /// Messages of `client` in the order of their clocks, pending ones among them.
     fn queue(&self, step: &Step<'_>, client: ClientId) -> Queue {
         let Some(copy) = self.copy(step.directory.slot(client)) else {
-            return Queue {
-                messages: Vec::new(),
-                entries: Vec::new(),
-            };
+            return Queue::default();
         };
         let content = &copy.content;
         let mut entries = content.live(step.rules);
@@ -103,6 +100,8 @@ impl Node {
                 .filter(|entry| entry.client == client)
                 .copied()
                 .collect(),
+            covered: content.covered,
+            single: content.single.clone(),
         }
     }
 
@@ -156,7 +155,7 @@ impl Node {
             return;
         }
         if step.directory.takes_once[connection.client.index()] {
-            self.begin_deliveries(step, dot, &queue.messages);
+            self.begin_deliveries(step, dot, queue);
             return;
         }
         for message in &queue.messages {

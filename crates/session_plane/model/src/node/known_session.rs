@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Node, Step};
 use crate::copy::{self, Content};
 use crate::event::{Entry, EntryKind};
-use crate::ids::{ClientId, Dot, Slot, SlotSet};
+use crate::ids::{ClientId, Dot, EventSet, Slot, SlotSet};
 use crate::rules::Rule;
 
 impl Node {
@@ -43,6 +43,20 @@ impl Node {
         let own = self.copy(step.directory.slot(client)).filter(|copy| copy.owned);
         let contents = told.into_iter().chain(own.map(|copy| &copy.content));
         contents.into_iter().any(|content| content.covers(client, dot))
+    }
+
+    /// Events that the sources of [`Node::seen`] have decided upon or taken.
+    pub(super) fn decided(&self, step: &Step<'_>, connection: Dot) -> EventSet {
+        let told = self.connection(connection).map(|connection| &connection.session);
+        let client = self.connection(connection).map(|connection| connection.client);
+        let own = client.and_then(|client| self.copy(step.directory.slot(client)));
+        let own = own.filter(|copy| copy.owned).map(|copy| &copy.content);
+        let routes = self.copy(Slot::ROUTES).map(|copy| &copy.content);
+        let mut decided = EventSet::default();
+        for content in told.into_iter().chain(own).chain(routes) {
+            decided.add_all(&content.known());
+        }
+        decided
     }
 
     /// Takes an own event's change into what a connection knows of its session.

@@ -6,7 +6,7 @@ use super::known_session::{birth_of, dots_of, slots_of};
 use super::wills::ConnectionEnd;
 use super::{Awaited, Node, Phase, Step};
 use crate::copy;
-use crate::event::{Birth, Change, Entry, EntryKind};
+use crate::event::{Birth, Change, Ended, Entry, EntryKind};
 use crate::ids::{ClientId, Dot, Slot, SlotSet};
 use crate::rules::Rule;
 
@@ -70,11 +70,13 @@ impl Node {
 
     /// DISCONNECT that ends the session: removes what the node has seen of it.
     pub fn end_session(&mut self, step: &mut Step<'_>, connection: Dot) {
-        let Some(client) = self.live_client(connection) else {
+        if self.live_client(connection).is_none() {
+            return;
+        }
+        let seen = self.seen(step, connection);
+        let Some(ending) = self.ending(step, connection, &seen) else {
             return;
         };
-        let seen = self.seen(step, connection);
-        let ending = ending(step, client, &seen, 0);
         self.emit_ending(step, connection, ending, true);
         if let Some(connection) = self.connection_mut(connection) {
             connection.phase = Phase::Closing;
@@ -102,9 +104,11 @@ impl Node {
             by_client,
         };
         let change = match left {
-            Some(birth) => Change::EndSession {
+            Some(Left { clean, birth, ended }) => Change::EndSession {
                 client,
+                clean,
                 birth,
+                ended,
                 removes,
             },
             None => Change::Remove { client, removes },
@@ -162,23 +166,56 @@ impl Node {
 pub(super) struct Ending {
     client: ClientId,
     removes: Vec<Dot>,
-    /// Session whose end beats what the session beat.
-    left: Option<Birth>,
+    /// What is left in the session's place.
+    left: Option<Left>,
 }
 
-/// End of what a node has `seen` of a client's session. `beaten` is the clock up to which older sessions are beaten without it.
-pub(super) fn ending(step: &Step<'_>, client: ClientId, seen: &BTreeSet<Entry>, beaten: u32) -> Ending {
-    let is_beating = |start: &Entry| {
-        start.kind == EntryKind::Session && start.since > beaten && step.holds(Rule::EndBeats)
-    };
-    let left = copy::latest_clean_start(step.rules, seen, client).filter(is_beating);
-    let is_removed = |entry: &&Entry| entry.kind != EntryKind::End || left.is_some();
-    Ending {
-        client,
-        removes: seen.iter().filter(is_removed).map(|entry| entry.dot).collect(),
-        left: left.map(|start| Birth {
-            dot: start.birth,
-            clock: start.since,
-        }),
+/// Entry that a session leaves.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    clean: bool,
+    birth: Birth,
+    ended: Ended,
+}
+
+impl Node {
+    /// End of what this node has `seen` of the session of `connection`.
+    pub(super) fn ending(&self, step: &Step<'_>, connection: Dot, seen: &BTreeSet<Entry>) -> Option<Ending> {
+        let client = self.connection(connection)?.client;
+        let sessions = || seen.iter().filter(|entry| entry.kind == EntryKind::Session);
+        let last = sessions().max_by_key(|entry| (entry.clock, entry.dot));
+        let start = copy::latest_clean_start(step.rules, seen, client).filter(|_| step.holds(Rule::EndBeats));
+        let of = start.or(last.copied());
+        let left = of.filter(|_| last.is_some() && (start.is_some() || step.holds(Rule::EndCovers)));
+        let left = left.map(|of| Left {
+            clean: start.is_some(),
+            birth: Birth {
+                dot: of.birth,
+                clock: of.since,
+            },
+            ended: self.ended(step, connection, seen),
+        });
+        let is_removed = |entry: &&Entry| entry.kind != EntryKind::End || left.is_some();
+        Some(Ending {
+            client,
+            removes: seen.iter().filter(is_removed).map(|entry| entry.dot).collect(),
+            left,
+        })
+    }
+
+    /// What an end says that this node makes now.
+    fn ended(&self, step: &Step<'_>, connection: Dot, seen: &BTreeSet<Entry>) -> Ended {
+        let earlier = || seen.iter().filter_map(|entry| entry.ended);
+        let decided = self.decided(step, connection).prefix();
+        let is_resumed = |entry: &&Entry| entry.kind == EntryKind::Session && entry.dot != entry.birth;
+        let resumed = seen.iter().filter(is_resumed).map(|entry| entry.clock);
+        Ended {
+            seen: earlier().fold(decided, |seen, ended| seen.union(ended.seen)),
+            resumed: earlier()
+                .map(|ended| ended.resumed)
+                .chain(resumed)
+                .max()
+                .unwrap_or(0),
+        }
     }
 }

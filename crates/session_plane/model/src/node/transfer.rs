@@ -243,8 +243,7 @@ impl Node {
         }
         step.counters.transfers += 1;
         copy.content.merge(step.rules, &answer.content);
-        copy.unanswered.remove(from);
-        copy.asked.remove(from);
+        copy.has_answered(from);
         copy.has_merged |= copy.unanswered.is_empty();
         if let Some(closing) = copy.closing.as_mut() {
             except_numbers(step, closing, answer);
@@ -284,8 +283,7 @@ impl Node {
             if step.holds(Rule::AskAllAgain) && copy.owned && copy.unanswered.has(peer) {
                 copy.ask_all(others);
             }
-            copy.unanswered.remove(peer);
-            copy.asked.remove(peer);
+            copy.has_answered(peer);
             copy.served.remove(peer);
             if !step.holds(Rule::HolesStay) {
                 let holes = copy.content.holes();

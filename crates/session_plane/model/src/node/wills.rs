@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use super::publishing::Ready;
 use super::{Awaited, Connection, Node, Step};
+use crate::copy::Copy;
 use crate::event::{Change, Entry, Event, Will, WillPart};
 use crate::ids::{ClientId, Dot, Slot, SlotSet};
 use crate::rules::Rule;
@@ -197,7 +198,8 @@ impl Node {
     fn counting_wills(&self, step: &Step<'_>, slot: Slot, client: ClientId) -> Vec<KnownWill> {
         let is_primary = self.membership.view.primary_owner(slot) == Some(self.id);
         let copy = self.copy(slot).filter(|copy| is_primary && copy.owned);
-        let copy = copy.filter(|copy| copy.is_merged() || !step.holds(Rule::FireMerged));
+        let may_fire = |copy: &&Copy| copy.is_merged() && !copy.has_open_hole();
+        let copy = copy.filter(|copy| may_fire(copy) || !step.holds(Rule::FireMerged));
         copy.map_or(Vec::new(), |copy| copy.content.wills(step.rules, client))
     }
 

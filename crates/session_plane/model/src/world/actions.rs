@@ -298,6 +298,7 @@ impl World {
         self.end_session_of_wills(id);
         let client = self.client_mut(id);
         client.drop_promises();
+        client.forget_packet_ids();
         client.is_unsure = true;
         self.drop_exchanges(id);
         self.step_node(place.node, 1, |node, step| {

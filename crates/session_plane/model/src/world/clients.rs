@@ -139,6 +139,13 @@ impl Client {
         self.promised_once = Promises::default();
     }
 
+    /// It has ended its session, and has nothing left of it.
+    pub(super) fn forget_packet_ids(&mut self) {
+        self.receiving.clear();
+        self.stages.clear();
+        self.moved.clear();
+    }
+
     pub(super) fn has_what_is_promised(&self) -> bool {
         self.promised.expected().is_empty() && self.promised_once.expected().is_empty()
     }
@@ -182,6 +189,7 @@ impl World {
         });
         if clean {
             client.drop_promises();
+            client.forget_packet_ids();
             client.is_unsure = true;
             self.drop_exchanges(id);
         }
@@ -415,9 +423,7 @@ impl World {
         client.last_start = start;
         if begins {
             client.birth = birth;
-            client.receiving.clear();
-            client.stages.clear();
-            client.moved.clear();
+            client.forget_packet_ids();
         }
         if connecting.clean || client.has_ended && !present {
             client.session_start = start;

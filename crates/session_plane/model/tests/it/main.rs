@@ -68,6 +68,27 @@ fn a_history_is_a_function_of_its_seed() {
     }
 }
 
+/// Seeds whose histories broke a promise before a rule was found or mended.
+const MENDED: &[u64] = &[
+    1_796_000_000_525,
+    1_797_000_002_375,
+    1_797_000_003_465,
+    1_797_100_002_799,
+    1_797_300_001_775,
+    1_797_300_002_062,
+    1_800_000_001_885,
+    1_800_000_002_967,
+    1_801_000_000_279,
+];
+
+#[test]
+fn histories_that_broke_a_promise_once_keep_it() {
+    for seed in MENDED {
+        let outcome = explorer::play(*seed, &Rules::default(), &[], false).outcome;
+        assert!(!matches!(outcome, Outcome::Broken(_)), "seed {seed}: {outcome:?}");
+    }
+}
+
 /// A rule, and a seed whose history breaks a promise without it and breaks none with it.
 struct Mutation {
     rule: Rule,
@@ -206,6 +227,14 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         rule: Rule::OneNumber,
         seed: 23,
+    },
+    Mutation {
+        rule: Rule::ReleaseGone,
+        seed: 1_796_000_000_525,
+    },
+    Mutation {
+        rule: Rule::EndCovers,
+        seed: 1_797_300_001_775,
     },
 ];
 
