@@ -242,6 +242,11 @@ impl Numbers {
         self.0 == 0
     }
 
+    /// All that a run that has ended ever made.
+    pub fn is_retired(self) -> bool {
+        self == Numbers::ALL
+    }
+
     /// Highest number up to which none is missing; 0 if the first is.
     pub fn prefix(self) -> u8 {
         (self.0 | 1).trailing_ones() as u8 - 1
@@ -304,6 +309,11 @@ impl EventSet {
         self.0[run.index()].add(numbers);
     }
 
+    /// Adds everything that `run` ever made.
+    pub fn retire(&mut self, run: Run) {
+        self.add(run, Numbers::ALL);
+    }
+
     /// Takes everything of `run` out.
     pub fn forget(&mut self, run: Run) {
         self.0[run.index()] = Numbers::EMPTY;
@@ -319,7 +329,8 @@ impl EventSet {
 
     /// Adds, for actors of QoS 2 numbers, all numbers below the highest.
     pub fn fill_numbers(&mut self) {
-        for numbers in self.0.iter_mut().skip(1).step_by(2) {
+        let of_numbers = self.0.iter_mut().skip(1).step_by(2);
+        for numbers in of_numbers.filter(|numbers| !numbers.is_retired()) {
             *numbers = Numbers::up_to(numbers.highest());
         }
     }

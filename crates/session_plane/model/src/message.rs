@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::copy::{Content, SingleDot};
 use crate::event::{Entry, Event};
 use crate::ids::{ClientId, Dot, EventSet, MAPS, NodeId, Numbers, RUNS, Run, Slot};
+use crate::node::Settled;
 use crate::view::View;
 
 /// A message from one node to another.
@@ -85,6 +86,8 @@ pub struct Heartbeat {
     pub stable: u8,
     pub clock: u32,
     pub known: Rc<EventSet>,
+    /// What all copies of the sender have decided upon.
+    pub settled: Rc<Settled>,
 }
 
 /// Events of a dead run that the receiver may lack.

@@ -16,6 +16,7 @@ mod membership;
 mod publishing;
 mod reclaiming;
 mod releasing;
+mod retiring;
 mod routing;
 mod sending;
 mod session;
@@ -26,7 +27,7 @@ mod wills;
 
 use crate::copy::Copy;
 use crate::event::Event;
-use crate::ids::{CLIENTS, ClientId, Dot, EventSet, MAPS, NodeId, NodeSet, Run, Slot};
+use crate::ids::{CLIENTS, ClientId, Dot, EventSet, MAPS, NodeId, NodeSet, RUNS, Run, Slot};
 use crate::message::{Message, Outgoing};
 use crate::rules::{Rule, Rules};
 use crate::view::{State, View};
@@ -36,6 +37,7 @@ pub use connecting::{Connection, Phase};
 use delivering::InFlight;
 pub use membership::Membership;
 pub use publishing::{Publish, Publishing};
+pub use retiring::Settled;
 pub use routing::Routing;
 pub use sending::Sender;
 pub use taking::Receiver;
@@ -192,6 +194,8 @@ pub struct Counters {
     pub dropped: u64,
     /// Wills that were published.
     pub wills: u64,
+    /// Runs that were retired, at each node.
+    pub retired: u64,
 }
 
 /// What everybody in a history knows without asking.
@@ -226,6 +230,8 @@ pub struct Step<'a> {
     pub observed: Vec<Observation>,
     pub counters: &'a mut Counters,
     pub tracing: bool,
+    /// Ticks that the node's wall clock is ahead.
+    pub ahead: u32,
     /// State of a small generator, seeded by the world.
     pub random: u64,
 }
@@ -259,7 +265,7 @@ impl Step<'_> {
 
     /// Hybrid logical clock as the wall clock alone would have it.
     pub fn wall_clock(&self) -> u32 {
-        self.now << 4
+        (self.now + self.ahead) << 4
     }
 }
 
@@ -278,6 +284,8 @@ pub struct Node {
     publishing: Publishing,
     routing: Routing,
     wills: Wills,
+    /// What this run has told last of each run that was settled.
+    told_settled: Settled,
 }
 
 impl Node {
@@ -299,6 +307,7 @@ impl Node {
             publishing: Publishing::default(),
             routing: Routing::default(),
             wills: Wills::default(),
+            told_settled: [None; RUNS],
         }
     }
 
@@ -390,6 +399,7 @@ impl Node {
         self.send_heartbeats(step);
         self.become_whole(step);
         self.tick_garbage(step);
+        self.retire_runs(step);
         self.answer_questions(step);
         self.delete_abandoned(step);
         self.change_state(step);
@@ -497,5 +507,6 @@ impl Counters {
         self.ended += other.ended;
         self.dropped += other.dropped;
         self.wills += other.wills;
+        self.retired += other.retired;
     }
 }

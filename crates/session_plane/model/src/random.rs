@@ -22,6 +22,8 @@ pub enum Purpose {
         now: u32,
         client: u8,
     },
+    /// How far the clocks of nodes are ahead.
+    Clocks,
     /// Fate of what is under way when a node declares another one dead.
     Parting {
         now: u32,
@@ -40,6 +42,7 @@ impl Purpose {
             Purpose::PublisherAction(index) => 0xC0FF_EE00 + u64::from(index),
             Purpose::PublisherTick(now) => u64::from(now) << 32 | 0x5151,
             Purpose::Wills { now, client } => u64::from(now) << 12 | u64::from(client) | 0x717 << 44,
+            Purpose::Clocks => 13,
             Purpose::Parting { now, pair } => u64::from(now) << 20 | u64::from(pair),
         }
     }

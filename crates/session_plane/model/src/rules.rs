@@ -53,6 +53,7 @@ pub enum Rule {
     EndBeats,
     EndCovers,
     KnownToAll,
+    RetireAgreed,
     StageFirst,
     StageAnew,
     ReleaseGone,
@@ -79,7 +80,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 59] = [
+pub const RULES: [RuleText; 60] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -315,6 +316,11 @@ pub const RULES: [RuleText; 59] = [
         Rule::KnownToAll,
         "known-to-all",
         "A copy drops ends and entries that do not count when all members have told that they know them.",
+    ),
+    rule(
+        Rule::RetireAgreed,
+        "retire-agreed",
+        "A run that has ended is covered as a whole when all members have told the same of it.",
     ),
     rule(
         Rule::StageFirst,

@@ -74,6 +74,8 @@ pub struct World {
     publishers: Publishers,
     /// Wills of connections, by content.
     wills: BTreeMap<u32, Will>,
+    /// Ticks that the wall clock of each node is ahead.
+    ahead: [u32; NODES],
     /// Connections have wills in this history.
     has_wills: bool,
     /// Subscriptions that a peer knew when a node shook hands with it last.
@@ -159,6 +161,7 @@ impl World {
             lost: NodeSet::EMPTY,
             publishers: Publishers::default(),
             wills: BTreeMap::new(),
+            ahead: draw_clocks(seed),
             has_wills: Random::new(seed, Purpose::Wills { now: 0, client: 0 }).chance(1, 3),
             meetings: BTreeMap::new(),
             live_at: BTreeMap::new(),
@@ -233,6 +236,7 @@ impl World {
             observed: Vec::new(),
             counters: &mut self.counters,
             tracing: self.tracing,
+            ahead: self.ahead[id.index()],
             random: random | 1,
         };
         let result = act(&mut self.machines[id.index()].node, &mut step);
@@ -419,4 +423,13 @@ impl World {
         });
         self.directory.members.insert(new);
     }
+}
+
+/// In one history of four the wall clocks of nodes differ, by more than a history lasts at most.
+fn draw_clocks(seed: u64) -> [u32; NODES] {
+    let mut random = Random::new(seed, Purpose::Clocks);
+    if !random.chance(1, 4) {
+        return [0; NODES];
+    }
+    std::array::from_fn(|_| [0, 3, 30, 1_000][random.below(4)])
 }

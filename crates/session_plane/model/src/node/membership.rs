@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::{Node, Observation, SILENCE_MAX, Step};
+use super::{Node, Observation, SILENCE_MAX, Settled, Step};
 use crate::event::Change;
-use crate::ids::{EventSet, NODES, NodeId, NodeSet, Run, Slot, SlotSet};
-use crate::message::Message;
+use crate::ids::{EventSet, NODES, NodeId, NodeSet, Numbers, Run, Slot, SlotSet};
+use crate::message::{Heartbeat, Message};
 use crate::rules::Rule;
 use crate::view::{State, View};
 
@@ -25,6 +25,8 @@ pub struct Membership {
     suspects: NodeSet,
     /// What each present peer has told last that it knows.
     told: [Option<Rc<EventSet>>; NODES],
+    /// And what all its copies have decided upon.
+    settled: [Option<Rc<Settled>>; NODES],
     pub up_since: u32,
 }
 
@@ -49,6 +51,7 @@ impl Membership {
             answered: [0; NODES],
             suspects: NodeSet::EMPTY,
             told: [const { None }; NODES],
+            settled: [const { None }; NODES],
             up_since: now,
         }
     }
@@ -96,8 +99,16 @@ impl Membership {
     }
 
     /// Takes what `peer` tells that it knows.
-    pub fn take_knowledge(&mut self, peer: NodeId, known: &Rc<EventSet>) {
-        self.told[peer.index()] = Some(Rc::clone(known));
+    pub fn take_knowledge(&mut self, peer: NodeId, heartbeat: &Heartbeat) {
+        self.told[peer.index()] = Some(Rc::clone(&heartbeat.known));
+        self.settled[peer.index()] = Some(Rc::clone(&heartbeat.settled));
+    }
+
+    /// What `peer` has told in this stay of its copies' events of `run`.
+    pub fn settled(&self, peer: NodeId, run: Run) -> Option<Numbers> {
+        self.settled[peer.index()]
+            .as_ref()
+            .and_then(|settled| settled[run.index()])
     }
 
     /// `peer` has told in this stay that it knows all of `events`.
@@ -121,6 +132,7 @@ impl Membership {
         self.heard[index] = now;
         self.answered[index] = now;
         self.told[index] = None;
+        self.settled[index] = None;
         self.suspects.remove(peer.node);
     }
 

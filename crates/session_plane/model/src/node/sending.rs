@@ -209,6 +209,7 @@ impl Node {
     pub(super) fn send_heartbeats(&mut self, step: &mut Step<'_>) {
         let peers = self.membership.peers();
         let known = Rc::new(self.knowledge(step));
+        let settled = self.tell_settled();
         let stable = self.sender.stable(peers);
         for peer in self.membership.answered_peers().iter() {
             let Some(run) = self.membership.run_of(peer) else {
@@ -221,6 +222,7 @@ impl Node {
                 stable,
                 clock: self.clock,
                 known: Rc::clone(&known),
+                settled: Rc::clone(&settled),
             };
             step.send(peer, Message::Heartbeat(heartbeat));
         }

@@ -154,7 +154,7 @@ impl Node {
         self.clock = self.clock.max(heartbeat.clock);
         self.advance(step, run, heartbeat.position, None);
         self.need_where_owned(step, &heartbeat.known);
-        self.membership.take_knowledge(from, &heartbeat.known);
+        self.membership.take_knowledge(from, heartbeat);
         self.sender.confirm(from, heartbeat.confirmed);
         self.receiver.set_stable(run, heartbeat.stable);
         self.claim_all(step);

@@ -48,6 +48,7 @@ fn fresh_histories_keep_what_is_promised_and_do_something() {
         counters.completed,
         counters.dropped,
         counters.wills,
+        counters.retired,
     ];
     assert!(happened.iter().all(|count| *count > 0), "{counters:?}");
     assert!(
@@ -235,6 +236,10 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         rule: Rule::EndCovers,
         seed: 1_797_300_001_775,
+    },
+    Mutation {
+        rule: Rule::RetireAgreed,
+        seed: 1,
     },
 ];
 

@@ -1,0 +1,112 @@
+//! Retiring: a version vector forgets the runs that have ended (section 7 of the specification).
+//!
+//! A node starts often in its life, and each start is an actor of its own. When all members have told that their copies have
+//! decided upon the same events of an ended run, nobody can have another. From then on everything of that run is covered, which
+//! a vector stores as one number for each node.
+//!
+//! The node that sees this first tells it with its knowledge. Another takes its word, for the copies that have what it told
+//! itself: a copy that was made since then has to merge.
+
+use std::rc::Rc;
+
+use super::{Node, Step};
+use crate::copy::Content;
+use crate::ids::{EventSet, Numbers, RUNS, Run};
+use crate::rules::Rule;
+
+/// For each run the events that all copies of a node have decided upon, if they are the same and no copy knows of others.
+pub type Settled = [Option<Numbers>; RUNS];
+
+impl Node {
+    /// What this node tells of each run.
+    pub(super) fn tell_settled(&mut self) -> Rc<Settled> {
+        let settled = Rc::new(self.settled());
+        for (told, now) in self.told_settled.iter_mut().zip(settled.iter()) {
+            *told = now.or(*told);
+        }
+        settled
+    }
+
+    fn settled(&self) -> Settled {
+        let named = self.named_numbers();
+        std::array::from_fn(|index| {
+            let run = Run(index as u8);
+            self.settled_of(run)
+                .filter(|numbers| named.of(run).minus(*numbers).is_empty())
+        })
+    }
+
+    fn settled_of(&self, run: Run) -> Option<Numbers> {
+        let mut copies = self.copies.iter().flatten().map(|copy| &copy.content);
+        let first = copies.next()?.covered.of(run);
+        let is_settled = |content: &Content| {
+            let others = content.needed.of(run).union(content.taken.of(run));
+            content.covered.of(run) == first && others.minus(first).is_empty()
+        };
+        let mut contents = self.copies.iter().flatten().map(|copy| &copy.content);
+        contents.all(is_settled).then_some(first)
+    }
+
+    /// QoS 2 numbers that entries stand for: they may be routed yet.
+    fn named_numbers(&self) -> EventSet {
+        let mut named = EventSet::default();
+        let entries = self
+            .copies
+            .iter()
+            .flatten()
+            .flat_map(|copy| &copy.content.entries);
+        for numbered in entries.filter_map(|entry| entry.numbered()) {
+            named.insert(numbered.number);
+        }
+        named
+    }
+
+    /// Covers everything of runs that have ended, when all members have told the same of them.
+    pub(super) fn retire_runs(&mut self, step: &mut Step<'_>) {
+        let settled = self.settled();
+        let started = step.directory.node_of.len();
+        for (index, own) in settled.into_iter().enumerate().take(started) {
+            let run = Run(index as u8);
+            if let Some(numbers) = self.agreed(step, run, own) {
+                self.retire(step, run, numbers);
+            }
+        }
+    }
+
+    /// Events of a run that has ended, if no member has others. `own` is what all copies here have.
+    fn agreed(&self, step: &Step<'_>, run: Run, own: Option<Numbers>) -> Option<Numbers> {
+        let told = |peer| self.membership.settled(peer, run);
+        let mut peers = self.membership.peers().iter();
+        if self
+            .membership
+            .peers()
+            .iter()
+            .filter_map(told)
+            .any(Numbers::is_retired)
+        {
+            return self.told_settled[run.index()];
+        }
+        let is_complete = self.membership.view.present == step.directory.members;
+        let is_known = is_complete && peers.all(|peer| told(peer) == own);
+        own.filter(|_| self.has_ended(step, run) && (is_known || !step.holds(Rule::RetireAgreed)))
+    }
+
+    fn retire(&mut self, step: &mut Step<'_>, run: Run, numbers: Numbers) {
+        let contents = self.copies.iter_mut().flatten().map(|copy| &mut copy.content);
+        for content in contents.filter(|content| content.covered.of(run) == numbers) {
+            step.counters.retired += u64::from(!numbers.is_retired());
+            content.covered.retire(run);
+        }
+    }
+
+    /// A later run of that node is present, or the node is no member any more.
+    fn has_ended(&self, step: &Step<'_>, run: Run) -> bool {
+        let node = step.directory.node(run);
+        let current = if node == self.id {
+            Some(self.sender.run)
+        } else {
+            self.membership.run_of(node)
+        };
+        current.is_some_and(|current| run < current) || !step.directory.members.has(node)
+    }
+}
