@@ -11,7 +11,7 @@ use std::time::Instant;
 use protocol::packet::Ack;
 use protocol::{Packet, ReasonCode};
 
-use crate::responding::LateResponse;
+use crate::response::LateResponse;
 use crate::traces::MessageTrace;
 
 /// Acknowledgements that wait for their turn.

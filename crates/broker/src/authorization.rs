@@ -15,6 +15,7 @@ mod keys;
 mod parties;
 mod pattern;
 mod placeholders;
+mod right;
 mod rules;
 mod subject;
 mod topics;
@@ -35,6 +36,7 @@ use self::parties::{Parties, PartyId};
 use self::pattern::Pattern;
 pub use self::pattern::PatternError;
 pub use self::placeholders::PlaceholderError;
+pub use self::right::Right;
 pub use self::rules::{
     BrokerMethod, BrokerResource, KeyMethod, Keys, Principals, Rule, RuleIndex, Rules, StateStoreResource,
 };

@@ -7,8 +7,8 @@ use cluster::session_plane::lifecycle::NodeState;
 use protocol::packet::{DecodeError, Disconnect, ProtocolVersion};
 use protocol::{Packet, ReasonCode, Text};
 
+use crate::authorization::Right;
 use crate::connection::Stage;
-use crate::denial::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Message;
 use crate::node::{Action, Node, TimerKey};

@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::control::{Command, Control, NodeStage, decode_command};
+use cluster::fitness::Fitness;
 use cluster::forming::Founder;
+use cluster::peer_header::PeerError;
 use cluster::replica::record::LogPoint;
 use cluster::replica::{self, MemberChange, Replica, Request as Asking, Ticket};
 use cluster::{GroupId, NodeId};
@@ -35,10 +37,9 @@ pub use self::questions::{
     MemberReport, NodeStatus, RemovedNode,
 };
 use self::reports::Reports;
-use crate::fitness::Fitness;
 use crate::node::Action;
 use crate::now::Now;
-use crate::state_store_service::{Output, PeerError};
+use crate::state_store_service::Output;
 
 /// The control group as it was recovered.
 #[derive(Debug)]

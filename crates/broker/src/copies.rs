@@ -51,9 +51,9 @@ pub(crate) use self::standing_by::StandingBy;
 pub(crate) use self::tombstones::Tombstones;
 use self::unreadable::Unreadable;
 use crate::clients::Clients;
+use crate::cluster_records::copy::{CopyRecord, Mark, Marks};
 use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::records::copy::{CopyRecord, Mark, Marks};
 use crate::session::Session;
 use crate::sessions::Taken;
 
@@ -430,7 +430,7 @@ impl Node {
         };
         let mut held = std::mem::take(&mut recovered.held);
         for number in recovered.expected.keys() {
-            self.commits.write(crate::records::copy::remove(*number));
+            self.commits.write(crate::cluster_records::copy::remove(*number));
         }
         let mut copies = Copies::new(own, recovered);
         let mut taken = Vec::new();

@@ -6,15 +6,15 @@ use cluster::replica::{MemberProgress, Replica};
 use cluster::{GroupId, Index, NodeId, Term};
 use protocol::ReasonCode;
 use protocol::packet::{DecodeError, QoS};
+use protocol::state_store::Verb;
 use store::{Quota, Usage};
 
+use crate::authorization::Right;
 use crate::copies::CopyFigures;
-use crate::denial::Right;
 use crate::guards::WillFigures;
 use crate::memory::{MemoryLevel, MemoryUse};
 use crate::retained_copies::RetainedFigures;
 use crate::routes::RouteFigures;
-use crate::state_store_service::Verb;
 use crate::watch_loss::WatchLoss;
 
 /// Everything counted since the node started.

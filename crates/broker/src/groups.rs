@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use cluster::control::CONTROL;
+use cluster::peer_header::{self, PeerError};
 use cluster::{GroupId, NodeId};
 use protocol::state_store::Request;
 use store::{Quota, Usage, Watcher};
@@ -20,13 +21,12 @@ use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::node_states::NODE_STATES;
 use crate::now::Now;
-use crate::peer_header;
-use crate::recovery::RecoveredGroup;
 use crate::relay::RELAY;
 use crate::routes::ROUTES;
 use crate::scan_seal::ScanSeal;
+use crate::state_store_service::RecoveredGroup;
 use crate::state_store_service::{
-    Call, DialectChoice, Output, PeerError, StateStoreConfig, StateStoreService, scan_token,
+    Call, DialectChoice, Output, StateStoreConfig, StateStoreService, scan_token,
 };
 
 /// All groups, each at the place of its number.

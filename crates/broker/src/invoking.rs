@@ -13,7 +13,7 @@ use store::{Change, Effect};
 
 use crate::acks::{AckSequence, Acknowledgement};
 use crate::authentication::Authentication;
-use crate::denial::Right;
+use crate::authorization::Right;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::Held;
 use crate::message::{Delivery, DeliveryKind, Message};
@@ -24,13 +24,12 @@ use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::publishing::Keeping;
 use crate::reply_limits::{self, REPLIES_WAIT};
 use crate::report::{CopyNews, Report};
-use crate::responding::{Asking, LateResponse};
+use crate::response::{Asking, LateResponse};
 use crate::slow::SlowKind;
 use crate::state_store_service::{
-    Answer, Asker, Checked, Output, Pending, Refused, Remark, StateStoreService, check, check_envelope,
-    properties,
+    Answer, Asker, Checked, Output, Pending, Refused, Remark, RequestTrace, StateStoreService, check,
+    check_envelope, properties,
 };
-use crate::traces::RequestTrace;
 
 impl Node {
     /// PUBLISH to the invoke topic.

@@ -41,13 +41,14 @@ use crate::now::Now;
 use crate::policies::{Policies, PoliciesInForce};
 use crate::redirect::Redirect;
 use crate::relay::Relay;
-use crate::responding::LateResponse;
+use crate::response::LateResponse;
 use crate::retained::Retained;
 use crate::retained_copies::RetainedCopies;
 use crate::routes::{Routes, RoutesConfig};
 use crate::sessions::Sessions;
 use crate::sharing::ShareStrategy;
 use crate::slow::SlowKind;
+use crate::spans::Arrivals;
 use crate::state_store_service::{Output, StateStoreService};
 use crate::subscriptions::{Shares, Subscriptions};
 use crate::sys_topics::SysTopics;
@@ -138,6 +139,8 @@ pub struct Node {
     pub(crate) routes: crate::routing::RouteScratch,
     pub(crate) stored: Option<StoredValue>,
     pub(crate) tracer: Tracer,
+    /// Traced messages of other nodes that are not on disk yet.
+    pub(crate) arrivals: Arrivals,
     pub(crate) work: Work,
     pub(crate) turns: Turns,
     pub(crate) counters: Counters,

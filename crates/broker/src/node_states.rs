@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes};
+use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::session_plane::announcement::Word;
 use cluster::session_plane::detection::DetectionConfig;
 use cluster::session_plane::lifecycle::{NodeState, Reason};
@@ -18,10 +19,8 @@ use crate::control_group::RemovedNode;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::peer_header::{self, HEADER_LENGTH};
 use crate::report::Report;
 use crate::routes::Lost;
-use crate::state_store_service::PeerError;
 
 /// What nodes tell each other of their states travels under this number, which no group has.
 pub(crate) const NODE_STATES: GroupId = GroupId(u32::MAX - 2);

@@ -4,9 +4,6 @@ use std::num::NonZeroU64;
 
 use cluster::NodeId;
 
-use crate::records::forwarded::Position;
-use crate::routes::Slots;
-
 /// Where a message came from.
 ///
 /// Only in memory: of what a restart has found nobody knows it any more. It matters when a session has gone on at two nodes, and one of them gives to the other what that one has not got.
@@ -29,6 +26,18 @@ pub enum Origin {
         /// Its number among what that node has sent.
         position: Position,
     },
+}
+
+/// Some nodes of a cluster: a bit for each.
+pub type Slots = u64;
+
+/// Position in what one node has sent: everything up to there was taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Incarnation of the sender.
+    pub incarnation: u32,
+    /// Its items are numbered from 1.
+    pub number: u64,
 }
 
 /// Which message it is: no other one of the cluster has the same.

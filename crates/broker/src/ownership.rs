@@ -1,4 +1,4 @@
-//! Whom a session belongs to.
+//! Owners of sessions.
 //!
 //! A session belongs to the principal under which its client connected, for as long as it lasts: a client id is a name that
 //! anybody can use, and what waits in the session is for who made it. A session of nobody is whose client comes first: it is from
@@ -8,12 +8,10 @@
 
 use protocol::Text;
 
-use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::footprint::block;
-use crate::node::Node;
 use crate::principal::Principal;
 
-/// Whom a session belongs to, and by which rules it may do what it does.
+/// Owner of a session, and the rules by which it may do what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// `None`: its client did not have to say who it is.
@@ -31,28 +29,5 @@ impl Owner {
     /// Its memory, with that of the struct.
     pub(crate) fn memory(&self) -> u64 {
         block(size_of::<Self>()) + self.principal.as_ref().map_or(0, Principal::memory)
-    }
-}
-
-impl Node {
-    /// Whether the client of a connection may have the session of this client id, if there is one.
-    pub(crate) fn may_take(&self, id: ConnectionId, client_id: &str) -> bool {
-        let entry = self
-            .sessions
-            .find(client_id)
-            .and_then(|key| self.sessions.get(key));
-        let owner = entry.and_then(|entry| entry.owner.as_deref());
-        match owner.and_then(|owner| owner.principal.as_ref()) {
-            Some(owner) => self.principal(id).is_some_and(|principal| principal.is(owner)),
-            None => true,
-        }
-    }
-
-    /// The session is that of the connection's client from now on.
-    pub(crate) fn own(&mut self, id: ConnectionId, key: SessionKey) {
-        let owner = Owner::of(self.principal(id).cloned(), self.policy_name(id));
-        if let Some(entry) = self.sessions.get_mut(key) {
-            entry.owner = owner.map(Box::new);
-        }
     }
 }

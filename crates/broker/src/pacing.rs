@@ -5,10 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::ids::ConnectionId;
 use crate::limits::Limits;
-use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
 
 /// How far a client may be ahead: what came in one go after a quiet time does not make it wait.
 const AHEAD_MAX: Duration = Duration::from_secs(1);
@@ -19,7 +16,7 @@ pub(crate) struct Pace {
     messages: Rate,
     bytes: Rate,
     /// Nothing is read until the timer comes.
-    is_paused: bool,
+    pub(crate) is_paused: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +49,7 @@ impl Pace {
     }
 
     /// Counts a message of so many bytes; until when the client has to wait, if it was too fast.
-    fn take(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
+    pub(crate) fn take(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
         let until = [self.messages.take(now, 1), self.bytes.take(now, bytes)];
         until.into_iter().flatten().max()
     }
@@ -66,35 +63,6 @@ impl Rate {
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         self.reached = self.reached.max(now) + Duration::from_secs(1) * units / self.per_second;
         self.reached.checked_sub(AHEAD_MAX).filter(|until| *until > now)
-    }
-}
-
-impl Node {
-    /// Takes note of a PUBLISH of so many bytes, and stops reading from a client that is too fast.
-    pub(crate) fn pace(&mut self, now: Now, id: ConnectionId, bytes: usize) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let Some(pace) = &mut connection.pace else { return };
-        if let Some(until) = pace.take(now.instant, bytes) {
-            if !std::mem::replace(&mut pace.is_paused, true) {
-                self.counters.paced += 1;
-            }
-            self.timers.schedule(TimerKey::Pace(id), until);
-        }
-    }
-
-    /// The client has waited long enough.
-    pub(crate) fn end_pause(&mut self, now: Now, id: ConnectionId, actions: &mut Vec<Action>) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if let Some(pace) = &mut connection.pace {
-            pace.is_paused = false;
-            // It could not be heard; its silence begins now.
-            connection.last_received = now.instant;
-            actions.push(Action::Resume { connection: id });
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What clients may do: whatever the node asks a policy.
+//! Policies in force: what the clients of this node may do.
 //!
 //! A listener has a policy or none. Without one its clients may do everything, except what nobody may: publish where the server
 //! speaks itself. A connection has an [`Access`] from its CONNECT on; it is made anew when it is asked for the first time after the
@@ -9,18 +9,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use protocol::packet::Will;
 use protocol::state_store::topics::{key_of_notification, notified_key};
 use protocol::state_store::{INVOKE_TOPIC, is_own_response_topic, is_reserved};
 use protocol::{Text, TopicFilter, TopicName};
 
 use crate::authorization::{Access, Policy, Request, Rules, Subject};
 use crate::connection::Connection;
-use crate::denial::Right;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::node::Node;
+use crate::ids::ConnectionId;
 use crate::ownership::Owner;
-use crate::sessions::SessionEntry;
 
 /// Which of the [`Policies`] a listener has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +75,7 @@ impl Policies {
 }
 
 impl ConnectionAccess {
-    /// As of the last time that [`Node::access`] was called, which the caller does right before.
+    /// As of the policies by which it was last renewed, which the caller does right before.
     pub(crate) fn access(&mut self) -> &mut Access {
         &mut self.access
     }
@@ -117,7 +113,20 @@ impl PoliciesInForce {
         }
     }
 
-    fn permit(&self, policy: PolicyId, subject: Subject) -> ConnectionAccess {
+    /// Access by the policies in force; what was granted by those before is made anew.
+    pub(crate) fn renew<'a>(&self, granted: &'a mut ConnectionAccess) -> &'a mut Access {
+        if granted.generation != self.generation {
+            let subject = granted.access.subject().clone();
+            *granted = ConnectionAccess {
+                looked_at: granted.looked_at,
+                ..self.permit(granted.policy, subject)
+            };
+        }
+        &mut granted.access
+    }
+
+    /// Grants a client what a policy allows it.
+    pub(crate) fn permit(&self, policy: PolicyId, subject: Subject) -> ConnectionAccess {
         let known = self.policies.0.get(usize::from(policy.0));
         let rules = known.map_or(&self.nothing, |known| &known.policy);
         ConnectionAccess {
@@ -128,7 +137,8 @@ impl PoliciesInForce {
         }
     }
 
-    fn name(&self, policy: PolicyId) -> Option<&Text> {
+    /// Name of a policy, if there is one with this id.
+    pub(crate) fn name(&self, policy: PolicyId) -> Option<&Text> {
         self.policies
             .0
             .get(usize::from(policy.0))
@@ -142,7 +152,8 @@ impl PoliciesInForce {
         PolicyId(id.unwrap_or(u16::MAX))
     }
 
-    fn named(&self, name: &str) -> &Policy {
+    /// Policy of this name; one that allows nothing if there is none.
+    pub(crate) fn named(&self, name: &str) -> &Policy {
         let known = self.policies.0.iter().find(|known| &*known.name == name);
         known.map_or(&self.nothing, |known| &known.policy)
     }
@@ -150,13 +161,12 @@ impl PoliciesInForce {
     /// Whether a session may get what the state store answers to another. Without a policy it has to name the topic: `is_exact`.
     pub(crate) fn may_overhear(
         &self,
-        entry: &SessionEntry,
+        owner: Option<&Owner>,
         connection: Option<&Connection>,
         topic: &TopicName,
         is_exact: bool,
     ) -> bool {
         let Some(connection) = connection else {
-            let owner = entry.owner.as_deref();
             return is_exact && owner.is_none_or(|owner| owner.policy.is_none());
         };
         self.by_present_rules(connection, is_exact, |access| {
@@ -190,107 +200,6 @@ impl PoliciesInForce {
                 decide(&renewed.access)
             }
         }
-    }
-}
-
-impl Node {
-    /// Finds out what a client may do that is about to be let in, and whether it may be.
-    pub(crate) fn permit(
-        &mut self,
-        id: ConnectionId,
-        client_id: &Text,
-        will: Option<&Will>,
-    ) -> Result<(), (Right, Text)> {
-        self.grant(id, client_id);
-        if let Some(access) = self.access(id)
-            && !access.may_connect().is_allowed()
-        {
-            return Err((Right::Connect, client_id.clone()));
-        }
-        if !self.may_take(id, client_id) {
-            return Err((Right::Session, client_id.clone()));
-        }
-        let Some(will) = will else { return Ok(()) };
-        if is_of_server(will.topic.as_str()) || !self.may_publish(id, &will.topic) {
-            return Err((Right::Will, will.topic.text().clone()));
-        }
-        Ok(())
-    }
-
-    /// Finds the rules of a connection's client, if its listener has a policy.
-    pub(crate) fn grant(&mut self, id: ConnectionId, client_id: &Text) {
-        let subject = Subject::of(client_id.clone(), self.principal(id));
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let policy = connection.policy;
-        connection.access = policy.map(|policy| Box::new(self.policies.permit(policy, subject)));
-    }
-
-    /// What the client of a connection may do. `None`: everything.
-    pub(crate) fn access(&mut self, id: ConnectionId) -> Option<&mut Access> {
-        let granted = self.connections.get_mut(id)?.access.as_deref_mut()?;
-        if granted.generation != self.policies.generation {
-            let subject = granted.access.subject().clone();
-            *granted = ConnectionAccess {
-                looked_at: granted.looked_at,
-                ..self.policies.permit(granted.policy, subject)
-            };
-        }
-        Some(&mut granted.access)
-    }
-
-    /// The name of the policy that a connection's client is judged by, for when the connection is gone.
-    pub(crate) fn policy_name(&self, id: ConnectionId) -> Option<Text> {
-        let policy = self.connections.get(id)?.policy?;
-        // One that is missing has a name that none has.
-        Some(self.policies.name(policy).cloned().unwrap_or_default())
-    }
-
-    /// Whether the client may publish to a topic.
-    pub(crate) fn may_publish(&mut self, id: ConnectionId, topic: &TopicName) -> bool {
-        self.access(id)
-            .is_none_or(|access| access.may_publish(topic).is_allowed())
-    }
-
-    /// Whether the client may have a subscription.
-    pub(crate) fn may_subscribe(&mut self, id: ConnectionId, filter: &TopicFilter) -> bool {
-        self.work.filter_checked();
-        self.access(id).is_none_or(|access| may_have(access, filter))
-    }
-
-    /// Whether it is one of the topics on which a client has its responses.
-    pub(crate) fn is_own_response(&self, key: SessionKey, topic: &TopicName) -> bool {
-        let entry = self.sessions.get(key);
-        entry.is_some_and(|entry| is_own_response_topic(topic.as_str(), &entry.session.client_id))
-    }
-
-    /// Whether the client may read a key.
-    pub(crate) fn may_read(&mut self, id: ConnectionId, key: &[u8]) -> bool {
-        self.access(id)
-            .is_none_or(|access| access.may_read_key(key).is_allowed())
-    }
-
-    /// Whether the will of a session may be published. Its connection may be gone for long.
-    pub(crate) fn may_will(&self, key: SessionKey, will: &Will) -> bool {
-        let Some(entry) = self.sessions.get(key) else {
-            return false;
-        };
-        self.may_will_of(&entry.session.client_id, entry.owner.as_deref(), will)
-    }
-
-    /// The same for one whose session is not here.
-    pub(crate) fn may_will_of(&self, client_id: &Text, owner: Option<&Owner>, will: &Will) -> bool {
-        if is_of_server(will.topic.as_str()) {
-            return false;
-        }
-        let Some(owner) = owner else { return true };
-        let Some(policy) = &owner.policy else { return true };
-        let subject = Subject::of(client_id.clone(), owner.principal.as_ref());
-        let policy = self.policies.named(policy);
-        policy
-            .decide(&subject, Request::Publish(&will.topic))
-            .is_allowed()
     }
 }
 

@@ -7,7 +7,8 @@ use protocol::state_store::{INVOKE_TOPIC, is_reserved};
 use protocol::{ReasonCode, Text, TopicName};
 
 use crate::acks::Acknowledgement;
-use crate::denial::{NOT_AUTHORIZED, Right};
+use crate::authorization::Right;
+use crate::denial::NOT_AUTHORIZED;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::MemoryLevel;
 use crate::message::{DeliveryKind, Message};

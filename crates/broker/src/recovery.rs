@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cluster::replica::{self, Replica};
 use cluster::session_plane::Actor;
 use cluster::write::Keyspace;
 use cluster::{Incarnation, NodeId, Write};
@@ -17,10 +16,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
-use store::Store;
 
 use crate::backups::Restorations;
 use crate::closing::Shutdown;
+use crate::cluster_records;
+use crate::cluster_records::copy::CopyRecord;
 use crate::commits::Commits;
 use crate::connection::Connections;
 use crate::control_group::{ControlGroup, RecoveredControl};
@@ -31,9 +31,8 @@ use crate::ids::{SessionKey, SessionNumber};
 use crate::memory::Memory;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::now::Now;
+use crate::origin::Position;
 use crate::policies::PoliciesInForce;
-use crate::records::copy::CopyRecord;
-use crate::records::forwarded::Position;
 use crate::records::queue::QueueRecord;
 use crate::records::session::SessionRecord;
 use crate::records::{self, RecordError};
@@ -44,7 +43,8 @@ use crate::routes::RecoveredOwed;
 use crate::routing::RouteScratch;
 use crate::session::Session;
 use crate::sessions::{SessionEntry, Sessions};
-use crate::state_store_service::StateStoreConfig;
+use crate::spans::Arrivals;
+use crate::state_store_service::{RecoveredGroup, StateStoreConfig};
 use crate::subscriptions::{Shares, Subscription, Subscriptions, point_of};
 use crate::sys_topics::SysTopics;
 use crate::timers::Timers;
@@ -61,17 +61,6 @@ pub struct RecoveredStore {
     pub groups: Vec<RecoveredGroup>,
     /// The control group, where the node is a member of a cluster.
     pub control: Option<RecoveredControl>,
-}
-
-/// One of its groups.
-#[derive(Debug)]
-pub struct RecoveredGroup {
-    /// As of the snapshot, or empty.
-    pub store: Store,
-    /// With the log behind it.
-    pub replica: Replica,
-    /// What [`Replica::new`] wanted done.
-    pub started: Vec<replica::Action>,
 }
 
 /// Retained messages that are due of a subscription, and from which place on.
@@ -184,6 +173,7 @@ impl Recovery {
             routes: RouteScratch::default(),
             stored: None,
             tracer: Tracer::new(self.config.traces),
+            arrivals: Arrivals::default(),
             work: Work::default(),
             turns: Turns::default(),
             counters: Counters::default(),
@@ -224,12 +214,12 @@ impl Recovery {
     }
 
     fn session(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        if records::tombstone::is_tombstone(key) {
-            let (client_id, record) = records::tombstone::decode(key, value)?;
+        if cluster_records::tombstone::is_tombstone(key) {
+            let (client_id, record) = cluster_records::tombstone::decode(key, value)?;
             self.copies.tombstones.restore(client_id, record);
             return Ok(());
         }
-        if records::copy::is_copy(key) {
+        if cluster_records::copy::is_copy(key) {
             return self.copy(key, value);
         }
         let (client_id, record) = records::session::decode(key, value)?;
@@ -252,7 +242,7 @@ impl Recovery {
 
     /// What is known of a session that comes behind it.
     fn copy(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        let (number, copy) = records::copy::decode(key, value)?;
+        let (number, copy) = cluster_records::copy::decode(key, value)?;
         if copy.holder.is_some() {
             self.copies.expected.insert(number, copy);
         } else {
@@ -270,8 +260,8 @@ impl Recovery {
     }
 
     fn subscription(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        if records::owed::is_owed(key) {
-            let (node, wanted) = records::owed::decode_wanted(key, value)?;
+        if cluster_records::owed::is_owed(key) {
+            let (node, wanted) = cluster_records::owed::decode_wanted(key, value)?;
             self.owed.wanted(node, wanted);
             return Ok(());
         }
@@ -301,8 +291,8 @@ impl Recovery {
     }
 
     fn delivery(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        if records::owed::is_owed(key) {
-            let (number, record) = records::owed::decode(key, value, self.now)?;
+        if cluster_records::owed::is_owed(key) {
+            let (number, record) = cluster_records::owed::decode(key, value, self.now)?;
             self.owed.record(number, record);
             return Ok(());
         }
@@ -330,18 +320,18 @@ impl Recovery {
     }
 
     fn received(&mut self, key: &[u8], value: Bytes) -> Result<(), RecordError> {
-        if records::forwarded::is_position(key) {
-            let (node, position) = records::forwarded::decode_position(key, value)?;
+        if cluster_records::forwarded::is_position(key) {
+            let (node, position) = cluster_records::forwarded::decode_position(key, value)?;
             self.positions.insert(node, position);
             return Ok(());
         }
-        if records::owed::is_taken(key) {
-            let (node, position) = records::owed::decode_taken(key, value)?;
+        if cluster_records::owed::is_taken(key) {
+            let (node, position) = cluster_records::owed::decode_taken(key, value)?;
             self.owed.taken.insert(node, position);
             return Ok(());
         }
-        if records::copy::is_positions(key) {
-            let (holder, positions) = records::copy::decode_positions(key, value)?;
+        if cluster_records::copy::is_positions(key) {
+            let (holder, positions) = cluster_records::copy::decode_positions(key, value)?;
             self.copies.positions.insert(holder, positions);
             return Ok(());
         }

@@ -18,7 +18,7 @@ use crate::ids::SessionKey;
 use crate::message::Message;
 use crate::node::Node;
 use crate::now::Now;
-use crate::responding::Asking;
+use crate::response::Asking;
 use crate::routing::Route;
 use crate::state_store_service::{Refused, properties};
 

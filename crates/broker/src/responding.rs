@@ -15,29 +15,15 @@ use protocol::{Text, TopicName};
 use smallvec::SmallVec;
 
 use crate::connection::Connection;
-use crate::ids::{ConnectionId, SessionKey};
+use crate::ids::SessionKey;
 use crate::message::Message;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::publishing::Keeping;
+use crate::response::Asking;
 use crate::routing::{RouteScratch, route_of_share};
 use crate::sessions::SessionEntry;
 use crate::subscriptions::ShareKey;
-
-/// Who asked for a response.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking {
-    pub(crate) connection: ConnectionId,
-    /// It may publish on the topic of the response, or that is its own.
-    pub(crate) may_publish: bool,
-}
-
-/// A response that waits for PUBACK of its request.
-#[derive(Debug)]
-pub(crate) struct LateResponse {
-    pub(crate) message: Message,
-    pub(crate) asking: Asking,
-}
 
 impl Node {
     /// Sends a response to who may have it. False: an error takes its place.
@@ -83,7 +69,7 @@ impl Node {
             if is_asker
                 || asking.may_publish
                     && !is_of_namesake(&message.topic, asker_id.as_ref(), entry)
-                    && policies.may_overhear(entry, connection, &message.topic, is_exact)
+                    && policies.may_overhear(entry.owner.as_deref(), connection, &message.topic, is_exact)
             {
                 scratch.add(session, entry, subscription, message);
             }
@@ -132,7 +118,7 @@ impl Node {
             !is_of_namesake(&message.topic, asker_id, entry)
                 && self
                     .policies
-                    .may_overhear(entry, connection, &message.topic, true)
+                    .may_overhear(entry.owner.as_deref(), connection, &message.topic, true)
         })
     }
 }

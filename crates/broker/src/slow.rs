@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use protocol::Text;
+use protocol::state_store::Verb;
 
 use crate::ids::ConnectionId;
 use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::report::Report;
-use crate::state_store_service::Verb;
 
 /// Something that took long.
 #[derive(Debug, Clone, PartialEq, Eq)]

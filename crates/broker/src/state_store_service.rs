@@ -22,11 +22,13 @@ mod reply;
 pub(crate) mod scan_token;
 mod snapshots;
 mod spread;
+mod trace;
 mod traced;
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use cluster::fitness::Fitness;
 use cluster::replica::record::{self, LogPoint};
 use cluster::replica::{self, MessageError, Missing, ReadId, Refusal, Replica, Request as Asking};
 use cluster::{Index, Keyspace, NodeId, Term, Write};
@@ -42,18 +44,15 @@ use self::divergence::Divergence;
 use self::forwarding::{Forwarding, ReadyRead};
 use self::gathering::Gathering;
 use self::group_time::GroupTime;
-pub(crate) use self::peers::PeerError;
 use self::peers::PeerMessage;
 use self::pending::PendingCalls;
-pub use self::pending::Verb;
 pub(crate) use self::pending::{Answer, Pending};
 use self::reads::Scans;
 use self::snapshots::Snapshots;
 use self::spread::Spread;
+pub(crate) use self::trace::RequestTrace;
 use self::traced::TracedCommands;
-use crate::fitness::Fitness;
 use crate::now::Now;
-use crate::recovery::RecoveredGroup;
 use crate::scan_seal::ScanSeal;
 use crate::state_store_service::reply::reply_to;
 use crate::traces::Span;
@@ -83,6 +82,17 @@ pub struct StateStoreConfig {
     pub scan: ScanLimits,
     /// Seals the continuation tokens of SCAN.
     pub scan_seal: ScanSeal,
+}
+
+/// One group of the state store as it was recovered.
+#[derive(Debug)]
+pub struct RecoveredGroup {
+    /// As of the snapshot, or empty.
+    pub store: Store,
+    /// With the log behind it.
+    pub replica: Replica,
+    /// What [`Replica::new`] wanted done.
+    pub started: Vec<replica::Action>,
 }
 
 /// What the service wants done.

@@ -14,8 +14,9 @@ use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
 use protocol::{Packet, ReasonCode, Text};
 
+use crate::authorization::Right;
 use crate::commits::WriteMark;
-use crate::denial::{NOT_AUTHORIZED, Right};
+use crate::denial::NOT_AUTHORIZED;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::memory::footprint::{block, places};
 use crate::node::{Action, Node};

@@ -5,9 +5,7 @@
 //!
 //! What is below a span here, or at another node, has an id that follows from that of the span: nodes need not agree on them.
 
-mod arrivals;
 mod messages;
-mod requests;
 
 use std::time::Instant;
 
@@ -15,14 +13,12 @@ use bytes::Bytes;
 use cluster::{GroupId, NodeId};
 use protocol::packet::QoS;
 use protocol::properties::UserProperties;
+use protocol::state_store::Verb;
 use protocol::trace_context::{Found, SpanId, TraceContext, TraceId};
 use protocol::{ReasonCode, Text};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
-pub(crate) use self::arrivals::Arrivals;
 pub(crate) use self::messages::MessageTrace;
-pub(crate) use self::requests::{Marks, RequestTrace, decided_for};
-use crate::state_store_service::Verb;
 
 /// What is traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +118,7 @@ pub enum SpanOf {
 pub(crate) struct OpenSpan {
     pub(crate) context: TraceContext,
     parent: Option<SpanId>,
-    state: Option<Text>,
+    pub(crate) state: Option<Text>,
     pub(crate) began: Instant,
 }
 
@@ -133,8 +129,6 @@ pub(crate) struct Tracer {
     begun: u64,
     /// The message that the present step is about.
     pub(crate) message: Option<Box<MessageTrace>>,
-    /// Messages of other nodes that are not on disk yet.
-    pub(crate) arrivals: Arrivals,
 }
 
 impl Tracer {
@@ -194,12 +188,12 @@ impl Tracer {
 const SHOWN_MAX: usize = 256;
 
 /// As much of a topic as a span shows.
-fn shown(text: &str) -> Text {
+pub(crate) fn shown(text: &str) -> Text {
     Text::new(&text[..text.floor_char_boundary(SHOWN_MAX)]).unwrap_or_default()
 }
 
-/// The same of a key.
-fn shown_bytes(bytes: &[u8]) -> Bytes {
+/// As much of a key as a span shows.
+pub(crate) fn shown_bytes(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes.get(..SHOWN_MAX).unwrap_or(bytes))
 }
 

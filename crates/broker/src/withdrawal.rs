@@ -16,8 +16,9 @@ use protocol::topic::SubscriptionFilter;
 use protocol::{ReasonCode, Text};
 
 use crate::authorization::Request;
+use crate::authorization::Right;
 use crate::connection::Connection;
-use crate::denial::{NOT_AUTHORIZED, Right};
+use crate::denial::NOT_AUTHORIZED;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::Delivery;
 use crate::node::{Action, Node, TimerKey};

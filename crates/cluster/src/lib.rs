@@ -6,8 +6,10 @@
 //! back as [`replica::Event::Persisted`].
 
 pub mod control;
+pub mod fitness;
 pub mod forming;
 pub mod ids;
+pub mod peer_header;
 pub mod peers;
 pub mod random;
 pub mod replica;

@@ -17,6 +17,7 @@ mod notification;
 mod reply;
 mod request;
 mod resp;
+mod verb;
 
 pub use error_text::{ErrorText, REPLY_TOO_LARGE_BYTES_MAX, reply_too_large};
 pub use glob::{Glob, GlobError};
@@ -28,6 +29,7 @@ pub use topics::{
     INVOKE_TOPIC, NOTIFY_PREFIX, is_own_response_topic, is_refused_response_topic, is_reserved,
     is_response_topic_of_namesake, notification_topic,
 };
+pub use verb::Verb;
 
 /// Whose form an answer has, where the published text and the official clients differ.
 ///

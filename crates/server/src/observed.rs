@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use broker::{Node, ReplicaGauges, Right, Verb, WatchLoss};
+use broker::{Node, ReplicaGauges, Right, WatchLoss};
 use protocol::packet::QoS;
+use protocol::state_store::Verb;
 
 use crate::authentication::Cause;
 use crate::clock;

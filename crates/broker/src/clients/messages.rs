@@ -26,6 +26,7 @@
 //! A question or tunnel has a number of its own in all runs of the node that has begun it.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use cluster::peer_header::PeerError;
 use protocol::packet::{Connect, Decoder, encode};
 use protocol::{Packet, Text};
 
@@ -33,7 +34,6 @@ use crate::ownership::Owner;
 use crate::peer_body::{flag, long, put_long, put_short, short};
 use crate::principal::Principal;
 use crate::records::session::{owner_of, put_owner};
-use crate::state_store_service::PeerError;
 
 const VERSION: u8 = 1;
 

@@ -9,8 +9,8 @@ use protocol::{ReasonCode, Text};
 
 use super::messages::{QuestionNumber, Take};
 use super::{ClientMessage, Place};
+use crate::authorization::Right;
 use crate::connection::Stage;
-use crate::denial::Right;
 use crate::ids::ConnectionId;
 use crate::memory::Held;
 use crate::node::{Action, Node};

@@ -20,12 +20,12 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use cluster::control::{CONTROL, Control, decode_state, encode_state};
 use cluster::forming::Founder;
+use cluster::peer_header::{self, HEADER_LENGTH};
 use cluster::replica::Members;
 use cluster::replica::record::{LogPoint, decode_members, encode_members};
 use cluster::{GroupId, Index, NodeId, Term};
 
 use super::questions::{ClusterChange, CopyReport, GroupReport, MemberReport};
-use crate::peer_header::{self, HEADER_LENGTH};
 
 const TEXT_BYTES_MAX: usize = 1_000;
 

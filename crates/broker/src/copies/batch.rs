@@ -11,12 +11,13 @@ use protocol::packet::PacketId;
 
 use super::messages::{Change, Piece, Positions, What, Writer};
 use super::{Copies, Held, Stage};
+use crate::cluster_records;
+use crate::cluster_records::copy::{CopyRecord, Marks};
 use crate::commits::DiskTicket;
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::now::Now;
 use crate::records;
-use crate::records::copy::{CopyRecord, Marks};
 use crate::routes::{Subject, WaitId};
 
 /// Bytes of an item, unless one session has more.
@@ -66,7 +67,7 @@ impl Node {
             let (piece, owners) = match copies.advance(number, changed) {
                 Advanced::Gone => continue,
                 Advanced::Ended(held) => {
-                    self.commits.write(records::copy::remove(number));
+                    self.commits.write(cluster_records::copy::remove(number));
                     let tombstone = copies.bury(now, &held, peers, wait);
                     tombstone.into_iter().for_each(|write| self.commits.write(write));
                     let owners = held.owners.iter().map(|owner| owner.node).collect();
@@ -186,7 +187,7 @@ impl Copies {
         value: Bytes,
         changed: &BTreeMap<SessionNumber, Changed>,
     ) -> Option<(SessionNumber, Read)> {
-        if records::copy::is_copy(key) {
+        if cluster_records::copy::is_copy(key) {
             return None;
         }
         let number = records::session::number_of(&value);
@@ -274,7 +275,7 @@ impl Copies {
             taken_from: held.filter(|held| !held.is_past).and_then(|held| held.taken_from),
             marks: held.and_then(|held| held.marks.as_deref().cloned()),
         };
-        records::copy::put(number, &record)
+        cluster_records::copy::put(number, &record)
     }
 }
 

@@ -29,15 +29,15 @@ use std::collections::BTreeMap;
 
 use bytes::{Buf, BufMut, Bytes};
 use cluster::NodeId;
+use cluster::peer_header::PeerError;
 use cluster::session_plane::VectorClock;
 use cluster::session_plane::encoding::{decode_clock, encode_clock};
 use protocol::Text;
 
+use crate::cluster_records::copy::Mark;
 use crate::ids::SessionNumber;
+use crate::origin::Position;
 use crate::peer_body::{flag, long, put_long, put_short, short};
-use crate::records::copy::Mark;
-use crate::records::forwarded::Position;
-use crate::state_store_service::PeerError;
 
 const VERSION: u8 = 1;
 

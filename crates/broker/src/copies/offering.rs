@@ -13,11 +13,12 @@ use protocol::packet::PacketId;
 
 use super::messages::{Change, CopyMessage, Part, encode};
 use super::{Copies, Held, Owner, Stage};
+use crate::cluster_records;
+use crate::cluster_records::copy::Mark;
 use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::now::Now;
 use crate::records;
-use crate::records::copy::Mark;
 use crate::routes::{LinkChange, Routes, Subject};
 use crate::sessions::{SessionEntry, Sessions};
 
@@ -378,7 +379,9 @@ impl Copies {
         let gone = self.positions.keys().filter(|holder| !known.contains(holder));
         let gone: Vec<_> = gone.copied().collect();
         gone.iter().for_each(|holder| drop(self.positions.remove(holder)));
-        gone.into_iter().map(records::copy::remove_positions).collect()
+        gone.into_iter()
+            .map(cluster_records::copy::remove_positions)
+            .collect()
     }
 }
 

@@ -6,9 +6,9 @@ use cluster::NodeId;
 
 use super::messages::Positions;
 use super::{Copies, StandingBy};
+use crate::cluster_records;
 use crate::node::Node;
-use crate::records;
-use crate::records::forwarded::Position;
+use crate::origin::Position;
 
 /// Times that a node has begun to say what it holds, and has not ended, of which more than the number is known.
 const EARLIER_MAX: usize = 16;
@@ -28,7 +28,8 @@ impl Node {
             .get(&from)
             .is_none_or(|known| **known != positions)
         {
-            self.commits.write(records::copy::put_positions(from, &positions));
+            self.commits
+                .write(cluster_records::copy::put_positions(from, &positions));
             copies.positions.insert(from, Arc::new(positions));
         }
     }

@@ -12,6 +12,8 @@ use protocol::packet::PacketId;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{Change, Other};
+use crate::cluster_records;
+use crate::cluster_records::copy::CopyRecord;
 use crate::ids::{QueueSequence, SessionNumber};
 use crate::limits::SessionLimits;
 use crate::memory::MessageBytes;
@@ -19,7 +21,6 @@ use crate::message::Message;
 use crate::now::Now;
 use crate::records;
 use crate::records::RecordError;
-use crate::records::copy::CopyRecord;
 use crate::records::queue::QueueRecord;
 use crate::records::session::{Presence, SessionRecord};
 use crate::session::Session;
@@ -138,7 +139,7 @@ impl StandingBy {
             taken_from: None,
             marks: None,
         };
-        records::copy::put(self.session.number, &record)
+        cluster_records::copy::put(self.session.number, &record)
     }
 
     /// Removes it from the disk.
@@ -146,7 +147,7 @@ impl StandingBy {
         let number = self.session.number;
         let own = [
             records::session::remove(&self.session.client_id),
-            records::copy::remove(number),
+            cluster_records::copy::remove(number),
         ];
         own.into_iter().chain(records::remove_all(number))
     }

@@ -9,11 +9,12 @@ use protocol::{ReasonCode, Text};
 use super::messages::CopyMessage;
 use super::{Held, StandingBy};
 use crate::closing::Ending;
+use crate::cluster_records;
+use crate::cluster_records::copy::Mark;
 use crate::ids::{QueueSequence, SessionKey, SessionNumber};
 use crate::node::{Action, Node, TimerKey};
 use crate::now::Now;
 use crate::records;
-use crate::records::copy::Mark;
 use crate::routes::LinkChange;
 use crate::sessions::{SessionEntry, Taken};
 use crate::will;
@@ -229,7 +230,7 @@ impl Node {
         self.leave_all(now, key, std::mem::take(&mut entry.session.filters));
         let own = [
             records::session::remove(&entry.session.client_id),
-            records::copy::remove(number),
+            cluster_records::copy::remove(number),
         ];
         for write in own.into_iter().chain(records::remove_all(number)) {
             self.commits.write(write);

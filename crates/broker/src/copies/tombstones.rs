@@ -13,10 +13,11 @@ use protocol::Text;
 
 use super::messages::{CopyMessage, Ended, encode};
 use super::{Copies, Held, Stage, StandingBy};
+use crate::cluster_records;
+use crate::cluster_records::tombstone::TombstoneRecord;
 use crate::ids::SessionNumber;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::records::{self, tombstone::TombstoneRecord};
 use crate::routes::{Routes, Subject, WaitId};
 use crate::waiting::Waiter;
 
@@ -75,7 +76,7 @@ impl Tombstones {
                 record.waits_for.push(*node);
             }
         }
-        Some(records::tombstone::put(client_id, record))
+        Some(cluster_records::tombstone::put(client_id, record))
     }
 
     /// A node knows of what waits for it, or is not in the cluster any more. What is to be written.
@@ -85,9 +86,9 @@ impl Tombstones {
             let before = record.waits_for.len();
             record.waits_for.retain(|other| *other != node);
             if record.waits_for.is_empty() {
-                writes.push(records::tombstone::remove(client_id));
+                writes.push(cluster_records::tombstone::remove(client_id));
             } else if record.waits_for.len() < before {
-                writes.push(records::tombstone::put(client_id, record));
+                writes.push(cluster_records::tombstone::put(client_id, record));
             }
             !record.waits_for.is_empty()
         });
@@ -103,7 +104,7 @@ impl Tombstones {
     /// The session goes on: a client has used it somewhere.
     fn forget(&mut self, client_id: &Text) -> Option<Write> {
         let known = self.0.remove(client_id);
-        known.map(|_| records::tombstone::remove(client_id))
+        known.map(|_| cluster_records::tombstone::remove(client_id))
     }
 }
 

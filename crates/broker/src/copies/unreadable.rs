@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use cluster::peer_header::PeerError;
 use cluster::session_plane::VectorClock;
 
 use super::Stage;
@@ -14,7 +15,6 @@ use super::messages::{About, CopyAnswer, Other, about};
 use crate::ids::SessionNumber;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::state_store_service::PeerError;
 
 /// How often a session is asked for that cannot be read, and how often a node is asked to offer all.
 const TRIES_MAX: u8 = 3;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use cluster::peer_header::PeerError;
 use protocol::Text;
 
 use super::messages::{WillMessage, decode};
 use super::{Guarded, Guards, run_of};
-use crate::denial::Right;
+use crate::authorization::Right;
 use crate::ids::SessionNumber;
 use crate::invoking::drop_message;
 use crate::message::Message;
@@ -18,7 +19,6 @@ use crate::node::{Action, Node};
 use crate::now::Now;
 use crate::records;
 use crate::routes::LinkChange;
-use crate::state_store_service::PeerError;
 use crate::will::DueWill;
 
 /// Wills that are published before others have their turn: each is routed.

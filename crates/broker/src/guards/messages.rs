@@ -16,11 +16,11 @@
 
 use bytes::{Buf, BufMut, Bytes};
 use cluster::NodeId;
+use cluster::peer_header::PeerError;
 use protocol::Text;
 
 use crate::ids::SessionNumber;
 use crate::peer_body::{put_short, short};
-use crate::state_store_service::PeerError;
 
 const VERSION: u8 = 1;
 

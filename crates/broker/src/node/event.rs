@@ -11,6 +11,7 @@ use cluster::forming::Founder;
 use cluster::{GroupId, Index, NodeId, Term, Write};
 use protocol::Packet;
 use protocol::packet::{DecodeError, ProtocolVersion};
+use protocol::state_store::Verb;
 use store::Image;
 
 use crate::administration::Administration;
@@ -22,7 +23,6 @@ use crate::delivery::OutgoingPublish;
 use crate::ids::ConnectionId;
 use crate::policies::{Policies, PolicyId};
 use crate::report::Report;
-use crate::state_store_service::Verb;
 use crate::traces::Span;
 
 /// What happened.

@@ -8,19 +8,19 @@ use super::RecordError;
 use crate::ids::QueueSequence;
 
 /// Appends a text or byte string of at most 65,535 bytes, its length (2 bytes) first.
-pub(super) fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_short(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_u16(u16::try_from(bytes.len()).expect("texts and correlation data have at most 65,535 bytes"));
     out.put_slice(bytes);
 }
 
 /// Appends a byte string, its length (4 bytes) first.
-pub(super) fn put_long(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_long(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_u32(u32::try_from(bytes.len()).expect("a packet has less than 256 MiB"));
     out.put_slice(bytes);
 }
 
 /// Appends a number in 7 bits of each byte, the lowest first; all bytes but the last have the highest bit.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.put_u8((number & 0x7f) as u8 | 0x80);
         number >>= 7;
@@ -30,19 +30,19 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
 
 /// Takes a record apart. The parts share its memory.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     rest: Bytes,
     record: &'static str,
 }
 
 impl Reader {
     /// Begins with a value, whose first byte must be `version`.
-    pub(super) fn of_value(value: Bytes, record: &'static str, version: u8) -> Result<Self, RecordError> {
+    pub(crate) fn of_value(value: Bytes, record: &'static str, version: u8) -> Result<Self, RecordError> {
         Self::of_versions(value, record, &[version]).map(|(reader, _)| reader)
     }
 
     /// Begins with a value, whose first byte must be one of `versions`, and says which.
-    pub(super) fn of_versions(
+    pub(crate) fn of_versions(
         value: Bytes,
         record: &'static str,
         versions: &[u8],
@@ -57,36 +57,36 @@ impl Reader {
     }
 
     /// Begins with a part of something whose version was looked at.
-    pub(super) fn of_rest(rest: Bytes, record: &'static str) -> Self {
+    pub(crate) fn of_rest(rest: Bytes, record: &'static str) -> Self {
         Self { rest, record }
     }
 
     /// Begins with a key, which has no version.
-    pub(super) fn of_key(key: &[u8], record: &'static str) -> Self {
+    pub(crate) fn of_key(key: &[u8], record: &'static str) -> Self {
         Self {
             rest: Bytes::copy_from_slice(key),
             record,
         }
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, RecordError> {
+    pub(crate) fn u8(&mut self) -> Result<u8, RecordError> {
         self.array().map(u8::from_be_bytes)
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, RecordError> {
+    pub(crate) fn u16(&mut self) -> Result<u16, RecordError> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, RecordError> {
+    pub(crate) fn u32(&mut self) -> Result<u32, RecordError> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, RecordError> {
+    pub(crate) fn u64(&mut self) -> Result<u64, RecordError> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// What [`put_varint`] wrote.
-    pub(super) fn varint(&mut self) -> Result<u64, RecordError> {
+    pub(crate) fn varint(&mut self) -> Result<u64, RecordError> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
             let byte = self.u8()?;
@@ -103,7 +103,7 @@ impl Reader {
     }
 
     /// A subscription identifier (4 bytes), 0 for none. A higher one than there are could not be sent.
-    pub(super) fn subscription_id(&mut self) -> Result<Option<SubscriptionId>, RecordError> {
+    pub(crate) fn subscription_id(&mut self) -> Result<Option<SubscriptionId>, RecordError> {
         match self.u32()? {
             id @ ..=SUBSCRIPTION_ID_MAX => Ok(SubscriptionId::new(id)),
             _ => Err(self.damaged("a subscription identifier is too high")),
@@ -111,7 +111,7 @@ impl Reader {
     }
 
     /// Where something stands in a queue (8 bytes). After one that is never reached nothing could be counted on.
-    pub(super) fn sequence(&mut self) -> Result<u64, RecordError> {
+    pub(crate) fn sequence(&mut self) -> Result<u64, RecordError> {
         match self.u64()? {
             sequence @ ..QueueSequence::MAX => Ok(sequence),
             _ => Err(self.damaged("a place in a queue is too high")),
@@ -119,41 +119,41 @@ impl Reader {
     }
 
     /// What [`put_short`] wrote.
-    pub(super) fn short(&mut self) -> Result<Bytes, RecordError> {
+    pub(crate) fn short(&mut self) -> Result<Bytes, RecordError> {
         let length = usize::from(self.u16()?);
         self.bytes(length)
     }
 
     /// What [`put_short`] wrote, as a text.
-    pub(super) fn text(&mut self) -> Result<Text, RecordError> {
+    pub(crate) fn text(&mut self) -> Result<Text, RecordError> {
         let bytes = self.short()?;
         self.parse(Text::from_bytes(bytes), "a text is not valid")
     }
 
     /// What [`put_long`] wrote.
-    pub(super) fn long(&mut self) -> Result<Bytes, RecordError> {
+    pub(crate) fn long(&mut self) -> Result<Bytes, RecordError> {
         let length = self.u32()?;
         let length = usize::try_from(length).map_err(|_| self.damaged("a length is too large"))?;
         self.bytes(length)
     }
 
     /// So many bytes.
-    pub(super) fn take(&mut self, length: usize) -> Result<Bytes, RecordError> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<Bytes, RecordError> {
         self.bytes(length)
     }
 
     /// All that is left.
-    pub(super) fn rest(&mut self) -> Bytes {
+    pub(crate) fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.rest)
     }
 
     /// Whether nothing is left.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// Nothing may be left.
-    pub(super) fn end(&self) -> Result<(), RecordError> {
+    pub(crate) fn end(&self) -> Result<(), RecordError> {
         if self.rest.is_empty() {
             Ok(())
         } else {
@@ -162,16 +162,16 @@ impl Reader {
     }
 
     /// Turns a failed parse into the error of this record.
-    pub(super) fn parse<T, E>(&self, parsed: Result<T, E>, what: &'static str) -> Result<T, RecordError> {
+    pub(crate) fn parse<T, E>(&self, parsed: Result<T, E>, what: &'static str) -> Result<T, RecordError> {
         parsed.map_err(|_| self.damaged(what))
     }
 
     /// Turns an absent value into the error of this record.
-    pub(super) fn require<T>(&self, value: Option<T>, what: &'static str) -> Result<T, RecordError> {
+    pub(crate) fn require<T>(&self, value: Option<T>, what: &'static str) -> Result<T, RecordError> {
         value.ok_or(self.damaged(what))
     }
 
-    pub(super) fn damaged(&self, what: &'static str) -> RecordError {
+    pub(crate) fn damaged(&self, what: &'static str) -> RecordError {
         RecordError::Damaged {
             record: self.record,
             what,

@@ -36,7 +36,7 @@ struct Stored {
 }
 
 /// Appends a message.
-pub(super) fn put_message(out: &mut Vec<u8>, message: &Message, id: Option<MessageId>, now: Now) {
+pub(crate) fn put_message(out: &mut Vec<u8>, message: &Message, id: Option<MessageId>, now: Now) {
     let expires_at = message.expires_at.map(|at| now.wall_of(at));
     put(
         out,
@@ -48,7 +48,7 @@ pub(super) fn put_message(out: &mut Vec<u8>, message: &Message, id: Option<Messa
 }
 
 /// Reads a message; it has no publisher any more.
-pub(super) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordError> {
+pub(crate) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordError> {
     let stored = stored(reader)?;
     Ok(Message {
         expires_at: stored.expires_at.map(|wall| now.instant_of(wall)),
@@ -57,7 +57,7 @@ pub(super) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordEr
 }
 
 /// Appends a message for another node: with how many milliseconds are left of its expiry interval.
-pub(super) fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
+pub(crate) fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
     let left = message
         .expires_at
         .map(|at| now.wall_of(at).saturating_sub(now.wall));
@@ -71,7 +71,7 @@ pub(super) fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
 }
 
 /// Reads such a message, which was written so long ago.
-pub(super) fn message_on_the_way(
+pub(crate) fn message_on_the_way(
     reader: &mut Reader,
     waited: Duration,
     now: Now,
@@ -85,7 +85,7 @@ pub(super) fn message_on_the_way(
 }
 
 /// Appends a will.
-pub(super) fn put_will(out: &mut Vec<u8>, will: &Will) {
+pub(crate) fn put_will(out: &mut Vec<u8>, will: &Will) {
     out.put_u8(u8::from(will.delay.is_some()));
     out.put_u32(will.delay.unwrap_or(0));
     put(
@@ -98,7 +98,7 @@ pub(super) fn put_will(out: &mut Vec<u8>, will: &Will) {
 }
 
 /// Reads a will.
-pub(super) fn will(reader: &mut Reader) -> Result<Will, RecordError> {
+pub(crate) fn will(reader: &mut Reader) -> Result<Will, RecordError> {
     let has_delay = match reader.u8()? {
         0 => false,
         1 => true,
@@ -243,7 +243,7 @@ fn response_topic(reader: &mut Reader) -> Result<Text, RecordError> {
 }
 
 /// The QoS with a number.
-pub(super) fn qos(reader: &Reader, number: u16) -> Result<QoS, RecordError> {
+pub(crate) fn qos(reader: &Reader, number: u16) -> Result<QoS, RecordError> {
     match number {
         0 => Ok(QoS::AtMostOnce),
         1 => Ok(QoS::AtLeastOnce),

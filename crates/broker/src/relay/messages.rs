@@ -13,10 +13,8 @@
 use std::collections::BTreeSet;
 
 use bytes::{Buf, BufMut, Bytes};
+use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::{GroupId, NodeId};
-
-use crate::peer_header::{self, HEADER_LENGTH};
-use crate::state_store_service::PeerError;
 
 /// What is about links travels under this number, which no group has.
 pub(crate) const RELAY: GroupId = GroupId(u32::MAX - 3);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use cluster::peer_header::PeerError;
 use protocol::TopicName;
 
 use super::digests::Buckets;
@@ -19,7 +20,6 @@ use crate::records;
 use crate::records::retained::RetainedRecord;
 use crate::retained::{Edition, Retained};
 use crate::routes::Subject;
-use crate::state_store_service::PeerError;
 use crate::waiting::Waiter;
 
 /// Topics that are looked at for one piece of a list, and what it has at most: about a millisecond.

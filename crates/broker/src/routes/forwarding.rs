@@ -9,15 +9,15 @@ use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
 use super::losses::Postponed;
-use super::table::{Slot, Slots};
+use super::table::Slot;
 use super::{LinkChange, RecoveredOwed};
 use super::{Routes, WaitId, messages};
+use crate::cluster_records::forwarded;
 use crate::ids::{ConnectionId, SessionKey};
 use crate::message::{DeliveryKind, Message};
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::records;
-use crate::records::forwarded::{self, Position};
+use crate::origin::{Position, Slots};
 use crate::routing::{RouteScratch, route_of_share};
 use crate::session::DropCause;
 use crate::subscriptions::{Point, ShareKey};
@@ -479,7 +479,7 @@ impl Node {
         };
         let gone = peers.set_nodes(now, control.control().nodes().keys().copied());
         for node in gone {
-            self.commits.write(records::forwarded::remove_position(node));
+            self.commits.write(forwarded::remove_position(node));
             self.forget_answers(node);
             self.forget_ended_of(node);
             self.note_link_of_clients(now, (node, LinkChange::Lost), actions);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{self, Answer};
-use crate::records::forwarded::Position;
+use crate::origin::Position;
 
 /// Bytes of what an answer says about shares, unless one item has more.
 const DECLINES_BYTES: usize = 64 << 10;

@@ -21,7 +21,7 @@ use super::outbox::Outbox;
 use super::since::Sameness;
 use super::waits::{WaitId, Waits};
 use crate::now::Now;
-use crate::records::forwarded::Position;
+use crate::origin::Position;
 
 /// One other node.
 #[derive(Debug)]

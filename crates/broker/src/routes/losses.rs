@@ -23,10 +23,11 @@ use cluster::session_plane::announcement::Word;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{self, CameBy, TAKEN_OVER};
-use super::table::{Slot, Slots};
+use super::table::Slot;
 use super::told::Told;
 use super::{Routes, WaitId};
 use crate::now::Now;
+use crate::origin::Slots;
 use crate::subscriptions::Point;
 
 /// A node that is lost, after this word of it. Whoever hears of the same loss again, from others, knows by that.

@@ -31,6 +31,7 @@
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::session_plane::announcement::Word;
 use cluster::{Incarnation, NodeId};
 use protocol::Text;
@@ -39,12 +40,10 @@ use smallvec::SmallVec;
 
 use super::ROUTES;
 use super::losses::Lost;
+use crate::cluster_records::forwarded;
 use crate::message::Message;
 use crate::now::Now;
 use crate::peer_body::{flag, long, short};
-use crate::peer_header::{self, HEADER_LENGTH};
-use crate::records::forwarded;
-use crate::state_store_service::PeerError;
 use crate::subscriptions::Point;
 
 /// The sender's incarnation, behind the header.

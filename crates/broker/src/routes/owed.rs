@@ -22,12 +22,11 @@ use super::Routes;
 use super::link::Link;
 use super::losses::Kept;
 use super::messages::{self, OwedMessage};
-use super::table::{Slot, Slots};
+use super::table::Slot;
 use crate::copies::OWNERS;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::origin::Origin;
-use crate::records::forwarded::Position;
+use crate::origin::{Origin, Position, Slots};
 
 impl Routes {
     /// A node is lost. With so many others that nobody may be left who has some session, their filters stay. Who is alone and lacks copies need not have lost as many as have a session.

@@ -9,14 +9,13 @@ use super::Routes;
 use super::link::Heard;
 use super::messages::{self, Answer, Forwarded, Frame, Item, KNOWN};
 use super::table::Slot;
+use crate::cluster_records;
 use crate::invoking::drop_message;
 use crate::memory::MemoryLevel;
 use crate::node::{Action, Node};
 use crate::now::Now;
-use crate::origin::Origin;
+use crate::origin::{Origin, Position};
 use crate::publishing::Keeping;
-use crate::records;
-use crate::records::forwarded::Position;
 use crate::routing::route_of_share;
 use crate::waiting::Waiter;
 
@@ -147,7 +146,7 @@ impl Node {
         if self.commits.mark() != before {
             // In one batch with what it belongs to: so it is taken once, also over a restart.
             self.commits
-                .write(records::forwarded::put_position(node, position));
+                .write(cluster_records::forwarded::put_position(node, position));
         }
         self.after_own_writes(now, Waiter::Taken { node, position }, actions);
         // It may rely on what was written before, and is on disk: then it waits for other nodes alone.

@@ -11,6 +11,7 @@ use slab::Slab;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::memory::footprint::{block, places, text, tree, tree_entry};
+use crate::origin::Slots;
 use crate::subscriptions::{Index, Point};
 
 /// How many nodes of the trie of their filters a message visits at most: as many as the default of
@@ -19,9 +20,6 @@ const REACH_MAX: u32 = 8_192;
 
 /// A node's place here, below 64.
 pub(crate) type Slot = usize;
-
-/// Some nodes: a bit for each.
-pub(crate) type Slots = u64;
 
 /// What the other nodes want.
 #[derive(Debug)]

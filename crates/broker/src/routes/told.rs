@@ -13,7 +13,7 @@ use cluster::session_plane::announcement::Word;
 use smallvec::SmallVec;
 
 use super::losses::Lost;
-use crate::records::forwarded::Position;
+use crate::origin::Position;
 
 /// What others have told.
 #[derive(Debug, Default)]

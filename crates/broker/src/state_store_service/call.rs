@@ -8,22 +8,22 @@ use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
 use protocol::properties::UserProperties;
 use protocol::state_store::properties::{self as wire, CLOCK_SKEW_MAX_MS};
 use protocol::state_store::{
-    Dialect, ErrorText, INVOKE_TOPIC, Reply, Request, RequestError, is_refused_response_topic,
+    Dialect, ErrorText, INVOKE_TOPIC, Reply, Request, RequestError, Verb, is_refused_response_topic,
     notification_topic,
 };
 use protocol::topic::TopicName;
 use store::{CommandAction, RequestIdentity, RetryKey, Watcher};
 
-use super::pending::{Answer, Pending, Verb};
+use super::pending::{Answer, Pending};
+use super::trace::RequestTrace;
 use crate::acks::AckSequence;
 use crate::authorization::Access;
-use crate::denial::Right;
+use crate::authorization::Right;
 use crate::memory::Held;
 use crate::now::Now;
 use crate::principal::Principal;
-use crate::responding::Asking;
+use crate::response::Asking;
 use crate::scan_seal::{ScanBinding, ScanSeal};
-use crate::traces::RequestTrace;
 
 /// In which form requests are answered where the published text and the shipped clients differ.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who could lead a group of the state store: its part of `crate::fitness`.
+//! Who could lead a group of the state store: its part of `cluster::fitness`.
 
 use std::time::Instant;
 

@@ -14,12 +14,13 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use cluster::peer_header::PeerError;
 use cluster::replica::{self, ReadId};
 use cluster::{Index, NodeId};
 use protocol::state_store::{ErrorText, Reply};
 use store::{Command, CommandAction, EntryBuilder, Stamp};
 
-use super::peers::{PeerError, PeerMessage};
+use super::peers::PeerMessage;
 use super::pending::Pending;
 use super::{Output, StateStoreService, Whose, traced};
 use crate::now::Now;

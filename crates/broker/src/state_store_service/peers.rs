@@ -26,6 +26,7 @@
 //! Everything may come twice, and what is not answered is asked again; so nothing here is confirmed.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::replica::Members;
 use cluster::replica::record::{self, LogPoint};
 use cluster::{GroupId, Index, Term};
@@ -35,7 +36,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::group_time::Told;
 use super::traced::TRACED_MAX;
-use crate::peer_header::{self, HEADER_LENGTH};
 
 /// Places above this are refused, so that others can be reckoned from them.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -107,17 +107,6 @@ pub(super) struct Chunk {
     pub(super) number: u64,
     pub(super) position: u64,
     pub(super) data: Bytes,
-}
-
-/// Why a message was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PeerError {
-    #[error("the message has version {found}, this node knows version 1")]
-    Version { found: u8 },
-    #[error("the message is for group {group}, which is not here")]
-    Group { group: GroupId },
-    #[error("the message is damaged")]
-    Damaged,
 }
 
 impl PeerMessage {

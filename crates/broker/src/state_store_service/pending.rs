@@ -6,45 +6,17 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use protocol::Text;
 use protocol::packet::{PacketId, Publish};
-use protocol::state_store::{Dialect, Reply, Request};
+use protocol::state_store::{Dialect, Reply, Request, Verb};
 use store::{Details, Version};
 
+use super::trace::RequestTrace;
 use crate::acks::AckSequence;
 use crate::authorization::Access;
 use crate::memory::Held;
 use crate::memory::footprint::{block, places, properties, tree_entry};
 use crate::now::Now;
-use crate::responding::Asking;
+use crate::response::Asking;
 use crate::scan_seal::ScanBinding;
-use crate::traces::RequestTrace;
-
-/// What a request asks for, for figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the protocol's verbs")]
-pub enum Verb {
-    Set,
-    Get,
-    Del,
-    VDel,
-    KeyNotify,
-    Scan,
-    Unknown,
-}
-
-impl Verb {
-    /// How many there are.
-    pub const COUNT: usize = 7;
-    /// All, in the order of their numbers.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Set,
-        Self::Get,
-        Self::Del,
-        Self::VDel,
-        Self::KeyNotify,
-        Self::Scan,
-        Self::Unknown,
-    ];
-}
 
 /// A request that waits, with all that its answer needs.
 #[derive(Debug)]

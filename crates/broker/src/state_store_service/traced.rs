@@ -12,9 +12,9 @@ use store::Origin;
 
 use super::peers::PeerMessage;
 use super::pending::{Pending, PendingCalls};
+use super::trace::{Marks, decided_for};
 use super::{Output, StateStoreService};
 use crate::now::Now;
-use crate::traces::{Marks, decided_for};
 
 /// Traced commands of a group at one node.
 #[derive(Debug, Default)]

@@ -7,14 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::Principal;
 use broker::ids::{QueueSequence, SessionNumber};
 use broker::memory::Held;
 use broker::message::{Delivery, DeliveryKind, Message};
 use broker::now::Now;
-use broker::origin::MessageId;
+use broker::origin::{MessageId, Position};
 use broker::ownership::Owner;
-use broker::records::forwarded::Position;
 use broker::records::queue::QueueRecord;
 use broker::records::retained::RetainedRecord;
 use broker::records::session::{Presence, SessionRecord};
@@ -22,6 +20,7 @@ use broker::records::{self, RecordError};
 use broker::retained::Edition;
 use broker::session::{Change, Positions};
 use broker::subscriptions::Subscription;
+use broker::{Principal, cluster_records};
 use bytes::Bytes;
 use cluster::session_plane::{Actor, Hlc};
 use cluster::write::Write;
@@ -290,12 +289,12 @@ fn an_id_goes_with_a_message_to_other_nodes_and_not_into_what_is_retained() {
         id: Some(message_id()),
         ..bare_message(now)
     };
-    let sent = records::forwarded::encode(&message, now);
+    let sent = cluster_records::forwarded::encode(&message, now);
     assert_eq!(
         sent.as_ref(),
         b"\x08\x01\0\x01t\0\0\0\0\x82\x02\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
     );
-    let read = records::forwarded::decode(sent, Duration::ZERO, now);
+    let read = cluster_records::forwarded::decode(sent, Duration::ZERO, now);
     assert_eq!(read, Ok(message.clone()));
     let bare = bare_message(now);
     assert_eq!(
@@ -485,7 +484,7 @@ fn subscription_records_are_as_released() {
 fn received_records_are_as_released() {
     let (key, value) = golden("received.bin", records::received::put(NUMBER, id(65_535)));
     assert_eq!(records::received::decode(&key, value), Ok((NUMBER, id(65_535))));
-    assert!(!records::forwarded::is_position(&key));
+    assert!(!cluster_records::forwarded::is_position(&key));
 }
 
 #[test]
@@ -495,10 +494,13 @@ fn positions_of_other_nodes_are_as_released() {
         incarnation: 0x0a0b_0c0d,
         number: 0x1112_1314_1516_1718,
     };
-    let (key, value) = golden("position.bin", records::forwarded::put_position(node, position));
-    assert!(records::forwarded::is_position(&key));
+    let (key, value) = golden(
+        "position.bin",
+        cluster_records::forwarded::put_position(node, position),
+    );
+    assert!(cluster_records::forwarded::is_position(&key));
     assert_eq!(
-        records::forwarded::decode_position(&key, value),
+        cluster_records::forwarded::decode_position(&key, value),
         Ok((node, position))
     );
 }
@@ -635,10 +637,10 @@ fn decode_all(key: &[u8], value: &Bytes) {
         let _ = records::subscription::put(number, &filter, &subscription, due.as_deref());
     }
     let _ = records::received::decode(key, value.clone());
-    if let Ok((node, position)) = records::forwarded::decode_position(key, value.clone()) {
-        let _ = records::forwarded::put_position(node, position);
+    if let Ok((node, position)) = cluster_records::forwarded::decode_position(key, value.clone()) {
+        let _ = cluster_records::forwarded::put_position(node, position);
     }
-    let _ = records::forwarded::decode(value.clone(), Duration::ZERO, now);
+    let _ = cluster_records::forwarded::decode(value.clone(), Duration::ZERO, now);
 }
 
 /// The value of one of the golden records.
@@ -728,9 +730,9 @@ fn a_cut_record_is_damaged_at_every_length() {
 
 #[test]
 fn what_is_owed_is_as_released() {
-    use broker::records::owed::{self, OwedHead, OwedRecord};
+    use broker::cluster_records::owed::{self, OwedHead, OwedRecord};
     let now = now();
-    let message = records::forwarded::encode(&full_message(now), now);
+    let message = cluster_records::forwarded::encode(&full_message(now), now);
     let write = owed::put_message(0x0102_0304_0000_0005, Some(now.wall), &message);
     let (key, value) = golden("owed-message.bin", write);
     assert!(owed::is_owed(&key));
@@ -743,7 +745,7 @@ fn what_is_owed_is_as_released() {
     };
     let mut left = full_message(now);
     left.expires_at = Some(now.instant + Duration::from_secs(40));
-    let left = OwedRecord::Message(records::forwarded::encode(&left, now));
+    let left = OwedRecord::Message(cluster_records::forwarded::encode(&left, now));
     let read = owed::decode(&key, value, later);
     assert_eq!(
         read,
@@ -773,7 +775,7 @@ fn what_is_owed_is_as_released() {
         number: 0x0000_0003_0000_0001,
     };
     let (key, value) = golden("owed-taken.bin", owed::put_taken(NodeId(0x0102), position));
-    assert!(owed::is_taken(&key) && !records::copy::is_positions(&[0; 16]));
+    assert!(owed::is_taken(&key) && !cluster_records::copy::is_positions(&[0; 16]));
     let wish = (NodeId(0x0102), owed::Wanted::Everything(true));
     let (of_node, all) = golden("owed-everything.bin", owed::put_wanted(wish.0, &wish.1));
     assert!(owed::is_owed(&of_node));
@@ -788,7 +790,7 @@ fn what_is_owed_is_as_released() {
 
 #[test]
 fn tombstones_of_sessions_are_as_released() {
-    use broker::records::tombstone::{self, TombstoneRecord};
+    use broker::cluster_records::tombstone::{self, TombstoneRecord};
     let actor = Actor {
         node: NodeId(0x0102),
         incarnation: Incarnation(3),

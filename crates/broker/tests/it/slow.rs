@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use broker::limits::Limits;
-use broker::{Report, SlowKind, SlowOperation, Verb};
+use broker::{Report, SlowKind, SlowOperation};
 use bytes::Bytes;
 use protocol::Packet;
 use protocol::packet::{PacketId, Publish, QoS};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::state_store::properties::TIMESTAMP;
-use protocol::state_store::{Condition, INVOKE_TOPIC, Request};
+use protocol::state_store::{Condition, INVOKE_TOPIC, Request, Verb};
 use smallvec::SmallVec;
 
 use crate::inspection::{World, text};

@@ -192,7 +192,7 @@ fn recovered_node(
     for keyspace in Recovery::KEYSPACES {
         let mut read_all = Ok(());
         let mut read = |key: &[u8], value: Bytes| {
-            if config.forgets_positions && broker::records::forwarded::is_position(key) {
+            if config.forgets_positions && broker::cluster_records::forwarded::is_position(key) {
                 return ControlFlow::Continue(());
             }
             if config.forgets_tombstones && is_tombstone(keyspace, &value) {

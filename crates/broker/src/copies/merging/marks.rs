@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cluster::NodeId;
 
+use crate::cluster_records::copy::{Mark, Marks};
 use crate::copies::Copies;
 use crate::copies::messages::Change;
 use crate::ids::SessionNumber;
 use crate::records;
-use crate::records::copy::{Mark, Marks};
 
 /// Nodes that a session remembers to have parted from; of the first ones it is forgotten.
 const MARKS_MAX: usize = 4;

@@ -25,6 +25,7 @@
 //! ```
 
 use bytes::{Buf, BufMut, Bytes};
+use cluster::peer_header::PeerError;
 use cluster::session_plane::VectorClock;
 use cluster::session_plane::announcement::Word;
 use cluster::session_plane::encoding::{decode_clock, encode_clock};
@@ -32,12 +33,11 @@ use cluster::{Incarnation, NodeId};
 use protocol::Text;
 use protocol::packet::PacketId;
 
+use crate::cluster_records::copy::Mark;
 use crate::ids::SessionNumber;
 use crate::peer_body::{flag, long, put_long, put_short, short};
-use crate::records::copy::Mark;
 use crate::routes::{LossSaid, Since, TakenAt};
 use crate::session::got::Got;
-use crate::state_store_service::PeerError;
 
 const VERSION: u8 = 2;
 

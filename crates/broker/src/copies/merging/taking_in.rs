@@ -7,7 +7,7 @@ use cluster::NodeId;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{From, Joined, Leave, Leavings, MergeMessage, decode};
-use crate::authentication::is_same;
+use crate::authenticating::is_same;
 use crate::copies::Held;
 use crate::ids::{SessionKey, SessionNumber};
 use crate::invoking::drop_message;

@@ -3,8 +3,8 @@
 use bytes::{Buf, BufMut, Bytes};
 use cluster::NodeId;
 
+use crate::cluster_records::copy::Mark;
 use crate::ids::SessionNumber;
-use crate::records::copy::Mark;
 
 /// At most 255.
 pub(super) fn put(bytes: &mut Vec<u8>, origins: &[Mark]) {

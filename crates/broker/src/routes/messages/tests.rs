@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cluster::peer_header::group_of;
 use cluster::random::Random;
 use proptest::prelude::*;
 use protocol::packet::QoS;
@@ -10,7 +11,6 @@ use protocol::{Text, TopicName};
 use super::*;
 use crate::memory::Held;
 use crate::now::epoch;
-use crate::peer_header::group_of;
 
 fn now() -> Now {
     Now {

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::write::Write;
 
+use crate::cluster_records::owed::{self, OwedHead, Wanted};
 use crate::now::Now;
-use crate::records::forwarded::Position;
-use crate::records::owed::{self, OwedHead, Wanted};
-use crate::routes::table::{RouteTable, Slot, Slots};
+use crate::origin::{Position, Slots};
+use crate::routes::table::{RouteTable, Slot};
 use crate::routes::{RouteFigures, RoutesConfig};
 
 /// What is owed, and to whom.

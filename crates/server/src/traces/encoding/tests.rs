@@ -1,6 +1,6 @@
-use broker::Verb;
 use cluster::GroupId;
 use protocol::packet::QoS;
+use protocol::state_store::Verb;
 use protocol::trace_context::TraceContext;
 use protocol::{ReasonCode, Text};
 

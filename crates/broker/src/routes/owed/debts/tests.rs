@@ -1,8 +1,8 @@
 use cluster::write::Keyspace;
 
 use super::*;
+use crate::cluster_records::owed::OwedRecord;
 use crate::now::epoch;
-use crate::records::owed::OwedRecord;
 
 const NODES: [NodeId; 3] = [NodeId(7), NodeId(8), NodeId(9)];
 

@@ -6,12 +6,10 @@ use bytes::Bytes;
 use cluster::replica::Ticket;
 use cluster::{GroupId, NodeId};
 use protocol::Text;
+use protocol::state_store::Verb;
 use protocol::trace_context::TraceContext;
 
-use super::{OpenSpan, Span, SpanKind, SpanOf, shown_bytes};
-use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::state_store_service::{Answer, Verb};
+use crate::traces::{OpenSpan, Span, SpanKind, SpanOf};
 
 /// A client's request that is traced.
 #[derive(Debug)]
@@ -131,23 +129,6 @@ impl RequestTrace {
         };
         spans.push(self.span.end(now, what));
         spans
-    }
-}
-
-impl Node {
-    /// A client's request is answered.
-    pub(crate) fn end_request_trace(
-        &mut self,
-        now: Now,
-        trace: RequestTrace,
-        answer: &Answer,
-        actions: &mut Vec<Action>,
-    ) {
-        let client_id = self.client_id_of(answer.asking.connection);
-        let asked = (answer.verb, answer.key.as_deref().map(shown_bytes));
-        let error = answer.is_error.then(|| answer.payload.clone());
-        let spans = trace.end(now.instant, self.groups.node(), client_id, asked, error);
-        actions.push(Action::Traced(spans));
     }
 }
 

@@ -14,8 +14,8 @@ use cluster::session_plane::encoding::{decode_clock, encode_clock};
 use cluster::write::{Keyspace, Write};
 use protocol::Text;
 
-use super::encoding::{Reader, put_long};
-use super::{BEHIND_SESSIONS, RecordError};
+use crate::records::encoding::{Reader, put_long};
+use crate::records::{BEHIND_SESSIONS, RecordError};
 
 /// What is remembered of a session that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who could lead a group, beyond what Raft knows of it.
+//! Fitness of replicas to lead a group, beyond what Raft knows of it.
 //!
 //! Raft knows who votes, was heard, and has the log. It does not know that a replica has no store that it could lead with, since that comes from
 //! another node, nor that its disk is slow. Such a replica says so to the leader, again and again while it is so, and is not asked to lead.
@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cluster::NodeId;
+use crate::NodeId;
 
-/// What is known of the others, and what they are told.
+/// Fitness of the other replicas, and what they are told of that of this one.
 #[derive(Debug, Default)]
-pub(crate) struct Fitness {
+pub struct Fitness {
     /// When others said last that they cannot lead.
     unfit: BTreeMap<NodeId, Instant>,
     /// When others were asked last to lead, since this replica leads.
@@ -31,33 +31,34 @@ const TRIED_FOR: Duration = Duration::from_secs(30);
 
 impl Fitness {
     /// Another replica says that it cannot lead.
-    pub(crate) fn said_unfit(&mut self, now: Instant, from: NodeId) {
+    pub fn said_unfit(&mut self, now: Instant, from: NodeId) {
         self.unfit.retain(|_, at| now < *at + UNFIT_FOR);
         self.unfit.insert(from, now);
     }
 
     /// Whether a replica has not said that it cannot lead.
-    pub(crate) fn is_fit(&self, now: Instant, node: NodeId) -> bool {
+    pub fn is_fit(&self, now: Instant, node: NodeId) -> bool {
         self.unfit.get(&node).is_none_or(|at| now >= *at + UNFIT_FOR)
     }
 
-    pub(crate) fn note_tried(&mut self, now: Instant, node: NodeId) {
+    /// Remembers that a replica was asked to lead.
+    pub fn note_tried(&mut self, now: Instant, node: NodeId) {
         self.tried.insert(node, now);
     }
 
     /// Whether a replica was asked to lead a moment ago, and this one leads on.
-    pub(crate) fn was_tried(&self, now: Instant, node: NodeId) -> bool {
+    pub fn was_tried(&self, now: Instant, node: NodeId) -> bool {
         self.tried.get(&node).is_some_and(|at| now < *at + TRIED_FOR)
     }
 
     /// There is another leader, or none.
-    pub(crate) fn has_new_leader(&mut self) {
+    pub fn has_new_leader(&mut self) {
         self.tried.clear();
         self.say_at = None;
     }
 
     /// Whether it is time to say that this replica cannot lead.
-    pub(crate) fn timeout(&mut self, now: Instant, is_unfit: bool) -> bool {
+    pub fn timeout(&mut self, now: Instant, is_unfit: bool) -> bool {
         let is_due = is_unfit && self.say_at.is_none_or(|at| at <= now);
         if is_due {
             self.say_at = Some(now + SAY_EVERY);
@@ -68,7 +69,7 @@ impl Fitness {
     }
 
     /// When it is time to say it, if this replica cannot lead.
-    pub(crate) fn say_at(&self, now: Instant) -> Instant {
+    pub fn say_at(&self, now: Instant) -> Instant {
         self.say_at.unwrap_or(now)
     }
 }

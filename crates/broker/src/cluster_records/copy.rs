@@ -29,10 +29,10 @@ use cluster::session_plane::{Actor, VectorClock};
 use cluster::write::{Keyspace, Write};
 use cluster::{Incarnation, NodeId};
 
-use super::encoding::{Reader, put_long, put_short};
-use super::forwarded::Position;
-use super::{BEHIND_SESSIONS, RecordError};
 use crate::ids::SessionNumber;
+use crate::origin::Position;
+use crate::records::encoding::{Reader, put_long, put_short};
+use crate::records::{BEHIND_SESSIONS, RecordError};
 
 /// Which of a session's changes are here, and who holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,19 +17,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use cluster::NodeId;
 use cluster::write::{Keyspace, Write};
 
-use super::encoding::Reader;
-use super::{BEHIND_SESSIONS, RecordError, message};
 use crate::message::Message;
 use crate::now::Now;
-
-/// Up to where the items of one node were taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// The sender's.
-    pub incarnation: u32,
-    /// Its items are numbered from 1.
-    pub number: u64,
-}
+use crate::origin::Position;
+use crate::records::encoding::Reader;
+use crate::records::{BEHIND_SESSIONS, RecordError, message};
 
 /// The bytes of a message for other nodes.
 pub fn encode(message: &Message, now: Now) -> Bytes {

@@ -38,10 +38,11 @@ use cluster::write::{Keyspace, Write};
 use protocol::Text;
 use protocol::topic::TopicFilter;
 
-use super::encoding::Reader;
-use super::forwarded::{self, Position};
-use super::{BEHIND_SESSIONS, RecordError};
+use super::forwarded;
 use crate::now::Now;
+use crate::origin::Position;
+use crate::records::encoding::Reader;
+use crate::records::{BEHIND_SESSIONS, RecordError};
 
 /// What is known of a message that is owed, besides itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
