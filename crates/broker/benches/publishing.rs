@@ -5,11 +5,12 @@ mod alone;
 
 use std::time::Duration;
 
-use broker::ids::ConnectionId;
-use broker::limits::Limits;
-use broker::{Action, Event, Node, Now};
+use broker::{Action, Event, Node};
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mqtt::ids::ConnectionId;
+use mqtt::limits::Limits;
+use mqtt::now::Now;
 use protocol::packet::{Ack, Connect, PacketId, Publish, QoS, Subscribe};
 use protocol::properties::MessageProperties;
 use protocol::{Packet, ReasonCode, Text};

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::GroupId;
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::policies::is_servers_own;
 use protocol::packet::QoS;
 use protocol::{ReasonCode, Text, TopicName};
 
 use crate::backups::Item;
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::policies::is_servers_own;
 use crate::waiting::Waiter;
 
 /// What an operator wants done.

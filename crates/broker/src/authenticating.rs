@@ -4,17 +4,17 @@
 //! The types are in `authentication.rs`. A CONNECT that waits for an answer has no session yet.
 
 use bytes::Bytes;
+use mqtt::authentication::{Answer, Authentication, Credentials, Exchange, Question, Turn};
+use mqtt::connection::{Connection, Stage};
+use mqtt::ids::ConnectionId;
+use mqtt::memory::footprint::block;
+use mqtt::now::Now;
+use mqtt::principal::Principal;
 use protocol::packet::{Auth, Connect, encoded_len};
 use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
 
-use crate::authentication::{Answer, Authentication, Credentials, Exchange, Question, Turn};
-use crate::connection::{Connection, Stage};
-use crate::ids::ConnectionId;
-use crate::memory::footprint::block;
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
-use crate::principal::Principal;
 
 impl Node {
     /// Asks who the client of a CONNECT is.

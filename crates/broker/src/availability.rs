@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use cluster::replica::Replica;
 use cluster::{GroupId, NodeId};
+use mqtt::now::Now;
 
 use crate::control_group::CopyReport;
 use crate::node::Node;
-use crate::now::Now;
 
 /// Availability of a group at this node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,17 +13,17 @@ mod restoring;
 use bytes::Bytes;
 use cluster::replica::record::LogPoint;
 use cluster::write::Write;
+use mqtt::ids::SessionKey;
+use mqtt::now::Now;
+use mqtt::records;
 use protocol::Text;
 use store::{KeyRecord, Version};
 
 pub use self::carried::{CarriedDelivery, CarriedSession, CarriedSubscription};
 pub(crate) use self::restoring::Restorations;
 use crate::copies::SessionChange;
-use crate::ids::SessionKey;
 use crate::inspection::{LOOKED_AT_MAX, Piece};
 use crate::node::Node;
-use crate::now::Now;
-use crate::records;
 use crate::state_store_service::StateStoreService;
 
 /// Bytes of a piece, unless one session or message has more.
@@ -207,5 +207,5 @@ impl Node {
 
 /// What the server says of itself comes back by itself.
 fn is_own(topic: &str) -> bool {
-    crate::policies::is_below_sys(topic)
+    mqtt::policies::is_below_sys(topic)
 }

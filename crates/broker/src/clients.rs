@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::session_plane::lifecycle::NodeState;
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
 use protocol::{ReasonCode, Text};
 
 pub(crate) use self::messages::{ClientMessage, Opening, Place, TunnelMessage, TunnelNumber};
@@ -22,10 +24,8 @@ pub(crate) use self::messages::{QuestionNumber, Take};
 use self::messages::{put, read};
 use self::seeking::Seeking;
 pub(crate) use self::seeking::Sought;
-use crate::ids::ConnectionId;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::routes::{LinkChange, Subject};
 use crate::tunnels::Tunnels;
 

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::session_plane::lifecycle::NodeState;
+use mqtt::authorization::Right;
+use mqtt::connection::Stage;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::will::{self, DueWill};
 use protocol::packet::{DecodeError, Disconnect, ProtocolVersion};
 use protocol::{Packet, ReasonCode, Text};
 
-use crate::authorization::Right;
-use crate::connection::Stage;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::message::Message;
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
 use crate::overload::NO_MEMORY_TO_READ;
 use crate::publishing::Keeping;
-use crate::records;
 use crate::report::{EndedBy, Report};
-use crate::will::{self, DueWill};
 
 /// In which way a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Records on disk that only nodes of a cluster write: copies of sessions, positions, tombstones, and messages that are owed.
 //!
-//! They are in the keyspaces of the records of sessions, and have their rules ([`crate::records`]).
+//! They are in the keyspaces of the records of sessions, and have their rules ([`mqtt::records`]).
 //!
 //! | keyspace | key | value |
 //! |---|---|---|

@@ -26,6 +26,7 @@ use cluster::peer_header::PeerError;
 use cluster::replica::record::LogPoint;
 use cluster::replica::{self, MemberChange, Replica, Request as Asking, Ticket};
 use cluster::{GroupId, NodeId};
+use mqtt::now::Now;
 
 use self::arrivals::Arrivals;
 use self::callers::Callers;
@@ -38,7 +39,6 @@ pub use self::questions::{
 };
 use self::reports::Reports;
 use crate::node::Action;
-use crate::now::Now;
 use crate::state_store_service::Output;
 
 /// The control group as it was recovered.

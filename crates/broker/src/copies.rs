@@ -34,6 +34,8 @@ use std::time::Instant;
 use cluster::session_plane::nodes::Handover;
 use cluster::session_plane::{Actor, Ring, VectorClock};
 use cluster::{Incarnation, NodeId};
+use mqtt::ids::SessionNumber;
+use mqtt::session::Session;
 use protocol::Text;
 use protocol::packet::PacketId;
 use smallvec::SmallVec;
@@ -52,9 +54,7 @@ pub(crate) use self::tombstones::Tombstones;
 use self::unreadable::Unreadable;
 use crate::clients::Clients;
 use crate::cluster_records::copy::{CopyRecord, Mark, Marks};
-use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::session::Session;
 use crate::sessions::Taken;
 
 /// How many nodes have a session, its holder among them or not: the first ones on the ring.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use cluster::replica::{MemberProgress, Replica};
 use cluster::{GroupId, Index, NodeId, Term};
+use mqtt::authorization::Right;
+use mqtt::memory::{MemoryLevel, MemoryUse};
 use protocol::ReasonCode;
 use protocol::packet::{DecodeError, QoS};
 use protocol::state_store::Verb;
 use store::{Quota, Usage};
 
-use crate::authorization::Right;
 use crate::copies::CopyFigures;
 use crate::guards::WillFigures;
-use crate::memory::{MemoryLevel, MemoryUse};
 use crate::retained_copies::RetainedFigures;
 use crate::routes::RouteFigures;
 use crate::watch_loss::WatchLoss;

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use mqtt::connection::Connection;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::memory::MemoryLevel;
+use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::session::got::Got;
+use mqtt::session::{AckError, Change, DropCause, Dropped, Outgoing, PushOutcome};
 use protocol::packet::{Ack, Publish, QoS, TopicAlias};
 use protocol::{Packet, ReasonCode, Text};
 
-use crate::connection::Connection;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::memory::MemoryLevel;
-use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 use crate::report::Report;
-use crate::session::got::Got;
-use crate::session::{AckError, Change, DropCause, Dropped, Outgoing, PushOutcome};
 use crate::waiting::Waiter;
 use crate::watch_loss::WatchLoss;
 
@@ -355,7 +355,7 @@ impl Node {
     }
 
     /// Counts what was dropped from a queue, and removes its records.
-    pub(crate) fn forget(&mut self, number: crate::ids::SessionNumber, dropped: &[Dropped]) {
+    pub(crate) fn forget(&mut self, number: mqtt::ids::SessionNumber, dropped: &[Dropped]) {
         for dropped in dropped {
             self.counters.dropped.count(dropped.cause);
             if let Some(sequence) = dropped.durable {

@@ -2,12 +2,12 @@
 //!
 //! The client hears "not authorized" and no more: neither which rule it was, nor whether there is anything behind it.
 
+use mqtt::authorization::Right;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::principal::Principal;
 use protocol::{ReasonCode, Text};
 
-use crate::authorization::Right;
-use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node};
-use crate::principal::Principal;
 use crate::report::Report;
 
 /// A right that a client does not have.

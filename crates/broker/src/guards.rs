@@ -22,15 +22,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use cluster::NodeId;
+use mqtt::ids::{SessionKey, SessionNumber};
+use mqtt::ownership::Owner;
+use mqtt::will;
 use protocol::Text;
 use protocol::packet::Will;
 
 use self::messages::{WillMessage, encode};
-use crate::ids::{SessionKey, SessionNumber};
 use crate::node::Node;
-use crate::ownership::Owner;
 use crate::routes::{Routes, Subject, WaitId};
-use crate::will;
 
 /// What was counted of guarded wills, and how many there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,27 +4,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Write;
+use mqtt::connection::Stage;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::now::Now;
+use mqtt::pacing::Pace;
+use mqtt::records::session::SessionRecord;
+use mqtt::session::Session;
+use mqtt::{records, topic_alias, will};
 use protocol::packet::{ConnAck, ConnAckProperties, Connect, Disconnect, ProtocolVersion, encoded_len};
 use protocol::properties::Explanation;
 use protocol::{Packet, ReasonCode, Text};
 
 use crate::clients::Sought;
 use crate::closing::Ending;
-use crate::connection::Stage;
-use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
 use crate::overload::{MEMORY_FULL, WILL_WHEN_FULL};
-use crate::pacing::Pace;
-use crate::records;
-use crate::records::session::SessionRecord;
 use crate::report::Report;
-use crate::session::Session;
 use crate::sessions::SessionEntry;
 use crate::slow::SlowKind;
-use crate::topic_alias;
 use crate::waiting::Waiter;
-use crate::will;
 
 /// A CONNECT that is not accepted.
 struct Refusal {

@@ -10,11 +10,11 @@ mod subscriptions;
 
 use cluster::NodeId;
 use cluster::session_plane::Ring;
+use mqtt::ids::ConnectionId;
 
 pub use self::clients::{Client, ClientConnection, ClientSeen, ClientsAsked, HeldSession, WillSeen};
 pub use self::retained::{RetainedAsked, RetainedSeen};
 pub use self::subscriptions::{SubscriptionSeen, SubscriptionsAsked};
-use crate::ids::ConnectionId;
 use crate::node::Node;
 
 /// What one piece looks at, at most: a millisecond or so.

@@ -4,6 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::{GroupId, NodeId};
+use mqtt::acks::{AckSequence, Acknowledgement};
+use mqtt::authentication::Authentication;
+use mqtt::authorization::Right;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::memory::Held;
+use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::now::Now;
+use mqtt::policies::{ConnectionAccess, is_below_sys};
+use mqtt::response::{Asking, LateResponse};
 use protocol::packet::{Ack, ProtocolVersion, Publish, QoS};
 use protocol::properties::MessageProperties;
 use protocol::state_store::{Notification, notification_topic};
@@ -11,20 +20,11 @@ use protocol::{ReasonCode, TopicName};
 use smallvec::SmallVec;
 use store::{Change, Effect};
 
-use crate::acks::{AckSequence, Acknowledgement};
-use crate::authentication::Authentication;
-use crate::authorization::Right;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::memory::Held;
-use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::overload::RESPONSE_WOULD_WAIT;
-use crate::policies::{ConnectionAccess, is_below_sys};
 use crate::publishing::Keeping;
 use crate::reply_limits::{self, REPLIES_WAIT};
 use crate::report::{CopyNews, Report};
-use crate::response::{Asking, LateResponse};
 use crate::slow::SlowKind;
 use crate::state_store_service::{
     Answer, Asker, Checked, Output, Pending, Refused, Remark, RequestTrace, StateStoreService, check,
@@ -310,7 +310,7 @@ impl Node {
         let Some(session) = self
             .connections
             .get(id)
-            .and_then(crate::connection::Connection::session)
+            .and_then(mqtt::connection::Connection::session)
         else {
             return;
         };
@@ -438,7 +438,7 @@ fn own_message(now: Now, topic: TopicName, payload: Bytes) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
-        origin: crate::origin::Origin::Unknown,
+        origin: mqtt::origin::Origin::Unknown,
         id: None,
         is_passing: false,
         held: Held::default(),

@@ -4,19 +4,14 @@
 //! No I/O, no clock, no randomness: [`Node::step`] takes what happened, with the time, and says what to do. The order
 //! of things is carried by events: what says "done" to a client leaves only after [`Event::Durable`].
 
-mod acks;
 mod administration;
 mod authenticating;
-pub mod authentication;
-pub mod authorization;
 mod availability;
 pub mod backups;
-mod client_ids;
 mod clients;
 mod closing;
 pub mod cluster_records;
 mod commits;
-mod connection;
 mod control_group;
 mod copies;
 mod counters;
@@ -25,62 +20,41 @@ mod denial;
 mod groups;
 mod guards;
 mod handshake;
-pub mod ids;
 pub mod inspection;
 mod invoking;
-pub mod limits;
 mod membership;
-pub mod memory;
-pub mod message;
 mod node;
 mod node_states;
-pub mod now;
-pub mod origin;
 mod overload;
-pub mod ownership;
-mod pacing;
 mod pausing;
 mod peer_body;
 mod permissions;
-mod policies;
-pub mod principal;
 mod publishing;
-pub mod records;
 pub mod recovery;
 pub mod redirect;
 mod relay;
 mod reply_limits;
 mod report;
 mod responding;
-mod response;
-pub mod retained;
 mod retained_copies;
 mod retained_delivery;
 mod routes;
 mod routing;
 mod scan_seal;
-pub mod session;
 mod sessions;
 mod sharing;
 mod slow;
 mod spans;
 mod state_store_service;
 mod subscribing;
-pub mod subscriptions;
 mod sys_topics;
-pub mod timers;
-pub mod topic_alias;
-mod traces;
 mod tunnels;
 mod turns;
 mod waiting;
 mod watch_loss;
-pub mod will;
 mod withdrawal;
 
 pub use crate::administration::{Administration, ImageSource};
-pub use crate::authentication::{Answer, Credentials, Question};
-pub use crate::authorization::{Access, Decision, Policy, Right, Subject};
 pub use crate::availability::GroupAvailability;
 pub use crate::closing::PART_BYTES_MIN;
 pub use crate::commits::DiskTicket;
@@ -94,12 +68,7 @@ pub use crate::delivery::OutgoingPublish;
 pub use crate::denial::Denied;
 pub use crate::groups::{GROUPS_MAX, group_of_key};
 pub use crate::guards::WillFigures;
-pub use crate::ids::ConnectionId;
-pub use crate::memory::{MemoryLevel, MemoryUse};
 pub use crate::node::{Action, Event, Node, NodeConfig};
-pub use crate::now::Now;
-pub use crate::policies::{NamedPolicy, Policies, PolicyId, is_servers_own};
-pub use crate::principal::{Attributes, Principal};
 pub use crate::recovery::{RecoveredStore, Recovery};
 pub use crate::redirect::Redirect;
 pub use crate::relay::RelayFigures;
@@ -110,6 +79,15 @@ pub use crate::scan_seal::{SCAN_KEY_BYTES, ScanBinding, ScanSeal};
 pub use crate::sharing::ShareStrategy;
 pub use crate::slow::{SlowKind, SlowOperation};
 pub use crate::state_store_service::{DialectChoice, RecoveredGroup, StateStoreConfig};
-pub use crate::traces::{SAMPLED_ALL, Span, SpanOf, TracesConfig};
 pub use crate::turns::WorkCounters;
 pub use crate::watch_loss::WatchLoss;
+
+/// The origin of time in tests: one real instant, to which they add.
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an `Instant` cannot be made in another way; only differences matter"
+)]
+pub(crate) fn epoch() -> std::time::Instant {
+    std::time::Instant::now()
+}

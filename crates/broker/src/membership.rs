@@ -13,12 +13,12 @@ use cluster::control::{CONTROL, NodeStage, control_key, encode_state};
 use cluster::replica::record::LogPoint;
 use cluster::replica::{Members, Replica};
 use cluster::{GroupId, Keyspace, NodeId, Write};
+use mqtt::now::Now;
 
 use self::status::reports;
 use crate::control_group::ControlGroup;
 use crate::groups::Groups;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::report::Report;
 use crate::state_store_service::Output;
 use crate::waiting::Waiter;

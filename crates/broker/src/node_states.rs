@@ -14,11 +14,11 @@ use cluster::session_plane::lifecycle::{NodeState, Reason};
 use cluster::session_plane::nodes::{Handover, NodeStanding, Nodes, NodesOutput, StateChange};
 use cluster::session_plane::{Actor, Ring};
 use cluster::{GroupId, Incarnation, NodeId};
+use mqtt::now::Now;
 
 use crate::control_group::RemovedNode;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::report::Report;
 use crate::routes::Lost;
 

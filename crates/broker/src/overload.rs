@@ -7,20 +7,20 @@
 
 use std::time::{Duration, Instant};
 
+use mqtt::connection::Connection;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::memory::footprint::{block, places, tree_entry};
+use mqtt::memory::{MemoryLevel, MemoryUse};
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::policies::ConnectionAccess;
 use protocol::ReasonCode;
 use protocol::TopicName;
 use protocol::packet::{Publish, QoS};
 use protocol::properties::UserProperties;
 use protocol::state_store::properties::HIGH_PRIORITY;
 
-use crate::connection::Connection;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::memory::footprint::{block, places, tree_entry};
-use crate::memory::{MemoryLevel, MemoryUse};
-use crate::message::Message;
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
-use crate::policies::ConnectionAccess;
 use crate::report::Report;
 use crate::routing::{Route, RouteScratch};
 use crate::turns::Unfinished;

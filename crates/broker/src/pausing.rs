@@ -1,8 +1,9 @@
 //! Pauses of clients that publish faster than they may (`pacing.rs`).
 
-use crate::ids::ConnectionId;
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
+
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
 
 impl Node {
     /// Takes note of a PUBLISH of so many bytes, and stops reading from a client that is too fast.

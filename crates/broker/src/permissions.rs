@@ -2,15 +2,15 @@
 //!
 //! The policies in force are in `policies.rs`. What a client already has when they change is gone through in `withdrawal.rs`.
 
+use mqtt::authorization::{Access, Request, Right, Subject};
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::ownership::Owner;
+use mqtt::policies::{is_of_server, may_have};
 use protocol::packet::Will;
 use protocol::state_store::is_own_response_topic;
 use protocol::{Text, TopicFilter, TopicName};
 
-use crate::authorization::{Access, Request, Right, Subject};
-use crate::ids::{ConnectionId, SessionKey};
 use crate::node::Node;
-use crate::ownership::Owner;
-use crate::policies::{is_of_server, may_have};
 
 impl Node {
     /// Finds out what a client may do that is about to be let in, and whether it may be.

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
+use mqtt::acks::Acknowledgement;
+use mqtt::authorization::Right;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::memory::MemoryLevel;
+use mqtt::message::{DeliveryKind, Message};
+use mqtt::now::Now;
+use mqtt::policies::is_servers_own;
+use mqtt::records;
 use protocol::packet::{Ack, PacketId, ProtocolVersion, Publish, QoS};
 use protocol::state_store::{INVOKE_TOPIC, is_reserved};
 use protocol::{ReasonCode, Text, TopicName};
 
-use crate::acks::Acknowledgement;
-use crate::authorization::Right;
 use crate::denial::NOT_AUTHORIZED;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::memory::MemoryLevel;
-use crate::message::{DeliveryKind, Message};
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::overload::MEMORY_SCARCE;
-use crate::policies::is_servers_own;
-use crate::records;
 use crate::report::Report;
 use crate::routes::{Came, Elsewhere, WaitId};
 use crate::routing::RouteScratch;
@@ -427,7 +427,7 @@ impl Node {
         if !publish.retain || publish.payload.is_empty() {
             return true;
         }
-        let size = crate::message::size(topic.as_str(), &publish.payload, &publish.properties);
+        let size = mqtt::message::size(topic.as_str(), &publish.payload, &publish.properties);
         self.retained.check_room(topic.as_str(), size).is_ok()
     }
 

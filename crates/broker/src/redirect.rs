@@ -1,8 +1,8 @@
 //! Where clients are sent instead. (MQTT 5.0 section 4.11)
 
+use mqtt::ids::ConnectionId;
 use protocol::{ReasonCode, Text};
 
-use crate::ids::ConnectionId;
 use crate::node::Node;
 
 /// Another server that clients shall use.

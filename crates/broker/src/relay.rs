@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use cluster::NodeId;
+use mqtt::now::Now;
 
 pub(crate) use self::messages::RELAY;
 use self::messages::{LinkState, Relayed};
 use crate::node::Action;
-use crate::now::Now;
 use crate::report::Report;
 
 /// How often link states are told again while a link is broken: one that was lost is made up for.

@@ -10,15 +10,15 @@
 //! Invariant: a request that is acknowledged with success is answered, as long as its connection is there.
 
 use bytes::Bytes;
+use mqtt::ids::SessionKey;
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::response::Asking;
 use protocol::Packet;
 use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
 use protocol::state_store::{Dialect, ErrorText, REPLY_TOO_LARGE_BYTES_MAX, Reply, reply_too_large};
 
-use crate::ids::SessionKey;
-use crate::message::Message;
 use crate::node::Node;
-use crate::now::Now;
-use crate::response::Asking;
 use crate::routing::Route;
 use crate::state_store_service::{Refused, properties};
 

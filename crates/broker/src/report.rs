@@ -5,12 +5,12 @@ use std::time::Duration;
 use cluster::replica::Missing;
 use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, Index, NodeId, Term};
+use mqtt::ids::ConnectionId;
+use mqtt::memory::MemoryLevel;
+use mqtt::principal::Principal;
 use protocol::{ReasonCode, Text};
 
 use crate::denial::Denied;
-use crate::ids::ConnectionId;
-use crate::memory::MemoryLevel;
-use crate::principal::Principal;
 use crate::slow::SlowOperation;
 
 /// Something that an operator may want to read.
@@ -111,7 +111,7 @@ pub enum Report {
         level: MemoryLevel,
         /// Bytes that the node accounts for.
         used: u64,
-        /// [`crate::limits::Limits::memory_max`]
+        /// [`mqtt::limits::Limits::memory_max`]
         memory_max: u64,
     },
     /// A client may not do something. Every time: it is for the driver to say no more than somebody can read. What is told of a PUBLISH or a

@@ -10,20 +10,20 @@
 
 use std::sync::Arc;
 
+use mqtt::connection::Connection;
+use mqtt::ids::SessionKey;
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::response::Asking;
+use mqtt::subscriptions::ShareKey;
 use protocol::state_store::is_response_topic_of_namesake;
 use protocol::{Text, TopicName};
 use smallvec::SmallVec;
 
-use crate::connection::Connection;
-use crate::ids::SessionKey;
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::publishing::Keeping;
-use crate::response::Asking;
 use crate::routing::{RouteScratch, route_of_share};
 use crate::sessions::SessionEntry;
-use crate::subscriptions::ShareKey;
 
 impl Node {
     /// Sends a response to who may have it. False: an error takes its place.

@@ -21,17 +21,17 @@ use std::time::Instant;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::session_plane::{Actor, Hlc};
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::retained::{Edition, Retained};
 use protocol::{ReasonCode, TopicName};
 
 use self::comparison::Comparison;
 use self::digests::Digests;
 use self::messages::Said;
 use self::tombstones::{Forgetting, Postponed, Tombstones};
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
-use crate::retained::{Edition, Retained};
 use crate::routes::{Elsewhere, LinkChange, Subject, WaitId};
 
 /// What was counted of retained messages in a cluster, and how many there are of what.

@@ -12,16 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use mqtt::ids::SessionKey;
+use mqtt::memory::footprint::{block, cloned_text, tree};
+use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::retained::Search;
+use mqtt::subscriptions::Subscription;
 use protocol::topic::SubscriptionFilter;
 
-use crate::ids::SessionKey;
-use crate::memory::footprint::{block, cloned_text, tree};
-use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
-use crate::retained::Search;
-use crate::subscriptions::Subscription;
 use crate::turns::Unfinished;
 
 /// A subscription whose retained messages have not all been delivered.
@@ -330,7 +330,7 @@ struct Page {
 impl Page {
     fn find(
         now: Now,
-        retained: &crate::retained::Retained,
+        retained: &mqtt::retained::Retained,
         search: &mut Search,
         (messages_max, bytes_max): (usize, u64),
     ) -> Self {
@@ -358,7 +358,7 @@ impl RetainedDue {
         share + cloned_text(self.filter.filter.text()) + block(self.begins)
     }
 
-    fn record(&self, number: crate::ids::SessionNumber) -> cluster::Write {
+    fn record(&self, number: mqtt::ids::SessionNumber) -> cluster::Write {
         let place = Some(self.search.place());
         records::subscription::put(number, &self.filter, &self.subscription, place)
     }

@@ -30,6 +30,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::{GroupId, NodeId};
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
+use mqtt::origin::{Position, Slots};
+use mqtt::subscriptions::Point;
+use mqtt::will::DueWill;
 use protocol::topic::{SubscriptionFilter, TopicFilter};
 use slab::Slab;
 
@@ -50,13 +55,8 @@ pub(crate) use self::told::Telling;
 use self::touch::Touch;
 pub(crate) use self::waits::WaitId;
 use self::waits::Waits;
-use crate::ids::ConnectionId;
 use crate::node::Action;
-use crate::now::Now;
-use crate::origin::{Position, Slots};
-use crate::subscriptions::Point;
 use crate::waiting::Waiter;
-use crate::will::DueWill;
 
 /// Messages between nodes travel under this number, which no group has.
 pub(crate) const ROUTES: GroupId = GroupId(u32::MAX - 1);

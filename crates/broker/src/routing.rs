@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use mqtt::ids::SessionKey;
+use mqtt::memory::MemoryLevel;
+use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::subscriptions::{Chosen, Subscription};
 use protocol::packet::{QoS, SubscriptionId};
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
-use crate::ids::SessionKey;
-use crate::memory::MemoryLevel;
-use crate::message::{Delivery, DeliveryKind, Message};
 use crate::node::Node;
 use crate::routes::Elsewhere;
 use crate::sessions::SessionEntry;
-use crate::subscriptions::{Chosen, Subscription};
 
 /// One session that a message is for: over all its own subscriptions that match, or for one share that chose it.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Route {
     }
 }
 
-/// A session may cause this part of [`crate::limits::Limits::matching_steps_max`], so that none leaves nothing to the others.
+/// A session may cause this part of [`mqtt::limits::Limits::matching_steps_max`], so that none leaves nothing to the others.
 const SESSIONS_OF_STEPS: u32 = 16;
 
 /// Memory that every publish uses again.

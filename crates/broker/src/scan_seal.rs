@@ -20,8 +20,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use bytes::Bytes;
-
-use crate::principal::Principal;
+use mqtt::principal::Principal;
 
 /// Seals the continuation tokens of one run of a node. A clone shares the key.
 #[derive(Debug, Clone)]

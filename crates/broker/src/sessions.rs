@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use cluster::NodeId;
 use cluster::session_plane::Actor;
 use cluster::session_plane::announcement::Word;
+use mqtt::client_ids::ClientIds;
+use mqtt::ids::{ConnectionId, SessionKey, SessionNumber};
+use mqtt::memory::footprint::{block, places};
+use mqtt::origin::Position;
+use mqtt::ownership::Owner;
+use mqtt::records::session::{Presence, SessionRecord};
+use mqtt::session::Session;
+use mqtt::subscriptions::Standing;
+use mqtt::will;
 use protocol::Text;
 use protocol::packet::Will;
 use slab::Slab;
 
-use crate::client_ids::ClientIds;
-use crate::ids::{ConnectionId, SessionKey, SessionNumber};
-use crate::memory::footprint::{block, places};
-use crate::origin::Position;
-use crate::ownership::Owner;
-use crate::records::session::{Presence, SessionRecord};
 use crate::retained_delivery::AllDue;
 use crate::routes::Telling;
-use crate::session::Session;
-use crate::subscriptions::Standing;
-use crate::will;
 
 /// A session and what of it belongs to the node.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct SessionEntry {
     /// The place of this session in the route being worked out, if `mark` is the route's.
     pub(crate) route_place: u32,
     pub(crate) route_mark: u64,
-    /// By how much its subscriptions have raised [what a message may cost](crate::limits::Limits::matching_steps_max).
+    /// By how much its subscriptions have raised [what a message may cost](mqtt::limits::Limits::matching_steps_max).
     pub(crate) matching_steps: u32,
     /// As the shares know it that the session is in; not kept up to date while it is in none.
     pub(crate) standing: Standing,
@@ -340,8 +340,8 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::Connection;
-    use crate::policies::ConnectionAccess;
+    use mqtt::connection::Connection;
+    use mqtt::policies::ConnectionAccess;
 
     /// There may be a million sessions and a hundred thousand connections: what grows them has to be worth it for each.
     #[test]

@@ -7,18 +7,18 @@
 
 use std::sync::Arc;
 
+use mqtt::ids::SessionKey;
+use mqtt::message::{Delivery, Message};
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::session::DropCause;
+use mqtt::subscriptions::{Point, ShareKey, Standing, Subscription, point_of};
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
 
-use crate::ids::SessionKey;
-use crate::message::{Delivery, Message};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 use crate::routing::{RouteScratch, route_of_share};
-use crate::session::DropCause;
 use crate::sessions::SessionEntry;
-use crate::subscriptions::{Point, ShareKey, Standing, Subscription, point_of};
 
 /// Who of those who share a subscription gets a message. Messages with the user property `$partition` go by its value
 /// under each of them.

@@ -1,4 +1,4 @@
-//! What took longer than [`Limits::slow_operation`](crate::limits::Limits::slow_operation), for the operator.
+//! What took longer than [`Limits::slow_operation`](mqtt::limits::Limits::slow_operation), for the operator.
 //!
 //! The time is what the client has waited for at this node: from the event with its packet to the step that answers it. Nothing is kept for it
 //! but the moment when a packet came; the rest is put together when something was slow.
@@ -6,12 +6,12 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
 use protocol::Text;
 use protocol::state_store::Verb;
 
-use crate::ids::ConnectionId;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::report::Report;
 
 /// Something that took long.

@@ -7,18 +7,18 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use cluster::NodeId;
+use mqtt::ids::ConnectionId;
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::origin::{Origin, Position};
+use mqtt::traces::{MessageTrace, OpenSpan, Span, SpanKind, SpanOf, shown, shown_bytes};
 use protocol::packet::{Publish, QoS};
 use protocol::properties::UserProperties;
 use protocol::trace_context::{Found, TraceContext};
 use protocol::{Text, TopicName};
 
-use crate::ids::ConnectionId;
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::origin::{Origin, Position};
 use crate::state_store_service::{Answer, RequestTrace};
-use crate::traces::{MessageTrace, OpenSpan, Span, SpanKind, SpanOf, shown, shown_bytes};
 use crate::waiting::Waiter;
 
 /// Messages of other nodes that are traced and not on disk yet.

@@ -32,6 +32,8 @@ use cluster::fitness::Fitness;
 use cluster::replica::record::{self, LogPoint};
 use cluster::replica::{self, MessageError, Missing, ReadId, Refusal, Replica, Request as Asking};
 use cluster::{Index, Keyspace, NodeId, Term, Write};
+use mqtt::now::Now;
+use mqtt::traces::Span;
 use protocol::state_store::{ErrorText, Reply};
 use store::{
     Command, CommandAction, Effect, EntryBuilder, Image, Origin, Outcome, Quota, ScanLimits, Store, Watcher,
@@ -52,10 +54,8 @@ use self::snapshots::Snapshots;
 use self::spread::Spread;
 pub(crate) use self::trace::RequestTrace;
 use self::traced::TracedCommands;
-use crate::now::Now;
 use crate::scan_seal::ScanSeal;
 use crate::state_store_service::reply::reply_to;
-use crate::traces::Span;
 
 /// How the state store is set up.
 #[derive(Debug, Clone)]

@@ -6,6 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use mqtt::authorization::Right;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::memory::footprint::{block, places};
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::subscriptions::Subscription;
 use protocol::packet::{
     PacketId, QoS, RetainHandling, SubAck, Subscribe, SubscribeFilter, SubscriptionId, SubscriptionOptions,
     UnsubAck, Unsubscribe,
@@ -14,16 +20,10 @@ use protocol::properties::Explanation;
 use protocol::topic::SubscriptionFilter;
 use protocol::{Packet, ReasonCode, Text};
 
-use crate::authorization::Right;
 use crate::commits::WriteMark;
 use crate::denial::NOT_AUTHORIZED;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::memory::footprint::{block, places};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 use crate::report::Report;
-use crate::subscriptions::Subscription;
 use crate::turns::{UNITS_AT_ONCE, Unfinished, units_of};
 use crate::waiting::Waiter;
 

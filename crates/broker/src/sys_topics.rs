@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mqtt::message::Message;
+use mqtt::now::Now;
 use protocol::{Text, TopicName};
 
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::publishing::Keeping;
 
 /// When what is below `$SYS` is published.

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Nothing is kept for long on the way: the front does not read on while [`WINDOW`] of what the client has sent was not taken, and the holder sends no more than to
-//! a socket of its own that has not taken it ([`crate::limits::Limits::outbound_bytes_max`]).
+//! a socket of its own that has not taken it ([`mqtt::limits::Limits::outbound_bytes_max`]).
 
 mod front;
 mod holder;
@@ -18,14 +18,14 @@ mod holder;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::NodeId;
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
 use protocol::Text;
 
 use self::front::Front;
 use self::holder::Far;
 use crate::clients::{ClientMessage, TunnelMessage, TunnelNumber};
-use crate::ids::ConnectionId;
 use crate::node::{Action, Node};
-use crate::now::Now;
 
 /// Bytes from a client that are on their way to the holder of its session, unless one packet has more.
 const WINDOW: u64 = 256 << 10;

@@ -9,13 +9,13 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::memory::footprint::{block, places, tree};
+use mqtt::now::Now;
+use mqtt::session::{Filters, Session};
 use protocol::topic::SubscriptionFilter;
 
-use crate::ids::{ConnectionId, SessionKey};
-use crate::memory::footprint::{block, places, tree};
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
-use crate::session::{Filters, Session};
 use crate::subscribing::{Subscribing, Unsubscribing};
 
 /// Units of work in one turn. A unit is about a microsecond.

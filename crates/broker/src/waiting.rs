@@ -8,20 +8,20 @@ use cluster::NodeId;
 use cluster::control::CONTROL;
 use cluster::replica::record::LogPoint;
 use cluster::session_plane::Actor;
+use mqtt::acks::{AckSequence, Acknowledgement};
+use mqtt::ids::{ConnectionId, SessionKey, SessionNumber};
+use mqtt::now::Now;
+use mqtt::origin::Position;
+use mqtt::records;
+use mqtt::session::Written;
 use protocol::Packet;
 use protocol::packet::PacketId;
 
-use crate::acks::{AckSequence, Acknowledgement};
 use crate::clients::Place;
 use crate::commits::{Committed, DiskTicket, WriteMark};
 use crate::copies::MergeMessage;
-use crate::ids::{ConnectionId, SessionKey, SessionNumber};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::origin::Position;
-use crate::records;
 use crate::routes::WaitId;
-use crate::session::Written;
 use crate::slow::SlowKind;
 
 /// Who waits for the disk.

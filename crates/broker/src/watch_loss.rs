@@ -7,13 +7,19 @@
 //! A connection ends when the step ends: notifications come in the midst of others' deliveries.
 
 use cluster::GroupId;
+use mqtt::connection::Connection;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::limits::NOTIFICATIONS_MAX;
+use mqtt::now::Now;
+use mqtt::session::DropCause;
 use protocol::ReasonCode;
 
-use crate::connection::Connection;
-use crate::ids::{ConnectionId, SessionKey};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::session::DropCause;
+
+const _: () = assert!(
+    NOTIFICATIONS_MAX == store::WATCHES_PER_WATCHER_MAX,
+    "a session's queue has room for one notification of each key that its connection may watch"
+);
 
 /// Why a connection misses changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

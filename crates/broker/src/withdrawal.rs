@@ -12,19 +12,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use mqtt::authorization::{Request, Right};
+use mqtt::connection::Connection;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::message::Delivery;
+use mqtt::now::Now;
+use mqtt::policies::{Policies, may_get, may_have};
+use mqtt::session::Dropped;
 use protocol::topic::SubscriptionFilter;
 use protocol::{ReasonCode, Text};
 
-use crate::authorization::Request;
-use crate::authorization::Right;
-use crate::connection::Connection;
 use crate::denial::NOT_AUTHORIZED;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::message::Delivery;
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
-use crate::policies::{Policies, may_get, may_have};
-use crate::session::Dropped;
 
 /// Subscriptions, queued messages and watched keys that are looked at before others have their turn: about a millisecond.
 const LOOKED_AT_MAX: usize = 1_024;

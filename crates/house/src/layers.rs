@@ -13,14 +13,20 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("session_plane", &["cluster"]),
     ("session_plane/model", &[]),
     ("store", &["protocol"]),
-    ("broker", &["protocol", "store", "cluster"]),
+    ("mqtt", &["protocol", "cluster"]),
+    ("broker", &["protocol", "store", "cluster", "mqtt"]),
     ("storage", &["cluster"]),
-    ("server", &["broker", "storage", "cluster", "protocol", "store"]),
+    (
+        "server",
+        &["broker", "mqtt", "storage", "cluster", "protocol", "store"],
+    ),
     ("client", &["protocol"]),
     ("statehold", &["client", "server"]),
     (
         "sim",
-        &["broker", "store", "cluster", "protocol", "storage", "client"],
+        &[
+            "broker", "mqtt", "store", "cluster", "protocol", "storage", "client",
+        ],
     ),
     ("house", &[]),
 ];
@@ -29,7 +35,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 const LAYERS_OF_TESTS: &[(&str, &[&str])] = &[("server", &["client"]), ("statehold", &["protocol"])];
 
 /// Crates without I/O, clock and threads of their own.
-pub const SANS_IO: [&str; 5] = ["protocol", "store", "cluster", "session_plane", "broker"];
+pub const SANS_IO: [&str; 6] = ["protocol", "store", "cluster", "session_plane", "mqtt", "broker"];
 
 /// What brings I/O, timers or threads, however deep it is among the dependencies.
 const EDGE_PACKAGES: [&str; 12] = [

@@ -1,6 +1,6 @@
 //! Finds out who clients are, for the listeners that ask: on a thread of its own, so that the node never waits for it.
 //!
-//! The rules of an exchange are the node's (`broker::authentication`); here are the methods, each in a file, and the order in which
+//! The rules of an exchange are the node's (`mqtt::authentication`); here are the methods, each in a file, and the order in which
 //! they are tried (`authentication/chain.rs`). Each question is a task, so that a method that waits for somebody delays nobody else. What methods need
 //! is read from files when the server starts, on SIGHUP, and after a change; a file that cannot be used then changes nothing.
 
@@ -27,8 +27,9 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use broker::{Answer, ConnectionId, Question};
 use bytes::Bytes;
+use mqtt::authentication::{Answer, Question};
+use mqtt::ids::ConnectionId;
 use protocol::{ReasonCode, Text};
 use rustls::DistinguishedName;
 use rustls::pki_types::CertificateDer;

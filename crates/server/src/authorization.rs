@@ -1,5 +1,5 @@
 //! Policies from files, on a thread that reads them again when they change. What they mean is decided in
-//! `broker::authorization`, and where they are asked is the node's business.
+//! `mqtt::authorization`, and where they are asked is the node's business.
 //!
 //! Invariant: the node has one policy for each name of the settings, always; a file that cannot be used stops the server while
 //! it starts, and changes nothing later.
@@ -11,13 +11,14 @@ mod mistake;
 
 use std::io;
 
-use broker::{NamedPolicy, Policies, PolicyId};
+use mqtt::policies::{NamedPolicy, Policies, PolicyId};
 use protocol::Text;
 use thiserror::Error;
 use tokio::sync::watch;
 
-pub use broker::authorization as rules;
-pub use broker::{Attributes, Policy, Subject};
+pub use mqtt::authorization as rules;
+pub use mqtt::authorization::{Policy, Subject};
+pub use mqtt::principal::Attributes;
 
 pub use self::file::{FILE_BYTES_MAX, read};
 pub use self::mistake::{Mistake, PolicyFileError};

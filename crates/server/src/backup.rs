@@ -7,7 +7,7 @@
 //!   1 about     made at u64 | cluster (2 + n) | server version (2 + n) | nodes u16 | groups u32
 //!   2 group     number u32 | clock u64 | floor: wall u64, counter u32
 //!   3 key       a key as snapshots of the store have it (store/src/key_record.rs)
-//!   4 retained  topic (2 + n) | a record of a retained message (broker/src/records/retained.rs)
+//!   4 retained  topic (2 + n) | a record of a retained message (mqtt/src/records/retained.rs)
 //!   5 session   client id (2 + n) | a record of a session (4 + n) | parts
 //!   255 end     groups, keys, retained messages, sessions: u64 each | BLAKE3 of all before this record (32)
 //! parts    for each: what u8 (1 subscription, 2 received packet id, 3 delivery) | end of its key (2 + n) | [1, 3: its record (4 + n)]

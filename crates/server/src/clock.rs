@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use broker::now::Now;
 use cluster::NodeId;
 use cluster::peers::{AgreedClock, ClockNews, DOUBTED_FOR, Reading};
+use mqtt::now::Now;
 use storage::ClockMark;
 
 /// Both clocks at one moment.

@@ -15,15 +15,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::{
-    Action, Answer, ClusterAnswer, ConnectionId, CopyNews, Event, Node, Now, OutgoingPublish, Policies,
-    Question, Report, SlowOperation, Span,
-};
+use broker::{Action, ClusterAnswer, CopyNews, Event, Node, OutgoingPublish, Report, SlowOperation};
 use bytes::Bytes;
 use bytes::BytesMut;
 use cluster::NodeId;
 use cluster::forming::Founder;
 use cluster::replica::record::LogPoint;
+use mqtt::authentication::{Answer, Question};
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
+use mqtt::policies::Policies;
+use mqtt::traces::Span;
 use protocol::packet::Decoder;
 use protocol::{Packet, ReasonCode};
 use rustls::pki_types::CertificateDer;

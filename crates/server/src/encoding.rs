@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use broker::OutgoingPublish;
-use broker::message::Message;
 use bytes::{BufMut, BytesMut};
+use mqtt::message::Message;
 use protocol::packet::{ProtocolVersion, QoS};
 
 /// Encodes messages, and remembers the last one.

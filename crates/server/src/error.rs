@@ -1,7 +1,7 @@
 //! Why a server does not start, or stops.
 
-use broker::records::RecordError;
 use cluster::replica::ReplicaError;
+use mqtt::records::RecordError;
 use storage::{Fault, KeyFileError, OpenError, RecoveryError};
 use store::RestoreError;
 use thiserror::Error;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::PolicyId;
+use mqtt::policies::PolicyId;
 use rustix::io::Errno;
 use tokio::runtime::Handle;
 use tokio::sync::watch;

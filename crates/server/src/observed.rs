@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use broker::{Node, ReplicaGauges, Right, WatchLoss};
+use broker::{Node, ReplicaGauges, WatchLoss};
+use mqtt::authorization::Right;
 use protocol::packet::QoS;
 use protocol::state_store::Verb;
 

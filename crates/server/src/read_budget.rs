@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use broker::ConnectionId;
+use mqtt::ids::ConnectionId;
 
 /// The budget and who has what of it.
 #[derive(Debug)]

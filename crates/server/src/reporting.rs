@@ -7,12 +7,15 @@ mod audited;
 
 use std::sync::Arc;
 
-use broker::{ConnectionId, CopyNews, Denied, EndedBy, MemoryLevel, Report, Right};
+use broker::{CopyNews, Denied, EndedBy, Report};
 use cluster::control::CONTROL;
 use cluster::replica::Missing;
 use cluster::session_plane::lifecycle::NodeState;
 use cluster::session_plane::nodes::StateChange;
 use cluster::{GroupId, NodeId};
+use mqtt::authorization::Right;
+use mqtt::ids::ConnectionId;
+use mqtt::memory::MemoryLevel;
 use protocol::ReasonCode;
 use tracing::field::{DisplayValue, display};
 

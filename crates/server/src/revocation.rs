@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{ConnectionId, Event};
+use broker::Event;
+use mqtt::ids::ConnectionId;
 use rustls::pki_types::CertificateDer;
 use tokio::runtime::Handle;
 use tokio::sync::watch;

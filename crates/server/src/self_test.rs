@@ -14,11 +14,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::authorization::{
-    BrokerMethod, BrokerResource, KeyMethod, Keys, Principals, Rule, Rules, StateStoreResource,
-};
-use broker::{NamedPolicy, Policy, PolicyId};
 use cluster::NodeId;
+use mqtt::authorization::{
+    BrokerMethod, BrokerResource, KeyMethod, Keys, Policy, Principals, Rule, Rules, StateStoreResource,
+};
+use mqtt::policies::{NamedPolicy, PolicyId};
 use protocol::Text;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{Event, Policies};
+use broker::Event;
 use cluster::forming::{Founder, Founding, Stage, Step};
+use mqtt::policies::Policies;
 use storage::RolledBack;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;

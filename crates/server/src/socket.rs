@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use broker::{ConnectionId, Event, PART_BYTES_MIN};
+use broker::{Event, PART_BYTES_MIN};
 use bytes::{BufMut, BytesMut};
+use mqtt::ids::ConnectionId;
 use protocol::Packet;
 use protocol::packet::{Decoder, ProtocolVersion};
 use rustls::pki_types::CertificateDer;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use broker::ConnectionId;
+use mqtt::ids::ConnectionId;
 
 use crate::socket::Socket;
 

@@ -1,13 +1,14 @@
 //! From a data directory to a node that is ready to serve.
 
 use broker::{
-    NodeConfig, Now, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, SCAN_KEY_BYTES, ScanSeal,
+    NodeConfig, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, SCAN_KEY_BYTES, ScanSeal,
     StateStoreConfig,
 };
 use cluster::control::{CONTROL, Control};
 use cluster::forming::{Founding, Stage};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
+use mqtt::now::Now;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use storage::{
@@ -94,7 +95,7 @@ pub(crate) fn start(
     opened: Opened,
     clock: &Clock,
     config: &Config,
-    policies: broker::Policies,
+    policies: mqtt::policies::Policies,
     founding: Option<&Founding>,
 ) -> Result<Started, RunError> {
     let Opened {
@@ -179,7 +180,7 @@ fn tell_of_clock(now: Now, system: Now) {
 /// Clocks are corrected by so much without a word.
 const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(1);
 
-fn node_config(config: &Config, policies: broker::Policies, random: &mut Random) -> NodeConfig {
+fn node_config(config: &Config, policies: mqtt::policies::Policies, random: &mut Random) -> NodeConfig {
     NodeConfig {
         limits: limits(config),
         sys_interval: config.sys_interval,
@@ -202,7 +203,7 @@ fn routes(config: &Config) -> broker::RoutesConfig {
     }
 }
 
-fn limits(config: &Config) -> broker::limits::Limits {
+fn limits(config: &Config) -> mqtt::limits::Limits {
     let mut limits = config.limits.for_broker(machine_memory::bytes());
     limits.slow_operation = config.log.slow_operation.unwrap_or(Duration::MAX);
     if config.self_test.interval.is_some() {
@@ -403,14 +404,15 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use broker::ids::SessionNumber;
-    use broker::memory::Held;
-    use broker::message::Message;
-    use broker::origin::Origin;
-    use broker::records::retained;
-    use broker::records::session::{self, Presence, SessionRecord};
-    use broker::session::Positions;
-    use broker::{Event, Policies};
+    use broker::Event;
+    use mqtt::ids::SessionNumber;
+    use mqtt::memory::Held;
+    use mqtt::message::Message;
+    use mqtt::origin::Origin;
+    use mqtt::policies::Policies;
+    use mqtt::records::retained;
+    use mqtt::records::session::{self, Presence, SessionRecord};
+    use mqtt::session::Positions;
     use protocol::packet::QoS;
     use protocol::properties::MessageProperties;
     use protocol::{Text, TopicName};

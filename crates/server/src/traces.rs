@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use broker::{SAMPLED_ALL, Span, TracesConfig};
 use cluster::NodeId;
+use mqtt::traces::{SAMPLED_ALL, Span, TracesConfig};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 

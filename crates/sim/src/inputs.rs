@@ -17,7 +17,7 @@ mod work;
 
 use std::time::Duration;
 
-use broker::limits::{Limits, QueueFull};
+use mqtt::limits::{Limits, QueueFull};
 use store::Quota;
 
 pub use self::conversation::{conversation, disk_after};

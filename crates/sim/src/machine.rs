@@ -7,16 +7,21 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use broker::backups::{Item, Tally};
-use broker::limits::Limits;
 use broker::{
-    Action, Administration, Answer, ClusterAnswer, ClusterQuestion, ConnectionId, DiskTicket, Event, Node,
-    Now, Policies, PolicyId, Question, Redirect, RoutesConfig, ShareStrategy, Span, TracesConfig,
+    Action, Administration, ClusterAnswer, ClusterQuestion, DiskTicket, Event, Node, Redirect, RoutesConfig,
+    ShareStrategy,
 };
 use bytes::{Bytes, BytesMut};
 use cluster::forming::Founder;
 use cluster::peers::{AgreedClock, Reading};
 use cluster::replica::record::LogPoint;
 use cluster::{GroupId, Keyspace, NodeId, Write};
+use mqtt::authentication::{Answer, Question};
+use mqtt::ids::ConnectionId;
+use mqtt::limits::Limits;
+use mqtt::now::Now;
+use mqtt::policies::{Policies, PolicyId};
+use mqtt::traces::{Span, TracesConfig};
 use protocol::packet::{DecodeError, Decoder, ProtocolVersion};
 use protocol::state_store::Condition;
 use protocol::{Hlc, Packet, Text};

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use broker::ConnectionId;
+use mqtt::ids::ConnectionId;
 use protocol::Packet;
 
 use self::packets::Words;
@@ -207,12 +207,12 @@ impl Stage {
 }
 
 /// A state store request as the PUBLISH of `client`, for other tests.
-pub fn request(client: &str, now: broker::Now, packet_id: u16, arguments: &[&str]) -> Packet {
+pub fn request(client: &str, now: mqtt::now::Now, packet_id: u16, arguments: &[&str]) -> Packet {
     packets::request(client, now, packet_id, arguments, &[])
 }
 
 /// The policy that these rules make, for other tests. See `rules.rs`.
-pub fn policies(rules: &[&str]) -> Result<broker::Policies, String> {
+pub fn policies(rules: &[&str]) -> Result<mqtt::policies::Policies, String> {
     rules::policies(rules)
 }
 

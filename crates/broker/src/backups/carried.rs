@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use cluster::write::Write;
+use mqtt::ids::{QueueSequence, SessionNumber};
+use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::now::Now;
+use mqtt::records::queue::QueueRecord;
+use mqtt::records::session::{Presence, SessionRecord};
+use mqtt::records::{queue, session, subscription};
+use mqtt::session::Positions;
+use mqtt::subscriptions::Subscription;
 use protocol::packet::{PacketId, Publish, QoS, SubscriptionId, SubscriptionOptions};
 use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
 
 use super::{SessionItem, SessionPart};
 use crate::copies::suffix_and_value;
-use crate::ids::{QueueSequence, SessionNumber};
-use crate::message::{Delivery, DeliveryKind, Message};
-use crate::now::Now;
-use crate::records::queue::QueueRecord;
-use crate::records::session::{Presence, SessionRecord};
-use crate::records::{queue, session, subscription};
-use crate::session::Positions;
-use crate::subscriptions::Subscription;
 
 /// A durable session of another server, without a connection. It belongs to the first client that comes.
 #[derive(Debug, Clone, PartialEq, Eq)]

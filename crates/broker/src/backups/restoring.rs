@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster::GroupId;
+use mqtt::now::Now;
+use mqtt::records;
 use store::{CommandAction, Outcome};
 
 use super::{Item, RetainedItem, SessionItem, SessionPart, Tally};
 use crate::administration::ImageSource;
 use crate::copies::SessionChange;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 use crate::waiting::Waiter;
 
 /// Questions whose items are on their way.

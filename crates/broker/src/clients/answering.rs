@@ -1,13 +1,13 @@
 //! A client connects to another node: its connection here ends, and that node is told what this one has of it.
 
 use cluster::NodeId;
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
+use mqtt::principal::Principal;
 
 use super::messages::{QuestionNumber, Take};
 use super::{ClientMessage, Place};
-use crate::ids::ConnectionId;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::principal::Principal;
 use crate::waiting::Waiter;
 
 /// Answers that are kept for a node that is not reached; whoever waits for more is told after a while that nobody answers.

@@ -27,13 +27,13 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use cluster::peer_header::PeerError;
+use mqtt::ownership::Owner;
+use mqtt::principal::Principal;
+use mqtt::records::session::{owner_of, put_owner};
 use protocol::packet::{Connect, Decoder, encode};
 use protocol::{Packet, Text};
 
-use crate::ownership::Owner;
 use crate::peer_body::{flag, long, put_long, put_short, short};
-use crate::principal::Principal;
-use crate::records::session::{owner_of, put_owner};
 
 const VERSION: u8 = 1;
 

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::authorization::Right;
+use mqtt::connection::Stage;
+use mqtt::ids::ConnectionId;
+use mqtt::memory::Held;
+use mqtt::now::Now;
+use mqtt::principal::Principal;
 use protocol::packet::Connect;
 use protocol::{ReasonCode, Text};
 
 use super::messages::{QuestionNumber, Take};
 use super::{ClientMessage, Place};
-use crate::authorization::Right;
-use crate::connection::Stage;
-use crate::ids::ConnectionId;
-use crate::memory::Held;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::principal::Principal;
 use crate::waiting::Waiter;
 
 /// How often a client is looked for because the node that had its session has lost it or was lost.

@@ -28,11 +28,10 @@ use cluster::session_plane::encoding::{decode_clock, encode_clock};
 use cluster::session_plane::{Actor, VectorClock};
 use cluster::write::{Keyspace, Write};
 use cluster::{Incarnation, NodeId};
-
-use crate::ids::SessionNumber;
-use crate::origin::Position;
-use crate::records::encoding::{Reader, put_long, put_short};
-use crate::records::{BEHIND_SESSIONS, RecordError};
+use mqtt::ids::SessionNumber;
+use mqtt::origin::Position;
+use mqtt::records::encoding::{Reader, put_long, put_short};
+use mqtt::records::{BEHIND_SESSIONS, RecordError};
 
 /// Which of a session's changes are here, and who holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,12 +16,11 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use cluster::NodeId;
 use cluster::write::{Keyspace, Write};
-
-use crate::message::Message;
-use crate::now::Now;
-use crate::origin::Position;
-use crate::records::encoding::Reader;
-use crate::records::{BEHIND_SESSIONS, RecordError, message};
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::origin::Position;
+use mqtt::records::encoding::Reader;
+use mqtt::records::{BEHIND_SESSIONS, RecordError, message};
 
 /// The bytes of a message for other nodes.
 pub fn encode(message: &Message, now: Now) -> Bytes {

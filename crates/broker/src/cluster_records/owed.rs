@@ -35,14 +35,14 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes};
 use cluster::NodeId;
 use cluster::write::{Keyspace, Write};
+use mqtt::now::Now;
+use mqtt::origin::Position;
+use mqtt::records::encoding::Reader;
+use mqtt::records::{BEHIND_SESSIONS, RecordError};
 use protocol::Text;
 use protocol::topic::TopicFilter;
 
 use super::forwarded;
-use crate::now::Now;
-use crate::origin::Position;
-use crate::records::encoding::Reader;
-use crate::records::{BEHIND_SESSIONS, RecordError};
 
 /// What is known of a message that is owed, besides itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,10 +12,9 @@ use cluster::NodeId;
 use cluster::session_plane::VectorClock;
 use cluster::session_plane::encoding::{decode_clock, encode_clock};
 use cluster::write::{Keyspace, Write};
+use mqtt::records::encoding::{Reader, put_long};
+use mqtt::records::{BEHIND_SESSIONS, RecordError};
 use protocol::Text;
-
-use crate::records::encoding::{Reader, put_long};
-use crate::records::{BEHIND_SESSIONS, RecordError};
 
 /// What is remembered of a session that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use cluster::NodeId;
 use cluster::control::Control;
 use cluster::forming::Founder;
 use cluster::peers::PeerAddress;
-
-use crate::now::Now;
+use mqtt::now::Now;
 
 /// Nodes that have called.
 #[derive(Debug, Default)]

@@ -5,11 +5,11 @@
 
 use cluster::NodeId;
 use cluster::replica;
+use mqtt::now::Now;
 
 use super::messages::ControlMessage;
 use super::{ControlGroup, to_peer};
 use crate::node::Action;
-use crate::now::Now;
 use crate::state_store_service::Output;
 
 impl ControlGroup {

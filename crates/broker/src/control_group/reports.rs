@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use cluster::{GroupId, NodeId};
+use mqtt::now::Now;
 
 use super::questions::{CopyReport, GroupReport};
-use crate::now::Now;
 
 /// Latest reports of the other nodes.
 #[derive(Debug, Default)]

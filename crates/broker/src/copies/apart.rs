@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use cluster::NodeId;
+use mqtt::ids::{SessionKey, SessionNumber};
 
 use super::{Copies, Held, Stage};
-use crate::ids::{SessionKey, SessionNumber};
 use crate::node::Node;
 
 /// The latest loss of each node.

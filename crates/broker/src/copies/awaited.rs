@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::NodeId;
 use cluster::session_plane::lifecycle::NodeState;
+use mqtt::ids::SessionNumber;
 
 use super::{Copies, Stage};
-use crate::ids::SessionNumber;
 use crate::node::Node;
 use crate::routes::WaitId;
 use crate::waiting::Waiter;

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::session_plane::Ring;
 use cluster::write::{Keyspace, Write};
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
+use mqtt::records;
 use protocol::Text;
 use protocol::packet::PacketId;
 
@@ -14,10 +17,7 @@ use super::{Copies, Held, Stage};
 use crate::cluster_records;
 use crate::cluster_records::copy::{CopyRecord, Marks};
 use crate::commits::DiskTicket;
-use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::now::Now;
-use crate::records;
 use crate::routes::{Subject, WaitId};
 
 /// Bytes of an item, unless one session has more.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use cluster::NodeId;
 use cluster::session_plane::lifecycle::NodeState;
 use cluster::session_plane::nodes::Handover;
+use mqtt::now::Now;
 
 use super::Copies;
 use super::messages::CopyMessage;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::routes::Routes;
 
 impl Node {

@@ -32,11 +32,11 @@ use cluster::NodeId;
 use cluster::peer_header::PeerError;
 use cluster::session_plane::VectorClock;
 use cluster::session_plane::encoding::{decode_clock, encode_clock};
+use mqtt::ids::SessionNumber;
+use mqtt::origin::Position;
 use protocol::Text;
 
 use crate::cluster_records::copy::Mark;
-use crate::ids::SessionNumber;
-use crate::origin::Position;
 use crate::peer_body::{flag, long, put_long, put_short, short};
 
 const VERSION: u8 = 1;

@@ -6,16 +6,16 @@
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
+use mqtt::origin::MessageId;
+use mqtt::session::Session;
+use mqtt::session::got::RANGES_MAX;
 use protocol::Text;
 
 use super::Copies;
 use super::retiring::COPIES_BEFORE;
-use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::now::Now;
-use crate::origin::MessageId;
-use crate::session::Session;
-use crate::session::got::RANGES_MAX;
 
 /// For how long after the latest node has come or gone.
 const NOTED_FOR: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ impl Noting {
 }
 
 impl Copies {
-    /// A session has got a message (see [`Got::id_of`](crate::session::got::Got::id_of)).
+    /// A session has got a message (see [`Got::id_of`](mqtt::session::got::Got::id_of)).
     pub(crate) fn note_got(&self, session: &mut Session, id: Option<MessageId>) {
         if let (Some(ranges_max), Some(id)) = (self.noted_ranges(), id)
             && session.is_durable()

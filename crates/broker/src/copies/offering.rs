@@ -9,16 +9,16 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::session_plane::Ring;
 use cluster::write::Write;
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
+use mqtt::records;
 use protocol::packet::PacketId;
 
 use super::messages::{Change, CopyMessage, Part, encode};
 use super::{Copies, Held, Owner, Stage};
 use crate::cluster_records;
 use crate::cluster_records::copy::Mark;
-use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::now::Now;
-use crate::records;
 use crate::routes::{LinkChange, Routes, Subject};
 use crate::sessions::{SessionEntry, Sessions};
 

@@ -10,15 +10,15 @@ use cluster::NodeId;
 use cluster::session_plane::Actor;
 use cluster::session_plane::announcement::Word;
 use cluster::session_plane::lifecycle::NodeState;
+use mqtt::ids::SessionKey;
+use mqtt::message::Message;
+use mqtt::now::Now;
 use protocol::Text;
 use protocol::packet::QoS;
 use protocol::topic::TopicFilter;
 
 use super::{Copies, Held, StandingBy};
-use crate::ids::SessionKey;
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::publishing::Keeping;
 use crate::routes::Came;
 

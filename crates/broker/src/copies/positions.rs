@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use cluster::NodeId;
+use mqtt::origin::Position;
 
 use super::messages::Positions;
 use super::{Copies, StandingBy};
 use crate::cluster_records;
 use crate::node::Node;
-use crate::origin::Position;
 
 /// Times that a node has begun to say what it holds, and has not ended, of which more than the number is known.
 const EARLIER_MAX: usize = 16;

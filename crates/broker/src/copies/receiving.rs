@@ -4,15 +4,15 @@ use bytes::Bytes;
 use cluster::session_plane::lifecycle::NodeState;
 use cluster::session_plane::{Actor, Causality, VectorClock};
 use cluster::{Incarnation, NodeId};
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
 use protocol::Text;
 
 use super::messages::{CopyAnswer, CopyMessage, Other, Part, Piece, Positions, What, decode};
 use super::standing_by::Surroundings;
 use super::{Copies, Held, Stage, StandingBy, floor_of};
-use crate::ids::SessionNumber;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::waiting::Waiter;
 
 impl Node {

@@ -2,13 +2,13 @@
 
 use cluster::session_plane::Actor;
 use cluster::{Incarnation, NodeId};
+use mqtt::now::Now;
+use mqtt::records;
 use protocol::Text;
 
 use super::messages::Change;
 use super::standing_by::{Misfit, StandingBy, Surroundings};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 use crate::sessions::SessionEntry;
 
 impl Node {

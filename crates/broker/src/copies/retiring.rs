@@ -10,13 +10,13 @@
 use std::time::Duration;
 
 use cluster::session_plane::VectorClock;
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
 
 use super::noting::{FORGET_MAX, Noting};
 use super::standing_by::StandingBy;
 use super::{Held, Owner, Stage};
-use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::now::Now;
 
 /// Runs of a clock that stay: retiring them costs a write, and they are 32 bytes each.
 const RUNS_KEPT: usize = 8;

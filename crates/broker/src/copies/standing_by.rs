@@ -7,6 +7,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster::session_plane::{Actor, VectorClock};
 use cluster::{NodeId, Write};
+use mqtt::ids::{QueueSequence, SessionNumber};
+use mqtt::limits::SessionLimits;
+use mqtt::memory::MessageBytes;
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::records::RecordError;
+use mqtt::records::queue::QueueRecord;
+use mqtt::records::session::{Presence, SessionRecord};
+use mqtt::session::Session;
+use mqtt::session::got::Got;
+use mqtt::subscriptions::Subscription;
 use protocol::Text;
 use protocol::packet::PacketId;
 use protocol::topic::SubscriptionFilter;
@@ -14,18 +26,6 @@ use protocol::topic::SubscriptionFilter;
 use super::messages::{Change, Other};
 use crate::cluster_records;
 use crate::cluster_records::copy::CopyRecord;
-use crate::ids::{QueueSequence, SessionNumber};
-use crate::limits::SessionLimits;
-use crate::memory::MessageBytes;
-use crate::message::Message;
-use crate::now::Now;
-use crate::records;
-use crate::records::RecordError;
-use crate::records::queue::QueueRecord;
-use crate::records::session::{Presence, SessionRecord};
-use crate::session::Session;
-use crate::session::got::Got;
-use crate::subscriptions::Subscription;
 
 /// A copy.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl StandingBy {
             Change::Delivered(suffix) => {
                 let sequence = records::queue::sequence_of(&key(&suffix))?;
                 if let Some(is_written_once) = self.session.forget_delivery(sequence) {
-                    let change = crate::session::Change::Remove {
+                    let change = mqtt::session::Change::Remove {
                         sequence,
                         is_written_once,
                     };
@@ -232,7 +232,7 @@ impl StandingBy {
                     return Err(Misfit);
                 }
                 let packet_id = *packet_id;
-                let change = crate::session::Change::Release { sequence, packet_id };
+                let change = mqtt::session::Change::Release { sequence, packet_id };
                 surroundings.writes.extend(records::queue::change(number, change));
             }
             QueueRecord::Waiting(delivery) => {

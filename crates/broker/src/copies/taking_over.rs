@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use cluster::NodeId;
+use mqtt::ids::{QueueSequence, SessionKey, SessionNumber};
+use mqtt::now::Now;
+use mqtt::{records, will};
 use protocol::packet::Disconnect;
 use protocol::{ReasonCode, Text};
 
@@ -11,13 +14,9 @@ use super::{Held, StandingBy};
 use crate::closing::Ending;
 use crate::cluster_records;
 use crate::cluster_records::copy::Mark;
-use crate::ids::{QueueSequence, SessionKey, SessionNumber};
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
-use crate::records;
 use crate::routes::LinkChange;
 use crate::sessions::{SessionEntry, Taken};
-use crate::will;
 
 /// Of all packet identifiers.
 const GOLDEN_SECTION: u64 = 40_503;

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::NodeId;
 use cluster::session_plane::{Causality, VectorClock};
 use cluster::write::Write;
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
 use protocol::Text;
 
 use super::messages::{CopyMessage, Ended, encode};
 use super::{Copies, Held, Stage, StandingBy};
 use crate::cluster_records;
 use crate::cluster_records::tombstone::TombstoneRecord;
-use crate::ids::SessionNumber;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::routes::{Routes, Subject, WaitId};
 use crate::waiting::Waiter;
 

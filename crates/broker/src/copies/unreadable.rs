@@ -9,10 +9,10 @@ use bytes::Bytes;
 use cluster::NodeId;
 use cluster::peer_header::PeerError;
 use cluster::session_plane::VectorClock;
+use mqtt::ids::SessionNumber;
 
 use super::Stage;
 use super::messages::{About, CopyAnswer, Other, about};
-use crate::ids::SessionNumber;
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
 

@@ -7,19 +7,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::peer_header::PeerError;
+use mqtt::authorization::Right;
+use mqtt::ids::SessionNumber;
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::will::DueWill;
 use protocol::Text;
 
 use super::messages::{WillMessage, decode};
 use super::{Guarded, Guards, run_of};
-use crate::authorization::Right;
-use crate::ids::SessionNumber;
 use crate::invoking::drop_message;
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 use crate::routes::LinkChange;
-use crate::will::DueWill;
 
 /// Wills that are published before others have their turn: each is routed.
 const PUBLISHED_AT_ONCE_MAX: usize = 256;

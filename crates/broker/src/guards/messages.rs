@@ -17,9 +17,9 @@
 use bytes::{Buf, BufMut, Bytes};
 use cluster::NodeId;
 use cluster::peer_header::PeerError;
+use mqtt::ids::SessionNumber;
 use protocol::Text;
 
-use crate::ids::SessionNumber;
 use crate::peer_body::{put_short, short};
 
 const VERSION: u8 = 1;

@@ -11,15 +11,15 @@ use std::time::Duration;
 use cluster::NodeId;
 use cluster::session_plane::lifecycle::NodeState;
 use cluster::write::Write;
+use mqtt::ids::{SessionKey, SessionNumber};
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::records::session::SessionRecord;
 use protocol::packet::Will;
 
 use super::messages::WillMessage;
 use super::{Guarded, Guards, Stage, Told};
-use crate::ids::{SessionKey, SessionNumber};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
-use crate::records::session::SessionRecord;
 use crate::routes::{LinkChange, WaitId};
 
 /// Wills that are looked at before others have their turn.

@@ -1,16 +1,16 @@
 //! The clients whose sessions are at a node.
 
 use cluster::NodeId;
+use mqtt::connection::Connection;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::subscriptions::Subscription;
 use protocol::Text;
 use protocol::packet::{ProtocolVersion, QoS};
 use protocol::topic::SubscriptionFilter;
 
 use super::{LOOKED_AT_MAX, Piece, TEXT_BYTES_MAX, has};
-use crate::connection::Connection;
-use crate::ids::{ConnectionId, SessionKey};
 use crate::node::Node;
 use crate::sessions::SessionEntry;
-use crate::subscriptions::Subscription;
 
 /// Which clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

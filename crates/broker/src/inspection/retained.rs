@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use mqtt::message::Message;
+use mqtt::now::Now;
 use protocol::TopicFilter;
 
 use super::{LOOKED_AT_MAX, Piece, TEXT_BYTES_MAX};
-use crate::message::Message;
 use crate::node::Node;
-use crate::now::Now;
 
 /// Which retained messages.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! The subscriptions at a node, by session.
 
+use mqtt::ids::SessionKey;
 use protocol::Text;
 use protocol::packet::QoS;
 use protocol::topic::SubscriptionFilter;
 
 use super::{LOOKED_AT_MAX, Piece, TEXT_BYTES_MAX, has};
-use crate::ids::SessionKey;
 use crate::node::Node;
 
 /// Which subscriptions.

@@ -5,12 +5,12 @@ use cluster::control::{CONTROL, Command, NodeStage};
 use cluster::forming::Founder;
 use cluster::replica::MemberProgress;
 use cluster::{GroupId, NodeId};
+use mqtt::now::Now;
 
 use super::{all_members, replica_of};
 use crate::control_group::{Asker, ClusterAnswer, ClusterChange, ClusterQuestion, ControlGroup, answer};
 use crate::groups::Groups;
 use crate::node::{Action, Node};
-use crate::now::Now;
 
 impl Node {
     /// An operator asks.

@@ -2,11 +2,11 @@
 
 use cluster::replica::{MemberProgress, Replica};
 use cluster::session_plane::lifecycle::{NodeState, Reason};
+use mqtt::now::Now;
 
 use crate::control_group::{ClusterStatus, ControlGroup, GroupReport, GroupStatus, MemberReport, NodeStatus};
 use crate::groups::Groups;
 use crate::node::Node;
-use crate::now::Now;
 
 /// Of the groups that this node leads.
 pub(super) fn reports(control: &ControlGroup, groups: &Groups) -> Vec<GroupReport> {

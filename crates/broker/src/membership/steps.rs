@@ -4,13 +4,13 @@ use cluster::NodeId;
 use cluster::control::plan::{GroupView, Step, has_arrived, is_settled, next_step};
 use cluster::control::{CONTROL, Command, NodeStage};
 use cluster::replica::{MemberChange, Members};
+use mqtt::now::Now;
 
 use super::status::report_of;
 use super::{all_members, replica_of};
 use crate::control_group::ControlGroup;
 use crate::groups::Groups;
 use crate::node::{Action, Node};
-use crate::now::Now;
 
 impl Node {
     /// Lets those lead whom an operator wants to.

@@ -9,21 +9,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use cluster::forming::Founder;
 use cluster::{GroupId, Index, NodeId, Term, Write};
+use mqtt::authentication::{Answer, Question};
+use mqtt::ids::ConnectionId;
+use mqtt::policies::{Policies, PolicyId};
+use mqtt::traces::Span;
 use protocol::Packet;
 use protocol::packet::{DecodeError, ProtocolVersion};
 use protocol::state_store::Verb;
 use store::Image;
 
 use crate::administration::Administration;
-use crate::authentication::{Answer, Question};
 use crate::backups::Tally;
 use crate::commits::DiskTicket;
 use crate::control_group::{ClusterAnswer, ClusterQuestion};
 use crate::delivery::OutgoingPublish;
-use crate::ids::ConnectionId;
-use crate::policies::{Policies, PolicyId};
 use crate::report::Report;
-use crate::traces::Span;
 
 /// What happened.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::now::Now;
 
 use super::RelayFigures;
 use super::messages::{RelayMessage, Relayed};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::state_store_service::StateStoreService;
 
 impl Node {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::messages::RelayMessage;
 use super::*;
-use crate::now::epoch;
+use crate::epoch;
 
 const ALL: [u64; 3] = [1, 2, 3];
 

@@ -3,9 +3,8 @@
 //! Topics are sorted into buckets by a hash of their names. A bucket's digest is the sum over its topics of a number that follows from the topic and the edition
 //! that counts there, so it is kept up to date with each write, and does not depend on the order of writes.
 
+use mqtt::retained::Edition;
 use xxhash_rust::xxh64::xxh64;
-
-use crate::retained::Edition;
 
 /// How many buckets there are: with fewer, one difference means that more is listed; with more, a comparison of equal nodes has more to say.
 pub(super) const BUCKETS: usize = 256;

@@ -25,12 +25,12 @@ use std::collections::BTreeSet;
 
 use bytes::{Buf, BufMut, Bytes};
 use cluster::NodeId;
+use mqtt::records::retained::{append_edition, take_edition};
+use mqtt::retained::Edition;
 use protocol::{Text, TopicName};
 
 use super::digests::{BUCKETS, Buckets, Digests};
 use crate::peer_body::{flag, long, put_long, put_short, short};
-use crate::records::retained::{append_edition, take_edition};
-use crate::retained::Edition;
 
 /// One of them, read.
 #[derive(Debug, Clone, PartialEq, Eq)]

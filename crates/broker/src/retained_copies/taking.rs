@@ -6,6 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::peer_header::PeerError;
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::records::retained::RetainedRecord;
+use mqtt::retained::{Edition, Retained};
 use protocol::TopicName;
 
 use super::digests::Buckets;
@@ -14,11 +18,7 @@ use super::tombstones::{ASK_AGAIN, Postponed, Question};
 use super::{RetainedCopies, Tombstones};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::publishing::Keeping;
-use crate::records;
-use crate::records::retained::RetainedRecord;
-use crate::retained::{Edition, Retained};
 use crate::routes::Subject;
 use crate::waiting::Waiter;
 

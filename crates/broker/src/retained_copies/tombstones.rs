@@ -14,9 +14,8 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use cluster::NodeId;
+use mqtt::retained::Edition;
 use protocol::{Text, TopicName};
-
-use crate::retained::Edition;
 
 /// All tombstones of a node.
 #[derive(Debug, Default)]

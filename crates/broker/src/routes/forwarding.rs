@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster::NodeId;
+use mqtt::ids::{ConnectionId, SessionKey};
+use mqtt::message::{DeliveryKind, Message};
+use mqtt::now::Now;
+use mqtt::origin::{Position, Slots};
+use mqtt::session::DropCause;
+use mqtt::subscriptions::{Point, ShareKey};
 use protocol::packet::QoS;
 use protocol::topic::SubscriptionFilter;
 use smallvec::SmallVec;
@@ -13,14 +19,8 @@ use super::table::Slot;
 use super::{LinkChange, RecoveredOwed};
 use super::{Routes, WaitId, messages};
 use crate::cluster_records::forwarded;
-use crate::ids::{ConnectionId, SessionKey};
-use crate::message::{DeliveryKind, Message};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::origin::{Position, Slots};
 use crate::routing::{RouteScratch, route_of_share};
-use crate::session::DropCause;
-use crate::subscriptions::{Point, ShareKey};
 use crate::waiting::Waiter;
 
 /// The other nodes that a message is for.

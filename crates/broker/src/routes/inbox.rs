@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use mqtt::origin::Position;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{self, Answer};
-use crate::origin::Position;
 
 /// Bytes of what an answer says about shares, unless one item has more.
 const DECLINES_BYTES: usize = 64 << 10;

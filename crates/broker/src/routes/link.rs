@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use cluster::NodeId;
+use mqtt::now::Now;
+use mqtt::origin::Position;
 
 use super::announced::{Announced, Cursor};
 use super::awake::Awake;
@@ -20,8 +22,6 @@ use super::messages::{self, Answer};
 use super::outbox::Outbox;
 use super::since::Sameness;
 use super::waits::{WaitId, Waits};
-use crate::now::Now;
-use crate::origin::Position;
 
 /// One other node.
 #[derive(Debug)]

@@ -20,15 +20,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::session_plane::announcement::Word;
+use mqtt::now::Now;
+use mqtt::origin::Slots;
+use mqtt::subscriptions::Point;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{self, CameBy, TAKEN_OVER};
 use super::table::Slot;
 use super::told::Told;
 use super::{Routes, WaitId};
-use crate::now::Now;
-use crate::origin::Slots;
-use crate::subscriptions::Point;
 
 /// A node that is lost, after this word of it. Whoever hears of the same loss again, from others, knows by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

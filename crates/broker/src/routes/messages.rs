@@ -34,6 +34,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::session_plane::announcement::Word;
 use cluster::{Incarnation, NodeId};
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::subscriptions::Point;
 use protocol::Text;
 use protocol::topic::{SubscriptionFilter, TopicFilter};
 use smallvec::SmallVec;
@@ -41,10 +44,7 @@ use smallvec::SmallVec;
 use super::ROUTES;
 use super::losses::Lost;
 use crate::cluster_records::forwarded;
-use crate::message::Message;
-use crate::now::Now;
 use crate::peer_body::{flag, long, short};
-use crate::subscriptions::Point;
 
 /// The sender's incarnation, behind the header.
 const INCARNATION: usize = 4;

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes};
 use cluster::NodeId;
+use mqtt::now::Now;
+use mqtt::subscriptions::Point;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{self, CameBy, LOST, MESSAGE, OWED, REDIRECTED, is_route};
 use super::waits::{WaitId, Waits};
-use crate::now::Now;
-use crate::subscriptions::Point;
 
 /// Shares that a message was forwarded for.
 pub(super) type Shares = Box<[(Arc<SubscriptionFilter>, Option<Point>)]>;
@@ -429,7 +429,7 @@ fn end_waits(waits: &mut VecDeque<(u64, WaitId)>, settled: u64, over: &mut Vec<W
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::now::epoch;
+    use crate::epoch;
 
     fn sent(outbox: &mut Outbox) -> usize {
         let now = Now {

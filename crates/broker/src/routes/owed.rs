@@ -14,6 +14,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::now::Now;
+use mqtt::origin::{Origin, Position, Slots};
 
 pub(super) use self::debts::Owed;
 pub(crate) use self::debts::RecoveredOwed;
@@ -25,8 +27,6 @@ use super::messages::{self, OwedMessage};
 use super::table::Slot;
 use crate::copies::OWNERS;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::origin::{Origin, Position, Slots};
 
 impl Routes {
     /// A node is lost. With so many others that nobody may be left who has some session, their filters stay. Who is alone and lacks copies need not have lost as many as have a session.

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::memory::MemoryLevel;
+use mqtt::now::Now;
+use mqtt::origin::{Origin, Position};
 
 use super::Routes;
 use super::link::Heard;
@@ -11,10 +14,7 @@ use super::messages::{self, Answer, Forwarded, Frame, Item, KNOWN};
 use super::table::Slot;
 use crate::cluster_records;
 use crate::invoking::drop_message;
-use crate::memory::MemoryLevel;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::origin::{Origin, Position};
 use crate::publishing::Keeping;
 use crate::routing::route_of_share;
 use crate::waiting::Waiter;

@@ -7,12 +7,12 @@ use std::num::NonZeroU64;
 
 use cluster::NodeId;
 use cluster::session_plane::announcement::Word;
+use mqtt::origin::{MessageId, Origin, Slots};
 
 use super::link::Link;
 use super::losses::Lost;
 use super::table::Slot;
 use super::{Elsewhere, Routes};
-use crate::origin::{MessageId, Origin, Slots};
 
 /// Losses of one node that are remembered, and those of which one was told. Of more the later ones count, as if what came before had not been sent.
 const REMEMBERED_MAX: usize = 16;

@@ -5,11 +5,11 @@
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::now::Now;
 
 use super::messages::ASK;
 use super::{LinkChange, Routes, Subject, WaitId};
 use crate::node::{Action, Node};
-use crate::now::Now;
 
 impl Routes {
     /// Tells a node something, if it is reached. `wait` is then over when it has it durably, too.

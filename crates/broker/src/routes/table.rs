@@ -6,16 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mqtt::memory::footprint::{block, places, text, tree, tree_entry};
+use mqtt::origin::Slots;
+use mqtt::subscriptions::{Index, Point};
 use protocol::topic::{SubscriptionFilter, TopicFilter};
 use slab::Slab;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::memory::footprint::{block, places, text, tree, tree_entry};
-use crate::origin::Slots;
-use crate::subscriptions::{Index, Point};
-
 /// How many nodes of the trie of their filters a message visits at most: as many as the default of
-/// [`crate::limits::Limits::matching_steps_max`]. What goes beyond it lets a node have everything.
+/// [`mqtt::limits::Limits::matching_steps_max`]. What goes beyond it lets a node have everything.
 const REACH_MAX: u32 = 8_192;
 
 /// A node's place here, below 64.

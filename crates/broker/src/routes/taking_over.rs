@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use cluster::NodeId;
 use cluster::session_plane::announcement::Word;
+use mqtt::ids::SessionKey;
+use mqtt::memory::MemoryLevel;
+use mqtt::message::Message;
+use mqtt::now::Now;
+use mqtt::origin::Position;
+use mqtt::session::DropCause;
 use smallvec::SmallVec;
 
 use super::losses::{Lost, Postponed};
@@ -11,15 +17,9 @@ use super::messages::Redirected;
 use super::told::Telling;
 use super::{LinkChange, WaitId};
 use crate::cluster_records::forwarded;
-use crate::ids::SessionKey;
-use crate::memory::MemoryLevel;
-use crate::message::Message;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::origin::Position;
 use crate::publishing::Keeping;
 use crate::routing::RouteScratch;
-use crate::session::DropCause;
 use crate::sessions::Taken;
 use crate::waiting::Waiter;
 

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use cluster::NodeId;
 use cluster::session_plane::announcement::Word;
+use mqtt::origin::Position;
 use smallvec::SmallVec;
 
 use super::losses::Lost;
-use crate::origin::Position;
 
 /// What others have told.
 #[derive(Debug, Default)]

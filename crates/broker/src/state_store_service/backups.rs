@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use cluster::replica::record::LogPoint;
 use cluster::replica::{self, ReadId};
+use mqtt::now::Now;
 use store::{CommandAction, Outcome, Store};
 
 use super::snapshots::apply_all;
 use super::{Output, StateStoreService, Whose};
-use crate::now::Now;
 
 /// Who waits for images, and for keys to be back.
 #[derive(Debug, Default)]

@@ -3,6 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use mqtt::acks::AckSequence;
+use mqtt::authorization::{Access, Right};
+use mqtt::memory::Held;
+use mqtt::now::Now;
+use mqtt::principal::Principal;
+use mqtt::response::Asking;
 use protocol::Hlc;
 use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
 use protocol::properties::UserProperties;
@@ -16,13 +22,6 @@ use store::{CommandAction, RequestIdentity, RetryKey, Watcher};
 
 use super::pending::{Answer, Pending};
 use super::trace::RequestTrace;
-use crate::acks::AckSequence;
-use crate::authorization::Access;
-use crate::authorization::Right;
-use crate::memory::Held;
-use crate::now::Now;
-use crate::principal::Principal;
-use crate::response::Asking;
 use crate::scan_seal::{ScanBinding, ScanSeal};
 
 /// In which form requests are answered where the published text and the shipped clients differ.

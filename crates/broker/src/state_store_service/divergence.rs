@@ -14,11 +14,11 @@ mod votes;
 use std::time::{Duration, Instant};
 
 use cluster::{Index, NodeId};
+use mqtt::now::Now;
 
 use self::votes::Votes;
 use super::peers::PeerMessage;
 use super::{Output, StateStoreService};
-use crate::now::Now;
 
 /// What is known of the others.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use cluster::NodeId;
+use mqtt::now::Now;
 
 use super::peers::PeerMessage;
 use super::{Output, StateStoreService};
-use crate::now::Now;
 
 impl StateStoreService {
     /// Another replica says that it cannot lead.

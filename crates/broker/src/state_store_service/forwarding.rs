@@ -17,13 +17,13 @@ use bytes::Bytes;
 use cluster::peer_header::PeerError;
 use cluster::replica::{self, ReadId};
 use cluster::{Index, NodeId};
+use mqtt::now::Now;
 use protocol::state_store::{ErrorText, Reply};
 use store::{Command, CommandAction, EntryBuilder, Stamp};
 
 use super::peers::PeerMessage;
 use super::pending::Pending;
 use super::{Output, StateStoreService, Whose, traced};
-use crate::now::Now;
 
 /// What is on its way to the leader, and what others have asked of this node while it leads.
 #[derive(Debug)]
@@ -514,7 +514,7 @@ mod tests {
 
     fn keep(forwarding: &mut Forwarding, requests: impl IntoIterator<Item = u64>, needs_disk: bool) {
         let now = Now {
-            instant: crate::now::epoch(),
+            instant: crate::epoch(),
             wall: 0,
             system_wall: 0,
         };

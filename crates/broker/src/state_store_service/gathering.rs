@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::now::Now;
+use mqtt::now::Now;
 
 /// Whether to wait for more commands before the next entry is proposed.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    static ORIGIN: LazyLock<Instant> = LazyLock::new(crate::now::epoch);
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(crate::epoch);
 
     fn at(micros: u64) -> Now {
         Now {

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use cluster::replica::Members;
 use cluster::{NodeId, Term};
+use mqtt::now::Now;
 use store::{Stamp, WALL_MAX};
 
 use super::peers::PeerMessage;
 use super::{Output, StateStoreService};
-use crate::now::Now;
 
 /// Time of a group as one of its replicas knows it.
 #[derive(Debug, Default)]
@@ -346,7 +346,7 @@ mod tests {
     fn decided(told: &[Told], after_ms: u64) -> Option<(Basis, u64)> {
         let mut time = GroupTime::default();
         let members = Members::founders([1, 2, 3, 4, 5].map(NodeId));
-        let now = crate::now::epoch();
+        let now = crate::epoch();
         for (node, told) in (1..).map(NodeId).zip(told) {
             time.take(now, node, *told);
         }
@@ -378,7 +378,7 @@ mod tests {
     fn time_goes_on_from_what_is_known_and_never_behind_the_log() {
         let mut time = GroupTime::default();
         let log = Stamp { clock: 0, time: 50 };
-        let start = crate::now::epoch();
+        let start = crate::epoch();
         assert_eq!(time.now(start, log), 50);
         assert_eq!(time.instant_of(80), None);
         time.learn(start, 60);
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn a_leader_catches_up_with_who_is_ahead_and_what_was_long_on_its_way_turns_nothing_back() {
         let mut time = GroupTime::default();
-        let start = crate::now::epoch();
+        let start = crate::epoch();
         let (log, after) = (Stamp::default(), |seconds| start + Duration::from_secs(seconds));
         time.hear(start, Term(1), 5_000);
         assert_eq!(time.now(start, log), 5_000);
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn the_first_entry_of_a_leader_is_its_first_word_if_nothing_else_was_heard() {
         let mut time = GroupTime::default();
-        let start = crate::now::epoch();
+        let start = crate::epoch();
         let (log, after) = (Stamp::default(), |seconds| start + Duration::from_secs(seconds));
         time.apply(start, Term(1), 4_000);
         assert!(!time.is_known(), "the entry may be old");

@@ -4,18 +4,18 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mqtt::acks::AckSequence;
+use mqtt::authorization::Access;
+use mqtt::memory::Held;
+use mqtt::memory::footprint::{block, places, properties, tree_entry};
+use mqtt::now::Now;
+use mqtt::response::Asking;
 use protocol::Text;
 use protocol::packet::{PacketId, Publish};
 use protocol::state_store::{Dialect, Reply, Request, Verb};
 use store::{Details, Version};
 
 use super::trace::RequestTrace;
-use crate::acks::AckSequence;
-use crate::authorization::Access;
-use crate::memory::Held;
-use crate::memory::footprint::{block, places, properties, tree_entry};
-use crate::now::Now;
-use crate::response::Asking;
 use crate::scan_seal::ScanBinding;
 
 /// A request that waits, with all that its answer needs.

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cluster::replica::ReadId;
+use mqtt::authorization;
+use mqtt::now::Now;
 use protocol::state_store::{ErrorText, Glob, Reply, Request};
 use store::{CommandAction, ScanPage};
 
 use super::pending::Pending;
 use super::{DECIDED_KEY, EXPIRED_KEYS_MAX, Output, StateStoreService, Whose, scan_token};
-use crate::authorization;
-use crate::now::Now;
 
 /// SCANs that may be answered and wait for their turn: one page is a few milliseconds.
 #[derive(Debug)]

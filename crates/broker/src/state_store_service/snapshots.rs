@@ -25,13 +25,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use cluster::replica::{self, record::LogPoint};
 use cluster::{Index, NodeId, Term};
+use mqtt::now::Now;
 use store::Store;
 
 use self::receiving::{Progress, Received, Receiving};
 use self::sending::Sending;
 use super::peers::{Chunk, Offer};
 use super::{Output, StateStoreService};
-use crate::now::Now;
 
 /// What is sent, and what comes.
 #[derive(Debug, Default)]

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use cluster::NodeId;
 use cluster::replica::Event;
+use mqtt::now::Now;
 
 use super::{Output, StateStoreService};
-use crate::now::Now;
 
 /// What this node knows of who should lead instead of it.
 #[derive(Debug, Default)]

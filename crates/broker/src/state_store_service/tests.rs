@@ -22,7 +22,7 @@ const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 impl Three {
     fn new() -> Self {
         let now = Now {
-            instant: crate::now::epoch(),
+            instant: crate::epoch(),
             wall: 1_700_000_000_000,
             system_wall: 1_700_000_000_000,
         };

@@ -5,11 +5,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use cluster::replica::Ticket;
 use cluster::{GroupId, NodeId};
+use mqtt::traces::{OpenSpan, Span, SpanKind, SpanOf};
 use protocol::Text;
 use protocol::state_store::Verb;
 use protocol::trace_context::TraceContext;
-
-use crate::traces::{OpenSpan, Span, SpanKind, SpanOf};
 
 /// A client's request that is traced.
 #[derive(Debug)]

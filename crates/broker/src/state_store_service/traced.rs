@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use cluster::NodeId;
+use mqtt::now::Now;
 use protocol::trace_context::TraceContext;
 use store::Origin;
 
@@ -14,7 +15,6 @@ use super::peers::PeerMessage;
 use super::pending::{Pending, PendingCalls};
 use super::trace::{Marks, decided_for};
 use super::{Output, StateStoreService};
-use crate::now::Now;
 
 /// Traced commands of a group at one node.
 #[derive(Debug, Default)]

@@ -2,16 +2,16 @@
 
 use bytes::{Bytes, BytesMut};
 use cluster::NodeId;
+use mqtt::connection::Stage;
+use mqtt::ids::ConnectionId;
+use mqtt::now::Now;
+use mqtt::ownership::Owner;
 use protocol::packet::{ProtocolVersion, encode};
 use protocol::{Packet, ReasonCode, Text};
 
 use super::{FarTunnel, WINDOW};
 use crate::clients::{ClientMessage, Opening, Sought, TunnelMessage, TunnelNumber};
-use crate::connection::Stage;
-use crate::ids::ConnectionId;
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
-use crate::ownership::Owner;
 use crate::report::{EndedBy, Report};
 
 /// A client here, whose session another node holds.

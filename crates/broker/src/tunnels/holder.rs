@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use cluster::NodeId;
+use mqtt::authentication::Authentication;
+use mqtt::connection::Connection;
+use mqtt::ids::ConnectionId;
+use mqtt::memory::Held;
+use mqtt::now::Now;
+use mqtt::ownership::Owner;
 use protocol::Packet;
 use protocol::packet::{Decoder, ProtocolVersion, encode, encoded_len};
 
 use super::FarTunnel;
-use crate::authentication::Authentication;
 use crate::clients::{Opening, Sought, TunnelMessage};
-use crate::connection::Connection;
-use crate::ids::ConnectionId;
-use crate::memory::Held;
 use crate::node::{Action, Node, TimerKey};
-use crate::now::Now;
-use crate::ownership::Owner;
 use crate::report::Report;
 
 /// A client elsewhere, whose session is here.

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use broker::limits::Limits;
 use broker::{
-    Action, DialectChoice, Node, NodeConfig, Now, Policies, RecoveredGroup, RecoveredStore, Recovery,
-    RoutesConfig, ShareStrategy, StateStoreConfig,
+    Action, DialectChoice, Node, NodeConfig, RecoveredGroup, RecoveredStore, Recovery, RoutesConfig,
+    ShareStrategy, StateStoreConfig,
 };
 use cluster::replica::{Recovered, Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
+use mqtt::limits::Limits;
+use mqtt::now::Now;
+use mqtt::policies::Policies;
 use store::{Quota, ScanLimits, Store};
 
 /// Some moment.

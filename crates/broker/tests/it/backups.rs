@@ -6,13 +6,14 @@ use std::sync::Arc;
 use broker::backups::{
     CarriedDelivery, CarriedSession, CarriedSubscription, Item, RetainedItem, SessionItem, SessionPart, Tally,
 };
-use broker::limits::Limits;
-use broker::now::Now;
-use broker::origin::MessageId;
-use broker::records::queue::{self, QueueRecord};
-use broker::{Administration, ConnectionId, Event};
+use broker::{Administration, Event};
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::ids::ConnectionId;
+use mqtt::limits::Limits;
+use mqtt::now::Now;
+use mqtt::origin::MessageId;
+use mqtt::records::queue::{self, QueueRecord};
 use protocol::packet::{Disconnect, PacketId, Publish, QoS, SubscriptionId, SubscriptionOptions};
 use protocol::properties::MessageProperties;
 use protocol::topic::SubscriptionFilter;

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use broker::backups::Tally;
 use broker::inspection::{ClientsAsked, LOOKED_AT_MAX, RetainedAsked, SubscriptionsAsked};
-use broker::limits::Limits;
-use broker::{Action, Administration, ConnectionId, Event, Node, Now, Report};
+use broker::{Action, Administration, Event, Node, Report};
 use bytes::Bytes;
+use mqtt::ids::ConnectionId;
+use mqtt::limits::Limits;
+use mqtt::now::Now;
 use protocol::packet::{
     Connect, ConnectProperties, PacketId, ProtocolVersion, Publish, QoS, Subscribe, Will,
 };

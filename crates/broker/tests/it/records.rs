@@ -7,24 +7,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::ids::{QueueSequence, SessionNumber};
-use broker::memory::Held;
-use broker::message::{Delivery, DeliveryKind, Message};
-use broker::now::Now;
-use broker::origin::{MessageId, Position};
-use broker::ownership::Owner;
-use broker::records::queue::QueueRecord;
-use broker::records::retained::RetainedRecord;
-use broker::records::session::{Presence, SessionRecord};
-use broker::records::{self, RecordError};
-use broker::retained::Edition;
-use broker::session::{Change, Positions};
-use broker::subscriptions::Subscription;
-use broker::{Principal, cluster_records};
+use broker::cluster_records;
 use bytes::Bytes;
 use cluster::session_plane::{Actor, Hlc};
 use cluster::write::Write;
 use cluster::{Incarnation, NodeId};
+use mqtt::ids::{QueueSequence, SessionNumber};
+use mqtt::memory::Held;
+use mqtt::message::{Delivery, DeliveryKind, Message};
+use mqtt::now::Now;
+use mqtt::origin::{MessageId, Position};
+use mqtt::ownership::Owner;
+use mqtt::principal::Principal;
+use mqtt::records::queue::QueueRecord;
+use mqtt::records::retained::RetainedRecord;
+use mqtt::records::session::{Presence, SessionRecord};
+use mqtt::records::{self, RecordError};
+use mqtt::retained::Edition;
+use mqtt::session::{Change, Positions};
+use mqtt::subscriptions::Subscription;
 use proptest::prelude::*;
 use protocol::packet::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions, Will};
 use protocol::properties::{MessageProperties, UserProperties};
@@ -64,7 +65,7 @@ fn full_message(now: Now) -> Message {
         publisher: None,
         expires_at: Some(now.instant + Duration::from_secs(60)),
         received_at: now.instant,
-        origin: broker::origin::Origin::Unknown,
+        origin: mqtt::origin::Origin::Unknown,
         id: None,
         is_passing: false,
         held: Held::default(),
@@ -89,7 +90,7 @@ fn bare_message(now: Now) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
-        origin: broker::origin::Origin::Unknown,
+        origin: mqtt::origin::Origin::Unknown,
         id: None,
         is_passing: false,
         held: Held::default(),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use broker::limits::Limits;
 use broker::{Report, SlowKind, SlowOperation};
 use bytes::Bytes;
+use mqtt::limits::Limits;
 use protocol::Packet;
 use protocol::packet::{PacketId, Publish, QoS};
 use protocol::properties::{MessageProperties, UserProperties};

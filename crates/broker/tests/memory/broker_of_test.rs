@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use broker::ids::ConnectionId;
-use broker::limits::Limits;
-use broker::{Action, Event, Node, Now, StateStoreConfig};
+use broker::{Action, Event, Node, StateStoreConfig};
 use bytes::Bytes;
+use mqtt::ids::ConnectionId;
+use mqtt::limits::Limits;
+use mqtt::now::Now;
 use protocol::packet::{
     Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, SubscriptionId, TopicAlias, Will,
 };

@@ -3,8 +3,8 @@
 //! The allocator of the test counts what it is asked for, the account what the server's allocator gives for it. So lengths here are
 //! just below sizes that it gives.
 
-use broker::ids::ConnectionId;
 use bytes::Bytes;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{Publish, QoS, Will};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, Text, TopicName};

@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use broker::Right;
+use mqtt::authorization::Right;
 use serde_json::Value;
 use tempfile::TempDir;
 

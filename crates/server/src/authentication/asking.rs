@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use broker::{ConnectionId, Credentials, Question};
 use bytes::Bytes;
+use mqtt::authentication::{Credentials, Question};
+use mqtt::ids::ConnectionId;
 use protocol::Text;
 
 use super::{Asked, Policy};

@@ -132,7 +132,7 @@ impl Failed {
 mod tests {
     use std::net::IpAddr;
 
-    use broker::Principal;
+    use mqtt::principal::Principal;
     use protocol::Text;
 
     use super::super::asking::anonymous;

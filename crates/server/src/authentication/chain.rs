@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use broker::Answer;
+use mqtt::authentication::Answer;
 use protocol::{ReasonCode, Text};
 
 use super::attempts::Attempts;

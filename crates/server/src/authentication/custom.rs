@@ -7,7 +7,7 @@ mod contract;
 
 use std::cell::RefCell;
 
-use broker::Principal;
+use mqtt::principal::Principal;
 use protocol::{ReasonCode, Text};
 
 use self::contract::{Allowed, Said};

@@ -8,7 +8,7 @@ mod issuer_keys;
 mod key_set;
 mod token;
 
-use broker::{Answer, Question};
+use mqtt::authentication::{Answer, Question};
 use protocol::ReasonCode;
 
 use self::claims::Verified;

@@ -7,8 +7,8 @@ mod review;
 
 use std::cell::{Cell, RefCell};
 
-use broker::{Attributes, Principal};
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use mqtt::principal::{Attributes, Principal};
 use protocol::ReasonCode;
 
 use self::review::{AccountName, Claimed, NoAnswer, Reviewed};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use broker::{Answer, Principal};
 use bytes::Bytes;
+use mqtt::authentication::Answer;
+use mqtt::principal::Principal;
 use protocol::ReasonCode;
 
 use super::verdict::Verdict;

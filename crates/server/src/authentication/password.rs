@@ -9,8 +9,9 @@ mod hash_threads;
 mod turns;
 mod verified;
 
-use broker::{Answer, Principal};
 use bytes::Bytes;
+use mqtt::authentication::Answer;
+use mqtt::principal::Principal;
 use protocol::{ReasonCode, Text};
 
 use self::file::{Entry, Passwords};

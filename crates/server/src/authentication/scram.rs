@@ -10,8 +10,9 @@ use aws_lc_rs::hmac::HMAC_SHA256;
 use aws_lc_rs::{digest, hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use broker::{Answer, Principal, Question};
 use bytes::Bytes;
+use mqtt::authentication::{Answer, Question};
+use mqtt::principal::Principal;
 use protocol::{ReasonCode, Text};
 
 use super::attempts::Attempts;

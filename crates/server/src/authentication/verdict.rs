@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use broker::Answer;
+use mqtt::authentication::Answer;
 use protocol::ReasonCode;
 
 /// What a method says of a client's credentials.

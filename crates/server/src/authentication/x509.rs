@@ -7,7 +7,8 @@
 mod attributes_file;
 mod name;
 
-use broker::{Answer, Attributes, Principal};
+use mqtt::authentication::Answer;
+use mqtt::principal::{Attributes, Principal};
 use protocol::{ReasonCode, Text};
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};

@@ -8,9 +8,8 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use broker::Policy;
-use broker::authorization::{
-    BrokerMethod, BrokerResource, KeyMethod, Keys, Place, PolicyError, Principals, Rule, Rules,
+use mqtt::authorization::{
+    BrokerMethod, BrokerResource, KeyMethod, Keys, Place, Policy, PolicyError, Principals, Rule, Rules,
     StateStoreResource,
 };
 

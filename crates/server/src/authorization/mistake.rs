@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use broker::authorization::PolicyError;
+use mqtt::authorization::PolicyError;
 use thiserror::Error;
 
 use super::file::FILE_BYTES_MAX;

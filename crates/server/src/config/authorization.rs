@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use broker::PolicyId;
+use mqtt::policies::PolicyId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -247,8 +247,8 @@ pub enum QueueFull {
 
 impl Limits {
     /// As the broker takes them, for a process that may use so many bytes, if that is known.
-    pub fn for_broker(&self, available: Option<u64>) -> broker::limits::Limits {
-        broker::limits::Limits {
+    pub fn for_broker(&self, available: Option<u64>) -> mqtt::limits::Limits {
+        mqtt::limits::Limits {
             packet_size_max: self.packet_size_max,
             publish_rate_max: self.publish_rate_max,
             publish_bytes_rate_max: self.publish_bytes_rate_max,
@@ -258,8 +258,8 @@ impl Limits {
             queue_messages_max: self.queue_messages_max,
             queue_bytes_max: self.queue_bytes_max,
             queue_full: match self.queue_full {
-                QueueFull::DropOldest => broker::limits::QueueFull::DropOldest,
-                QueueFull::DropNewest => broker::limits::QueueFull::DropNewest,
+                QueueFull::DropOldest => mqtt::limits::QueueFull::DropOldest,
+                QueueFull::DropNewest => mqtt::limits::QueueFull::DropNewest,
             },
             inflight_max: self.inflight_max.get(),
             session_expiry_max: self.session_expiry_max,
@@ -363,7 +363,7 @@ impl Limits {
     }
 }
 
-/// Mirrors `broker::limits::Limits::default`; a test compares them.
+/// Mirrors `mqtt::limits::Limits::default`; a test compares them.
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -151,7 +151,7 @@ fn a_listener_has_a_policy_by_name() {
     let config = config.expect("the file is right");
     assert_eq!(config.authorization["fleet"].file, Path::new("fleet.yaml"));
     let id = authorization::policy_id(&config.authorization, &config.listeners[0]);
-    assert_eq!(id, Some(broker::PolicyId(1)));
+    assert_eq!(id, Some(mqtt::policies::PolicyId(1)));
     assert_eq!(
         authorization::policy_id(&config.authorization, &Listener::default()),
         None
@@ -470,6 +470,6 @@ fn check_page(path: &str, expected: &str) {
 fn the_limits_of_the_settings_are_those_of_the_broker() {
     assert_eq!(
         Limits::default().for_broker(None),
-        broker::limits::Limits::default()
+        mqtt::limits::Limits::default()
     );
 }

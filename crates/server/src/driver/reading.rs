@@ -1,6 +1,7 @@
 //! Memory for what is read, of all sockets together.
 
-use broker::{ConnectionId, Event};
+use broker::Event;
+use mqtt::ids::ConnectionId;
 
 use super::Driver;
 use crate::clock;

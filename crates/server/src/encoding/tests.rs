@@ -1,6 +1,6 @@
 //! What is copied must be what would have been encoded.
 
-use broker::message::{Delivery, DeliveryKind};
+use mqtt::message::{Delivery, DeliveryKind};
 use protocol::packet::{PacketId, SubscriptionId};
 use protocol::properties::MessageProperties;
 use protocol::{Text, TopicName};

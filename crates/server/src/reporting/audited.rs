@@ -1,6 +1,7 @@
 //! The node's reports as lines of the audit log.
 
-use broker::{Principal, Report};
+use broker::Report;
+use mqtt::principal::Principal;
 
 use super::{Place, code};
 use crate::audit::{Audit, Happened, Shown, Source};

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
-use broker::authorization::{Access, Subject};
 use bytes::{Bytes, BytesMut};
+use mqtt::authorization::{Access, Subject};
 use protocol::packet::{
     Ack, ConnAck, ConnAckProperties, Decoder, Packet, ProtocolVersion, Publish, SubAck, encode,
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::Now;
+use mqtt::now::Now;
 use tokio::sync::watch;
 
 use super::x509;

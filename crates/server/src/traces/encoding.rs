@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use broker::{Span, SpanOf};
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::traces::{Span, SpanOf};
 
 use super::values::{
     Attribute, Attributes, ExportRequest, ExportedSpan, Kind, ResourceSpans, STATUS_ERROR, Scope, ScopeSpans,

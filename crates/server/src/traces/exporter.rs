@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use broker::Span;
 use bytes::Bytes;
+use mqtt::traces::Span;
 use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;

@@ -1,7 +1,7 @@
 //! In place of traces where the server is built without them.
 
-use broker::{Span, TracesConfig};
 use cluster::NodeId;
+use mqtt::traces::{Span, TracesConfig};
 use thiserror::Error;
 
 use crate::config::Otlp;

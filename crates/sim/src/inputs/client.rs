@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use broker::ConnectionId;
 use bytes::BytesMut;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{Ack, Decoder, ProtocolVersion, QoS, encode};
 use protocol::{Packet, ReasonCode};
 

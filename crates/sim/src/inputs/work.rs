@@ -6,9 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use broker::ConnectionId;
-use broker::limits::Limits;
 use bytes::{Bytes, BytesMut};
+use mqtt::ids::ConnectionId;
+use mqtt::limits::Limits;
 use protocol::packet::{Connect, PacketId, ProtocolVersion, Publish, QoS, Subscribe, Unsubscribe, encode};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, Text};

@@ -5,9 +5,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use broker::records::RecordError;
 use broker::{
-    Action, DialectChoice, Node, NodeConfig, Now, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery,
+    Action, DialectChoice, Node, NodeConfig, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery,
     SCAN_KEY_BYTES, ScanSeal, StateStoreConfig,
 };
 use bytes::Bytes;
@@ -17,6 +16,8 @@ use cluster::random::Random;
 use cluster::replica::record::{self, HardState, LogPoint};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, Keyspace, NodeId, Write};
+use mqtt::now::Now;
+use mqtt::records::RecordError;
 use storage::{Drawn, Identity, RecoveryError, SimulatedDisk, Storage, recover_control, recover_group};
 use store::Store;
 
@@ -310,7 +311,7 @@ pub fn founder(node: NodeId) -> Founder {
     }
 }
 
-/// (broker/src/records/retained.rs)
+/// (mqtt/src/records/retained.rs)
 fn is_tombstone(keyspace: Keyspace, value: &[u8]) -> bool {
     keyspace == Keyspace::Retained
         && value.first() == Some(&2)

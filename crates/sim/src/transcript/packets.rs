@@ -3,9 +3,12 @@
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
-use broker::limits::Limits;
-use broker::{Answer, Attributes, Now, Principal, Redirect, ShareStrategy};
+use broker::{Redirect, ShareStrategy};
 use bytes::Bytes;
+use mqtt::authentication::Answer;
+use mqtt::limits::Limits;
+use mqtt::now::Now;
+use mqtt::principal::{Attributes, Principal};
 use protocol::packet::{
     Ack, Auth, Connect, ConnectProperties, Disconnect, PacketId, ProtocolVersion, Publish, QoS,
     RetainHandling, Subscribe, SubscribeFilter, SubscriptionOptions, Unsubscribe, Will,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use broker::authorization::{
+use mqtt::authorization::{
     BrokerMethod, BrokerResource, KeyMethod, Keys, Policy, Principals, Rule, Rules, StateStoreResource,
 };
-use broker::{NamedPolicy, Policies};
+use mqtt::policies::{NamedPolicy, Policies};
 use protocol::Text;
 
 /// The one policy of all listeners.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use broker::Question;
 use bytes::Bytes;
+use mqtt::authentication::Question;
 use protocol::packet::{Ack, ConnAck, Disconnect, Publish, QoS};
 use protocol::properties::{Explanation, MessageProperties};
 use protocol::{Packet, Text};

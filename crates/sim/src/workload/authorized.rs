@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use broker::authorization::{
+use cluster::random::Random;
+use mqtt::authorization::{
     BrokerMethod, BrokerResource, KeyMethod, Keys, Policy, Principals, Rule, Rules, StateStoreResource,
 };
-use broker::{NamedPolicy, Policies};
-use cluster::random::Random;
+use mqtt::policies::{NamedPolicy, Policies};
 use protocol::Text;
 use protocol::state_store::topics::notified_key;
 

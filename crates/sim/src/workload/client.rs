@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use broker::ConnectionId;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{
     Ack, ConnAck, Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, Unsubscribe,
 };

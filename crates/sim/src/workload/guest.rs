@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use broker::ConnectionId;
 use cluster::random::Random;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{Ack, ConnAck, Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, Will};
 use protocol::properties::MessageProperties;
 use protocol::state_store::NOTIFY_PREFIX;

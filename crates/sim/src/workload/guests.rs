@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use broker::Policies;
 use cluster::random::Random;
+use mqtt::policies::Policies;
 
 use super::authorized::{Authorized, Rights, policies};
 use super::guest::Guest;

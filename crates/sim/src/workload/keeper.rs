@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use broker::Now;
 use bytes::Bytes;
 use cluster::random::Random;
+use mqtt::now::Now;
 use protocol::packet::Publish;
 use protocol::properties::UserProperties;
 use protocol::{Hlc, Packet};

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use broker::ConnectionId;
 use cluster::random::Random;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{
     Ack, ConnAck, Connect, ConnectProperties, PacketId, Publish, QoS, Subscribe, Unsubscribe,
 };

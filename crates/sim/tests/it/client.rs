@@ -1,7 +1,7 @@
 //! Clients of simulated servers: what they send, and one that asks a state store.
 
-use broker::ConnectionId;
 use bytes::Bytes;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{Connect, PacketId, Publish, QoS, Subscribe};
 use protocol::properties::MessageProperties;
 use protocol::state_store::Notification;

@@ -8,11 +8,12 @@ mod weather;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::{ConnectionId, CopyFigures, RouteFigures, WillFigures};
+use broker::{CopyFigures, RouteFigures, WillFigures};
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::random::Random;
 use cluster::session_plane::lifecycle::NodeState;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{PacketId, Publish, QoS, Subscribe, Unsubscribe};
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Packet, ReasonCode, Text};

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use broker::{ConnectionId, MemoryLevel};
 use bytes::Bytes;
+use mqtt::ids::ConnectionId;
+use mqtt::memory::MemoryLevel;
 use protocol::packet::{Ack, PacketId, QoS};
 use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode};

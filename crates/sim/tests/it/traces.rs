@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use broker::{SAMPLED_ALL, Span, SpanOf, TracesConfig};
+use mqtt::traces::{SAMPLED_ALL, Span, SpanOf, TracesConfig};
 use protocol::trace_context::SpanId;
 
 use crate::world::{GROUPS, NODES, World, key_of};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker::ConnectionId;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{Ack, QoS};
 use protocol::{Packet, ReasonCode};
 use sim::machine::{Machine, MachineConfig};

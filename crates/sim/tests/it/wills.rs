@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use broker::Right;
 use cluster::NodeId;
 use cluster::random::Random;
+use mqtt::authorization::Right;
 use protocol::packet::QoS;
 use sim::machine::MachineConfig;
 use sim::promises::w1::{Fate, Wills};

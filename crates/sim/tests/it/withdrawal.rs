@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use broker::{ConnectionId, Right};
+use mqtt::authorization::Right;
+use mqtt::ids::ConnectionId;
 use protocol::Packet;
 use protocol::packet::{PacketId, QoS};
 use sim::machine::{Machine, MachineConfig};

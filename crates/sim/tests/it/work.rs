@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use broker::{ConnectionId, WorkCounters};
+use broker::WorkCounters;
+use mqtt::ids::ConnectionId;
 use protocol::packet::{Disconnect, PacketId, QoS, Subscribe, Unsubscribe};
 use protocol::properties::UserProperties;
 use protocol::{Packet, ReasonCode, Text};

@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::{ConnectionId, group_of_key};
+use broker::group_of_key;
 use bytes::Bytes;
 use cluster::{GroupId, NodeId};
+use mqtt::ids::ConnectionId;
 use sim::machine::{Machine, MachineConfig};
 use sim::rest::Bound;
 use sim::transcript::request;

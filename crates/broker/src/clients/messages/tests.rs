@@ -1,8 +1,8 @@
+use mqtt::principal::Principal;
 use proptest::prelude::*;
 use protocol::packet::ConnectProperties;
 
 use super::*;
-use crate::principal::Principal;
 
 fn owner() -> Owner {
     Owner {

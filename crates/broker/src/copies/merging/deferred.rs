@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use cluster::NodeId;
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
 
 use super::MergeMessage;
-use crate::ids::SessionNumber;
 use crate::node::Node;
-use crate::now::Now;
 
 /// How long a session waits for another one that may have been given up without a word.
 const DEFERRED_MAX: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ mod tests {
     fn those_that_wait_for_a_session_are_taken_out_once_and_no_others() {
         let mut deferred = Deferred::default();
         let now = Now {
-            instant: crate::now::epoch(),
+            instant: crate::epoch(),
             wall: 0,
             system_wall: 0,
         };

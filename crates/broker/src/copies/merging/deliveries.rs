@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use cluster::NodeId;
+use mqtt::ids::{QueueSequence, SessionKey, SessionNumber};
+use mqtt::message::Delivery;
+use mqtt::now::Now;
+use mqtt::records;
+use mqtt::records::queue::QueueRecord;
+use mqtt::session::got::Got;
+use mqtt::session::{Change as Acknowledged, PushOutcome};
 use protocol::packet::{PacketId, QoS};
 
 use super::messages::{Leavings, Left};
 use super::taking_in::TakingIn;
-use crate::ids::{QueueSequence, SessionKey, SessionNumber};
-use crate::message::Delivery;
 use crate::node::Node;
-use crate::now::Now;
-use crate::records;
-use crate::records::queue::QueueRecord;
-use crate::session::got::Got;
-use crate::session::{Change as Acknowledged, PushOutcome};
 use crate::sessions::SessionEntry;
 
 impl Node {

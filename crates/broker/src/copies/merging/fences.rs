@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::NodeId;
+use mqtt::ids::SessionNumber;
+use mqtt::now::Now;
 
 use super::messages::MergeMessage;
-use crate::ids::SessionNumber;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::routes::{LinkChange, Since};
 
 /// Questions of this node, and those of others.

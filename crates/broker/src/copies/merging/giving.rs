@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use cluster::NodeId;
+use mqtt::ids::{SessionKey, SessionNumber};
+use mqtt::now::Now;
+use mqtt::origin::Origin;
+use mqtt::records::queue::QueueRecord;
 
 use super::messages::{Joined, MergeMessage, encode};
 use crate::copies::messages::Other;
 use crate::copies::{Copies, Held};
-use crate::ids::{SessionKey, SessionNumber};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::origin::Origin;
-use crate::records::queue::QueueRecord;
 use crate::routes::{Since, Subject};
 
 /// A session that gives way to that of another node.

@@ -5,11 +5,11 @@
 use std::time::Instant;
 
 use cluster::session_plane::lifecycle::NodeState;
+use mqtt::ids::SessionKey;
+use mqtt::now::Now;
 
 use crate::copies::Copies;
-use crate::ids::SessionKey;
 use crate::node::{Action, Node};
-use crate::now::Now;
 use crate::sessions::SessionEntry;
 
 /// Whether clients wait.

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::write::Write;
+use mqtt::ids::{QueueSequence, SessionKey, SessionNumber};
+use mqtt::now::Now;
+use mqtt::origin::Origin;
+use mqtt::records;
+use mqtt::records::queue::QueueRecord;
+use mqtt::session::Session;
 use protocol::Text;
 use protocol::packet::QoS;
 
 use super::messages::{Joined, Leave, Leavings, Left};
 use crate::copies::Held;
 use crate::copies::offering::{PART_BYTES, suffix_and_value};
-use crate::ids::{QueueSequence, SessionKey, SessionNumber};
 use crate::node::Node;
-use crate::now::Now;
-use crate::origin::Origin;
-use crate::records;
-use crate::records::queue::QueueRecord;
 use crate::routes::{Since, TakenAt};
-use crate::session::Session;
 
 /// What the other node has of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

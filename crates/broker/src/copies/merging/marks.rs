@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::ids::SessionNumber;
+use mqtt::records;
 
 use crate::cluster_records::copy::{Mark, Marks};
 use crate::copies::Copies;
 use crate::copies::messages::Change;
-use crate::ids::SessionNumber;
-use crate::records;
 
 /// Nodes that a session remembers to have parted from; of the first ones it is forgotten.
 const MARKS_MAX: usize = 4;

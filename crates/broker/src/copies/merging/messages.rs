@@ -30,14 +30,14 @@ use cluster::session_plane::VectorClock;
 use cluster::session_plane::announcement::Word;
 use cluster::session_plane::encoding::{decode_clock, encode_clock};
 use cluster::{Incarnation, NodeId};
+use mqtt::ids::SessionNumber;
+use mqtt::session::got::Got;
 use protocol::Text;
 use protocol::packet::PacketId;
 
 use crate::cluster_records::copy::Mark;
-use crate::ids::SessionNumber;
 use crate::peer_body::{flag, long, put_long, put_short, short};
 use crate::routes::{LossSaid, Since, TakenAt};
-use crate::session::got::Got;
 
 const VERSION: u8 = 2;
 

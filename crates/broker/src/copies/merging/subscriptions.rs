@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::ids::{SessionKey, SessionNumber};
+use mqtt::now::Now;
+use mqtt::records;
 use protocol::topic::SubscriptionFilter;
 
-use crate::ids::{SessionKey, SessionNumber};
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 
 impl Node {
     /// Joins a filter that was joined there, if it is not here, and was not taken away here.

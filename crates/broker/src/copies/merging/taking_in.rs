@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use cluster::NodeId;
+use mqtt::ids::{SessionKey, SessionNumber};
+use mqtt::now::Now;
+use mqtt::records;
 use protocol::topic::SubscriptionFilter;
 
 use super::messages::{From, Joined, Leave, Leavings, MergeMessage, decode};
 use crate::authenticating::is_same;
 use crate::copies::Held;
-use crate::ids::{SessionKey, SessionNumber};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::now::Now;
-use crate::records;
 use crate::sessions::Taken;
 use crate::waiting::Waiter;
 

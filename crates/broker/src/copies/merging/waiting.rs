@@ -1,11 +1,11 @@
 //! A client whose session gives way waits until that is over: what it has sent and was not told of must be known where it goes.
 
 use cluster::NodeId;
+use mqtt::now::Now;
 use protocol::Text;
 
 use crate::clients::{QuestionNumber, Take};
 use crate::node::{Action, Node};
-use crate::now::Now;
 
 /// Questions of other nodes that wait for the end of all that gives way here; more are answered at once.
 const QUESTIONS_MAX: usize = 65_536;

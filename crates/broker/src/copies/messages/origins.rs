@@ -2,9 +2,9 @@
 
 use bytes::{Buf, BufMut, Bytes};
 use cluster::NodeId;
+use mqtt::ids::SessionNumber;
 
 use crate::cluster_records::copy::Mark;
-use crate::ids::SessionNumber;
 
 /// At most 255.
 pub(super) fn put(bytes: &mut Vec<u8>, origins: &[Mark]) {

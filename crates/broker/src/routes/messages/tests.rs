@@ -3,14 +3,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster::peer_header::group_of;
 use cluster::random::Random;
+use mqtt::memory::Held;
 use proptest::prelude::*;
 use protocol::packet::QoS;
 use protocol::properties::{MessageProperties, UserProperties};
 use protocol::{Text, TopicName};
 
 use super::*;
-use crate::memory::Held;
-use crate::now::epoch;
+use crate::epoch;
 
 fn now() -> Now {
     Now {
@@ -38,7 +38,7 @@ fn message(now: Now) -> Message {
         publisher: None,
         expires_at: None,
         received_at: now.instant,
-        origin: crate::origin::Origin::Unknown,
+        origin: mqtt::origin::Origin::Unknown,
         id: None,
         is_passing: false,
         held: Held::default(),

@@ -7,10 +7,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use cluster::NodeId;
 use cluster::write::Write;
+use mqtt::now::Now;
+use mqtt::origin::{Position, Slots};
 
 use crate::cluster_records::owed::{self, OwedHead, Wanted};
-use crate::now::Now;
-use crate::origin::{Position, Slots};
 use crate::routes::table::{RouteTable, Slot};
 use crate::routes::{RouteFigures, RoutesConfig};
 

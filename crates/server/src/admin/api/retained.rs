@@ -97,7 +97,7 @@ pub(super) async fn remove(
 
 async fn removed(pages: &Pages, topic: Result<Path<String>, PathRejection>) -> Result<Value, Failure> {
     let topic = topic_name(topic)?;
-    if broker::is_servers_own(topic.as_str()) {
+    if mqtt::policies::is_servers_own(topic.as_str()) {
         return Err(wrong(
             "what the server says of itself below $SYS cannot be deleted",
         ));

@@ -5,8 +5,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use broker::Attributes;
 use bytes::Bytes;
+use mqtt::principal::Attributes;
 use protocol::{ReasonCode, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -199,7 +199,9 @@ fn pem(der: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use broker::{ConnectionId, Credentials, Principal, Question};
+    use mqtt::authentication::{Credentials, Question};
+    use mqtt::ids::ConnectionId;
+    use mqtt::principal::Principal;
     use proptest::prelude::*;
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use broker::{Attributes, Principal};
+use mqtt::principal::{Attributes, Principal};
 use protocol::Text;
 use serde_json::{Map, Value};
 

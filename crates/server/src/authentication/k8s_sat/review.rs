@@ -3,8 +3,8 @@
 //!
 //! Nothing here does anything: texts become bytes, and bytes become what was said.
 
-use broker::Attributes;
 use bytes::Bytes;
+use mqtt::principal::Attributes;
 use protocol::Text;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use broker::Attributes;
+use mqtt::principal::Attributes;
 use protocol::Text;
 use thiserror::Error;
 

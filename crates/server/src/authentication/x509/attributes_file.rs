@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use broker::Attributes;
+use mqtt::principal::Attributes;
 use protocol::Text;
 use serde::Deserialize;
 use thiserror::Error;

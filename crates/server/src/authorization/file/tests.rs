@@ -1,5 +1,4 @@
-use broker::Subject;
-use broker::authorization::Request;
+use mqtt::authorization::{Request, Subject};
 use protocol::{Text, TopicName};
 
 use super::*;

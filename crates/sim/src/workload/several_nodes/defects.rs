@@ -2,9 +2,9 @@
 //!
 //! (broker/src/state_store_service/peers.rs, cluster/src/replica/message.rs)
 
-use broker::retained::Edition;
 use bytes::{BufMut, Bytes, BytesMut};
 use cluster::NodeId;
+use mqtt::retained::Edition;
 use protocol::{Hlc, Text, TopicName};
 use store::{Command, CommandAction, EntryBuilder};
 

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use broker::retained::Edition;
 use cluster::random::Random;
+use mqtt::retained::Edition;
 
 use super::super::client::Client;
 use super::super::message::Retaining;

@@ -4,8 +4,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
-use broker::{Answer, ConnectionId, Principal};
 use bytes::Bytes;
+use mqtt::authentication::Answer;
+use mqtt::ids::ConnectionId;
+use mqtt::principal::Principal;
 use protocol::packet::{Ack, Connect, ConnectProperties, PacketId, Publish, QoS, Will};
 use protocol::properties::MessageProperties;
 use protocol::{Packet, ReasonCode, Text, TopicName};

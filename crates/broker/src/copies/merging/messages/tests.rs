@@ -1,9 +1,9 @@
 use std::num::NonZeroU64;
 
 use cluster::session_plane::Actor;
+use mqtt::origin::MessageId;
 
 use super::*;
-use crate::origin::MessageId;
 
 fn id(id: u16) -> PacketId {
     PacketId::new(id).expect("above 0")

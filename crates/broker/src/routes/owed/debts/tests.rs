@@ -2,7 +2,7 @@ use cluster::write::Keyspace;
 
 use super::*;
 use crate::cluster_records::owed::OwedRecord;
-use crate::now::epoch;
+use crate::epoch;
 
 const NODES: [NodeId; 3] = [NodeId(7), NodeId(8), NodeId(9)];
 

@@ -1,0 +1,263 @@
+//! Messages inside records: of queues, retained messages and wills.
+//!
+//! ```text
+//! flags (2): bits 0-1 QoS, 2 RETAIN, 3 payload format present, 4 payload is UTF-8, 5 to 11 the optional parts below
+//! topic (2 + n) payload (4 + n)
+//! [5: expiry interval, seconds (4)] [6: expires at, Unix ms (8)] [7: content type (2 + n)] [8: response topic (2 + n)]
+//! [9: correlation data (2 + n)] [10: user properties as on the wire (4 + n)] [11: node, run, number of the message, each in 7 bits per byte]
+//! ```
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes};
+use cluster::NodeId;
+use protocol::packet::{QoS, Will};
+use protocol::properties::{MessageProperties, UserProperties};
+use protocol::{Text, TopicName};
+
+use super::RecordError;
+use super::encoding::{Reader, put_long, put_short, put_varint};
+use crate::memory::Held;
+use crate::message::Message;
+use crate::now::Now;
+use crate::origin::MessageId;
+
+/// A message as it is stored.
+struct Stored {
+    qos: QoS,
+    retain: bool,
+    topic: TopicName,
+    payload: Bytes,
+    properties: MessageProperties,
+    /// Unix milliseconds.
+    expires_at: Option<u64>,
+    id: Option<MessageId>,
+}
+
+/// Appends a message.
+pub(crate) fn put_message(out: &mut Vec<u8>, message: &Message, id: Option<MessageId>, now: Now) {
+    let expires_at = message.expires_at.map(|at| now.wall_of(at));
+    put(
+        out,
+        (message.qos, message.retain),
+        (&message.topic, &message.payload),
+        &message.properties,
+        (expires_at, id),
+    );
+}
+
+/// Reads a message; it has no publisher any more.
+pub(crate) fn message(reader: &mut Reader, now: Now) -> Result<Message, RecordError> {
+    let stored = stored(reader)?;
+    Ok(Message {
+        expires_at: stored.expires_at.map(|wall| now.instant_of(wall)),
+        ..message_of(stored, now)
+    })
+}
+
+/// Appends a message for another node: with how many milliseconds are left of its expiry interval.
+pub fn put_on_the_way(out: &mut Vec<u8>, message: &Message, now: Now) {
+    let left = message
+        .expires_at
+        .map(|at| now.wall_of(at).saturating_sub(now.wall));
+    put(
+        out,
+        (message.qos, message.retain),
+        (&message.topic, &message.payload),
+        &message.properties,
+        (left, message.id),
+    );
+}
+
+/// Reads such a message, which was written so long ago.
+pub fn message_on_the_way(reader: &mut Reader, waited: Duration, now: Now) -> Result<Message, RecordError> {
+    let stored = stored(reader)?;
+    let left = stored.expires_at.map(Duration::from_millis);
+    Ok(Message {
+        expires_at: left.map(|left| now.after(left.saturating_sub(waited))),
+        ..message_of(stored, now)
+    })
+}
+
+/// Appends a will.
+pub(crate) fn put_will(out: &mut Vec<u8>, will: &Will) {
+    out.put_u8(u8::from(will.delay.is_some()));
+    out.put_u32(will.delay.unwrap_or(0));
+    put(
+        out,
+        (will.qos, will.retain),
+        (&will.topic, &will.payload),
+        &will.properties,
+        (None, None),
+    );
+}
+
+/// Reads a will.
+pub(crate) fn will(reader: &mut Reader) -> Result<Will, RecordError> {
+    let has_delay = match reader.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(reader.damaged("a flag is not 0 or 1")),
+    };
+    let delay = Some(reader.u32()?).filter(|_| has_delay);
+    let stored = stored(reader)?;
+    Ok(Will {
+        topic: stored.topic,
+        payload: stored.payload,
+        qos: stored.qos,
+        retain: stored.retain,
+        delay,
+        properties: stored.properties,
+    })
+}
+
+fn message_of(stored: Stored, now: Now) -> Message {
+    Message {
+        topic: stored.topic,
+        payload: stored.payload,
+        properties: stored.properties,
+        qos: stored.qos,
+        retain: stored.retain,
+        publisher: None,
+        expires_at: None,
+        received_at: now.instant,
+        origin: crate::origin::Origin::Unknown,
+        id: stored.id,
+        is_passing: false,
+        held: Held::default(),
+    }
+}
+
+fn put(
+    out: &mut Vec<u8>,
+    (qos, retain): (QoS, bool),
+    (topic, payload): (&TopicName, &Bytes),
+    properties: &MessageProperties,
+    (expires_at, id): (Option<u64>, Option<MessageId>),
+) {
+    let flag = |is_set: bool, bit: u16| u16::from(is_set) << bit;
+    let user_properties = properties.user_properties.encoded();
+    out.put_u16(
+        u16::from(qos as u8)
+            | flag(retain, RETAIN)
+            | flag(properties.payload_is_utf8.is_some(), FORMAT)
+            | flag(properties.payload_is_utf8 == Some(true), UTF8)
+            | flag(properties.message_expiry.is_some(), EXPIRY)
+            | flag(expires_at.is_some(), EXPIRES_AT)
+            | flag(properties.content_type.is_some(), CONTENT_TYPE)
+            | flag(properties.response_topic.is_some(), RESPONSE_TOPIC)
+            | flag(properties.correlation_data.is_some(), CORRELATION_DATA)
+            | flag(!user_properties.is_empty(), USER_PROPERTIES)
+            | flag(id.is_some(), ID),
+    );
+    put_short(out, topic.as_str().as_bytes());
+    put_long(out, payload);
+    if let Some(expiry) = properties.message_expiry {
+        out.put_u32(expiry);
+    }
+    if let Some(at) = expires_at {
+        out.put_u64(at);
+    }
+    for text in [&properties.content_type, &properties.response_topic]
+        .into_iter()
+        .flatten()
+    {
+        put_short(out, text.as_bytes());
+    }
+    if let Some(data) = &properties.correlation_data {
+        put_short(out, data);
+    }
+    if !user_properties.is_empty() {
+        put_long(out, user_properties);
+    }
+    if let Some(id) = id {
+        put_varint(out, id.node.0);
+        put_varint(out, id.run.into());
+        put_varint(out, id.number.get());
+    }
+}
+
+fn stored(reader: &mut Reader) -> Result<Stored, RecordError> {
+    let flags = reader.u16()?;
+    let has = |bit: u16| flags >> bit & 1 == 1;
+    if flags >> FLAGS != 0 || (has(UTF8) && !has(FORMAT)) {
+        return Err(reader.damaged("unknown flags of a message"));
+    }
+    let qos = qos(reader, flags & 0b11)?;
+    let topic = reader.text()?;
+    let topic = reader.parse(TopicName::parse(topic), "a topic name is not valid")?;
+    let payload = reader.long()?;
+    let message_expiry = has(EXPIRY).then(|| reader.u32()).transpose()?;
+    let expires_at = has(EXPIRES_AT).then(|| reader.u64()).transpose()?;
+    let content_type = has(CONTENT_TYPE).then(|| reader.text()).transpose()?;
+    let response_topic = has(RESPONSE_TOPIC).then(|| response_topic(reader)).transpose()?;
+    let correlation_data = has(CORRELATION_DATA).then(|| reader.short()).transpose()?;
+    let user_properties = has(USER_PROPERTIES)
+        .then(|| reader.long())
+        .transpose()?
+        .unwrap_or_default();
+    let user_properties = reader.parse(
+        UserProperties::from_encoded(user_properties),
+        "user properties are not valid",
+    )?;
+    let id = has(ID).then(|| id(reader)).transpose()?;
+    let payload_is_utf8 = has(FORMAT).then_some(has(UTF8));
+    let properties = MessageProperties {
+        payload_is_utf8,
+        message_expiry,
+        content_type,
+        response_topic,
+        correlation_data,
+        user_properties,
+    };
+    Ok(Stored {
+        qos,
+        retain: has(RETAIN),
+        topic,
+        payload,
+        properties,
+        expires_at,
+        id,
+    })
+}
+
+fn id(reader: &mut Reader) -> Result<MessageId, RecordError> {
+    let (node, run, number) = (reader.varint()?, reader.varint()?, reader.varint()?);
+    let damaged = reader.damaged("the number of a message is not valid");
+    let (Ok(run), Some(number)) = (u32::try_from(run), NonZeroU64::new(number)) else {
+        return Err(damaged);
+    };
+    let node = NodeId(node);
+    Ok(MessageId { node, run, number })
+}
+
+fn response_topic(reader: &mut Reader) -> Result<Text, RecordError> {
+    let topic = reader.text()?;
+    reader.parse(TopicName::parse(topic.clone()), "a response topic is not valid")?;
+    Ok(topic)
+}
+
+/// The QoS with a number.
+pub(crate) fn qos(reader: &Reader, number: u16) -> Result<QoS, RecordError> {
+    match number {
+        0 => Ok(QoS::AtMostOnce),
+        1 => Ok(QoS::AtLeastOnce),
+        2 => Ok(QoS::ExactlyOnce),
+        _ => Err(reader.damaged("a QoS is not 0, 1 or 2")),
+    }
+}
+
+const RETAIN: u16 = 2;
+const FORMAT: u16 = 3;
+const UTF8: u16 = 4;
+const EXPIRY: u16 = 5;
+const EXPIRES_AT: u16 = 6;
+const CONTENT_TYPE: u16 = 7;
+const RESPONSE_TOPIC: u16 = 8;
+const CORRELATION_DATA: u16 = 9;
+const USER_PROPERTIES: u16 = 10;
+const ID: u16 = 11;
+
+/// How many bits of the flags have a meaning.
+const FLAGS: u16 = 12;
