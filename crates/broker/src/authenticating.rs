@@ -1,7 +1,7 @@
 //! Exchanges of authentication: who may send what and when, and what the answers of the edge lead to.
 //! (MQTT 5.0 section 4.12)
 //!
-//! The types are in `authentication.rs`. A CONNECT that waits for an answer has no session yet.
+//! The types are in `mqtt/src/authentication.rs`. A CONNECT that waits for an answer has no session yet.
 
 use bytes::Bytes;
 use mqtt::authentication::{Answer, Authentication, Credentials, Exchange, Question, Turn};

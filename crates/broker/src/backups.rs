@@ -17,6 +17,7 @@ use mqtt::ids::SessionKey;
 use mqtt::now::Now;
 use mqtt::records;
 use protocol::Text;
+use state_service::StateStoreService;
 use store::{KeyRecord, Version};
 
 pub use self::carried::{CarriedDelivery, CarriedSession, CarriedSubscription};
@@ -24,7 +25,6 @@ pub(crate) use self::restoring::Restorations;
 use crate::copies::SessionChange;
 use crate::inspection::{LOOKED_AT_MAX, Piece};
 use crate::node::Node;
-use crate::state_store_service::StateStoreService;
 
 /// Bytes of a piece, unless one session or message has more.
 pub const PIECE_BYTES: usize = 256 << 10;
@@ -130,7 +130,7 @@ impl Node {
         let retained = self.retained.after(&[]);
         let retained = retained.filter(|(_, message)| !is_own(message.topic.as_str()));
         Contents {
-            groups: self.groups.len(),
+            groups: self.groups.count(),
             keys: self.groups.usage().keys,
             retained: retained.count() as u64,
             sessions: durable as u64,

@@ -27,6 +27,7 @@ use cluster::replica::record::LogPoint;
 use cluster::replica::{self, MemberChange, Replica, Request as Asking, Ticket};
 use cluster::{GroupId, NodeId};
 use mqtt::now::Now;
+use state_service::Output;
 
 use self::arrivals::Arrivals;
 use self::callers::Callers;
@@ -39,7 +40,6 @@ pub use self::questions::{
 };
 use self::reports::Reports;
 use crate::node::Action;
-use crate::state_store_service::Output;
 
 /// The control group as it was recovered.
 #[derive(Debug)]

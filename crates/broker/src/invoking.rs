@@ -18,18 +18,18 @@ use protocol::properties::MessageProperties;
 use protocol::state_store::{Notification, notification_topic};
 use protocol::{ReasonCode, TopicName};
 use smallvec::SmallVec;
+use state_service::{
+    Answer, Asker, Checked, Output, Pending, Refused, Remark, RequestTrace, StateStoreService, check,
+    check_envelope, properties, reply_room,
+};
 use store::{Change, Effect};
 
 use crate::node::{Action, Node};
 use crate::overload::RESPONSE_WOULD_WAIT;
 use crate::publishing::Keeping;
-use crate::reply_limits::{self, REPLIES_WAIT};
+use crate::reply_limits::REPLIES_WAIT;
 use crate::report::{CopyNews, Report};
 use crate::slow::SlowKind;
-use crate::state_store_service::{
-    Answer, Asker, Checked, Output, Pending, Refused, Remark, RequestTrace, StateStoreService, check,
-    check_envelope, properties,
-};
 
 impl Node {
     /// PUBLISH to the invoke topic.
@@ -45,7 +45,7 @@ impl Node {
             return;
         };
         let room = check_envelope(&publish, connection.version)
-            .and_then(|()| reply_limits::room(&publish, connection.packet_size_max));
+            .and_then(|()| reply_room::room(&publish, connection.packet_size_max));
         let reply_room = match room {
             Ok(room) => room,
             Err(Refused::NotARequest(why)) => {

@@ -1,5 +1,7 @@
-//! Connections, sessions, subscriptions, retained messages, routing, and [`Node`]: one cluster member as a state
-//! machine.
+//! [`Node`]: one cluster member as a state machine.
+//!
+//! It routes what happened to connections and sessions (`mqtt`), the state store (`state_service`) and the logs (`cluster`). Of its
+//! own are routes to other nodes, copies of sessions, guards of wills, and retained messages of all nodes.
 //!
 //! No I/O, no clock, no randomness: [`Node::step`] takes what happened, with the time, and says what to do. The order
 //! of things is carried by events: what says "done" to a client leaves only after [`Event::Durable`].
@@ -17,7 +19,6 @@ mod copies;
 mod counters;
 mod delivery;
 mod denial;
-mod groups;
 mod guards;
 mod handshake;
 pub mod inspection;
@@ -40,12 +41,11 @@ mod retained_copies;
 mod retained_delivery;
 mod routes;
 mod routing;
-mod scan_seal;
 mod sessions;
 mod sharing;
 mod slow;
 mod spans;
-mod state_store_service;
+mod store_plane;
 mod subscribing;
 mod sys_topics;
 mod tunnels;
@@ -66,7 +66,6 @@ pub use crate::copies::CopyFigures;
 pub use crate::counters::{Counters, Dropped, Gauges, ReplicaGauges};
 pub use crate::delivery::OutgoingPublish;
 pub use crate::denial::Denied;
-pub use crate::groups::{GROUPS_MAX, group_of_key};
 pub use crate::guards::WillFigures;
 pub use crate::node::{Action, Event, Node, NodeConfig};
 pub use crate::recovery::{RecoveredStore, Recovery};
@@ -75,10 +74,8 @@ pub use crate::relay::RelayFigures;
 pub use crate::report::{CopyNews, EndedBy, Report};
 pub use crate::retained_copies::RetainedFigures;
 pub use crate::routes::{RouteFigures, RoutesConfig};
-pub use crate::scan_seal::{SCAN_KEY_BYTES, ScanBinding, ScanSeal};
 pub use crate::sharing::ShareStrategy;
 pub use crate::slow::{SlowKind, SlowOperation};
-pub use crate::state_store_service::{DialectChoice, RecoveredGroup, StateStoreConfig};
 pub use crate::turns::WorkCounters;
 pub use crate::watch_loss::WatchLoss;
 

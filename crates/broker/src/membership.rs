@@ -14,13 +14,12 @@ use cluster::replica::record::LogPoint;
 use cluster::replica::{Members, Replica};
 use cluster::{GroupId, Keyspace, NodeId, Write};
 use mqtt::now::Now;
+use state_service::{Groups, Output};
 
 use self::status::reports;
 use crate::control_group::ControlGroup;
-use crate::groups::Groups;
 use crate::node::{Action, Node};
 use crate::report::Report;
-use crate::state_store_service::Output;
 use crate::waiting::Waiter;
 
 impl Node {

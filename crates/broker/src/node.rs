@@ -2,8 +2,8 @@
 //!
 //! [`Node::step`] takes what happened and says what to do; nothing here reads a clock, a socket or a disk. This
 //! file only routes: connecting is in `handshake.rs`, messages in `publishing.rs` and `delivery.rs`, subscriptions
-//! in `subscribing.rs` and `sharing.rs`, who a client is in `authentication.rs`, the end of connections in `closing.rs`, the state store in
-//! `state_store_service.rs`.
+//! in `subscribing.rs` and `sharing.rs`, who a client is in `authenticating.rs`, the end of connections in `closing.rs`, the state store in
+//! `invoking.rs`.
 //!
 //! Invariant: whatever tells somebody "done" leaves only after [`Event::Durable`] for all it depends on.
 
@@ -31,6 +31,7 @@ use mqtt::timers::Timers;
 use mqtt::traces::{Tracer, TracesConfig};
 use mqtt::will::{self, PendingWills};
 use protocol::Packet;
+use state_service::{Groups, Output, StateStoreService};
 use store::Store;
 
 pub use self::event::{Action, Event};
@@ -42,7 +43,6 @@ use crate::control_group::ControlGroup;
 use crate::copies::Copies;
 use crate::counters::{Counters, Gauges, ReplicaGauges};
 use crate::delivery::StoredValue;
-use crate::groups::Groups;
 use crate::guards::Guards;
 use crate::node_states::NodeStates;
 use crate::redirect::Redirect;
@@ -53,7 +53,6 @@ use crate::sessions::Sessions;
 use crate::sharing::ShareStrategy;
 use crate::slow::SlowKind;
 use crate::spans::Arrivals;
-use crate::state_store_service::{Output, StateStoreService};
 use crate::sys_topics::SysTopics;
 use crate::turns::{Turns, Work, WorkCounters};
 use crate::waiting::Waiter;
@@ -313,7 +312,7 @@ impl Node {
         let replicas = || self.groups.iter().map(StateStoreService::replica);
         let totals = self.sessions.totals();
         Gauges {
-            connections: self.connections.len(),
+            connections: self.connections.near_len(),
             authenticating: self.authenticating,
             sessions: self.sessions.len(),
             subscriptions: self.subscriptions.len() + self.shares.subscriptions(),

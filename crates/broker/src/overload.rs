@@ -67,7 +67,7 @@ impl Node {
                 + self.peers.as_ref().map_or(0, |peers| peers.bytes())
                 + self.clients.as_ref().map_or(0, |clients| clients.tunnels.bytes()),
             inbound: self.memory.inbound,
-            clients: (self.connections.len() + self.connections.far_len()) as u64 * CONNECTION
+            clients: (self.connections.near_len() + self.connections.far_len()) as u64 * CONNECTION
                 + self.timers.len() as u64 * TIMER
                 + self.memory.aliases.bytes()
                 + totals.memory

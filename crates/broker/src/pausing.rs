@@ -1,4 +1,4 @@
-//! Pauses of clients that publish faster than they may (`pacing.rs`).
+//! Pauses of clients that publish faster than they may (`mqtt/src/pacing.rs`).
 
 use mqtt::ids::ConnectionId;
 use mqtt::now::Now;

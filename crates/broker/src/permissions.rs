@@ -1,6 +1,6 @@
 //! Permissions of the clients of this node: their policies, and the owners of their sessions.
 //!
-//! The policies in force are in `policies.rs`. What a client already has when they change is gone through in `withdrawal.rs`.
+//! The policies in force are in `mqtt/src/policies.rs`. What a client already has when they change is gone through in `withdrawal.rs`.
 
 use mqtt::authorization::{Access, Request, Right, Subject};
 use mqtt::ids::{ConnectionId, SessionKey};

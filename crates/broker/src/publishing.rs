@@ -358,7 +358,7 @@ impl Node {
         let received = &entry.session.received;
         let is_again = |packet_id| publish.qos == QoS::ExactlyOnce && received.contains(packet_id);
         let outstanding = if publish.packet_id.is_some_and(is_again) {
-            connection.acks.len()
+            connection.acks.undecided()
         } else {
             connection.acks.counted() + received.len()
         };

@@ -31,6 +31,7 @@ use mqtt::traces::Tracer;
 use mqtt::will::{self, PendingWills};
 use protocol::topic::SubscriptionFilter;
 use protocol::{Text, TopicName};
+use state_service::{Groups, RecoveredGroup, StateStoreConfig};
 
 use crate::backups::Restorations;
 use crate::closing::Shutdown;
@@ -40,7 +41,6 @@ use crate::commits::Commits;
 use crate::control_group::{ControlGroup, RecoveredControl};
 use crate::copies::{RecoveredCopies, StandingBy};
 use crate::counters::Counters;
-use crate::groups::Groups;
 use crate::node::{Action, Node, NodeConfig, TimerKey};
 use crate::relay::Relay;
 use crate::retained_delivery::RetainedDue;
@@ -48,7 +48,6 @@ use crate::routes::RecoveredOwed;
 use crate::routing::RouteScratch;
 use crate::sessions::{SessionEntry, Sessions};
 use crate::spans::Arrivals;
-use crate::state_store_service::{RecoveredGroup, StateStoreConfig};
 use crate::sys_topics::SysTopics;
 use crate::turns::{Turns, Work};
 

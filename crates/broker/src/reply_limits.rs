@@ -17,31 +17,10 @@ use mqtt::response::Asking;
 use protocol::Packet;
 use protocol::packet::{PacketId, ProtocolVersion, Publish, QoS};
 use protocol::state_store::{Dialect, ErrorText, REPLY_TOO_LARGE_BYTES_MAX, Reply, reply_too_large};
+use state_service::properties;
 
 use crate::node::Node;
 use crate::routing::Route;
-use crate::state_store_service::{Refused, properties};
-
-/// Bytes of payload that fit a client of this Maximum Packet Size in the reply to a request: in one without `__ts`.
-///
-/// # Errors
-/// If the client takes no packet with an error.
-pub(crate) fn room(request: &Publish, packet_size_max: u32) -> Result<usize, Refused> {
-    let topic = request.properties.response_topic.as_ref();
-    let topic = topic.map_or(0, |topic| topic.len());
-    let correlation_data = request.properties.correlation_data.as_ref();
-    let correlation_data = correlation_data.map_or(0, Bytes::len);
-    let taken = FIXED_BYTES + topic + correlation_data;
-    let room = usize::try_from(packet_size_max)
-        .unwrap_or(usize::MAX)
-        .saturating_sub(taken);
-    if room < REPLY_TOO_LARGE_BYTES_MAX {
-        return Err(Refused::NotARequest(
-            "the Maximum Packet Size of the client has no room for a reply",
-        ));
-    }
-    Ok(room)
-}
 
 impl Node {
     /// Error in place of a response that is larger than the client that asked takes.
@@ -117,8 +96,3 @@ fn packet(now: Now, message: &Message, route: &Route) -> Packet {
 
 /// What a client is told whose request is refused because it does not take its replies.
 pub(crate) const REPLIES_WAIT: &str = "too many replies wait for the client, which has to take them first";
-
-/// Bytes of a reply besides its topic, correlation data and payload: fixed header 5, lengths of topic and properties 6,
-/// packet identifier 2, Message Expiry Interval 5, head of the correlation data 3, `__stat` and `__protVer` 31, and four
-/// Subscription Identifiers 20.
-const FIXED_BYTES: usize = 72;

@@ -266,7 +266,7 @@ impl Sessions {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_client_id.len()
+        self.by_client_id.count()
     }
 
     /// Sums over all sessions.

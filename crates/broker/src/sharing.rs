@@ -1,6 +1,6 @@
 //! Shared subscriptions: who gets a message, and who gets it when that session ends.
 //!
-//! The choice itself is in `subscriptions/shares.rs`; here is what it needs to know, and what follows from it. A message
+//! The choice itself is in `mqtt/src/subscriptions/shares.rs`; here is what it needs to know, and what follows from it. A message
 //! that a share has given to a session stays with it until the session ends or leaves the share: a client that comes
 //! back finds it in its queue. Then what it has not got goes to another sharer, in one batch of writes with the end, so
 //! that a crash neither loses nor doubles it.

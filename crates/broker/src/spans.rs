@@ -16,9 +16,9 @@ use protocol::packet::{Publish, QoS};
 use protocol::properties::UserProperties;
 use protocol::trace_context::{Found, TraceContext};
 use protocol::{Text, TopicName};
+use state_service::{Answer, RequestTrace};
 
 use crate::node::{Action, Node};
-use crate::state_store_service::{Answer, RequestTrace};
 use crate::waiting::Waiter;
 
 /// Messages of other nodes that are traced and not on disk yet.

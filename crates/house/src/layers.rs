@@ -14,18 +14,37 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("session_plane/model", &[]),
     ("store", &["protocol"]),
     ("mqtt", &["protocol", "cluster"]),
-    ("broker", &["protocol", "store", "cluster", "mqtt"]),
+    ("state_service", &["protocol", "store", "cluster", "mqtt"]),
+    (
+        "broker",
+        &["protocol", "store", "cluster", "mqtt", "state_service"],
+    ),
     ("storage", &["cluster"]),
     (
         "server",
-        &["broker", "mqtt", "storage", "cluster", "protocol", "store"],
+        &[
+            "broker",
+            "mqtt",
+            "state_service",
+            "storage",
+            "cluster",
+            "protocol",
+            "store",
+        ],
     ),
     ("client", &["protocol"]),
     ("statehold", &["client", "server"]),
     (
         "sim",
         &[
-            "broker", "mqtt", "store", "cluster", "protocol", "storage", "client",
+            "broker",
+            "mqtt",
+            "state_service",
+            "store",
+            "cluster",
+            "protocol",
+            "storage",
+            "client",
         ],
     ),
     ("house", &[]),
@@ -35,7 +54,15 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 const LAYERS_OF_TESTS: &[(&str, &[&str])] = &[("server", &["client"]), ("statehold", &["protocol"])];
 
 /// Crates without I/O, clock and threads of their own.
-pub const SANS_IO: [&str; 6] = ["protocol", "store", "cluster", "session_plane", "mqtt", "broker"];
+pub const SANS_IO: [&str; 7] = [
+    "protocol",
+    "store",
+    "cluster",
+    "session_plane",
+    "mqtt",
+    "state_service",
+    "broker",
+];
 
 /// What brings I/O, timers or threads, however deep it is among the dependencies.
 const EDGE_PACKAGES: [&str; 12] = [

@@ -156,7 +156,7 @@ impl AckQueue {
     }
 
     /// How many are undecided or wait behind one that is.
-    pub fn len(&self) -> usize {
+    pub fn undecided(&self) -> usize {
         self.waiting.len()
     }
 

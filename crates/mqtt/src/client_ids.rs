@@ -58,7 +58,7 @@ impl ClientIds {
     }
 
     /// Number of client ids.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.len
     }
 
@@ -88,6 +88,6 @@ mod tests {
             assert_eq!(ids.remove(&id(number)), Some(SessionKey(number)));
             assert_eq!(ids.get(&id(number)), None);
         }
-        assert_eq!(ids.len(), 0);
+        assert_eq!(ids.count(), 0);
     }
 }

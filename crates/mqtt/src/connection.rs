@@ -237,7 +237,7 @@ impl Connections {
     }
 
     /// Connections to this node.
-    pub fn len(&self) -> usize {
+    pub fn near_len(&self) -> usize {
         self.near.count
     }
 

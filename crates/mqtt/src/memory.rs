@@ -2,9 +2,9 @@
 //!
 //! Messages are shared by the queues of many sessions, so each counts itself: a [`Held`] is part of it from when it is
 //! made until nobody has it any more. Everything else is a number that somebody keeps up to date anyway. What follows
-//! from a level is in `overload.rs`.
+//! from a level is in `broker/src/overload.rs`.
 //!
-//! Everything counts for what the allocator gives for it (`footprint.rs`); `tests/memory.rs` compares the two.
+//! Everything counts for what the allocator gives for it (`footprint.rs`); `broker/tests/memory` compares the two.
 
 pub mod footprint;
 

@@ -2,7 +2,7 @@
 //!
 //! A listener has a policy or none. Without one its clients may do everything, except what nobody may: publish where the server
 //! speaks itself. A connection has an [`Access`] from its CONNECT on; it is made anew when it is asked for the first time after the
-//! policies have changed, so no decision is by an old one. What a client already has then is gone through in `withdrawal.rs`.
+//! policies have changed, so no decision is by an old one. What a client already has then is gone through in `broker/src/withdrawal.rs`.
 //!
 //! Invariant: a policy that is missing allows nothing.
 

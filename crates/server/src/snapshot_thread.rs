@@ -52,7 +52,7 @@ const REST_MAX: Duration = Duration::from_millis(20);
 impl SnapshotThread {
     /// Starts the thread; its events come out of the receiver.
     pub(crate) fn start(files: SnapshotFiles) -> std::io::Result<(Self, mpsc::Receiver<SnapshotEvent>)> {
-        let (jobs, received) = sync_channel::<Job>(broker::GROUPS_MAX as usize);
+        let (jobs, received) = sync_channel::<Job>(state_service::GROUPS_MAX as usize);
         let (events, events_out) = mpsc::channel(2);
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_stopping);

@@ -1,14 +1,12 @@
 //! From a data directory to a node that is ready to serve.
 
-use broker::{
-    NodeConfig, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery, SCAN_KEY_BYTES, ScanSeal,
-    StateStoreConfig,
-};
+use broker::{NodeConfig, RecoveredControl, RecoveredStore, Recovery};
 use cluster::control::{CONTROL, Control};
 use cluster::forming::{Founding, Stage};
 use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
 use mqtt::now::Now;
+use state_service::{RecoveredGroup, SCAN_KEY_BYTES, ScanSeal, StateStoreConfig};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use storage::{
@@ -306,9 +304,9 @@ fn state_store_config(config: &Config, identity: &Identity) -> StateStoreConfig 
         node: identity.node.0,
         incarnation: identity.incarnation().0,
         dialect: match config.state_store.dialect {
-            config::DialectChoice::Auto => broker::DialectChoice::Auto,
-            config::DialectChoice::Sdk => broker::DialectChoice::Sdk,
-            config::DialectChoice::Published => broker::DialectChoice::Published,
+            config::DialectChoice::Auto => state_service::DialectChoice::Auto,
+            config::DialectChoice::Sdk => state_service::DialectChoice::Sdk,
+            config::DialectChoice::Published => state_service::DialectChoice::Published,
         },
         quota: config.state_store.quota(memory),
         entry_bytes_max: ENTRY_BYTES_MAX,

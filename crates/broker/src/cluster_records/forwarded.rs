@@ -1,6 +1,6 @@
 //! Messages on their way to another node, and up to where this node has taken what others sent.
 //!
-//! A message has the form of one in a record (`message.rs`), with what is left of its expiry interval in milliseconds in the place of
+//! A message has the form of one in a record (`mqtt/src/records/message.rs`), with what is left of its expiry interval in milliseconds in the place of
 //! the moment when it expires: clocks of nodes differ.
 //!
 //! The position is stored in one batch with the deliveries that were made of the messages, so that a message which comes again after

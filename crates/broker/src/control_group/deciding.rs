@@ -8,12 +8,12 @@ use cluster::control::plan::group_name;
 use cluster::control::{Command, decode_command, encode_command};
 use cluster::replica;
 use mqtt::now::Now;
+use state_service::Output;
 
 use super::messages::ControlMessage;
 use super::questions::{ClusterAnswer, ClusterChange};
 use super::{ControlGroup, to_peer};
 use crate::node::Action;
-use crate::state_store_service::Output;
 
 /// Who wants to know what became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,16 +1,16 @@
 //! Who leads the control group.
 //!
 //! Whoever was elected, or an operator wants to, if its disk is not slow: a leader that waits for its own disk, for what others have on theirs,
-//! hands over to one of them. Leaders of the other groups do the same (`state_store_service/spread.rs`).
+//! hands over to one of them. Leaders of the other groups do the same (`state_service/src/service/spread.rs`).
 
 use cluster::NodeId;
 use cluster::replica;
 use mqtt::now::Now;
+use state_service::Output;
 
 use super::messages::ControlMessage;
 use super::{ControlGroup, to_peer};
 use crate::node::Action;
-use crate::state_store_service::Output;
 
 impl ControlGroup {
     /// Another node says that it had better not lead.

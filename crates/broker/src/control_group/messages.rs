@@ -1,6 +1,6 @@
 //! What the control groups of two nodes say to each other, as bytes.
 //!
-//! The header is that of all (`peer_header.rs`), with the control group's number. Numbers big endian:
+//! The header is that of all (`cluster/src/peer_header.rs`), with the control group's number. Numbers big endian:
 //!
 //! ```text
 //! version u8 (1) | group u32 (ffffffff) | kind u8 | ...

@@ -3,7 +3,7 @@
 //! ```text
 //! version u8 (1) | kind u8 | incarnation of the sender u32 | ...
 //!   1 begin     |                                        my wills that you guard come anew
-//!   2 guard     | client id | session                    guard this session's will: the record (records/session.rs) has its number, owner and will
+//!   2 guard     | client id | session                    guard this session's will: the record (mqtt/src/records/session.rs) has its number, owner and will
 //!   3 all       |                                        whatever else you guard for me, guard it no more
 //!   4 gone      | numbers                                guard these no more
 //!   5 ask       | question u64 | numbers                 the same, and say so: they are mine then, unless you have published them

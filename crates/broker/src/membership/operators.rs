@@ -6,10 +6,10 @@ use cluster::forming::Founder;
 use cluster::replica::MemberProgress;
 use cluster::{GroupId, NodeId};
 use mqtt::now::Now;
+use state_service::Groups;
 
 use super::{all_members, replica_of};
 use crate::control_group::{Asker, ClusterAnswer, ClusterChange, ClusterQuestion, ControlGroup, answer};
-use crate::groups::Groups;
 use crate::node::{Action, Node};
 
 impl Node {

@@ -3,9 +3,9 @@
 use cluster::replica::{MemberProgress, Replica};
 use cluster::session_plane::lifecycle::{NodeState, Reason};
 use mqtt::now::Now;
+use state_service::Groups;
 
 use crate::control_group::{ClusterStatus, ControlGroup, GroupReport, GroupStatus, MemberReport, NodeStatus};
-use crate::groups::Groups;
 use crate::node::Node;
 
 /// Of the groups that this node leads.

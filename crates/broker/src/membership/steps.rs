@@ -5,11 +5,11 @@ use cluster::control::plan::{GroupView, Step, has_arrived, is_settled, next_step
 use cluster::control::{CONTROL, Command, NodeStage};
 use cluster::replica::{MemberChange, Members};
 use mqtt::now::Now;
+use state_service::Groups;
 
 use super::status::report_of;
 use super::{all_members, replica_of};
 use crate::control_group::ControlGroup;
-use crate::groups::Groups;
 use crate::node::{Action, Node};
 
 impl Node {

@@ -1,6 +1,6 @@
 //! What nodes say to each other of their links, and how a message goes by another node, as bytes.
 //!
-//! The header is that of all (`peer_header.rs`), with a number that no group has. Numbers big endian:
+//! The header is that of all (`cluster/src/peer_header.rs`), with a number that no group has. Numbers big endian:
 //!
 //! ```text
 //! version u8 (1) | group u32 (fffffffc) | kind u8 | ...

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use cluster::NodeId;
 use mqtt::now::Now;
+use state_service::StateStoreService;
 
 use super::RelayFigures;
 use super::messages::{RelayMessage, Relayed};
 use crate::invoking::drop_message;
 use crate::node::{Action, Node};
-use crate::state_store_service::StateStoreService;
 
 impl Node {
     /// The node by which messages go to a member that is not reached directly.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! version u8 (1) | kind u8 | ...
-//!   1 set        | new u8 (0, 1) | topic | record (records/retained.rs)   this counts now, if nothing later does
+//!   1 set        | new u8 (0, 1) | topic | record (mqtt/src/records/retained.rs)   this counts now, if nothing later does
 //!   2 compare    | round u64 | anew u8 (0, 1) | 256 digests u64           this is what I have
 //!   3 same       | round u64                                              so have I
 //!   4 differs    | round u64 | 256 digests u64                            I have that

@@ -1,6 +1,6 @@
 //! What the session planes of two nodes say to each other, as bytes.
 //!
-//! The header begins like that of all (`peer_header.rs`), with a group number of its own. Numbers big endian:
+//! The header begins like that of all (`cluster/src/peer_header.rs`), with a group number of its own. Numbers big endian:
 //!
 //! ```text
 //! version u8 (1) | group u32 (fffffffe) | kind u8 | incarnation of the sender u32 | ...
@@ -16,14 +16,14 @@
 //!        4 begin               5 end                    6 message | waited u32, milliseconds | forwarded message
 //!       7 about clients | ...  8 about copies | ...     9 about retained messages | ...
 //!      10 ask                 11 lost | node u64 | its last run u32 | word u64      12 taken over | node u64
-//!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (records/forwarded.rs)
+//!      13 redirected | waited u32, milliseconds | lost nodes u8, for each: node u64 | number u64 | message (cluster_records/forwarded.rs)
 //!      14 about wills | ...  15 about merging | ...
 //!      16 owed | waited u32, milliseconds | number u64 | nodes of the side where it was published u8, for each: node u64 | lost nodes u8, for each: node u64 | number u64
-//!              | message (records/forwarded.rs); ffffffffffffffff in place of a number: for the sessions alone that were taken over from the node
+//!              | message (cluster_records/forwarded.rs); ffffffffffffffff in place of a number: for the sessions alone that were taken over from the node
 //!      17 known | number u64, of the last item of what the receiver wants
 //!
 //! forwarded message: for subscriptions u8 (0, 1) | shares u8, for each: point u8 (0, 1) | point u64 | length u16 | $share/name/filter
-//!                    | message (records/forwarded.rs)
+//!                    | message (cluster_records/forwarded.rs)
 //! ```
 //!
 //! Between begin and end comes every filter of the sender; what it announced before and not between them is gone then.

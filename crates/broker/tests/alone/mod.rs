@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use broker::{
-    Action, DialectChoice, Node, NodeConfig, RecoveredGroup, RecoveredStore, Recovery, RoutesConfig,
-    ShareStrategy, StateStoreConfig,
-};
+use broker::{Action, Node, NodeConfig, RecoveredStore, Recovery, RoutesConfig, ShareStrategy};
 use cluster::replica::{Recovered, Replica, ReplicaConfig};
 use cluster::{GroupId, NodeId};
 use mqtt::limits::Limits;
 use mqtt::now::Now;
 use mqtt::policies::Policies;
+use state_service::{DialectChoice, RecoveredGroup, StateStoreConfig};
 use store::{Quota, ScanLimits, Store};
 
 /// Some moment.
@@ -39,7 +37,7 @@ pub(crate) fn state_store() -> StateStoreConfig {
         snapshot_chunk_bytes: 1_024,
         digest_interval: Duration::from_secs(5),
         scan: ScanLimits::default(),
-        scan_seal: broker::ScanSeal::new(&[1; broker::SCAN_KEY_BYTES]),
+        scan_seal: state_service::ScanSeal::new(&[1; state_service::SCAN_KEY_BYTES]),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use broker::{Action, Event, Node, StateStoreConfig};
+use broker::{Action, Event, Node};
 use bytes::Bytes;
 use mqtt::ids::ConnectionId;
 use mqtt::limits::Limits;
@@ -13,6 +13,7 @@ use protocol::packet::{
 use protocol::properties::MessageProperties;
 use protocol::{Packet, Text};
 use smallvec::SmallVec;
+use state_service::StateStoreConfig;
 
 use crate::alone;
 

@@ -230,7 +230,7 @@ fn identifier(word: &str) -> &str {
 }
 
 /// What runs as the server and decides about MQTT.
-const CRATES_OF_THE_SERVER: [&str; 4] = ["protocol", "mqtt", "broker", "server"];
+const CRATES_OF_THE_SERVER: [&str; 5] = ["protocol", "mqtt", "state_service", "broker", "server"];
 
 /// What tests the server from outside.
 const CRATES_WITH_TESTS: [&str; 2] = ["sim", "statehold"];

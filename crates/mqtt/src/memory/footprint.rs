@@ -1,6 +1,6 @@
 //! What a thing really takes from the allocator, by its structs and its parts of variable length.
 //!
-//! Every part of the account is made of these, so that a limit in bytes is one. `tests/memory.rs` compares the account
+//! Every part of the account is made of these, so that a limit in bytes is one. `broker/tests/memory` compares the account
 //! with what was allocated, for each family of state.
 
 use protocol::Text;

@@ -4,7 +4,7 @@
 //! takes the place of another, and the oldest message is found at once, however many notifications are before it:
 //!
 //! - Messages are bounded by the session's limits, which say what gives way.
-//! - Replies are not bounded here: the node refuses requests of a client that has too many (`reply_limits.rs`).
+//! - Replies are not bounded here: the node refuses requests of a client that has too many (`broker/src/reply_limits.rs`).
 //! - Notifications are as many as keys may be watched, with as many bytes as messages. One more is refused, and the node
 //!   ends the connection.
 

@@ -169,7 +169,7 @@ impl Cluster {
             "between 1s and 1d: each takes memory",
         );
         require(
-            (1..=broker::GROUPS_MAX).contains(&self.groups),
+            (1..=state_service::GROUPS_MAX).contains(&self.groups),
             "cluster.groups",
             "between 1 and 32",
         );

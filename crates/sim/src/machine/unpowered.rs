@@ -5,10 +5,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use broker::{
-    Action, DialectChoice, Node, NodeConfig, RecoveredControl, RecoveredGroup, RecoveredStore, Recovery,
-    SCAN_KEY_BYTES, ScanSeal, StateStoreConfig,
-};
+use broker::{Action, Node, NodeConfig, RecoveredControl, RecoveredStore, Recovery};
 use bytes::Bytes;
 use cluster::control::{CONTROL, Control};
 use cluster::forming::{Founder, Founding};
@@ -18,6 +15,7 @@ use cluster::replica::{Replica, ReplicaConfig};
 use cluster::{GroupId, Keyspace, NodeId, Write};
 use mqtt::now::Now;
 use mqtt::records::RecordError;
+use state_service::{DialectChoice, RecoveredGroup, SCAN_KEY_BYTES, ScanSeal, StateStoreConfig};
 use storage::{Drawn, Identity, RecoveryError, SimulatedDisk, Storage, recover_control, recover_group};
 use store::Store;
 

@@ -2,14 +2,14 @@
 //! request and the answer.
 //!
 //! Which keys a page would have is known from where it begins and where the next one goes on. To clients tokens are only bytes; here they
-//! are read. (broker/src/state_store_service/scan_token.rs, store/src/scan.rs)
+//! are read. (state_service/src/service/scan_token.rs, store/src/scan.rs)
 
 use std::collections::BTreeSet;
 
-use broker::{ScanBinding, group_of_key};
 use bytes::Bytes;
 use cluster::random::Random;
 use protocol::state_store::{Glob, Reply, RequestKind};
+use state_service::{ScanBinding, group_of_key};
 
 use crate::machine::scan_seal;
 use crate::promises::l1::Histories;

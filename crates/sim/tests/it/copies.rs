@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use broker::group_of_key;
 use cluster::GroupId;
+use state_service::group_of_key;
 
 use crate::world::{GROUPS, NODES, Place, World};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use broker::group_of_key;
 use protocol::Packet;
 use protocol::packet::QoS;
 use sim::machine::{Machine, MachineConfig};
+use state_service::group_of_key;
 
 use crate::client::{self, Client};
 use crate::clock::now;

@@ -223,7 +223,7 @@ impl World {
             assert!(applied.len() <= 2, "group {group}: {applied:?}");
         }
         for counter in &self.counters {
-            let group = broker::group_of_key(counter.key.as_bytes(), GROUPS);
+            let group = state_service::group_of_key(counter.key.as_bytes(), GROUPS);
             for (node, machine) in &self.machines {
                 let Some(machine) = machine else { continue };
                 let store = machine.node().state_store(group).expect("it has the group");

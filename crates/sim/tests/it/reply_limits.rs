@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use broker::group_of_key;
 use cluster::GroupId;
 use protocol::Packet;
 use protocol::packet::{ProtocolVersion, Publish, QoS, encoded_len};
+use state_service::group_of_key;
 
 use crate::client;
 use crate::groups::scan;

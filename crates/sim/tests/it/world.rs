@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use broker::group_of_key;
 use bytes::Bytes;
 use cluster::{GroupId, NodeId};
 use mqtt::ids::ConnectionId;
 use sim::machine::{Machine, MachineConfig};
 use sim::rest::Bound;
 use sim::transcript::request;
+use state_service::group_of_key;
 
 use crate::client::{self, Client, Response};
 use crate::clock::now;
@@ -67,7 +67,7 @@ pub(crate) struct Sent {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) group: u32,
-    /// As in broker/src/state_store_service/peers.rs.
+    /// As in state_service/src/service/peers.rs.
     pub(crate) kind: u8,
 }
 

@@ -17,7 +17,7 @@
 //!   6 merged   | is there u8 (0, 1)                  1: I have it; 0: I have no such session
 //!   7 sound                                           answer behind all that you want and have not told me; the number is this question's
 //!   8 sounded
-//!   9 acknowledged | runs (`session/got.rs`)
+//!   9 acknowledged | runs (`mqtt/src/session/got.rs`)
 //!  10 crossed                                           your session stays: mine gives way
 //!
 //! filters    count u16, of each: (2 + n)             filter  as the key of a subscription ends, (2 + n)

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use broker::group_of_key;
 use cluster::GroupId;
+use state_service::group_of_key;
 
 use super::World;
 use super::member::Power;

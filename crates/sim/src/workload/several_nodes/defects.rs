@@ -1,6 +1,6 @@
 //! Defects that are put into messages between nodes, to see that they are found.
 //!
-//! (broker/src/state_store_service/peers.rs, cluster/src/replica/message.rs)
+//! (state_service/src/service/peers.rs, cluster/src/replica/message.rs)
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cluster::NodeId;

@@ -40,7 +40,7 @@ impl Trace {
     }
 }
 
-/// What a message between two nodes is, in a few words. (broker/src/state_store_service/peers.rs, cluster/src/replica/message.rs)
+/// What a message between two nodes is, in a few words. (state_service/src/service/peers.rs, cluster/src/replica/message.rs)
 pub(super) fn message(bytes: &Bytes) -> String {
     const KINDS: [&str; 6] = ["?", "raft", "commands", "read", "read at", "office"];
     const RAFT_TYPES: [&str; 10] = [

@@ -22,7 +22,7 @@ const CARRIED_MAX: usize = 5_000_000;
 /// In a row of so many equal bytes one is damaged: it is in the midst of a value.
 const DAMAGED_IN: usize = 10_000;
 
-/// What a chunk begins with: version, group and kind, as in `broker/src/state_store_service/peers.rs`.
+/// What a chunk begins with: version, group and kind, as in `state_service/src/service/peers.rs`.
 const CHUNK: &[u8] = b"\x01\0\0\0\0\x08";
 
 /// What all connections through the relay have in common.

@@ -20,7 +20,7 @@ use crate::scan_seal::ScanBinding;
 
 /// A request that waits, with all that its answer needs.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub struct Pending {
     pub(crate) asking: Asking,
     /// Which keys a SCAN may list; `None`: all.
     pub(crate) readable: Option<Box<Access>>,
@@ -31,7 +31,7 @@ pub(crate) struct Pending {
     pub(crate) response_topic: Text,
     pub(crate) correlation_data: Bytes,
     pub(crate) dialect: Dialect,
-    /// Bytes of payload that fit its client for certain ([`crate::reply_limits`]).
+    /// Bytes of payload that fit its client for certain ([`crate::reply_room`]).
     pub(crate) reply_room: usize,
     /// `aio-persistence`: decided only when it is on disk, also with memory durability.
     pub(crate) needs_disk: bool,
@@ -57,34 +57,46 @@ pub(crate) struct Pending {
 
 /// A decided request.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) asking: Asking,
-    pub(crate) ack: AckSequence,
-    pub(crate) packet_id: PacketId,
-    pub(crate) response_topic: Text,
-    pub(crate) correlation_data: Bytes,
-    pub(crate) payload: Bytes,
+pub struct Answer {
+    /// Client that the response is for.
+    pub asking: Asking,
+    /// Place of the acknowledgement of the request.
+    pub ack: AckSequence,
+    /// Packet id of the request.
+    pub packet_id: PacketId,
+    /// Topic of the response.
+    pub response_topic: Text,
+    /// Correlation Data of the request.
+    pub correlation_data: Bytes,
+    /// Encoded reply.
+    pub payload: Bytes,
     /// `__ts` of the response.
-    pub(crate) version: Option<Version>,
+    pub version: Option<Version>,
     /// What else is known of the key, if the request asks for it.
-    pub(crate) details: Option<Box<Details>>,
+    pub details: Option<Box<Details>>,
     /// `__protVer` of a request that cannot be served: answered with `__stat` 505.
-    pub(crate) unsupported_version: Option<String>,
-    pub(crate) expires_at: Option<Instant>,
-    pub(crate) verb: Verb,
-    pub(crate) is_error: bool,
+    pub unsupported_version: Option<String>,
+    /// When the answer is of no use any more.
+    pub expires_at: Option<Instant>,
+    /// Verb of the request.
+    pub verb: Verb,
+    /// The reply is an error.
+    pub is_error: bool,
     /// The log knows nothing of it: the request, sent again, may be executed. The client must not hear of it before PUBACK.
-    pub(crate) is_forgotten: bool,
+    pub is_forgotten: bool,
     /// The key of a registration that has to be looked at.
-    pub(crate) watched: Option<Bytes>,
-    pub(crate) key: Option<Bytes>,
-    pub(crate) took: Duration,
-    pub(crate) trace: Option<Box<RequestTrace>>,
+    pub watched: Option<Bytes>,
+    /// What a line about it shows, if it took long.
+    pub key: Option<Bytes>,
+    /// From the request to this answer.
+    pub took: Duration,
+    /// If it is traced.
+    pub trace: Option<Box<RequestTrace>>,
 }
 
 impl Pending {
     /// The memory of a request that waits, in bytes. Its topic and data are parts of the packet, which stays as a whole.
-    pub(crate) fn memory(publish: &Publish) -> u64 {
+    pub fn memory(publish: &Publish) -> u64 {
         block(size_of::<Option<Self>>())
             + tree_entry::<(u128, u64), ()>()
             + block(publish.payload.len())

@@ -12,7 +12,7 @@ use protocol::trace_context::TraceContext;
 
 /// A client's request that is traced.
 #[derive(Debug)]
-pub(crate) struct RequestTrace {
+pub struct RequestTrace {
     span: OpenSpan,
     /// The group that takes it.
     pub(crate) group: Option<GroupId>,
@@ -95,7 +95,8 @@ impl Marks {
 }
 
 impl RequestTrace {
-    pub(crate) fn new(span: OpenSpan) -> Self {
+    /// Trace of a request that came now.
+    pub fn new(span: OpenSpan) -> Self {
         Self {
             span,
             group: None,
@@ -109,7 +110,7 @@ impl RequestTrace {
     }
 
     /// It is answered.
-    pub(crate) fn end(
+    pub fn end(
         self,
         now: Instant,
         own: NodeId,

@@ -177,7 +177,7 @@ impl Forwarding {
 
 impl StateStoreService {
     /// Whether requests are served, or will be soon.
-    pub(crate) fn takes_calls(&self) -> bool {
+    pub fn takes_calls(&self) -> bool {
         !self.is_stateless()
             && (self.is_available() || !self.replica.is_alone() && !self.forwarding.has_given_up)
     }
@@ -186,7 +186,7 @@ impl StateStoreService {
     ///
     /// # Errors
     /// If they are none of ours; nothing has changed.
-    pub(crate) fn message(
+    pub fn message(
         &mut self,
         now: Now,
         from: NodeId,

@@ -10,7 +10,7 @@ use cluster::replica::record::LogPoint;
 use cluster::{Index, NodeId};
 use store::{Restoring, Store};
 
-use crate::state_store_service::peers::{Chunk, Offer, PeerMessage, digest_after};
+use crate::service::peers::{Chunk, Offer, PeerMessage, digest_after};
 
 /// A snapshot on its way.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ pub enum DialectChoice {
 
 /// A request ready to be decided.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub struct Call {
     pub(crate) asked: Asked,
     pub(crate) pending: Pending,
 }
@@ -54,7 +54,7 @@ pub(crate) enum Asked {
 
 /// Why a PUBLISH to the invoke topic is not executed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub enum Refused {
     /// The response topic may not be used: the client is disconnected (0x90).
     ResponseTopic(&'static str),
     /// Not a request at all: the PUBLISH is refused (0x83) and nothing is answered.
@@ -63,36 +63,48 @@ pub(crate) enum Refused {
     Expired,
 }
 
-/// Who asks, in which PUBLISH.
+/// Client that asks, and its PUBLISH.
 #[derive(Debug)]
-pub(crate) struct Asker<'a> {
-    pub(crate) asking: Asking,
+pub struct Asker<'a> {
+    /// Client that asks.
+    pub asking: Asking,
     /// `None`: everything is allowed.
-    pub(crate) access: Option<&'a mut Access>,
-    pub(crate) client_id: &'a str,
-    pub(crate) principal: Option<&'a Principal>,
-    pub(crate) scan_seal: &'a ScanSeal,
-    pub(crate) watcher: Watcher,
+    pub access: Option<&'a mut Access>,
+    /// Client id of its session.
+    pub client_id: &'a str,
+    /// Principal of its connection, if anybody asked.
+    pub principal: Option<&'a Principal>,
+    /// Seal that opens the token of a SCAN.
+    pub scan_seal: &'a ScanSeal,
+    /// Its connection in the logs.
+    pub watcher: Watcher,
     /// Wall that no version is behind which the state store has given.
-    pub(crate) given_until: u64,
-    pub(crate) ack: AckSequence,
-    pub(crate) packet_id: PacketId,
+    pub given_until: u64,
+    /// Place of its acknowledgement.
+    pub ack: AckSequence,
+    /// Packet id of the PUBLISH.
+    pub packet_id: PacketId,
     /// Bytes of payload that fit the client for certain.
-    pub(crate) reply_room: usize,
-    pub(crate) trace: Option<Box<RequestTrace>>,
-    pub(crate) held: Held,
+    pub reply_room: usize,
+    /// If it is traced.
+    pub trace: Option<Box<RequestTrace>>,
+    /// Its part of the account of memory.
+    pub held: Held,
 }
 
 /// The outcome of the checks: a call to decide, or an answer right away.
 #[derive(Debug)]
-pub(crate) enum Checked {
+pub enum Checked {
+    /// The request can be decided.
     Call(Call),
+    /// The request is answered at once.
     Refused(Answer, Remark),
 }
 
-/// What else is to be said about a refused request.
+/// Remark on a refused request, for the operator.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Remark {
+pub enum Remark {
+    /// No more than the answer.
     Nothing,
     /// A timestamp is so many milliseconds ahead.
     ClockAhead(u64),
@@ -102,7 +114,7 @@ pub(crate) enum Remark {
 
 impl Call {
     /// Whether it registers for notifications.
-    pub(crate) fn is_watch(&self) -> bool {
+    pub fn is_watch(&self) -> bool {
         matches!(self.asked, Asked::Write(CommandAction::Watch { .. }))
     }
 
@@ -150,7 +162,7 @@ impl Asker<'_> {
 }
 
 /// Checks the MQTT side of a request (contract, section 2).
-pub(crate) fn check_envelope(publish: &Publish, version: ProtocolVersion) -> Result<(), Refused> {
+pub fn check_envelope(publish: &Publish, version: ProtocolVersion) -> Result<(), Refused> {
     if version != ProtocolVersion::V5 {
         return Err(Refused::NotARequest("a state store request needs MQTT 5"));
     }
@@ -191,7 +203,7 @@ pub(crate) fn check_envelope(publish: &Publish, version: ProtocolVersion) -> Res
 }
 
 /// Turns a PUBLISH whose envelope is in order into a call, or into the answer that refuses it.
-pub(crate) fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: DialectChoice) -> Checked {
+pub fn check(now: Now, mut asker: Asker<'_>, publish: Publish, choice: DialectChoice) -> Checked {
     let properties = Properties::of(&publish.properties.user_properties);
     let message_expiry = publish.properties.message_expiry;
     let expires_in = message_expiry.map(|seconds| Duration::from_secs(seconds.into()));

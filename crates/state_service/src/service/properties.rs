@@ -9,7 +9,7 @@ use protocol::state_store::properties::{
 use store::{Details, Version};
 
 /// Of a response: always a status, and the version and the key's details where there are some.
-pub(crate) fn of_response(version: Option<Version>, details: Option<&Details>) -> UserProperties {
+pub fn of_response(version: Option<Version>, details: Option<&Details>) -> UserProperties {
     let timestamp = version.map(|version| version.to_hlc().to_string());
     let timestamp = timestamp.as_deref().map(|timestamp| (TIMESTAMP, timestamp));
     let always = [(STATUS, STATUS_OK), (PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE)];
@@ -26,7 +26,7 @@ pub(crate) fn of_response(version: Option<Version>, details: Option<&Details>) -
 }
 
 /// Of the response to a request of a version that is not ours.
-pub(crate) fn of_unsupported_version(asked: &str) -> UserProperties {
+pub fn of_unsupported_version(asked: &str) -> UserProperties {
     encode([
         (STATUS, STATUS_VERSION_NOT_SUPPORTED),
         (PROTOCOL_VERSION, PROTOCOL_VERSION_VALUE),
@@ -36,7 +36,7 @@ pub(crate) fn of_unsupported_version(asked: &str) -> UserProperties {
 }
 
 /// Of a notification.
-pub(crate) fn of_notification(version: Version) -> UserProperties {
+pub fn of_notification(version: Version) -> UserProperties {
     encode([(TIMESTAMP, version.to_hlc().to_string().as_str())])
 }
 

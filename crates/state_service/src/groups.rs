@@ -1,8 +1,8 @@
-//! The groups of the state store on one node: which key is whose, and what concerns all of them.
+//! Groups of the state store on one node: the group of each key, and what concerns all of them.
 //!
 //! How many there are is fixed when the cluster is made. A key belongs to one group for ever, so what is asked of a key is
 //! decided in one log, in its order; a SCAN goes from one group to the next, and its token says where it is. What a group
-//! does with a request is in `state_store_service.rs`; it knows nothing of the others.
+//! does with a request is in `service.rs`; it knows nothing of the others.
 //!
 //! Limits that are set for the whole state store are divided: each group has an equal part.
 
@@ -10,28 +10,18 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
-use cluster::control::CONTROL;
-use cluster::peer_header::{self, PeerError};
 use cluster::{GroupId, NodeId};
 use mqtt::now::Now;
 use protocol::state_store::Request;
 use store::{Quota, Usage, Watcher};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::invoking::drop_message;
-use crate::node::{Action, Node};
-use crate::node_states::NODE_STATES;
-use crate::relay::RELAY;
-use crate::routes::ROUTES;
 use crate::scan_seal::ScanSeal;
-use crate::state_store_service::RecoveredGroup;
-use crate::state_store_service::{
-    Call, DialectChoice, Output, StateStoreConfig, StateStoreService, scan_token,
-};
+use crate::service::{Call, DialectChoice, RecoveredGroup, StateStoreConfig, StateStoreService, scan_token};
 
 /// All groups, each at the place of its number.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub struct Groups {
     services: Vec<StateStoreService>,
     /// Where the connections that watch keys do so.
     watching: BTreeMap<u64, GroupSet>,
@@ -39,7 +29,7 @@ pub(crate) struct Groups {
 
 /// Some of the groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct GroupSet(u32);
+pub struct GroupSet(u32);
 
 /// How many groups there may be: a `GroupSet` has a bit for each.
 pub const GROUPS_MAX: u32 = u32::BITS;
@@ -52,7 +42,7 @@ pub fn group_of_key(key: &[u8], groups: u32) -> GroupId {
 
 impl Groups {
     /// Takes over what was recovered: the groups in the order of their numbers.
-    pub(crate) fn new(config: &StateStoreConfig, recovered: Vec<RecoveredGroup>) -> Self {
+    pub fn new(config: &StateStoreConfig, recovered: Vec<RecoveredGroup>) -> Self {
         let groups = u32::try_from(recovered.len()).expect("few groups");
         assert!((1..=GROUPS_MAX).contains(&groups), "1 to {GROUPS_MAX} groups");
         let config = config.part(groups);
@@ -70,8 +60,8 @@ impl Groups {
     }
 
     /// The group that decides a call. Where a SCAN has to go on leaves its token.
-    pub(crate) fn of_call(&self, call: &mut Call) -> GroupId {
-        let groups = self.len();
+    pub fn of_call(&self, call: &mut Call) -> GroupId {
+        let groups = self.count();
         if groups == 1 {
             return GroupId(0);
         }
@@ -84,43 +74,48 @@ impl Groups {
         }
     }
 
-    pub(crate) fn of_key(&self, key: &[u8]) -> GroupId {
-        group_of_key(key, self.len())
+    /// The group of a key.
+    pub fn of_key(&self, key: &[u8]) -> GroupId {
+        group_of_key(key, self.count())
     }
 
-    pub(crate) fn get(&self, group: GroupId) -> Option<&StateStoreService> {
+    /// The service of a group, if there is such a group.
+    pub fn get(&self, group: GroupId) -> Option<&StateStoreService> {
         self.services.get(usize::try_from(group.0).ok()?)
     }
 
-    pub(crate) fn get_mut(&mut self, group: GroupId) -> Option<&mut StateStoreService> {
+    /// The service of a group that has something to do.
+    pub fn get_mut(&mut self, group: GroupId) -> Option<&mut StateStoreService> {
         self.services.get_mut(usize::try_from(group.0).ok()?)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &StateStoreService> {
+    /// All services, in the order of their groups.
+    pub fn iter(&self) -> impl Iterator<Item = &StateStoreService> {
         self.services.iter()
     }
 
     /// Their numbers.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = GroupId> + use<> {
-        (0..self.len()).map(GroupId)
+    pub fn ids(&self) -> impl Iterator<Item = GroupId> + use<> {
+        (0..self.count()).map(GroupId)
     }
 
-    pub(crate) fn len(&self) -> u32 {
+    /// Number of groups; at least one.
+    pub fn count(&self) -> u32 {
         u32::try_from(self.services.len()).expect("few groups")
     }
 
     /// False while there are keys about which nothing can be decided.
-    pub(crate) fn is_available(&self) -> bool {
+    pub fn is_available(&self) -> bool {
         self.services.iter().all(StateStoreService::is_available)
     }
 
     /// Whether the node may stop: nobody waits for it.
-    pub(crate) fn have_stopped(&self) -> bool {
+    pub fn have_stopped(&self) -> bool {
         self.services.iter().all(StateStoreService::has_stopped)
     }
 
     /// When the first of them has something to do.
-    pub(crate) fn deadline(&self, now: Now) -> Option<Instant> {
+    pub fn deadline(&self, now: Now) -> Option<Instant> {
         self.services
             .iter()
             .filter_map(|service| service.deadline(now))
@@ -128,37 +123,37 @@ impl Groups {
     }
 
     /// In which form requests are answered.
-    pub(crate) fn dialect(&self) -> DialectChoice {
+    pub fn dialect(&self) -> DialectChoice {
         self.services[0].dialect()
     }
 
     /// Seals the continuation tokens of SCAN.
-    pub(crate) fn scan_seal(&self) -> &ScanSeal {
+    pub fn scan_seal(&self) -> &ScanSeal {
         self.services[0].scan_seal()
     }
 
     /// Which node they are at.
-    pub(crate) fn node(&self) -> NodeId {
+    pub fn node(&self) -> NodeId {
         NodeId(self.watcher(0).node)
     }
 
     /// Who a connection is in the logs.
-    pub(crate) fn watcher(&self, connection: u64) -> Watcher {
+    pub fn watcher(&self, connection: u64) -> Watcher {
         self.services[0].watcher(connection)
     }
 
     /// A connection watches a key of this group.
-    pub(crate) fn watches(&mut self, connection: u64, group: GroupId) {
+    pub fn watches(&mut self, connection: u64, group: GroupId) {
         self.watching.entry(connection).or_default().insert(group);
     }
 
     /// A connection watches nothing any more: in these groups its end must be written into the log.
-    pub(crate) fn end_watching(&mut self, connection: u64) -> GroupSet {
+    pub fn end_watching(&mut self, connection: u64) -> GroupSet {
         self.watching.remove(&connection).unwrap_or_default()
     }
 
     /// Connections that watch keys of a group.
-    pub(crate) fn watching(&self, group: GroupId) -> Vec<u64> {
+    pub fn watching(&self, group: GroupId) -> Vec<u64> {
         let Some(service) = self.get(group) else {
             return Vec::new();
         };
@@ -170,7 +165,7 @@ impl Groups {
     }
 
     /// Which keys a connection watches.
-    pub(crate) fn watched_keys(&self, connection: u64) -> Vec<Bytes> {
+    pub fn watched_keys(&self, connection: u64) -> Vec<Bytes> {
         let groups = self.watching.get(&connection).copied().unwrap_or_default();
         let services = groups.iter().filter_map(|group| self.get(group));
         services
@@ -179,26 +174,26 @@ impl Groups {
     }
 
     /// From now on nothing is taken that needs more memory, or it is again.
-    pub(crate) fn note_memory(&mut self, is_full: bool) {
+    pub fn note_memory(&mut self, is_full: bool) {
         for service in &mut self.services {
             service.note_memory(is_full);
         }
     }
 
     /// What all of them hold.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         let usages = self.services.iter().map(|service| service.store().usage());
         usages.fold(Usage::default(), Usage::plus)
     }
 
     /// A wall that no version of any of them is behind.
-    pub(crate) fn given_until(&self) -> u64 {
+    pub fn given_until(&self) -> u64 {
         let walls = self.services.iter().map(|service| service.store().given_until());
         walls.max().unwrap_or_default()
     }
 
     /// What all of them may hold.
-    pub(crate) fn quota(&self) -> Quota {
+    pub fn quota(&self) -> Quota {
         let quotas = self.services.iter().map(|service| service.store().quota());
         let none = Quota {
             keys_max: 0,
@@ -211,12 +206,12 @@ impl Groups {
     }
 
     /// How many requests wait for their decision.
-    pub(crate) fn pending_len(&self) -> usize {
+    pub fn pending_len(&self) -> usize {
         self.services.iter().map(StateStoreService::pending_len).sum()
     }
 
     /// What of their logs is in memory.
-    pub(crate) fn log_bytes_held(&self) -> u64 {
+    pub fn log_bytes_held(&self) -> u64 {
         self.services
             .iter()
             .map(|service| service.replica().held_bytes())
@@ -224,7 +219,7 @@ impl Groups {
     }
 
     /// Bytes of log entries that are open, and of places for requests.
-    pub(crate) fn waiting_bytes(&self) -> u64 {
+    pub fn waiting_bytes(&self) -> u64 {
         self.services.iter().map(StateStoreService::waiting_bytes).sum()
     }
 }
@@ -254,71 +249,11 @@ impl GroupSet {
         self.0 >> group.0 & 1 == 1
     }
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = GroupId> {
+    /// Its groups, in the order of their numbers.
+    pub fn iter(self) -> impl Iterator<Item = GroupId> {
         (0..GROUPS_MAX)
             .filter(move |group| self.0 >> group & 1 == 1)
             .map(GroupId)
-    }
-}
-
-impl Node {
-    /// Lets a group work, and delivers what comes out of it.
-    pub(crate) fn with_group(
-        &mut self,
-        now: Now,
-        group: GroupId,
-        actions: &mut Vec<Action>,
-        work: impl FnOnce(&mut StateStoreService, &mut Vec<Output>),
-    ) {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        if let Some(service) = self.groups.get_mut(group) {
-            work(service, &mut outputs);
-        }
-        for output in outputs.drain(..) {
-            self.state_store_output(now, group, output, actions);
-        }
-        self.outputs = outputs;
-    }
-
-    /// Lets all groups work, one after the other.
-    pub(crate) fn with_each_group(
-        &mut self,
-        now: Now,
-        actions: &mut Vec<Action>,
-        mut work: impl FnMut(&mut StateStoreService, &mut Vec<Output>),
-    ) {
-        for group in self.groups.ids() {
-            self.with_group(now, group, actions, &mut work);
-        }
-    }
-
-    /// Another node's store plane has something to say.
-    pub(crate) fn peer_message(
-        &mut self,
-        now: Now,
-        from: NodeId,
-        message: &Bytes,
-        actions: &mut Vec<Action>,
-    ) {
-        let mut dropped = None;
-        match peer_header::group_of(message) {
-            Ok(group) if self.groups.get(group).is_some() => {
-                self.with_group(now, group, actions, |service, outputs| {
-                    dropped = service.message(now, from, message, outputs).err();
-                });
-            }
-            Ok(ROUTES) if self.peers.is_some() => self.routes_message(now, from, message, actions),
-            Ok(NODE_STATES) if self.states.is_some() => {
-                self.node_states_message(now, from, message, actions);
-            }
-            Ok(RELAY) => self.relay_message(now, from, message, actions),
-            Ok(CONTROL) if self.control.is_some() => self.control_message(now, from, message, actions),
-            Ok(group) => dropped = Some(PeerError::Group { group }),
-            Err(error) => dropped = Some(error),
-        }
-        if let Some(error) = dropped {
-            drop_message(from, error, actions);
-        }
     }
 }
 

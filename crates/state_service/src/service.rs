@@ -14,9 +14,10 @@ mod fitness;
 mod forwarding;
 mod gathering;
 mod group_time;
+mod output;
 mod peers;
 mod pending;
-pub(crate) mod properties;
+pub mod properties;
 mod reads;
 mod reply;
 pub(crate) mod scan_token;
@@ -30,32 +31,31 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::fitness::Fitness;
 use cluster::replica::record::{self, LogPoint};
-use cluster::replica::{self, MessageError, Missing, ReadId, Refusal, Replica, Request as Asking};
+use cluster::replica::{self, ReadId, Refusal, Replica, Request as Asking};
 use cluster::{Index, Keyspace, NodeId, Term, Write};
 use mqtt::now::Now;
-use mqtt::traces::Span;
 use protocol::state_store::{ErrorText, Reply};
-use store::{
-    Command, CommandAction, Effect, EntryBuilder, Image, Origin, Outcome, Quota, ScanLimits, Store, Watcher,
-};
+use store::{Command, CommandAction, Effect, EntryBuilder, Origin, Quota, ScanLimits, Store, Watcher};
 
 use self::backups::Backups;
+pub(crate) use self::call::Asked;
 pub use self::call::DialectChoice;
-pub(crate) use self::call::{Asked, Asker, Call, Checked, Refused, Remark, check, check_envelope};
+pub use self::call::{Asker, Call, Checked, Refused, Remark, check, check_envelope};
 use self::divergence::Divergence;
 use self::forwarding::{Forwarding, ReadyRead};
 use self::gathering::Gathering;
 use self::group_time::GroupTime;
+pub use self::output::Output;
 use self::peers::PeerMessage;
 use self::pending::PendingCalls;
-pub(crate) use self::pending::{Answer, Pending};
+pub use self::pending::{Answer, Pending};
 use self::reads::Scans;
 use self::snapshots::Snapshots;
 use self::spread::Spread;
-pub(crate) use self::trace::RequestTrace;
+pub use self::trace::RequestTrace;
 use self::traced::TracedCommands;
 use crate::scan_seal::ScanSeal;
-use crate::state_store_service::reply::reply_to;
+use crate::service::reply::reply_to;
 
 /// How the state store is set up.
 #[derive(Debug, Clone)]
@@ -95,53 +95,9 @@ pub struct RecoveredGroup {
     pub started: Vec<replica::Action>,
 }
 
-/// What the service wants done.
-#[derive(Debug)]
-pub(crate) enum Output {
-    /// The replica needs these writes on disk; the last: also where the server's durability is memory.
-    Persist(replica::Ticket, Vec<Write>, bool),
-    /// A request was decided.
-    Answer(Answer),
-    /// What this node did for another one's request is over.
-    Traced(Vec<Span>),
-    /// A watched key changed. Comes before the answer of the request that changed it.
-    Effect(Effect),
-    /// Give these bytes to the store plane of that node.
-    ToPeer { to: NodeId, message: Bytes },
-    /// The log of another node, or of this one (`None`), ends before what the node has acknowledged.
-    Missing { node: Option<NodeId>, missing: Missing },
-    /// A peer's message to the replica was dropped.
-    Dropped { from: NodeId, error: MessageError },
-    /// Somebody else leads: this node, or another one. `None`: nobody has led for longer than an election takes.
-    Leader { leader: Option<NodeId>, term: Term },
-    /// Write this image of the store to disk as the snapshot of `index`.
-    Snapshot { index: Index, term: Term, image: Image },
-    /// The store is another than that of the majority behind this entry.
-    Differs { index: Index },
-    /// The store is not whole, and another one is fetched.
-    Fetches,
-    /// Stores differ behind this entry, and no majority agrees.
-    Undecided { index: Index },
-    /// That node is to lead: it has on its disk what this node's own takes too long for.
-    DiskHeldUp { to: NodeId },
-    /// What another node sent is no snapshot.
-    SnapshotUnreadable,
-    /// Another node's store has taken the place of this one's.
-    StoreReplaced,
-    /// The group stood still, and its time was advanced by the wall clocks of a majority; `None`: they do not agree.
-    TimeReckoned { by: Option<Duration> },
-    /// An image for a backup; none: this node does not lead.
-    Frozen {
-        question: u64,
-        image: Option<Box<Image>>,
-    },
-    /// What became of a command of a backup; `None`: nobody knows.
-    PutBack { question: u64, outcome: Option<Outcome> },
-}
-
 /// One group of the state store on one node: a replica of the log, the store it feeds, and the requests that wait.
 #[derive(Debug)]
-pub(crate) struct StateStoreService {
+pub struct StateStoreService {
     config: StateStoreConfig,
     /// How many groups share the keys.
     groups: u32,
@@ -254,7 +210,7 @@ impl StateStoreService {
     }
 
     /// Takes a checked request. Its answer comes as an [`Output::Answer`], perhaps at once.
-    pub(crate) fn call(&mut self, now: Now, call: Call, outputs: &mut Vec<Output>) {
+    pub fn call(&mut self, now: Now, call: Call, outputs: &mut Vec<Output>) {
         let Call { asked, mut pending } = call;
         if let Some(trace) = &mut pending.trace {
             trace.group = Some(self.replica.group());
@@ -298,13 +254,13 @@ impl StateStoreService {
     }
 
     /// Forgets what a connection watched.
-    pub(crate) fn connection_ended(&mut self, now: Now, connection: u64, outputs: &mut Vec<Output>) {
+    pub fn connection_ended(&mut self, now: Now, connection: u64, outputs: &mut Vec<Output>) {
         let watcher = self.watcher(connection);
         self.append_own(now, CommandAction::EndWatches { watcher }, outputs);
     }
 
     /// Changes who takes part in the group.
-    pub(crate) fn change_members(
+    pub fn change_members(
         &mut self,
         now: Now,
         changes: Vec<replica::MemberChange>,
@@ -314,7 +270,7 @@ impl StateStoreService {
     }
 
     /// A node is gone for good: if this one leads, it ends what is watched there.
-    pub(crate) fn end_watches_of(&mut self, now: Now, node: NodeId, outputs: &mut Vec<Output>) {
+    pub fn end_watches_of(&mut self, now: Now, node: NodeId, outputs: &mut Vec<Output>) {
         if self.replica.is_leader() && self.store.has_watches_of(node.0) {
             let action = CommandAction::EndIncarnations {
                 node: node.0,
@@ -330,7 +286,7 @@ impl StateStoreService {
     }
 
     /// A connection watches a key no more.
-    pub(crate) fn end_watch(&mut self, now: Now, connection: u64, key: Bytes, outputs: &mut Vec<Output>) {
+    pub fn end_watch(&mut self, now: Now, connection: u64, key: Bytes, outputs: &mut Vec<Output>) {
         let watcher = self.watcher(connection);
         let action = CommandAction::Unwatch {
             key,
@@ -350,7 +306,7 @@ impl StateStoreService {
     }
 
     /// Sends out what was collected: the open entry if none is on its way, and one barrier for all reads.
-    pub(crate) fn flush(&mut self, now: Now, outputs: &mut Vec<Output>) {
+    pub fn flush(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.scans.next_turn();
         if !self.replica.is_leader() && !self.replica.is_alone() {
             self.flush_to_leader(now, outputs);
@@ -384,14 +340,14 @@ impl StateStoreService {
     }
 
     /// The replica's writes are durable.
-    pub(crate) fn persisted(&mut self, now: Now, ticket: replica::Ticket, outputs: &mut Vec<Output>) {
+    pub fn persisted(&mut self, now: Now, ticket: replica::Ticket, outputs: &mut Vec<Output>) {
         self.traced
             .each(&mut self.pending, |marks| marks.sync(now.instant, ticket));
         self.replica_step(now, replica::Event::Persisted { ticket }, outputs);
     }
 
     /// The snapshot of `index` is on disk.
-    pub(crate) fn snapshot_written(&mut self, now: Now, index: Index, term: Term, outputs: &mut Vec<Output>) {
+    pub fn snapshot_written(&mut self, now: Now, index: Index, term: Term, outputs: &mut Vec<Output>) {
         self.snapshotting = false;
         self.snapshot_again_at = 0;
         if !self.received_written(now, LogPoint { index, term }, outputs) {
@@ -400,7 +356,7 @@ impl StateStoreService {
     }
 
     /// The snapshot could not be written; the next one may.
-    pub(crate) fn snapshot_failed(&mut self, outputs: &mut Vec<Output>) {
+    pub fn snapshot_failed(&mut self, outputs: &mut Vec<Output>) {
         self.snapshotting = false;
         // A disk that is full now is full with the next entry, too.
         self.snapshot_again_at = self.replica.log_bytes() + self.config.snapshot_log_bytes / 4;
@@ -408,7 +364,7 @@ impl StateStoreService {
     }
 
     /// Does what is due: elections, and keys whose time is over.
-    pub(crate) fn timeout(&mut self, now: Now, outputs: &mut Vec<Output>) {
+    pub fn timeout(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.answer_scans(now, outputs);
         if self
             .replica
@@ -468,22 +424,22 @@ impl StateStoreService {
     }
 
     /// The replica, for figures.
-    pub(crate) fn replica(&self) -> &Replica {
+    pub fn replica(&self) -> &Replica {
         &self.replica
     }
 
     /// The store, for figures.
-    pub(crate) fn store(&self) -> &Store {
+    pub fn store(&self) -> &Store {
         &self.store
     }
 
     /// The store, to be damaged.
-    pub(crate) fn store_mut(&mut self) -> &mut Store {
+    pub fn store_mut(&mut self) -> &mut Store {
         &mut self.store
     }
 
     /// What SCANs have walked since the start.
-    pub(crate) fn scan_steps(&self) -> u64 {
+    pub fn scan_steps(&self) -> u64 {
         self.scans.walked()
     }
 
@@ -493,7 +449,7 @@ impl StateStoreService {
     }
 
     /// The leader, as far as this node knows.
-    pub(crate) fn known_leader(&self) -> Option<NodeId> {
+    pub fn known_leader(&self) -> Option<NodeId> {
         if self.replica.is_leader() {
             return Some(NodeId(self.config.node));
         }
@@ -596,7 +552,7 @@ impl StateStoreService {
     }
 
     /// Carries out what the replica wanted at its start: it may have applied entries that the store has not.
-    pub(crate) fn start(&mut self, now: Now, outputs: &mut Vec<Output>) {
+    pub fn start(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.begin_time(now, outputs);
         if self.is_stateless() {
             outputs.push(Output::Fetches);

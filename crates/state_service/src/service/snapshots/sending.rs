@@ -12,7 +12,7 @@ use cluster::replica::record::LogPoint;
 use cluster::{Index, NodeId};
 use store::{Chunks, Image};
 
-use crate::state_store_service::peers::{Chunk, Offer, PeerMessage, digest_after};
+use crate::service::peers::{Chunk, Offer, PeerMessage, digest_after};
 
 /// What others can pull.
 #[derive(Debug, Default)]

@@ -89,7 +89,7 @@ impl StateStoreService {
     }
 
     /// An operator wants a node to lead, and nodes leave the cluster.
-    pub(crate) fn want_leader(&mut self, wanted: Option<NodeId>, leaving: &BTreeSet<NodeId>) {
+    pub fn want_leader(&mut self, wanted: Option<NodeId>, leaving: &BTreeSet<NodeId>) {
         if self.spread.leaving != *leaving {
             self.spread.leaving.clone_from(leaving);
         }
@@ -100,14 +100,14 @@ impl StateStoreService {
     }
 
     /// Lets another node lead, if it can.
-    pub(crate) fn transfer(&mut self, now: Now, to: NodeId, outputs: &mut Vec<Output>) {
+    pub fn transfer(&mut self, now: Now, to: NodeId, outputs: &mut Vec<Output>) {
         if self.is_fit(now, to) {
             self.hand_over_to(now, to, outputs);
         }
     }
 
     /// The node stops: another one shall lead.
-    pub(crate) fn stop(&mut self, now: Now, outputs: &mut Vec<Output>) {
+    pub fn stop(&mut self, now: Now, outputs: &mut Vec<Output>) {
         self.spread.is_stopping = true;
         if self.replica.is_leader() && !self.replica.is_alone() {
             self.hand_over(now, outputs);

@@ -28,7 +28,7 @@ const FREEZING_MAX: usize = 16;
 
 impl StateStoreService {
     /// An image is wanted. It comes as an [`Output::Frozen`]: none, if this node does not lead.
-    pub(crate) fn freeze(&mut self, now: Now, question: u64, outputs: &mut Vec<Output>) {
+    pub fn freeze(&mut self, now: Now, question: u64, outputs: &mut Vec<Output>) {
         let is_full = self.backups.freezing.len() >= FREEZING_MAX;
         if is_full || self.is_stateless() || !self.replica.is_leader() {
             let image = None;
@@ -41,7 +41,7 @@ impl StateStoreService {
 
     /// Gives an image of this node's own copy, with the rest of its log: for a backup of what has survived without a majority. The
     /// node itself goes on without the rest, which may be replaced. It comes as an [`Output::Frozen`]: none, if there is no copy.
-    pub(crate) fn freeze_own(&self, question: u64, outputs: &mut Vec<Output>) {
+    pub fn freeze_own(&self, question: u64, outputs: &mut Vec<Output>) {
         let image = self.own_copy().map(|store| Box::new(store.image()));
         outputs.push(Output::Frozen { question, image });
     }
@@ -56,7 +56,7 @@ impl StateStoreService {
     }
 
     /// End of the log up to which [`freeze_own`](Self::freeze_own) has everything; `None`: there is no copy.
-    pub(crate) fn own_copy_end(&self) -> Option<LogPoint> {
+    pub fn own_copy_end(&self) -> Option<LogPoint> {
         (!self.is_stateless()).then(|| self.replica.log_end())
     }
 
@@ -81,13 +81,7 @@ impl StateStoreService {
     }
 
     /// A command of a backup. What becomes of it comes as an [`Output::PutBack`].
-    pub(crate) fn put_back(
-        &mut self,
-        now: Now,
-        question: u64,
-        action: CommandAction,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub fn put_back(&mut self, now: Now, question: u64, action: CommandAction, outputs: &mut Vec<Output>) {
         let is_full = self.backups.putting_back.len() >= self.config.pending_max;
         if is_full || !self.takes_calls() {
             let outcome = None;
