@@ -3,6 +3,10 @@
 //! An entry's identity is its kind, its client and its dot. Everything else is a function of the
 //! dot. So copies never compare values to find what is the same.
 //!
+//! Some facts name another event: a [`Fact`] has the name, so a kind is never without it. Such an
+//! entry counts only beside what it names
+//! ([`SessionEntries::live`](crate::SessionEntries::live)).
+//!
 //! What an entry means beyond that is a value of the type `V`, which the node chooses. Nothing here
 //! reads it: the node's type is parsed once, where it arrives, and this crate knows no MQTT. `V` is
 //! ordered for one case only, which [`Entry`] names.
@@ -18,8 +22,12 @@ pub enum EntryKind {
     Session,
     /// A connection of the client to a node. Counts alone: a client needs no durable session.
     Connection,
-    /// A will that has not fired. Counts alone: the end of its session is a reason to fire it.
+    /// A will that has not fired. Counts without a session, whose end is a reason to fire it.
     Will,
+    /// End of a will's connection, which leaves the will to be published.
+    ConnectionEnd,
+    /// Number under which a will is published.
+    WillNumber,
     /// A filter with its options.
     Subscription,
     /// A message in the queue; its dot is that of the PUBLISH.
@@ -35,10 +43,12 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// Every kind, in ascending order.
-    pub const ALL: [EntryKind; 8] = [
+    pub const ALL: [EntryKind; 10] = [
         EntryKind::Session,
         EntryKind::Connection,
         EntryKind::Will,
+        EntryKind::ConnectionEnd,
+        EntryKind::WillNumber,
         EntryKind::Subscription,
         EntryKind::Message,
         EntryKind::Delivery,
@@ -70,6 +80,84 @@ pub struct Birth {
     pub is_clean: bool,
 }
 
+/// What an entry states, and the event that it names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fact {
+    /// [`EntryKind::Session`].
+    Session,
+    /// [`EntryKind::Connection`].
+    Connection,
+    /// [`EntryKind::Will`].
+    Will(Box<WillTerms>),
+    /// [`EntryKind::ConnectionEnd`]. It stands beside any will of the connection.
+    ConnectionEnd {
+        /// Event of the connection.
+        connection: Dot,
+    },
+    /// [`EntryKind::WillNumber`].
+    WillNumber {
+        /// Event of the will.
+        will: Dot,
+    },
+    /// [`EntryKind::Subscription`].
+    Subscription,
+    /// [`EntryKind::Message`].
+    Message,
+    /// [`EntryKind::Delivery`].
+    Delivery {
+        /// Event of the message.
+        message: Dot,
+    },
+    /// [`EntryKind::Received`].
+    Received,
+    /// [`EntryKind::End`].
+    End,
+}
+
+/// Terms on which a will is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WillTerms {
+    /// Event of the connection that has the will.
+    pub connection: Dot,
+    /// Of a will with a delay: clock of the session's entry that the connection's CONNECT wrote. An
+    /// entry that a later CONNECT has written makes the will void.
+    pub delayed_since: Option<Hlc>,
+}
+
+impl Fact {
+    /// Kind of an entry that states this.
+    pub fn kind(&self) -> EntryKind {
+        match self {
+            Fact::Session => EntryKind::Session,
+            Fact::Connection => EntryKind::Connection,
+            Fact::Will(_) => EntryKind::Will,
+            Fact::ConnectionEnd { .. } => EntryKind::ConnectionEnd,
+            Fact::WillNumber { .. } => EntryKind::WillNumber,
+            Fact::Subscription => EntryKind::Subscription,
+            Fact::Message => EntryKind::Message,
+            Fact::Delivery { .. } => EntryKind::Delivery,
+            Fact::Received => EntryKind::Received,
+            Fact::End => EntryKind::End,
+        }
+    }
+
+    /// Event that the fact names.
+    pub fn named(&self) -> Option<Dot> {
+        match self {
+            Fact::Will(terms) => Some(terms.connection),
+            Fact::ConnectionEnd { connection } => Some(*connection),
+            Fact::WillNumber { will } => Some(*will),
+            Fact::Delivery { message } => Some(*message),
+            Fact::Session
+            | Fact::Connection
+            | Fact::Subscription
+            | Fact::Message
+            | Fact::Received
+            | Fact::End => None,
+        }
+    }
+}
+
 /// One fact of a session, under its [`EntryId`].
 ///
 /// Two owners may match a message with different subscriptions, until their copies have merged. Its
@@ -81,6 +169,16 @@ pub struct Entry<V> {
     pub birth: Birth,
     /// Hybrid logical clock of the event that made the entry.
     pub clock: Hlc,
+    /// What the entry states, which decides its kind.
+    pub fact: Fact,
     /// Meaning of the entry to the node.
     pub value: V,
+}
+
+impl<V> Entry<V> {
+    /// Identity of the entry that the event `dot` makes.
+    pub fn id(&self, dot: Dot) -> EntryId {
+        let kind = self.fact.kind();
+        EntryId { kind, dot }
+    }
 }

@@ -34,14 +34,14 @@ pub use copy::{
     SlotCopy, TakeError,
 };
 pub use dot::{Dot, Run};
-pub use entry::{Birth, Entry, EntryId, EntryKind};
+pub use entry::{Birth, Entry, EntryId, EntryKind, Fact, WillTerms};
 pub use garbage::{Garbage, GarbageOf, GarbagePlace};
 pub use membership::{Membership, MembershipConfig};
 pub use ring::Ring;
 pub use session_entries::SessionEntries;
 pub use single_dots::SingleDots;
 pub use slot::{GroupPart, Slot, SlotOutOfRange};
-pub use slot_entries::{Change, NewEntry, SingleDotsFull, SlotEntries};
+pub use slot_entries::{Change, SingleDotsFull, SlotEntries};
 pub use slot_set::SlotSet;
 pub use transfer::{Asker, Handover, Holder};
 pub use version_vector::{Interval, VectorFull, VersionVector};

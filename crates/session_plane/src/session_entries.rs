@@ -5,13 +5,21 @@
 //! merges. Ends, and what does not count, are garbage once every member knows them
 //! (`known-to-all`); the node drops them then.
 //!
-//! *Invariant*: entries are sorted by kind, then by dot, so a kind is one range.
+//! An entry that names another one counts only beside it. So the removal of a message ends its
+//! delivery, and that of a will its number, in every copy and in any order.
+//!
+//! *Invariants*: entries are sorted by kind, then by dot, so a kind is one range. The kind in an
+//! entry's identity is that of its fact.
 
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::join::join;
-use crate::{Birth, Dot, Entry, EntryId, EntryKind};
+use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact};
+
+mod wills;
+
+use wills::CountingWills;
 
 /// Entries of one client, of all its sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,9 +37,9 @@ impl<V> Default for SessionEntries<V> {
 }
 
 impl<V: Ord> SessionEntries<V> {
-    /// Keeps an entry. Of two under one identity the greater one stays, as in a merge.
-    pub fn insert(&mut self, id: EntryId, entry: Entry<V>) {
-        match self.entries.entry(id) {
+    /// Keeps the entry of an event. Of two under one identity the greater one stays, as in a merge.
+    pub fn insert(&mut self, dot: Dot, entry: Entry<V>) {
+        match self.entries.entry(entry.id(dot)) {
             Occupied(mut known) if *known.get() < entry => {
                 known.insert(entry);
             }
@@ -96,29 +104,26 @@ impl<V: Ord> SessionEntries<V> {
 
     /// Entries of `kind` that count, in ascending order of their dots.
     ///
-    /// An entry counts while a session entry with its birth does. It counts as well while its
-    /// session's entry may still come: as long as `covers` denies the birth. A session entry counts
-    /// unless a session that was begun clean beats it, or the end of one. Connections, wills and ends
-    /// count alone. `covers` says which events the copy has decided upon for this client.
+    /// Ends and connections count alone. A session entry counts unless a session that was begun clean
+    /// beats it, or the end of one. Subscriptions, messages, deliveries and packet ids count while a
+    /// session entry with their birth does. They count as well while that entry may still come: as
+    /// long as `covers` denies the birth. A delivery counts only while its message does, or may still
+    /// come.
+    ///
+    /// A will counts while its connection is there, may still come, or has an entry of its end. A
+    /// delayed will is void once a later CONNECT has resumed the session, unless it has a number. The
+    /// end of a connection, and a number, count while their will does.
+    ///
+    /// `covers` says which events the copy has decided upon for this client. An entry costs
+    /// O(log n); a will looks at all sessions, wills and ends of connections.
     pub fn live<'a>(
         &'a self,
         kind: EntryKind,
         covers: impl Fn(Dot) -> bool + 'a,
     ) -> impl Iterator<Item = (Dot, &'a Entry<V>)> {
-        let clean_start = self.latest_clean_start();
-        let births: BTreeSet<Dot> = self
-            .of_kind(EntryKind::Session)
-            .filter(|(_, entry)| !is_beaten(entry, clean_start))
-            .map(|(_, entry)| entry.birth.dot)
-            .collect();
-        let counts = move |entry: &Entry<V>| match kind {
-            EntryKind::Session => !is_beaten(entry, clean_start),
-            EntryKind::Connection | EntryKind::Will | EntryKind::End => true,
-            EntryKind::Subscription | EntryKind::Message | EntryKind::Delivery | EntryKind::Received => {
-                births.contains(&entry.birth.dot) || !covers(entry.birth.dot)
-            }
-        };
-        self.of_kind(kind).filter(move |(_, entry)| counts(entry))
+        let reading = self.reading(kind, &covers);
+        self.of_kind(kind)
+            .filter(move |(dot, entry)| self.counts(&reading, *dot, entry, &covers))
     }
 
     /// Entries that are of no use once every member knows them (rule `known-to-all`): ends, and what
@@ -144,6 +149,45 @@ impl<V: Ord> SessionEntries<V> {
         self.entries.retain(|id, _| !garbage.contains(id));
     }
 
+    /// What the rule of reading needs to know of all entries, for those of `kind`.
+    fn reading(&self, kind: EntryKind, covers: &impl Fn(Dot) -> bool) -> Reading {
+        let is_of_will = matches!(
+            kind,
+            EntryKind::Will | EntryKind::ConnectionEnd | EntryKind::WillNumber
+        );
+        let wills = if is_of_will {
+            self.wills(covers)
+        } else {
+            CountingWills::default()
+        };
+        let clean_start = self.latest_clean_start();
+        let sessions = self.of_kind(EntryKind::Session);
+        let counting = sessions.filter(|(_, entry)| !is_beaten(entry, clean_start));
+        Reading {
+            clean_start,
+            births: counting.map(|(_, entry)| entry.birth.dot).collect(),
+            wills,
+        }
+    }
+
+    fn counts(&self, reading: &Reading, dot: Dot, entry: &Entry<V>, covers: &impl Fn(Dot) -> bool) -> bool {
+        let has_session =
+            |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
+        match &entry.fact {
+            Fact::Session => !is_beaten(entry, reading.clean_start),
+            Fact::Connection | Fact::End => true,
+            Fact::Will(_) => reading.wills.dots.contains(&dot),
+            Fact::ConnectionEnd { connection } => reading.wills.connections.contains(connection),
+            Fact::WillNumber { will } => reading.wills.dots.contains(will),
+            Fact::Subscription | Fact::Message | Fact::Received => has_session(entry),
+            Fact::Delivery { message } => {
+                let (kind, message) = (EntryKind::Message, *message);
+                let named = self.entries.get(&EntryId { kind, dot: message });
+                has_session(entry) && named.map_or(!covers(message), has_session)
+            }
+        }
+    }
+
     /// Birth of the session that was begun clean last, whether it exists or has left its end.
     fn latest_clean_start(&self) -> Option<Birth> {
         let starts = self
@@ -159,6 +203,15 @@ impl<V: Ord> SessionEntries<V> {
         let range = EntryId { kind, dot: Dot::MIN }..=EntryId { kind, dot: Dot::MAX };
         self.entries.range(range).map(|(id, entry)| (id.dot, entry))
     }
+}
+
+/// State of a client's entries by which one of them is read.
+#[derive(Debug)]
+struct Reading {
+    clean_start: Option<Birth>,
+    /// Births of the sessions that count.
+    births: BTreeSet<Dot>,
+    wills: CountingWills,
 }
 
 /// The entry of a session is older than the clean start of another one.

@@ -30,17 +30,8 @@ pub struct Change<V> {
     pub client: ClientId,
     /// Events whose entries are removed.
     pub removes: Vec<Dot>,
-    /// Entry that is added.
-    pub adds: Option<NewEntry<V>>,
-}
-
-/// Entry that an event adds; the event's dot completes its identity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewEntry<V> {
-    /// Kind of the entry.
-    pub kind: EntryKind,
-    /// The entry.
-    pub entry: Entry<V>,
+    /// Entry that is added; the event's dot completes its identity.
+    pub adds: Option<Entry<V>>,
 }
 
 /// The copy would have more than [`SINGLE_DOTS_MAX`] single dots. Nothing was changed.
@@ -89,12 +80,8 @@ impl<V: Ord> SlotEntries<V> {
             self.single.insert(&change.client, dot);
         }
         self.remove(&change.client, &change.removes);
-        if let Some(new) = change.adds {
-            let id = EntryId {
-                kind: new.kind,
-                dot: change.dot,
-            };
-            self.add(covered, change.client, id, new.entry);
+        if let Some(entry) = change.adds {
+            self.add(covered, change.client, change.dot, entry);
         }
     }
 
@@ -117,10 +104,10 @@ impl<V: Ord> SlotEntries<V> {
         Ok(to_come)
     }
 
-    /// Adds an entry unless the copy has decided upon its event for this client.
-    pub fn add(&mut self, covered: &VersionVector, client: ClientId, id: EntryId, entry: Entry<V>) {
-        if !self.covers(covered, client.as_bytes(), id.dot) {
-            self.sessions.entry(client).or_default().insert(id, entry);
+    /// Adds the entry of an event unless the copy has decided upon the event for this client.
+    pub fn add(&mut self, covered: &VersionVector, client: ClientId, dot: Dot, entry: Entry<V>) {
+        if !self.covers(covered, client.as_bytes(), dot) {
+            self.sessions.entry(client).or_default().insert(dot, entry);
         }
     }
 
@@ -130,8 +117,8 @@ impl<V: Ord> SlotEntries<V> {
         single: impl IntoIterator<Item = ClientDot>,
     ) -> SlotEntries<V> {
         let mut slot = SlotEntries::default();
-        for ClientEntry { client, id, entry } in entries {
-            slot.sessions.entry(client).or_default().insert(id, entry);
+        for ClientEntry { client, dot, entry } in entries {
+            slot.sessions.entry(client).or_default().insert(dot, entry);
         }
         for ClientDot { client, dot } in single {
             slot.single.insert(&client, dot);

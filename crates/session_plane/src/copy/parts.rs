@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{PENDING_MAX, Pending, SlotCopy};
 use crate::progress::Progress;
 use crate::slot_entries::SINGLE_DOTS_MAX;
-use crate::{ClientId, Dot, Entry, EntryId, SlotEntries, VersionVector};
+use crate::{ClientId, Dot, Entry, SlotEntries, VersionVector};
 
 /// Copies whose pending messages and single dots one copy may have together.
 ///
@@ -18,8 +18,8 @@ pub const MERGED_COPIES_MAX: usize = 8;
 pub struct ClientEntry<V> {
     /// Client whose entry it is.
     pub client: ClientId,
-    /// Identity among the client's entries.
-    pub id: EntryId,
+    /// Event that made the entry.
+    pub dot: Dot,
     /// The entry.
     pub entry: Entry<V>,
 }
@@ -108,7 +108,7 @@ impl<V: Ord, M> SlotCopy<V, M> {
             Progress::of_sets(parts.covered, parts.taken, parts.holes).ok_or(CopyPartsError::SetsOverlap)?;
         check_pending(&progress, &parts.pending)?;
         check_single(&progress, &parts.single)?;
-        if parts.entries.iter().any(|entry| entry.id.dot.number == 0) {
+        if parts.entries.iter().any(has_no_event) {
             return Err(CopyPartsError::NoEvent);
         }
         let pending: BTreeMap<Dot, Pending<M>> = parts
@@ -122,6 +122,12 @@ impl<V: Ord, M> SlotCopy<V, M> {
             pending,
         })
     }
+}
+
+/// The entry is of no event, or names none.
+fn has_no_event<V>(entry: &ClientEntry<V>) -> bool {
+    let named = entry.entry.fact.named();
+    named.into_iter().chain([entry.dot]).any(|dot| dot.number == 0)
 }
 
 fn check_pending<M>(progress: &Progress, pending: &[PendingMessage<M>]) -> Result<(), CopyPartsError> {

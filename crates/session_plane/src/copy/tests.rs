@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::{NewEntry, SessionEntries};
+use crate::{EntryId, SessionEntries};
 use history::{CLIENTS, Event, client, dot, histories};
 use naive::{Naive, NaiveEntry, NaiveMessage, SingleDot};
 
@@ -47,8 +47,17 @@ fn matches(kind: EntryKind, subscribed: Hlc, published: Hlc) -> bool {
 }
 
 fn message_entry(birth: Birth, clock: Hlc, dot: Dot) -> Entry<Value> {
+    entry_of(Fact::Message, birth, clock, dot)
+}
+
+pub(crate) fn entry_of(fact: Fact, birth: Birth, clock: Hlc, dot: Dot) -> Entry<Value> {
     let value = dot.number;
-    Entry { birth, clock, value }
+    Entry {
+        birth,
+        clock,
+        fact,
+        value,
+    }
 }
 
 pub(crate) fn matched(copy: &Sample, dot: Dot, pending: &Pending<()>) -> Vec<Matched<Value>> {
@@ -302,10 +311,9 @@ fn take_shared(entries: &mut SlotEntries<Value>, covered: &mut VersionVector, ev
             .apply(covered, change.clone())
             .expect("histories are short"),
         None => {
-            let kind = EntryKind::Message;
             for Matched { client, birth, .. } in matched_in(entries, covered, dot, event.clock) {
                 let entry = message_entry(birth, event.clock, dot);
-                entries.add(covered, client, EntryId { kind, dot }, entry);
+                entries.add(covered, client, dot, entry);
             }
         }
     }
@@ -329,18 +337,17 @@ proptest! {
     }
 }
 
-fn change(of: Dot, removes: &[Dot], adds: Option<EntryKind>) -> Change<Value> {
+fn change(of: Dot, removes: &[Dot], adds: Option<Fact>) -> Change<Value> {
     let birth = Birth {
         dot: of,
         clock: Hlc::ZERO,
         is_clean: false,
     };
-    let entry = message_entry(birth, Hlc::ZERO, of);
     Change {
         dot: of,
         client: client(0),
         removes: removes.to_vec(),
-        adds: adds.map(|kind| NewEntry { kind, entry }),
+        adds: adds.map(|fact| entry_of(fact, birth, Hlc::ZERO, of)),
     }
 }
 
@@ -350,7 +357,7 @@ fn a_removal_may_come_before_its_event() {
     copy.apply(change(dot(1, 1), &[dot(0, 1)], None)).expect("room");
     assert!(copy.covers(&[0], dot(0, 1)));
     assert!(!copy.covers(&[1], dot(0, 1)), "the dot is of one client");
-    copy.apply(change(dot(0, 1), &[], Some(EntryKind::Connection)))
+    copy.apply(change(dot(0, 1), &[], Some(Fact::Connection)))
         .expect("room");
     assert_eq!(entries_of(&copy), BTreeSet::new());
     copy.claim(matched).expect("whole");
@@ -391,7 +398,7 @@ fn pending_messages_are_claimed_in_the_order_of_clocks() {
 #[test]
 fn a_copy_that_is_whole_shares_the_vector_of_its_node() {
     let mut copy = Sample::new(VersionVector::default());
-    copy.apply(change(dot(0, 1), &[], Some(EntryKind::Connection)))
+    copy.apply(change(dot(0, 1), &[], Some(Fact::Connection)))
         .expect("room");
     let node = vector_of(&BTreeSet::from([dot(0, 1)]));
     let unclaimed = copy.into_whole(&VersionVector::default());

@@ -3,8 +3,8 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::slot_entries::{Change, NewEntry, SlotEntries};
-use crate::{Birth, Dot, Entry, EntryKind, Interval, Run};
+use crate::slot_entries::{Change, SlotEntries};
+use crate::{Birth, Dot, Entry, EntryKind, Fact, Interval, Run};
 
 const CLIENT: &[u8] = b"press";
 
@@ -18,6 +18,14 @@ enum Action {
     },
     /// A message is queued, if there is a session.
     Publish {
+        at: usize,
+    },
+    /// The first message of the queue gets a packet id.
+    Deliver {
+        at: usize,
+    },
+    /// The first message of the queue is acknowledged.
+    Acknowledge {
         at: usize,
     },
     /// The session ends.
@@ -35,20 +43,30 @@ enum Action {
 }
 
 /// Entry of an event. Without a birth it is born with the event.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Added {
-    kind: EntryKind,
+    fact: Fact,
     birth: Option<Birth>,
     is_clean: bool,
 }
 
 impl Added {
-    fn of(kind: EntryKind, birth: Birth) -> Added {
+    fn of(fact: Fact, birth: Birth) -> Added {
         let (birth, is_clean) = (Some(birth), false);
         Added {
-            kind,
+            fact,
             birth,
             is_clean,
+        }
+    }
+
+    fn entry(self, dot: Dot, clock: Hlc) -> Entry<u64> {
+        let is_clean = self.is_clean;
+        Entry {
+            birth: self.birth.unwrap_or(Birth { dot, clock, is_clean }),
+            clock,
+            fact: self.fact,
+            value: 0,
         }
     }
 }
@@ -101,20 +119,7 @@ impl Copy {
             number: self.last,
         };
         let clock = Hlc::at(self.clock);
-        let adds = adds.map(
-            |Added {
-                 kind,
-                 birth,
-                 is_clean,
-             }| NewEntry {
-                kind,
-                entry: Entry {
-                    birth: birth.unwrap_or(Birth { dot, clock, is_clean }),
-                    clock,
-                    value: 0,
-                },
-            },
-        );
+        let adds = adds.map(|added| added.entry(dot, clock));
         let client = ClientId::new(CLIENT).expect("it is short");
         let change = Change {
             dot,
@@ -132,32 +137,37 @@ impl Copy {
             Some(session) => {
                 let birth = session.birth;
                 let removes = self.seen(|kind, entry| kind == EntryKind::Session && entry.birth == birth);
-                self.make(node, removes, Some(Added::of(EntryKind::Session, birth)));
+                self.make(node, removes, Some(Added::of(Fact::Session, birth)));
             }
             None => {
                 let removes = self.seen(|kind, _| is_clean && kind != EntryKind::End);
-                let kind = EntryKind::Session;
-                let birth = None;
-                self.make(
-                    node,
-                    removes,
-                    Some(Added {
-                        kind,
-                        birth,
-                        is_clean,
-                    }),
-                );
+                let added = Added {
+                    fact: Fact::Session,
+                    birth: None,
+                    is_clean,
+                };
+                self.make(node, removes, Some(added));
             }
         }
     }
 
     fn publish(&mut self, node: usize) {
         if let Some(session) = self.session() {
-            self.make(
-                node,
-                Vec::new(),
-                Some(Added::of(EntryKind::Message, session.birth)),
-            );
+            self.make(node, Vec::new(), Some(Added::of(Fact::Message, session.birth)));
+        }
+    }
+
+    fn deliver(&mut self, node: usize) {
+        if let Some((message, entry)) = self.live(EntryKind::Message).into_iter().next() {
+            let added = Added::of(Fact::Delivery { message }, entry.birth);
+            self.make(node, Vec::new(), Some(added));
+        }
+    }
+
+    /// Removes the message alone: the other node may have written its packet id.
+    fn acknowledge(&mut self, node: usize) {
+        if let Some((message, _)) = self.live(EntryKind::Message).into_iter().next() {
+            self.make(node, vec![message], None);
         }
     }
 
@@ -165,7 +175,7 @@ impl Copy {
         let Some(session) = self.session() else { return };
         let birth = session.birth;
         let removes = self.seen(|kind, _| birth.is_clean || kind != EntryKind::End);
-        let left = birth.is_clean.then_some(Added::of(EntryKind::End, birth));
+        let left = birth.is_clean.then_some(Added::of(Fact::End, birth));
         self.make(node, removes, left);
     }
 
@@ -208,6 +218,8 @@ impl Cluster {
             match action {
                 Action::Connect { at, is_clean } => copies[at].connect(at, is_clean),
                 Action::Publish { at } => copies[at].publish(at),
+                Action::Deliver { at } => copies[at].deliver(at),
+                Action::Acknowledge { at } => copies[at].acknowledge(at),
                 Action::End { at } => copies[at].end(at),
                 Action::Exchange => exchange(copies),
                 Action::Look { .. } | Action::Take { .. } => {}
@@ -217,7 +229,11 @@ impl Cluster {
             Action::Exchange => self.told = [self.copies[1].covered.clone(), self.copies[0].covered.clone()],
             Action::Look { at } => self.look(at),
             Action::Take { at } => self.take(at),
-            Action::Connect { .. } | Action::Publish { .. } | Action::End { .. } => {}
+            Action::Connect { .. }
+            | Action::Publish { .. }
+            | Action::Deliver { .. }
+            | Action::Acknowledge { .. }
+            | Action::End { .. } => {}
         }
     }
 
@@ -260,6 +276,8 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         3 => (at(), any::<bool>()).prop_map(|(at, is_clean)| Action::Connect { at, is_clean }),
         1 => at().prop_map(|at| Action::Publish { at }),
+        1 => at().prop_map(|at| Action::Deliver { at }),
+        1 => at().prop_map(|at| Action::Acknowledge { at }),
         2 => at().prop_map(|at| Action::End { at }),
         1 => Just(Action::Exchange),
         2 => at().prop_map(|at| Action::Look { at }),
@@ -281,7 +299,7 @@ proptest! {
         cluster.come_to_rest();
         for (copy, naive) in cluster.copies.iter().zip(&cluster.naive) {
             prop_assert!(copy.garbage().is_empty());
-            for kind in [EntryKind::Session, EntryKind::Message] {
+            for kind in [EntryKind::Session, EntryKind::Message, EntryKind::Delivery] {
                 prop_assert_eq!(copy.live(kind), naive.live(kind));
             }
         }

@@ -5,7 +5,7 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::Run;
+use crate::{Run, WillTerms};
 
 /// Entry with its identity.
 pub(crate) type Identified<V> = (EntryId, Entry<V>);
@@ -35,14 +35,64 @@ pub(crate) fn naive_live<V: Clone>(
         let mut with_birth = sessions.iter().filter(|session| session.birth.dot == birth);
         with_birth.any(|session| !is_beaten(session))
     };
-    let counts = |(id, entry): &&Identified<V>| match id.kind {
-        EntryKind::Connection | EntryKind::Will | EntryKind::End => true,
-        EntryKind::Session => !is_beaten(entry),
-        EntryKind::Subscription | EntryKind::Message | EntryKind::Delivery | EntryKind::Received => {
-            has_session(entry.birth.dot) || !covers(entry.birth.dot)
+    let belongs = |entry: &Entry<V>| has_session(entry.birth.dot) || !covers(entry.birth.dot);
+    let wills: Vec<&Identified<V>> = entries
+        .iter()
+        .filter(|(id, entry)| naive_will_counts(entries, id.dot, entry, &covers))
+        .collect();
+    let has_will = |connection| {
+        let mut terms = wills.iter().filter_map(|(_, entry)| terms_of(entry));
+        terms.any(|terms| terms.connection == connection)
+    };
+    let counts = |(id, entry): &&Identified<V>| match &entry.fact {
+        Fact::Connection | Fact::End => true,
+        Fact::Session => !is_beaten(entry),
+        Fact::Will(_) => wills.iter().any(|(will, _)| will == id),
+        Fact::ConnectionEnd { connection } => has_will(*connection),
+        Fact::WillNumber { will } => wills.iter().any(|(id, _)| id.dot == *will),
+        Fact::Subscription | Fact::Message | Fact::Received => belongs(entry),
+        Fact::Delivery { message } => {
+            let mut named = entries
+                .iter()
+                .filter(|(id, _)| id.kind == EntryKind::Message && id.dot == *message);
+            belongs(entry)
+                && named
+                    .next()
+                    .map_or(!covers(*message), |(_, named)| belongs(named))
         }
     };
     entries.iter().filter(counts).cloned().collect()
+}
+
+fn terms_of<V>(entry: &Entry<V>) -> Option<WillTerms> {
+    match &entry.fact {
+        Fact::Will(terms) => Some(**terms),
+        _ => None,
+    }
+}
+
+/// The entry is a will that counts, as the model has the rule.
+fn naive_will_counts<V>(
+    entries: &[Identified<V>],
+    dot: Dot,
+    will: &Entry<V>,
+    covers: impl Fn(Dot) -> bool,
+) -> bool {
+    let Some(terms) = terms_of(will) else {
+        return false;
+    };
+    let has = |fact: Fact| entries.iter().any(|(_, entry)| entry.fact == fact);
+    let is_resumed = entries.iter().any(|(_, session)| {
+        session.fact == Fact::Session
+            && (session.birth.dot == will.birth.dot || !session.birth.is_clean)
+            && terms.delayed_since.is_some_and(|since| session.clock > since)
+    });
+    let connection = terms.connection;
+    let is_open = entries
+        .iter()
+        .any(|(id, _)| id.kind == EntryKind::Connection && id.dot == connection);
+    let is_left = is_open || has(Fact::ConnectionEnd { connection }) || !covers(connection);
+    is_left && (has(Fact::WillNumber { will: dot }) || !is_resumed)
 }
 
 fn dot(number: u64) -> Dot {
@@ -62,27 +112,47 @@ fn birth(number: u64) -> Birth {
     }
 }
 
-/// Entries of any kind, with births among the same dots.
+/// Facts of any kind. Wills and what names something come more often.
+pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) -> impl Strategy<Value = Fact> {
+    let plain = [
+        Fact::Session,
+        Fact::Connection,
+        Fact::Subscription,
+        Fact::Message,
+        Fact::Received,
+        Fact::End,
+    ];
+    let terms = (dots(), proptest::option::of(0..8_u64));
+    prop_oneof![
+        6 => proptest::sample::select(plain.to_vec()),
+        2 => terms.prop_map(|(connection, since)| Fact::Will(Box::new(WillTerms {
+            connection,
+            delayed_since: since.map(Hlc::at),
+        }))),
+        1 => dots().prop_map(|connection| Fact::ConnectionEnd { connection }),
+        1 => dots().prop_map(|will| Fact::WillNumber { will }),
+        1 => dots().prop_map(|message| Fact::Delivery { message }),
+    ]
+}
+
+/// Entries of any kind, with births and names among the same dots.
 fn samples() -> impl Strategy<Value = BTreeMap<EntryId, Entry<u64>>> {
     let sample = (
-        proptest::sample::select(EntryKind::ALL.to_vec()),
+        facts(|| (1..12_u64).prop_map(dot)),
         1..12_u64,
         1..12_u64,
         0..3_u64,
     );
-    let entry = sample.prop_map(|(kind, number, of, value)| {
-        let id = EntryId {
-            kind,
-            dot: dot(number),
-        };
+    let entry = sample.prop_map(|(fact, number, of, value)| {
         let entry = Entry {
             birth: birth(of),
             clock: Hlc::at(number / 2),
+            fact,
             value,
         };
-        (id, entry)
+        (entry.id(dot(number)), entry)
     });
-    proptest::collection::btree_set(entry, 0..16).prop_map(|entries| entries.into_iter().collect())
+    proptest::collection::vec(entry, 0..24).prop_map(|entries| entries.into_iter().collect())
 }
 
 fn dots() -> impl Strategy<Value = BTreeSet<Dot>> {
@@ -92,7 +162,7 @@ fn dots() -> impl Strategy<Value = BTreeSet<Dot>> {
 fn entries_of(entries: &BTreeMap<EntryId, Entry<u64>>) -> SessionEntries<u64> {
     let mut session = SessionEntries::default();
     for (id, entry) in entries {
-        session.insert(*id, entry.clone());
+        session.insert(id.dot, entry.clone());
     }
     session
 }
@@ -179,20 +249,14 @@ proptest! {
     }
 }
 
-fn entry(kind: EntryKind, number: u64, birth: Birth) -> Identified<u64> {
-    let id = EntryId {
-        kind,
-        dot: dot(number),
+fn entry(fact: Fact, number: u64, birth: Birth) -> Identified<u64> {
+    let entry = Entry {
+        birth,
+        clock: Hlc::at(number / 2),
+        fact,
+        value: 0,
     };
-    let clock = Hlc::at(number / 2);
-    (
-        id,
-        Entry {
-            birth,
-            clock,
-            value: 0,
-        },
-    )
+    (entry.id(dot(number)), entry)
 }
 
 fn session_of(entries: impl IntoIterator<Item = Identified<u64>>) -> SessionEntries<u64> {
@@ -203,11 +267,11 @@ fn session_of(entries: impl IntoIterator<Item = Identified<u64>>) -> SessionEntr
 fn a_clean_start_beats_older_sessions_with_all_they_have() {
     let (older, clean) = (birth(1), birth(6));
     let session = session_of([
-        entry(EntryKind::Session, 1, older),
-        entry(EntryKind::Subscription, 2, older),
-        entry(EntryKind::Connection, 3, older),
-        entry(EntryKind::Session, 6, clean),
-        entry(EntryKind::Subscription, 7, clean),
+        entry(Fact::Session, 1, older),
+        entry(Fact::Subscription, 2, older),
+        entry(Fact::Connection, 3, older),
+        entry(Fact::Session, 6, clean),
+        entry(Fact::Subscription, 7, clean),
     ]);
     let live = |kind| -> Vec<u64> { session.live(kind, |_| true).map(|(dot, _)| dot.number).collect() };
     assert_eq!(live(EntryKind::Session), [6]);
@@ -220,9 +284,9 @@ fn a_clean_start_beats_older_sessions_with_all_they_have() {
 fn an_end_beats_what_its_session_has_beaten() {
     let (older, clean) = (birth(1), birth(6));
     let mut session = session_of([
-        entry(EntryKind::Session, 1, older),
-        entry(EntryKind::Message, 2, older),
-        entry(EntryKind::End, 9, clean),
+        entry(Fact::Session, 1, older),
+        entry(Fact::Message, 2, older),
+        entry(Fact::End, 9, clean),
     ]);
     let all = |_| true;
     assert_eq!(session.live(EntryKind::Session, all).count(), 0);
@@ -235,7 +299,117 @@ fn an_end_beats_what_its_session_has_beaten() {
 
 #[test]
 fn an_entry_counts_while_its_session_may_still_come() {
-    let session = session_of([entry(EntryKind::Subscription, 2, birth(1))]);
+    let session = session_of([entry(Fact::Subscription, 2, birth(1))]);
     assert_eq!(session.live(EntryKind::Subscription, |_| false).count(), 1);
     assert_eq!(session.live(EntryKind::Subscription, |_| true).count(), 0);
+}
+
+fn live(session: &SessionEntries<u64>, kind: EntryKind) -> Vec<u64> {
+    let all = |_| true;
+    session.live(kind, all).map(|(dot, _)| dot.number).collect()
+}
+
+fn will(connection: u64, number: u64, delayed_since: Option<u64>) -> Identified<u64> {
+    let terms = WillTerms {
+        connection: dot(connection),
+        delayed_since: delayed_since.map(Hlc::at),
+    };
+    entry(Fact::Will(Box::new(terms)), number, birth(1))
+}
+
+fn end(connection: u64, number: u64) -> Identified<u64> {
+    let connection = dot(connection);
+    entry(Fact::ConnectionEnd { connection }, number, birth(1))
+}
+
+fn number(will: u64, number: u64) -> Identified<u64> {
+    entry(Fact::WillNumber { will: dot(will) }, number, birth(1))
+}
+
+#[test]
+fn a_will_counts_while_its_connection_is_there_or_has_left_it() {
+    let open = session_of([entry(Fact::Connection, 2, birth(2)), will(2, 3, None)]);
+    assert_eq!(live(&open, EntryKind::Will), [3]);
+    let left = session_of([will(2, 3, None), end(2, 4)]);
+    assert_eq!(live(&left, EntryKind::Will), [3]);
+    let dropped = session_of([will(2, 3, None)]);
+    assert_eq!(live(&dropped, EntryKind::Will), []);
+    assert_eq!(
+        dropped.live(EntryKind::Will, |_| false).count(),
+        1,
+        "it may still come"
+    );
+}
+
+#[test]
+fn the_removal_of_a_will_ends_what_stands_beside_it() {
+    let mut session = session_of([will(2, 3, None), end(2, 4), number(3, 5)]);
+    assert_eq!(live(&session, EntryKind::ConnectionEnd), [4]);
+    assert_eq!(live(&session, EntryKind::WillNumber), [5]);
+    session.remove(dot(3));
+    assert_eq!(live(&session, EntryKind::ConnectionEnd), []);
+    assert_eq!(live(&session, EntryKind::WillNumber), []);
+    assert_eq!(session.garbage(|_| true, |_| true).len(), 2);
+}
+
+/// The will is armed again under a new event, while its connection ends elsewhere.
+#[test]
+fn an_end_holds_for_a_will_that_is_armed_again() {
+    let session = session_of([will(2, 6, None), end(2, 4), number(3, 5)]);
+    assert_eq!(live(&session, EntryKind::Will), [6]);
+    assert_eq!(live(&session, EntryKind::ConnectionEnd), [4]);
+    assert_eq!(
+        live(&session, EntryKind::WillNumber),
+        [],
+        "it is of the first one"
+    );
+}
+
+#[test]
+fn a_delayed_will_is_void_once_the_session_is_resumed() {
+    let resumed = entry(Fact::Session, 8, birth(1));
+    let since = |clock| [will(2, 3, Some(clock)), end(2, 4), resumed.clone()];
+    assert_eq!(
+        live(&session_of(since(4)), EntryKind::Will),
+        [3],
+        "by its own CONNECT"
+    );
+    assert_eq!(live(&session_of(since(3)), EntryKind::Will), []);
+    let numbered = since(3).into_iter().chain([number(3, 9)]);
+    assert_eq!(live(&session_of(numbered), EntryKind::Will), [3], "it goes out");
+    let at_once = [will(2, 3, None), end(2, 4), resumed];
+    assert_eq!(live(&session_of(at_once), EntryKind::Will), [3]);
+}
+
+#[test]
+fn a_will_is_removed_with_all_that_stands_beside_it() {
+    let session = session_of([
+        will(2, 3, None),
+        end(2, 4),
+        number(3, 5),
+        will(6, 7, None),
+        end(6, 8),
+        number(7, 9),
+    ]);
+    assert_eq!(
+        session.will_of_connection(dot(2)),
+        BTreeSet::from([3, 4, 5].map(dot))
+    );
+}
+
+#[test]
+fn a_delivery_counts_while_its_message_does() {
+    let delivery = || entry(Fact::Delivery { message: dot(2) }, 3, birth(1));
+    let session = || entry(Fact::Session, 1, birth(1));
+    let queued = session_of([session(), entry(Fact::Message, 2, birth(1)), delivery()]);
+    assert_eq!(live(&queued, EntryKind::Delivery), [3]);
+    let acknowledged = session_of([session(), delivery()]);
+    assert_eq!(live(&acknowledged, EntryKind::Delivery), []);
+    let covers_birth_only = |of| of == dot(1);
+    assert_eq!(
+        acknowledged.live(EntryKind::Delivery, covers_birth_only).count(),
+        1
+    );
+    let ended = session_of([entry(Fact::Message, 2, birth(1)), delivery()]);
+    assert_eq!(live(&ended, EntryKind::Delivery), []);
 }

@@ -104,7 +104,7 @@ impl<V: TransferValue + Ord + Clone> Comparison<'_, V> {
         let wanted = held.filter(|(id, _)| is_wanted(id.dot));
         let entries: Vec<ListedEntry<V>> = wanted
             .map(|(id, entry)| ListedEntry {
-                id,
+                dot: id.dot,
                 entry: entry.clone(),
             })
             .collect();

@@ -6,8 +6,10 @@
 //! or decided that there is none. So two copies without a removal between them have equal digests,
 //! whatever either of them has received since.
 
+use cluster::session_plane::Hlc;
+
 use crate::transfer::QuestionId;
-use crate::{ClientId, Dot, Entry, EntryId, EntryKind};
+use crate::{ClientId, Dot, Entry, EntryKind, Fact};
 
 /// Bytes that a value takes in a message.
 pub trait TransferBytes {
@@ -38,10 +40,10 @@ pub struct EntryCheck(pub u32);
 
 impl EntryCheck {
     /// Check of an entry in the answer to `question`.
-    pub(super) fn new<V: TransferValue>(question: QuestionId, id: EntryId, entry: &Entry<V>) -> EntryCheck {
+    pub(super) fn new<V: TransferValue>(question: QuestionId, dot: Dot, entry: &Entry<V>) -> EntryCheck {
         let mut digest = DigestBuilder::default();
         digest.hasher.update(&question.0.to_be_bytes());
-        digest.add_entry(id, entry);
+        digest.add_entry(dot, entry);
         let Digest([first, second, third, fourth, ..]) = digest.finish();
         EntryCheck(u32::from_be_bytes([first, second, third, fourth]))
     }
@@ -64,15 +66,16 @@ impl DigestBuilder {
     }
 
     /// Adds an entry. Entries are added in ascending order of their ids.
-    pub(super) fn add_entry<V: TransferValue>(&mut self, id: EntryId, entry: &Entry<V>) {
+    pub(super) fn add_entry<V: TransferValue>(&mut self, dot: Dot, entry: &Entry<V>) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        bytes.extend_from_slice(&[ENTRY, kind_number(id.kind)]);
-        append_dot(&mut bytes, id.dot);
+        bytes.extend_from_slice(&[ENTRY, kind_number(entry.fact.kind())]);
+        append_dot(&mut bytes, dot);
         append_dot(&mut bytes, entry.birth.dot);
         bytes.extend_from_slice(&entry.birth.clock.to_bits().to_be_bytes());
         bytes.push(u8::from(entry.birth.is_clean));
         bytes.extend_from_slice(&entry.clock.to_bits().to_be_bytes());
+        append_fact(&mut bytes, &entry.fact);
         let fixed = bytes.len();
         entry.value.append_digest(&mut bytes);
         self.hasher.update(&bytes);
@@ -101,6 +104,18 @@ fn append_dot(bytes: &mut Vec<u8>, dot: Dot) {
     bytes.extend_from_slice(&dot.number.to_be_bytes());
 }
 
+/// Appends what a fact says beyond its kind, which decides how long it is.
+fn append_fact(bytes: &mut Vec<u8>, fact: &Fact) {
+    if let Some(dot) = fact.named() {
+        append_dot(bytes, dot);
+    }
+    if let Fact::Will(terms) = fact {
+        bytes.push(u8::from(terms.delayed_since.is_some()));
+        let clock = terms.delayed_since.unwrap_or(Hlc::ZERO);
+        bytes.extend_from_slice(&clock.to_bits().to_be_bytes());
+    }
+}
+
 /// Number of a kind in digests, independent of the order of kinds.
 fn kind_number(kind: EntryKind) -> u8 {
     match kind {
@@ -112,6 +127,8 @@ fn kind_number(kind: EntryKind) -> u8 {
         EntryKind::Delivery => 6,
         EntryKind::Received => 7,
         EntryKind::End => 8,
+        EntryKind::ConnectionEnd => 9,
+        EntryKind::WillNumber => 10,
     }
 }
 
@@ -122,10 +139,11 @@ const ENTRY: u8 = 2;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::copy::tests::history::{client, dot};
-    use crate::{Birth, EntryKind};
-    use cluster::session_plane::Hlc;
+    use crate::{Birth, WillTerms};
 
     fn entry(value: u64) -> Entry<u64> {
         let birth = Birth {
@@ -134,55 +152,84 @@ mod tests {
             is_clean: false,
         };
         let clock = Hlc::at(4);
-        Entry { birth, clock, value }
-    }
-
-    fn id(number: u64) -> EntryId {
-        EntryId {
-            kind: EntryKind::Message,
-            dot: dot(1, number),
+        Entry {
+            birth,
+            clock,
+            fact: Fact::Message,
+            value,
         }
     }
 
-    fn digest(id: EntryId, entry: &Entry<u64>) -> Digest {
+    fn digest(dot: Dot, entry: &Entry<u64>) -> Digest {
         let mut digest = DigestBuilder::default();
         digest.add_client(&client(7));
-        digest.add_entry(id, entry);
+        digest.add_entry(dot, entry);
         digest.finish()
     }
 
     /// Never to be edited: nodes with other digests send everything.
     #[test]
     fn digests_are_golden() {
-        let Digest(bytes) = digest(id(1), &entry(5));
+        let Digest(bytes) = digest(dot(1, 1), &entry(5));
         assert_eq!(u128::from_be_bytes(bytes), GOLDEN);
     }
 
     #[test]
     fn each_part_of_an_entry_is_in_its_digest() {
-        let same = digest(id(1), &entry(5));
-        let mut others = vec![digest(id(2), &entry(5)), digest(id(1), &entry(6))];
-        let mut kind = id(1);
-        kind.kind = EntryKind::Delivery;
-        others.push(digest(kind, &entry(5)));
-        let changes: [fn(&mut Entry<u64>); 4] = [
+        let same = digest(dot(1, 1), &entry(5));
+        let mut others = vec![digest(dot(1, 2), &entry(5)), digest(dot(1, 1), &entry(6))];
+        let changes: [fn(&mut Entry<u64>); 5] = [
             |entry| entry.birth.dot = dot(0, 2),
             |entry| entry.birth.clock = Hlc::at(2),
             |entry| entry.birth.is_clean = true,
             |entry| entry.clock = Hlc::at(5),
+            |entry| entry.fact = Fact::Received,
         ];
         for change in changes {
             let mut changed = entry(5);
             change(&mut changed);
-            others.push(digest(id(1), &changed));
+            others.push(digest(dot(1, 1), &changed));
         }
         assert!(others.iter().all(|other| *other != same));
-        assert_eq!(digest(id(1), &entry(5)), same);
+        assert_eq!(digest(dot(1, 1), &entry(5)), same);
+    }
+
+    #[test]
+    fn each_part_of_a_fact_is_in_its_digest() {
+        let will = |connection, delayed_since| {
+            Fact::Will(Box::new(WillTerms {
+                connection,
+                delayed_since,
+            }))
+        };
+        let facts = [
+            will(dot(0, 1), None),
+            will(dot(0, 2), None),
+            will(dot(0, 1), Some(Hlc::ZERO)),
+            will(dot(0, 1), Some(Hlc::at(1))),
+            Fact::ConnectionEnd {
+                connection: dot(0, 1),
+            },
+            Fact::ConnectionEnd {
+                connection: dot(0, 2),
+            },
+            Fact::WillNumber { will: dot(0, 1) },
+            Fact::WillNumber { will: dot(0, 2) },
+            Fact::Delivery { message: dot(0, 1) },
+            Fact::Delivery { message: dot(0, 2) },
+        ];
+        let digests = facts
+            .clone()
+            .map(|fact| digest(dot(1, 1), &Entry { fact, ..entry(5) }));
+        assert_eq!(
+            digests.into_iter().collect::<BTreeSet<Digest>>().len(),
+            facts.len()
+        );
     }
 
     #[test]
     fn a_check_depends_on_its_question() {
-        let check = |question| EntryCheck::new(QuestionId(question), id(1), &entry(5));
+        let check = |question| EntryCheck::new(QuestionId(question), dot(1, 1), &entry(5));
         assert_ne!(check(1), check(2));
         assert_eq!(check(1), check(1));
     }

@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use super::message::{
-    AnswerId, AskPart, AskSessions, ClientRange, Except, GroupsPart, HeaderPart, PartContent, RestPart,
-    SessionBlocks, SlotPart, Wanted,
+    AnswerId, AskPart, AskSessions, ClientRange, Except, GroupsPart, HeaderPart, ListedEntry, PartContent,
+    RestPart, SessionBlocks, SlotPart, Wanted,
 };
 use super::shared::{Summary, blocks_of};
 use super::staging::Staging;
@@ -200,9 +200,7 @@ impl<V: TransferValue + Ord + Clone, M> Exchange<V, M> {
     /// Receives the rest of a client's entries. Gives the part that is to come.
     fn receive_rest(&mut self, of: RestOf, part: RestPart<V>) -> Result<Stage, PartError> {
         let before = self.staging.last_entry(&of.client);
-        let mut ids = before
-            .into_iter()
-            .chain(part.entries.iter().map(|listed| listed.id));
+        let mut ids = before.into_iter().chain(part.entries.iter().map(ListedEntry::id));
         if part.entries.is_empty() || !ids.by_ref().is_sorted_by(|one, next| one < next) {
             return Err(PartError::EntriesNotAscending);
         }

@@ -14,7 +14,7 @@
 use cluster::NodeId;
 
 use crate::transfer::{Digest, EntryCheck};
-use crate::{Change, ClientDot, ClientId, Entry, EntryId, PendingMessage, Run, Slot, VersionVector};
+use crate::{Change, ClientDot, ClientId, Dot, Entry, EntryId, PendingMessage, Run, Slot, VersionVector};
 
 /// Message of a transfer, and its receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -283,10 +283,17 @@ pub struct KeptEntry {
 /// Entry of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedEntry<V> {
-    /// Identity of the entry.
-    pub id: EntryId,
+    /// Event that made the entry.
+    pub dot: Dot,
     /// The entry.
     pub entry: Entry<V>,
+}
+
+impl<V> ListedEntry<V> {
+    /// Identity of the entry.
+    pub fn id(&self) -> EntryId {
+        self.entry.id(self.dot)
+    }
 }
 
 /// Rest of the entries of one client.

@@ -2,7 +2,8 @@
 
 use super::exchange::{DifferenceKind, Differing, Exchange, RestOf, Stage};
 use super::message::{
-    AskSessions, Block, BlockAnswer, ClientRange, Except, KeptEntry, SessionDifference, SessionsPart,
+    AskSessions, Block, BlockAnswer, ClientRange, Except, KeptEntry, ListedEntry, SessionDifference,
+    SessionsPart,
 };
 use super::staging::{StagedBlock, StagedSession, StagedShared};
 use super::{EntryCheck, PartError, TransferValue};
@@ -57,7 +58,7 @@ impl<V: TransferValue + Ord + Clone, M> Exchange<V, M> {
         });
         let is_other = |kept: &KeptEntry| {
             let entry = mine.get(kept.id);
-            entry.is_some_and(|entry| EntryCheck::new(self.id.question, kept.id, entry) != kept.check)
+            entry.is_some_and(|entry| EntryCheck::new(self.id.question, kept.id.dot, entry) != kept.check)
         };
         kept.into_iter().any(is_other)
     }
@@ -131,7 +132,7 @@ fn check_session<V>(session: &SessionDifference<V>, asked: &[Block]) -> Result<(
         }
         before = Some(block.last);
     }
-    let mut entries = session.entries.iter().map(|listed| listed.id);
+    let mut entries = session.entries.iter().map(ListedEntry::id);
     if is_ascending && entries.by_ref().is_sorted_by(|one, next| one < next) {
         Ok(())
     } else {

@@ -45,7 +45,7 @@ impl Summary {
                     digest.add_client(client);
                     is_begun = true;
                 }
-                digest.add_entry(id, entry);
+                digest.add_entry(id.dot, entry);
             }
         }
         Summary {
@@ -127,7 +127,7 @@ pub(super) fn compare_blocks<V: TransferValue + Ord>(
         } else {
             let kept = held.iter().map(|(id, entry)| KeptEntry {
                 id: *id,
-                check: EntryCheck::new(question, *id, entry),
+                check: EntryCheck::new(question, id.dot, entry),
             });
             BlockAnswer::Kept(kept.collect())
         });
@@ -145,7 +145,7 @@ fn shared_entries<'a, V: Ord>(
 fn block_digest<V: TransferValue>(entries: &[(EntryId, &Entry<V>)]) -> Digest {
     let mut digest = DigestBuilder::default();
     for (id, entry) in entries {
-        digest.add_entry(*id, entry);
+        digest.add_entry(id.dot, entry);
     }
     digest.finish()
 }

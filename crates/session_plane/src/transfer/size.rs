@@ -8,7 +8,7 @@ use super::message::{
     SessionBlocks, SessionDifference, SlotPart, TransferMessage, Wanted,
 };
 use super::{Digest, TransferBytes};
-use crate::{Change, ClientDot, ClientId, PendingMessage, VersionVector};
+use crate::{Change, ClientDot, ClientId, Entry, Fact, PendingMessage, VersionVector};
 
 /// Bytes of a length, of a number of parts, or of a check.
 const LENGTH: usize = 4;
@@ -33,7 +33,18 @@ pub(super) fn of_client(client: &ClientId) -> usize {
 
 pub(super) fn of_entry<V: TransferBytes>(listed: &ListedEntry<V>) -> usize {
     let birth = DOT + NUMBER + FLAG;
-    ENTRY_ID + birth + NUMBER + LENGTH + listed.entry.value.bytes()
+    let value = LENGTH + listed.entry.value.bytes();
+    ENTRY_ID + birth + NUMBER + of_fact(&listed.entry.fact) + value
+}
+
+/// Bytes of a fact beside its kind.
+fn of_fact(fact: &Fact) -> usize {
+    let named = fact.named().map_or(0, |_| DOT);
+    if let Fact::Will(terms) = fact {
+        named + FLAG + terms.delayed_since.map_or(0, |_| NUMBER)
+    } else {
+        named
+    }
 }
 
 pub(super) fn of_vector(vector: &VersionVector) -> usize {
@@ -67,7 +78,8 @@ pub(super) fn of_own<V: TransferBytes, M: TransferBytes>(event: &OwnEvent<V, M>)
 }
 
 fn of_change<V: TransferBytes>(change: &Change<V>) -> usize {
-    let adds = change.adds.as_ref().map_or(0, |new| new.entry.value.bytes());
+    let of_added = |entry: &Entry<V>| of_fact(&entry.fact) + entry.value.bytes();
+    let adds = change.adds.as_ref().map_or(0, of_added);
     let fixed = 2 * DOT + 3 * NUMBER + 3 * FLAG;
     fixed + of_client(&change.client) + change.removes.len() * DOT + adds
 }

@@ -97,7 +97,7 @@ impl<V, M> Staging<V, M> {
     /// Last entry of a client's difference.
     pub(super) fn last_entry(&self, client: &ClientId) -> Option<EntryId> {
         let session = self.sessions.get(client)?;
-        session.entries.last().map(|listed| listed.id)
+        session.entries.last().map(ListedEntry::id)
     }
 }
 
@@ -116,7 +116,7 @@ impl<V: Ord + Clone, M> Staging<V, M> {
         for (client, session) in self.sessions {
             entries.extend(session.entries.into_iter().map(|listed| ClientEntry {
                 client: client.clone(),
-                id: listed.id,
+                dot: listed.dot,
                 entry: listed.entry,
             }));
         }
@@ -150,7 +150,7 @@ fn standing<'a, V: Ord + Clone>(
     let entries = session.iter().filter(move |(id, _)| is_standing(*id));
     entries.map(|(id, entry)| ClientEntry {
         client: client.clone(),
-        id,
+        dot: id.dot,
         entry: entry.clone(),
     })
 }

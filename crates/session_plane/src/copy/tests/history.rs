@@ -5,8 +5,9 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::Value;
-use crate::{Birth, Change, ClientId, Dot, Entry, EntryKind, NewEntry, Run};
+use super::{Value, entry_of};
+use crate::session_entries::tests::facts;
+use crate::{Birth, Change, ClientId, Dot, Fact, Run};
 
 /// Runs of a history.
 const RUNS: u64 = 3;
@@ -28,7 +29,7 @@ struct Draw {
     client: u8,
     is_message: bool,
     is_clean: bool,
-    adds: Option<EntryKind>,
+    adds: Option<Fact>,
     birth: Option<Index>,
     removes: Vec<Index>,
 }
@@ -48,19 +49,15 @@ pub(crate) fn client(number: u8) -> ClientId {
     ClientId::new(&[number]).expect("a short id")
 }
 
-fn kinds() -> impl Strategy<Value = EntryKind> {
-    let drawn = EntryKind::ALL
-        .into_iter()
-        .filter(|kind| *kind != EntryKind::Message);
-    prop_oneof![
-        3 => Just(EntryKind::Session),
-        3 => Just(EntryKind::Subscription),
-        6 => proptest::sample::select(drawn.collect::<Vec<EntryKind>>()),
-    ]
+/// Facts that a change may state. A message is an event of its own.
+fn added() -> impl Strategy<Value = Fact> {
+    let dots = || (0..RUNS, 1..10_u64).prop_map(|(of, number)| dot(of, number));
+    let fact = facts(dots).prop_filter("a message is no change", |fact| *fact != Fact::Message);
+    prop_oneof![3 => Just(Fact::Session), 3 => Just(Fact::Subscription), 8 => fact]
 }
 
 fn draws() -> impl Strategy<Value = Draw> {
-    let adds = proptest::option::weighted(0.7, kinds());
+    let adds = proptest::option::weighted(0.7, added());
     let birth = proptest::option::weighted(0.8, any::<Index>());
     let removes = proptest::collection::vec(any::<Index>(), 0..4);
     let flags = (prop::bool::weighted(0.25), prop::bool::weighted(0.4));
@@ -114,8 +111,7 @@ fn event(before: &[Event], draw: &Draw) -> Event {
         },
         |index| births[index.index(births.len())],
     );
-    let value = dot.number;
-    let entry = Entry { birth, clock, value };
+    let adds = draw.adds.clone();
     let removable = draw.removes.iter().filter(|_| !before.is_empty());
     let change = Some(Change {
         dot,
@@ -123,7 +119,7 @@ fn event(before: &[Event], draw: &Draw) -> Event {
         removes: removable
             .map(|index| before[index.index(before.len())].dot)
             .collect(),
-        adds: draw.adds.map(|kind| NewEntry { kind, entry }),
+        adds: adds.map(|fact| entry_of(fact, birth, clock, dot)),
     });
     Event { dot, clock, change }
 }
@@ -131,9 +127,7 @@ fn event(before: &[Event], draw: &Draw) -> Event {
 /// Birth of the client's session that the event has written.
 fn birth_of(event: &Event, client: &ClientId) -> Option<Birth> {
     let change = event.change.as_ref().filter(|change| change.client == *client)?;
-    let new = change
-        .adds
-        .as_ref()
-        .filter(|new| new.kind == EntryKind::Session)?;
-    Some(new.entry.birth)
+    let session = change.adds.as_ref();
+    let session = session.filter(|entry| entry.fact == Fact::Session)?;
+    Some(session.birth)
 }

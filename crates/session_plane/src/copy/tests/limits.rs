@@ -9,14 +9,17 @@ use super::{Sample, change, matched, vector_of};
 use crate::copy::PENDING_MAX;
 use crate::slot_entries::SINGLE_DOTS_MAX;
 use crate::version_vector::INTERVALS_MAX;
-use crate::{Dot, EntryKind, Interval, Pending, SingleDotsFull, TakeError, VectorFull, VersionVector};
+use crate::{Dot, Fact, Interval, Pending, SingleDotsFull, TakeError, VectorFull, VersionVector};
 
 #[test]
 fn a_dot_without_a_number_is_no_event() {
     let mut copy = Sample::new(VersionVector::default());
     let before = copy.clone();
-    let change = change(dot(0, 0), &[dot(0, 1)], Some(EntryKind::Connection));
+    let change = change(dot(0, 0), &[dot(0, 1)], Some(Fact::Connection));
     assert_eq!(copy.apply(change), Err(TakeError::NoEvent));
+    let message = dot(0, 0);
+    let named = super::change(dot(1, 1), &[dot(0, 1)], Some(Fact::Delivery { message }));
+    assert_eq!(copy.apply(named), Err(TakeError::NoEvent));
     assert_eq!(copy, before);
 }
 

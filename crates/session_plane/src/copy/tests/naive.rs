@@ -92,12 +92,12 @@ impl Naive {
                 });
             }
         }
-        if let Some(new) = &change.adds {
+        if let Some(entry) = &change.adds {
             self.add(NaiveEntry {
                 client: change.client.clone(),
-                kind: new.kind,
+                kind: entry.fact.kind(),
                 dot: change.dot,
-                entry: new.entry.clone(),
+                entry: entry.clone(),
             });
         }
     }

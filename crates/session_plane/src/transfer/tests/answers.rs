@@ -6,8 +6,8 @@ use super::*;
 use crate::copy::tests::history::{client, dot};
 use crate::copy::tests::vector_of;
 use crate::{
-    Birth, Change, ClientEntry, CopyParts, Dot, Entry, EntryId, EntryKind, NewEntry, Pending, PendingMessage,
-    Run, SlotCopy, VersionVector,
+    Birth, Change, ClientEntry, CopyParts, Dot, Entry, EntryKind, Fact, Pending, PendingMessage, Run,
+    SlotCopy, VersionVector,
 };
 
 const BYTES_MAX: usize = 1_000;
@@ -37,13 +37,11 @@ fn change(of: Dot, removes: &[Dot], value: Option<Value>) -> Change<Value> {
         clock: Hlc::ZERO,
         is_clean: false,
     };
-    let adds = value.map(|value| NewEntry {
-        kind: EntryKind::Connection,
-        entry: Entry {
-            birth,
-            clock: Hlc::ZERO,
-            value,
-        },
+    let adds = value.map(|value| Entry {
+        birth,
+        clock: Hlc::ZERO,
+        fact: Fact::Connection,
+        value,
     });
     Change {
         dot: of,
@@ -57,11 +55,8 @@ fn change(of: Dot, removes: &[Dot], value: Option<Value>) -> Change<Value> {
 fn copy_of(covered: &[Dot], entries: &[Dot]) -> Sample {
     let entry = |dot: &Dot| ClientEntry {
         client: client(0),
-        id: EntryId {
-            kind: EntryKind::Connection,
-            dot: *dot,
-        },
-        entry: change(*dot, &[], Some(0)).adds.expect("it adds").entry,
+        dot: *dot,
+        entry: change(*dot, &[], Some(0)).adds.expect("it adds"),
     };
     let parts = CopyParts {
         covered: dots(covered),

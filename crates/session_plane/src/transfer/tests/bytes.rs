@@ -4,10 +4,7 @@ use cluster::session_plane::Hlc;
 
 use super::*;
 use crate::copy::tests::history::dot;
-use crate::{
-    Birth, ClientEntry, ClientId, CopyParts, Dot, Entry, EntryId, EntryKind, Interval, SlotCopy,
-    VersionVector,
-};
+use crate::{Birth, ClientEntry, ClientId, CopyParts, Dot, Entry, Fact, Interval, SlotCopy, VersionVector};
 
 /// Reference to the content of a message, with the options of its subscription.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,11 +43,13 @@ fn entry(client: u64, dot: Dot) -> ClientEntry<Reference> {
     let clock = Hlc::ZERO;
     ClientEntry {
         client: ClientId::new(format!("panel-{client:06}").as_bytes()).expect("a short id"),
-        id: EntryId {
-            kind: EntryKind::Message,
-            dot,
+        dot,
+        entry: Entry {
+            birth,
+            clock,
+            fact: Fact::Message,
+            value,
         },
-        entry: Entry { birth, clock, value },
     }
 }
 
@@ -125,8 +124,8 @@ fn transferred(asker: &mut Copy, holders: &[&Copy]) -> usize {
 
 fn entry_bytes(entries: u64) -> usize {
     let listed = entry(0, dot(0, 1));
-    let (id, entry) = (listed.id, listed.entry);
-    entries as usize * size::of_entry(&ListedEntry { id, entry })
+    let (dot, entry) = (listed.dot, listed.entry);
+    entries as usize * size::of_entry(&ListedEntry { dot, entry })
 }
 
 /// 100,000 messages were published and 50,000 acknowledged while the asker was away.

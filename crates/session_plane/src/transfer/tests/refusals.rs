@@ -6,7 +6,8 @@ use super::*;
 use crate::copy::tests::history::{client, dot};
 use crate::copy::tests::vector_of;
 use crate::{
-    Birth, ClientEntry, CopyParts, CopyPartsError, Dot, Entry, EntryId, EntryKind, SlotCopy, VersionVector,
+    Birth, ClientEntry, CopyParts, CopyPartsError, Dot, Entry, EntryId, EntryKind, Fact, SlotCopy,
+    VersionVector,
 };
 
 fn dots(dots: &[Dot]) -> VersionVector {
@@ -29,15 +30,16 @@ fn listed(dot: Dot) -> ListedEntry<Value> {
     let entry = Entry {
         birth,
         clock: Hlc::ZERO,
+        fact: Fact::Connection,
         value: 0,
     };
-    ListedEntry { id: id(dot), entry }
+    ListedEntry { dot, entry }
 }
 
 pub(super) fn entry_of(of: u8, dot: Dot) -> ClientEntry<Value> {
-    let ListedEntry { id, entry } = listed(dot);
+    let ListedEntry { dot, entry } = listed(dot);
     let client = client(of);
-    ClientEntry { client, id, entry }
+    ClientEntry { client, dot, entry }
 }
 
 pub(super) fn parts() -> CopyParts<Value, ()> {
@@ -352,6 +354,13 @@ fn an_answer_that_is_no_copy_is_refused() {
         entries.insert(0, listed(dot(0, 0)));
     };
     check(2, zero, PartError::NoCopy(CopyPartsError::NoEvent));
+    let names_zero = |part: &mut Part| {
+        let entries = &mut sessions(part).sessions[1].entries;
+        let connection = dot(0, 0);
+        let last = entries.last_mut().expect("an entry differs");
+        last.entry.fact = Fact::ConnectionEnd { connection };
+    };
+    check(2, names_zero, PartError::NoCopy(CopyPartsError::NoEvent));
 }
 
 #[test]
