@@ -265,6 +265,11 @@ impl<V: Ord, M> SlotCopy<V, M> {
         self.progress.holes()
     }
 
+    /// The copy covers or has taken each of these events.
+    pub fn has_all(&self, events: &VersionVector) -> bool {
+        events.minus(self.covered()).is_within(self.taken())
+    }
+
     /// The copy has no hole.
     pub fn is_whole(&self) -> bool {
         self.progress.holes().is_empty()

@@ -12,6 +12,7 @@ pub mod client_id;
 pub mod copy;
 pub mod dot;
 pub mod entry;
+pub mod feed;
 pub mod garbage;
 mod hash;
 mod join;
@@ -35,6 +36,7 @@ pub use copy::{
 };
 pub use dot::{Dot, Run};
 pub use entry::{Birth, Entry, EntryId, EntryKind, Fact, WillTerms};
+pub use feed::{FeedSink, FeedSource};
 pub use garbage::{Garbage, GarbageOf, GarbagePlace};
 pub use membership::{Membership, MembershipConfig};
 pub use ring::Ring;

@@ -1,0 +1,58 @@
+//! Events at an owner: messages of peers, changes of queues and of copies.
+
+use cluster::NodeId;
+
+use crate::feed::message::{FeedId, FeedOpen, QueueKey, Window};
+use crate::{ClientId, Dot, Slot};
+
+/// Event at an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceEvent {
+    /// A peer asks for a queue.
+    Opened {
+        /// The peer.
+        from: NodeId,
+        /// Its question.
+        open: FeedOpen,
+    },
+    /// A peer has granted more.
+    WindowGranted {
+        /// The peer.
+        from: NodeId,
+        /// Its feed.
+        feed: FeedId,
+        /// Items and bytes since the feed was opened.
+        window: Window,
+    },
+    /// A peer needs a feed no more.
+    Closed {
+        /// The peer.
+        from: NodeId,
+        /// Its feed.
+        feed: FeedId,
+    },
+    /// A message was added to a queue.
+    Appended {
+        /// Client of the queue.
+        client: ClientId,
+        /// Place of the message.
+        key: QueueKey,
+    },
+    /// A message was removed from a queue.
+    Removed {
+        /// Client of the queue.
+        client: ClientId,
+        /// Place of the message.
+        key: QueueKey,
+        /// Event that removed it.
+        by: Dot,
+    },
+    /// The copy of a slot has become merged, has merged again, or has more events than before.
+    CopyReady(Slot),
+    /// The copy of a slot is not merged any more: nothing is sent of it.
+    CopyUnmerged(Slot),
+    /// This node does not own a slot any more.
+    OwnershipEnded(Slot),
+    /// A peer was given up, or the connection to it is a new one. It opens its feeds anew.
+    PeerLost(NodeId),
+}
