@@ -129,12 +129,12 @@ impl<P> OutgoingStream<P> {
         payload: P,
         bytes: usize,
     ) -> Result<Dot, RingsFull> {
-        let rings_max = if welcomed.is_some() {
-            self.limits.rings_max / 2
+        let has_room = if welcomed.is_some() {
+            self.can_welcome()
         } else {
-            self.limits.rings_max
+            self.epochs.len() < self.limits.rings_max
         };
-        if self.epochs.len() >= rings_max {
+        if !has_room {
             return Err(RingsFull {
                 rings: self.epochs.len(),
                 behind: self.behind(),
@@ -267,6 +267,14 @@ impl<P> OutgoingStream<P> {
     pub fn last(&self) -> Dot {
         let (run, number) = (self.run, self.number);
         Dot { run, number }
+    }
+
+    /// There is room to welcome a peer: [`OutgoingStream::push_marker`] does not refuse it. The node
+    /// asks before it confirms a handshake.
+    ///
+    /// True stays true until the next ring marker.
+    pub fn can_welcome(&self) -> bool {
+        self.epochs.len() < self.limits.rings_max / 2
     }
 
     /// Highest number that all present peers have confirmed. Receivers need not keep events up to

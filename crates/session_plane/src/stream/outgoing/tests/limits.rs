@@ -163,6 +163,8 @@ fn rings_without_copies_are_limited_and_welcomes_earlier() {
             Ok(_) => markers += 1,
             Err(full) => break full,
         }
+        let has_half = stream.epochs.len() >= limits.rings_max / 2;
+        assert_eq!(stream.can_welcome(), !has_half);
         if stream.epochs.len() == limits.rings_max / 2 {
             let welcomed = stream.push_marker(running([1, 2]), Some(node(2)), (), 1);
             let refused = RingsFull {
