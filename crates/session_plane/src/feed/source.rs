@@ -272,12 +272,10 @@ impl FeedSource {
     }
 
     fn end<V>(&mut self, slot: Slot, actions: &mut Vec<FeedAction<V>>) {
-        self.pause(slot);
         let of_slot = self.feeds.range(FeedPlace::first_of(slot)..);
         let of_slot = of_slot.take_while(|(place, _)| place.slot == slot);
         let ended = of_slot.flat_map(|(place, feeds)| {
-            let place = place.clone();
-            feeds.keys().map(move |peer| FedPeer {
+            feeds.keys().map(|peer| FedPeer {
                 place: place.clone(),
                 peer: *peer,
             })
@@ -290,14 +288,10 @@ impl FeedSource {
     }
 
     fn lose(&mut self, peer: NodeId) {
-        let feeds = self
-            .peers
-            .get_mut(&peer)
-            .map(|feeds| std::mem::take(&mut feeds.places));
-        for place in feeds.into_iter().flat_map(BTreeMap::into_values) {
+        let lost = self.peers.remove(&peer).unwrap_or_default();
+        for place in lost.places.into_values() {
             self.remove(&FedPeer { place, peer });
         }
-        self.peers.remove(&peer);
     }
 
     /// Removes a feed; gives its number.

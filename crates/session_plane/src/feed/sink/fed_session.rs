@@ -135,12 +135,13 @@ impl FedSession {
         feed.next_number += 1;
         self.feed = Some(feed);
         self.asked = 0;
+        let removed = message.removed.iter().copied();
+        let removed = removed.filter(|key| self.release(*key)).collect();
         for item in &message.items {
             self.held.insert(item.key, item.bytes());
             self.held_bytes += item.bytes();
         }
-        let removed = message.removed.iter().copied();
-        Ok(removed.filter(|key| self.release(*key)).collect())
+        Ok(removed)
     }
 
     /// Lets go of a message; tells whether it was held.

@@ -47,9 +47,10 @@ pub enum SourceEvent {
         /// Event that removed it.
         by: Dot,
     },
-    /// The copy of a slot has become merged, has merged again, or has more events than before.
+    /// The copy of a slot has become merged, or has more events than before.
     CopyReady(Slot),
-    /// The copy of a slot is not merged any more: nothing is sent of it.
+    /// The copy of a slot is not merged any more, or is about to merge: nothing is sent of it until it
+    /// is ready.
     CopyUnmerged(Slot),
     /// This node does not own a slot any more.
     OwnershipEnded(Slot),

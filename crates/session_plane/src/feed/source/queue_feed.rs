@@ -1,7 +1,7 @@
 //! Feed of one queue to one peer: what the peer has, and what is to be sent.
 //!
-//! *Invariant*: while the feed is open, the messages of the queue are in exactly one of `held` and
-//! `unsent`. `held` may have more: what the copy has not decided upon yet.
+//! *Invariant*: while the feed is open, each message of the queue is in exactly one of `held` and
+//! `unsent`. `foreign` has what the copy has not decided upon.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +21,9 @@ pub(super) struct QueueFeed {
     is_open: bool,
     /// Messages at the peer that were not acknowledged, as far as this node knows.
     held: BTreeSet<QueueKey>,
+    /// Messages that the peer has from another owner and that this queue lacks. They are not sent if
+    /// they come. At most as many as the peer had when it opened the feed or the feed went on.
+    foreign: BTreeSet<QueueKey>,
     /// Messages to send. Empty while the feed is not open.
     unsent: BTreeSet<QueueKey>,
     sent: Window,
@@ -58,7 +61,8 @@ impl QueueFeed {
             id: open.feed,
             known: open.known,
             is_open: false,
-            held: open.held,
+            held: BTreeSet::new(),
+            foreign: open.held,
             unsent: BTreeSet::new(),
             sent: Window::default(),
             granted: open.window,
@@ -91,8 +95,10 @@ impl QueueFeed {
     pub(super) fn read<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Option<Removal> {
         let queue = queues.read(client, &self.known)?;
         self.is_open = true;
-        let is_removed = |key: &QueueKey| !queue.contains(key) && queues.covers(client, key.dot);
-        let keys: Vec<QueueKey> = self.held.extract_if(.., is_removed).collect();
+        self.foreign.append(&mut self.held);
+        self.held = self.foreign.extract_if(.., |key| queue.contains(key)).collect();
+        let is_removed = |key: &QueueKey| queues.covers(client, key.dot);
+        let keys: Vec<QueueKey> = self.foreign.extract_if(.., is_removed).collect();
         self.unsent = queue.difference(&self.held).copied().collect();
         if keys.is_empty() {
             return Some(Removal::default());
@@ -103,9 +109,15 @@ impl QueueFeed {
 
     /// Adds a message of the queue.
     pub(super) fn append(&mut self, key: QueueKey) {
-        if self.is_open && !self.held.contains(&key) {
-            self.unsent.insert(key);
+        if !self.is_open || self.held.contains(&key) {
+            return;
         }
+        let of_peer = if self.foreign.remove(&key) {
+            &mut self.held
+        } else {
+            &mut self.unsent
+        };
+        of_peer.insert(key);
     }
 
     /// Removes a message of the queue; tells whether the peer has it.

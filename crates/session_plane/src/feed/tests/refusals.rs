@@ -134,7 +134,8 @@ fn an_owner_serves_a_bounded_number_of_feeds() {
     let reason = CloseReason::Full;
     let feed = FeedId(3);
     assert_eq!(owner.open(question(3, 2)), [FeedMessage::Closed { feed, reason }]);
-    owner.open(question(4, 1));
+    let replaced = owner.open(question(4, 1));
+    assert!(matches!(&replaced[..], [FeedMessage::Items(_)]), "{replaced:?}");
     assert_eq!(
         owner.source.len(),
         2,

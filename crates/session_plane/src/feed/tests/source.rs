@@ -245,6 +245,16 @@ fn a_held_message_is_not_sent_again() {
 }
 
 #[test]
+fn what_other_owners_have_sent_takes_no_room() {
+    let mut owner = Owner::new();
+    let mut open = question(1, 0);
+    open.held = (2..6).map(|number| key(number, dot(0, number))).collect();
+    assert_eq!(open.held.len(), limits().held_max);
+    owner.open(open);
+    assert_eq!(numbers(&owner.publish(7)), Some(vec![7]));
+}
+
+#[test]
 fn a_held_message_that_was_removed_is_told() {
     let mut owner = Owner::new();
     owner.publish(2);
