@@ -284,7 +284,7 @@ pub struct Node {
     publishing: Publishing,
     routing: Routing,
     wills: Wills,
-    /// What this run has told last of each run that was settled.
+    /// What this run has told last of each run that was settled, before it retired it.
     told_settled: Settled,
 }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{Node, Observation, SILENCE_MAX, Settled, Step};
 use crate::event::Change;
-use crate::ids::{EventSet, NODES, NodeId, NodeSet, Numbers, Run, Slot, SlotSet};
+use crate::ids::{EventSet, NODES, NodeId, NodeSet, Numbers, RUNS, Run, Slot, SlotSet};
 use crate::message::{Heartbeat, Message};
 use crate::rules::Rule;
 use crate::view::{State, View};
@@ -27,6 +27,8 @@ pub struct Membership {
     told: [Option<Rc<EventSet>>; NODES],
     /// And what all its copies have decided upon.
     settled: [Option<Rc<Settled>>; NODES],
+    /// And before it retired a run.
+    settled_before: [Option<Settled>; NODES],
     pub up_since: u32,
 }
 
@@ -52,6 +54,7 @@ impl Membership {
             suspects: NodeSet::EMPTY,
             told: [const { None }; NODES],
             settled: [const { None }; NODES],
+            settled_before: [None; NODES],
             up_since: now,
         }
     }
@@ -102,6 +105,15 @@ impl Membership {
     pub fn take_knowledge(&mut self, peer: NodeId, heartbeat: &Heartbeat) {
         self.told[peer.index()] = Some(Rc::clone(&heartbeat.known));
         self.settled[peer.index()] = Some(Rc::clone(&heartbeat.settled));
+        let before = self.settled_before[peer.index()].get_or_insert([None; RUNS]);
+        for (before, told) in before.iter_mut().zip(heartbeat.settled.iter()) {
+            *before = told.filter(|told| !told.is_retired()).or(*before);
+        }
+    }
+
+    /// What `peer` has told last in this stay of `run`, before it retired that.
+    pub fn settled_before(&self, peer: NodeId, run: Run) -> Option<Numbers> {
+        self.settled_before[peer.index()].and_then(|settled| settled[run.index()])
     }
 
     /// What `peer` has told in this stay of its copies' events of `run`.
@@ -133,6 +145,7 @@ impl Membership {
         self.answered[index] = now;
         self.told[index] = None;
         self.settled[index] = None;
+        self.settled_before[index] = None;
         self.suspects.remove(peer.node);
     }
 

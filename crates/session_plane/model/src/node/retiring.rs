@@ -4,8 +4,8 @@
 //! decided upon the same events of an ended run, nobody can have another. From then on everything of that run is covered, which
 //! a vector stores as one number for each node.
 //!
-//! The node that sees this first tells it with its knowledge. Another takes its word, for the copies that have what it told
-//! itself: a copy that was made since then has to merge.
+//! The node that sees this first tells it with its knowledge. Another takes its word if both had told the same before, and for the
+//! copies that have that: a node that came later, or a copy that was made later, has to merge.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ impl Node {
     pub(super) fn tell_settled(&mut self) -> Rc<Settled> {
         let settled = Rc::new(self.settled());
         for (told, now) in self.told_settled.iter_mut().zip(settled.iter()) {
-            *told = now.or(*told);
+            *told = now.filter(|now| !now.is_retired()).or(*told);
         }
         settled
     }
@@ -75,19 +75,20 @@ impl Node {
 
     /// Events of a run that has ended, if no member has others. `own` is what all copies here have.
     fn agreed(&self, step: &Step<'_>, run: Run, own: Option<Numbers>) -> Option<Numbers> {
-        let told = |peer| self.membership.settled(peer, run);
-        let mut peers = self.membership.peers().iter();
-        if self
-            .membership
-            .peers()
-            .iter()
-            .filter_map(told)
-            .any(Numbers::is_retired)
-        {
-            return self.told_settled[run.index()];
+        let told = self.told_settled[run.index()];
+        let has_retired = |peer| {
+            self.membership
+                .settled(peer, run)
+                .is_some_and(Numbers::is_retired)
+        };
+        let is_same = |peer| self.membership.settled_before(peer, run) == told;
+        let peers = || self.membership.peers().iter();
+        if peers().any(|peer| has_retired(peer) && is_same(peer)) {
+            return told;
         }
         let is_complete = self.membership.view.present == step.directory.members;
-        let is_known = is_complete && peers.all(|peer| told(peer) == own);
+        let agrees = |peer| self.membership.settled(peer, run) == told;
+        let is_known = own == told && is_complete && peers().all(agrees);
         own.filter(|_| self.has_ended(step, run) && (is_known || !step.holds(Rule::RetireAgreed)))
     }
 

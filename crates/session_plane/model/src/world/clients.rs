@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::publishers::{Copy, Exchange};
 use super::{Meeting, Removed, World};
-use crate::ids::{ClientId, Dot, NodeId, Slot};
+use crate::ids::{ClientId, Dot, NODES, NodeId, Slot};
 use crate::node::{Connection, Node, Observation, Stage};
 
 /// A connection as its client sees it.
@@ -413,12 +413,14 @@ impl World {
         let last_is_elsewhere = last.is_some_and(|last| self.takers(last).and(side).is_empty());
         let begins = connecting.clean || !present;
         self.note_moved(id, side);
+        let beats_others = connecting.clean && self.ahead == [0; NODES];
         let client = self.client_mut(id);
         client.at = Some(place);
         let has_forked =
             last_is_elsewhere || !present && client.has_session || !begins && client.birth != birth;
-        // A clean start beats what other sides have, but for what an abandoned CONNECT writes at the same time.
-        client.is_forked = client.has_abandoned || (client.is_forked || has_forked) && !connecting.clean;
+        // A clean start beats what other sides have, but for what an abandoned CONNECT writes at the same time, and for what
+        // a node writes whose wall clock is ahead.
+        client.is_forked = client.has_abandoned || (client.is_forked || has_forked) && !beats_others;
         client.has_abandoned = false;
         client.last_start = start;
         if begins {
