@@ -3,8 +3,8 @@
 //! An entry's identity is its kind, its client and its dot. Everything else is a function of the
 //! dot. So copies never compare values to find what is the same.
 //!
-//! Some facts name another event: a [`Fact`] has the name, so a kind is never without it. Such an
-//! entry counts only beside what it names
+//! Some facts name another event: a [`Fact`] has the name, so a kind is never without it. What a
+//! will names, and what stands beside it, decides whether it counts
 //! ([`SessionEntries::live`](crate::SessionEntries::live)).
 //!
 //! What an entry means beyond that is a value of the type `V`, which the node chooses. Nothing here
@@ -32,7 +32,8 @@ pub enum EntryKind {
     Subscription,
     /// A message in the queue; its dot is that of the PUBLISH.
     Message,
-    /// Packet id and stage of a message that is being delivered.
+    /// Packet id and stage of a message that is being delivered. Counts without the message, until
+    /// PUBCOMP.
     Delivery,
     /// A packet id that the client uses for a QoS 2 message of its own.
     Received,

@@ -44,8 +44,8 @@ pub struct Garbage {
 }
 
 impl Garbage {
-    /// Notes a client that may have garbage: a session has ended, or was beaten, or an entry was
-    /// removed that another one names.
+    /// Notes a client that may have garbage: a session has ended, or was beaten, or a will or its
+    /// connection was removed.
     pub fn note(&mut self, place: GarbagePlace) {
         self.noted.insert(place);
     }

@@ -5,8 +5,8 @@
 //! merges. Ends, and what does not count, are garbage once every member knows them
 //! (`known-to-all`); the node drops them then.
 //!
-//! An entry that names another one counts only beside it. So the removal of a message ends its
-//! delivery, and that of a will its number, in every copy and in any order.
+//! What stands beside a will counts only while the will does. So the removal of a will ends its
+//! number, in every copy and in any order.
 //!
 //! *Invariants*: entries are sorted by kind, then by dot, so a kind is one range. The kind in an
 //! entry's identity is that of its fact.
@@ -107,8 +107,8 @@ impl<V: Ord> SessionEntries<V> {
     /// Ends and connections count alone. A session entry counts unless a session that was begun clean
     /// beats it, or the end of one. Subscriptions, messages, deliveries and packet ids count while a
     /// session entry with their birth does. They count as well while that entry may still come: as
-    /// long as `covers` denies the birth. A delivery counts only while its message does, or may still
-    /// come.
+    /// long as `covers` denies the birth. A delivery counts without its message, too: the packet id is
+    /// not free until PUBCOMP (rule `release-gone`).
     ///
     /// A will counts while its connection is there, may still come, or has an entry of its end. A
     /// delayed will is void once a later CONNECT has resumed the session, unless it has a number. The
@@ -179,12 +179,7 @@ impl<V: Ord> SessionEntries<V> {
             Fact::Will(_) => reading.wills.dots.contains(&dot),
             Fact::ConnectionEnd { connection } => reading.wills.connections.contains(connection),
             Fact::WillNumber { will } => reading.wills.dots.contains(will),
-            Fact::Subscription | Fact::Message | Fact::Received => has_session(entry),
-            Fact::Delivery { message } => {
-                let (kind, message) = (EntryKind::Message, *message);
-                let named = self.entries.get(&EntryId { kind, dot: message });
-                has_session(entry) && named.map_or(!covers(message), has_session)
-            }
+            Fact::Subscription | Fact::Message | Fact::Received | Fact::Delivery { .. } => has_session(entry),
         }
     }
 

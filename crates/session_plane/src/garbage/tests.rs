@@ -164,7 +164,7 @@ impl Copy {
         }
     }
 
-    /// Removes the message alone: the other node may have written its packet id.
+    /// Removes the message alone: its packet id stays until PUBCOMP.
     fn acknowledge(&mut self, node: usize) {
         if let Some((message, _)) = self.live(EntryKind::Message).into_iter().next() {
             self.make(node, vec![message], None);

@@ -2,7 +2,7 @@
 //!
 //! A will is left to be published when its connection ends. That end is an entry, and so is the
 //! number under which the will is published. Both stand beside the will and count only while it
-//! does. So whoever removes the will removes it for everybody (rules 51 to 57 of
+//! does. So whoever removes the will removes it for everybody (section "Wills" of
 //! `docs/internals/session-plane.md`).
 //!
 //! The end names the connection, not the will: a will that is armed again has a new event, and the
