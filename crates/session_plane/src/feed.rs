@@ -4,12 +4,14 @@
 //! its copy is merged and has all that the asker knows (rules `serve-merged` and
 //! `ask-with-known`). It sends the queue in the order of clocks, and goes on as the queue grows.
 //! When that owner is lost, the node opens a feed at the next one and says what it has. So nothing
-//! is skipped, and nothing is passed on twice.
+//! is skipped, and nothing is passed on twice. Packet ids of older connections come beside the
+//! messages.
 //!
 //! [`FeedSource`] and [`FeedSink`] are the two halves of a node. A node that owns the slot feeds
 //! itself: a copy with a hole lacks what the node knows, and does not answer (rule
 //! `own-copy-covers`). `docs/decisions/2026-11-28-feed-of-a-session.md` says why it is made so.
 
+mod delivery;
 mod error;
 mod message;
 mod place;
@@ -17,6 +19,7 @@ mod queues;
 mod sink;
 mod source;
 
+pub use delivery::{DeliveryChanges, FeedDelivery, KnownDelivery};
 pub use error::{FeedError, FeedsFull};
 pub use message::{
     CloseReason, FeedAction, FeedId, FeedItem, FeedItems, FeedMessage, FeedOpen, QueueKey, Window,

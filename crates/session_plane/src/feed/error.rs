@@ -3,6 +3,7 @@
 use cluster::NodeId;
 
 use super::message::{FeedId, QueueKey};
+use crate::Dot;
 
 /// A message of a peer was refused. Nothing was changed; the connection to the peer is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +37,36 @@ pub enum FeedError {
         held: usize,
         /// Limit.
         held_max: usize,
+    },
+    /// The peer names more deliveries than a feed may tell of.
+    #[error("node {} names {deliveries} deliveries in feed {}, at most {deliveries_max}", .peer.0, .feed.0)]
+    TooManyDeliveries {
+        /// Node that sent the message.
+        peer: NodeId,
+        /// Feed of the deliveries.
+        feed: FeedId,
+        /// Deliveries with those before.
+        deliveries: usize,
+        /// Limit.
+        deliveries_max: usize,
+    },
+    /// The peer tells of a delivery that this node knows.
+    #[error("node {} tells of the delivery {delivery:?} in feed {} again", .peer.0, .feed.0)]
+    DeliveryRepeated {
+        /// Node that sent the message.
+        peer: NodeId,
+        /// Feed of the delivery.
+        feed: FeedId,
+        /// Event of the delivery.
+        delivery: Dot,
+    },
+    /// A delivery, or its message, has the number 0, which no event has.
+    #[error("node {} names the number 0 in feed {}, which no event has", .peer.0, .feed.0)]
+    NoEvent {
+        /// Node that sent the message.
+        peer: NodeId,
+        /// Feed of the delivery.
+        feed: FeedId,
     },
     /// The peer takes back a part of the window that it has granted.
     #[error("node {} takes back the window of feed {}", .peer.0, .feed.0)]

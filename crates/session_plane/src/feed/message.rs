@@ -4,18 +4,20 @@
 //!   sink                                          source
 //!     | FeedOpen (known, held, window) ---------> |  waits until its copy covers `known`
 //!     | <---------------- FeedItems 0             |  the answer, with what the window allows
-//!     | <---------------- FeedItems 1, 2, ...     |  as the queue grows, and what was removed of it
+//!     | <---------------- FeedItems 1, 2, ...     |  as the queue grows, and what was removed of it;
+//!     |                                           |  packet ids of older connections
 //!     | FeedWindow ------------------------------> |  as the client acknowledges
 //!     | FeedClose --------------------------------> |  the connection has ended
 //!     | <---------------- FeedClosed              |  or: the source is no owner any more
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
+use super::delivery::{DeliveryChanges, KnownDelivery};
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, VersionVector};
 
@@ -101,6 +103,8 @@ pub enum CloseReason {
     NotOwner,
     /// The node serves as many feeds of the asker as it may.
     Full,
+    /// The session has more deliveries than a feed may tell of.
+    TooManyDeliveries,
 }
 
 /// Question for the queue of a client.
@@ -115,6 +119,11 @@ pub struct FeedOpen {
     pub known: Arc<VersionVector>,
     /// Messages that the asker has: it passed them on, and the client has not acknowledged them.
     pub held: BTreeSet<QueueKey>,
+    /// Deliveries of older connections that the asker was told of and that are not removed.
+    pub deliveries: BTreeMap<Dot, KnownDelivery>,
+    /// Run of the asker, and its last event before the connection was fed. Later deliveries of that
+    /// run are of the connection itself: they are not told.
+    pub own_after: Dot,
     /// Items and bytes at most.
     pub window: Window,
 }
@@ -142,11 +151,13 @@ pub struct FeedItems<V> {
     pub feed: FeedId,
     /// Number among the messages of the feed; from 0, without gaps.
     pub number: u64,
+    /// Packet ids, which are taken before the messages.
+    pub deliveries: DeliveryChanges<V>,
     /// Messages in ascending order of their keys.
     pub items: Vec<FeedItem<V>>,
     /// Messages that others than the asker have removed.
     pub removed: Vec<QueueKey>,
-    /// Events among which those are that removed them.
+    /// Events among which those are that removed them, and the deliveries that have ended.
     pub removed_by: VersionVector,
 }
 

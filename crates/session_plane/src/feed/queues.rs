@@ -1,6 +1,6 @@
 //! Queues of the sessions that a node owns, as a feed reads them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::QueueKey;
 use crate::{ClientId, Dot, Slot, VersionVector};
@@ -20,6 +20,15 @@ pub trait Queues<V> {
 
     /// Value of a message of the queue. None where it is in the queue no more.
     fn value(&self, client: &ClientId, key: QueueKey) -> Option<V>;
+
+    /// The message is in the queue of the client, as [`Queues::read`] says.
+    fn is_queued(&self, client: &ClientId, message: Dot) -> bool;
+
+    /// Deliveries of the client that count, each with the message that it names.
+    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot>;
+
+    /// Value of a delivery that counts. None where there is none.
+    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<V>;
 
     /// The copy has decided upon the event as far as the client is concerned.
     fn covers(&self, client: &ClientId, dot: Dot) -> bool;

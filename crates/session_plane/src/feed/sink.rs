@@ -19,13 +19,14 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use super::message::{FeedAction, FeedId, FeedItem, FeedItems, FeedMessage, QueueKey, Window};
-use super::{FeedError, FeedPlace, FeedsFull};
+use super::{DeliveryChanges, FeedError, FeedPlace, FeedsFull};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Slot, VersionVector};
+use crate::{ClientId, Dot, Run, Slot, VersionVector};
 
 mod fed_session;
+mod known_deliveries;
 
-use fed_session::{FedSession, OpenFeed};
+use fed_session::{FedSession, OpenFeed, Received};
 
 /// Limits of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub struct SinkLimits {
     /// Messages of one client, and their bytes, that were passed on and not acknowledged. Each is at
     /// least 1. Owners send no more.
     pub window: Window,
+    /// Deliveries of older connections of one client at most. An owner that tells of more is refused.
+    /// Not below [`SourceLimits::deliveries_max`](super::SourceLimits::deliveries_max) of the peers.
+    pub deliveries_max: usize,
 }
 
 /// Event at the node of connections, other than the begin of a connection.
@@ -52,6 +56,14 @@ pub enum SinkEvent<V> {
         client: ClientId,
         /// The message.
         key: QueueKey,
+    },
+    /// The connection has removed a delivery of an older one: it has written the packet id anew, or
+    /// the client has sent PUBCOMP. The event is among those that the node knows.
+    DeliveryEnded {
+        /// The client.
+        client: ClientId,
+        /// Event of the delivery.
+        delivery: Dot,
     },
     /// A slot has other owners than before.
     OwnersChanged {
@@ -85,10 +97,12 @@ pub enum SinkEvent<V> {
 pub enum SinkAction<V> {
     /// Sends a message to an owner.
     Send(FeedAction<V>),
-    /// Passes messages on to a session, in this order and after those before.
+    /// Passes packet ids and messages on to a session, in this order and after those before.
     Deliver {
         /// Client of the session.
         client: ClientId,
+        /// Packet ids of older connections. One whose message is gone is released with PUBREL.
+        deliveries: DeliveryChanges<V>,
         /// The messages.
         items: Vec<FeedItem<V>>,
     },
@@ -106,6 +120,8 @@ pub enum SinkAction<V> {
 /// An item costs O(log n). A feed keeps the keys of what is held, which the window bounds.
 #[derive(Debug)]
 pub struct FeedSink {
+    /// Run of this node.
+    run: Run,
     limits: SinkLimits,
     /// Number of the last feed; 0 before the first.
     last: u64,
@@ -118,11 +134,12 @@ pub struct FeedSink {
 }
 
 impl FeedSink {
-    /// Sink without feeds.
-    pub fn new(limits: SinkLimits) -> FeedSink {
+    /// Sink without feeds, of this run of the node.
+    pub fn new(run: Run, limits: SinkLimits) -> FeedSink {
         assert!(limits.window.items >= 1, "a window has room for an item");
         assert!(limits.window.bytes >= 1, "a window has room for a byte");
         FeedSink {
+            run,
             limits,
             last: 0,
             sessions: BTreeMap::new(),
@@ -153,7 +170,13 @@ impl FeedSink {
             return Err(FeedsFull { feeds_max });
         }
         self.end(&place, actions);
-        self.sessions.insert(place.clone(), FedSession::new(owners));
+        let run = self.run;
+        let own_after = Dot {
+            run,
+            number: known.last(run),
+        };
+        self.sessions
+            .insert(place.clone(), FedSession::new(owners, own_after));
         self.open_next(place, known, actions);
         Ok(())
     }
@@ -176,6 +199,11 @@ impl FeedSink {
                 if let Some(session) = self.sessions.get_mut(&place) {
                     session.release(key);
                     actions.extend(session.grant(self.limits.window));
+                }
+            }
+            SinkEvent::DeliveryEnded { client, delivery } => {
+                if let Some(session) = self.sessions.get_mut(&FeedPlace::of_client(client)) {
+                    session.end_delivery(delivery);
                 }
             }
             SinkEvent::OwnersChanged { slot, owners } => self.change_owners(slot, &owners, known, actions),
@@ -205,7 +233,7 @@ impl FeedSink {
     fn receive<V: TransferBytes>(
         &mut self,
         from: NodeId,
-        items: FeedItems<V>,
+        mut items: FeedItems<V>,
         actions: &mut Vec<SinkAction<V>>,
     ) -> Result<(), FeedError> {
         let Some(place) = self.place_of(from, items.feed)? else {
@@ -214,10 +242,17 @@ impl FeedSink {
         let Some(session) = self.sessions.get_mut(&place) else {
             return Ok(());
         };
-        let keys = session.receive(from, &items)?;
-        if !items.items.is_empty() {
+        let Received {
+            removed: keys,
+            deliveries,
+        } = session.receive(from, &mut items, self.limits)?;
+        if !items.items.is_empty() || !deliveries.is_empty() {
             let (client, items) = (place.client.clone(), items.items);
-            actions.push(SinkAction::Deliver { client, items });
+            actions.push(SinkAction::Deliver {
+                client,
+                deliveries,
+                items,
+            });
         }
         if !keys.is_empty() {
             let client = place.client;

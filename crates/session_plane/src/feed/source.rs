@@ -16,17 +16,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::NodeId;
 
-use super::message::{CloseReason, FeedAction, FeedId, FeedItems, FeedMessage, FeedOpen, QueueKey, Window};
+use super::message::{CloseReason, FeedAction, FeedId, FeedItems, FeedMessage, FeedOpen, Window};
 use super::{FeedError, FeedPlace, Queues};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, Slot};
+use crate::{ClientId, Slot};
 
+mod delivery_feed;
 mod event;
 mod queue_feed;
 
 pub use event::SourceEvent;
 
-use queue_feed::{QueueFeed, Removal};
+use queue_feed::{Changes, QueueFeed};
 
 /// Limits of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub struct SourceLimits {
     /// [`SinkLimits::window`](super::SinkLimits::window) of the peers. Beyond them nothing is sent,
     /// and a question that names more is refused.
     pub held_max: usize,
+    /// Deliveries of one session that a feed tells of at most. A feed with more ends as
+    /// [`CloseReason::TooManyDeliveries`], and a question that names more is refused. A session has
+    /// at most 65,535 on each side of a split: one for each packet id.
+    pub deliveries_max: usize,
 }
 
 /// Feeds of which this node is an owner.
@@ -50,6 +55,8 @@ pub struct FeedSource {
     feeds: BTreeMap<FeedPlace, BTreeMap<NodeId, QueueFeed>>,
     /// Feeds that are not open.
     waiting: BTreeSet<FedPeer>,
+    /// Open feeds with a delivery whose message may still come. Some have none any more.
+    undecided: BTreeSet<FedPeer>,
     peers: BTreeMap<NodeId, PeerFeeds>,
 }
 
@@ -75,6 +82,7 @@ impl FeedSource {
             limits,
             feeds: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            undecided: BTreeSet::new(),
             peers: BTreeMap::new(),
         }
     }
@@ -102,8 +110,25 @@ impl FeedSource {
                     self.remove(&FedPeer { place, peer: from });
                 }
             }
-            SourceEvent::Appended { client, key } => self.append(client, key, queues, actions),
-            SourceEvent::Removed { client, key, by } => self.withdraw(client, key, by, queues, actions),
+            SourceEvent::Appended { client, key } => self.change(client, queues, actions, |feed, _| {
+                feed.append(key);
+                Changes::default()
+            }),
+            SourceEvent::Removed { client, key, by } => {
+                self.change(client, queues, actions, |feed, _| feed.remove(key, by));
+            }
+            SourceEvent::DeliveryAdded {
+                client,
+                delivery,
+                message,
+            } => self.change(client, queues, actions, |feed, client| {
+                feed.add_delivery(delivery, message, client, queues)
+            }),
+            SourceEvent::DeliveryRemoved { client, delivery, by } => {
+                self.change(client, queues, actions, |feed, _| {
+                    feed.remove_delivery(delivery, by)
+                });
+            }
             SourceEvent::CopyReady(slot) => self.resume(slot, queues, actions),
             SourceEvent::CopyUnmerged(slot) => self.pause(slot),
             SourceEvent::OwnershipEnded(slot) => self.end(slot, actions),
@@ -115,6 +140,11 @@ impl FeedSource {
     /// Feeds of this node, of all peers.
     pub fn len(&self) -> usize {
         self.peers.values().map(|peer| peer.places.len()).sum()
+    }
+
+    /// Feeds that wait for their copy.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// There is no feed.
@@ -141,8 +171,11 @@ impl FeedSource {
             return Ok(());
         }
         peer.places.insert(feed, fed.place.clone());
-        let of_client = self.feeds.entry(fed.place.clone()).or_default();
-        of_client.insert(from, QueueFeed::new(open));
+        let feed = QueueFeed::new(open);
+        self.feeds
+            .entry(fed.place.clone())
+            .or_default()
+            .insert(from, feed);
         self.read(fed, queues, actions);
         Ok(())
     }
@@ -153,6 +186,7 @@ impl FeedSource {
         if feed <= last {
             return Err(FeedError::FeedGoesBack { peer, feed, last });
         }
+        delivery_feed::check_named(peer, open, self.limits.deliveries_max)?;
         let (held, held_max) = (open.held.len(), self.limits.held_max);
         if held > held_max {
             return Err(FeedError::TooManyHeld {
@@ -180,13 +214,12 @@ impl FeedSource {
         else {
             return;
         };
-        let Some(removal) = feed.read(client, queues) else {
+        let Some(changes) = feed.read(client, queues) else {
             self.waiting.insert(fed);
             return;
         };
         self.waiting.remove(&fed);
-        let items = feed.next_items(client, queues, self.limits.held_max, removal);
-        actions.extend(items.map(|items| sent(fed.peer, items)));
+        self.change_one(&fed, queues, actions, |_, _| changes);
     }
 
     fn widen<V: TransferBytes>(
@@ -200,63 +233,72 @@ impl FeedSource {
         if let Some(feed) = of_client.and_then(|of_client| of_client.get_mut(&fed.peer)) {
             feed.widen(fed.peer, window)?;
             let client = &fed.place.client;
-            let items = feed.next_items(client, queues, self.limits.held_max, Removal::default());
+            let items = feed.next_items(client, queues, self.limits.held_max, Changes::default());
             actions.extend(items.map(|items| sent(fed.peer, items)));
         }
         Ok(())
     }
 
-    fn append<V: TransferBytes>(
+    /// Changes the feeds of a client, and sends what they are to send.
+    fn change<V: TransferBytes>(
         &mut self,
         client: ClientId,
-        key: QueueKey,
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
+        change: impl Fn(&mut QueueFeed, &ClientId) -> Changes,
     ) {
         let place = FeedPlace::of_client(client);
-        for (peer, feed) in self.feeds.get_mut(&place).into_iter().flatten() {
-            feed.append(key);
-            let items = feed.next_items(&place.client, queues, self.limits.held_max, Removal::default());
-            actions.extend(items.map(|items| sent(*peer, items)));
+        let of_client = self.feeds.get(&place).into_iter().flatten();
+        let peers: Vec<NodeId> = of_client.map(|(peer, _)| *peer).collect();
+        for peer in peers {
+            let place = place.clone();
+            self.change_one(&FedPeer { place, peer }, queues, actions, &change);
         }
     }
 
-    fn withdraw<V: TransferBytes>(
+    /// Changes a feed, and sends what it is to send. One that has too many deliveries ends.
+    fn change_one<V: TransferBytes>(
         &mut self,
-        client: ClientId,
-        key: QueueKey,
-        by: Dot,
+        fed: &FedPeer,
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
+        change: impl FnOnce(&mut QueueFeed, &ClientId) -> Changes,
     ) {
-        let place = FeedPlace::of_client(client);
-        for (peer, feed) in self.feeds.get_mut(&place).into_iter().flatten() {
-            // The receiver knows what it has removed itself.
-            let is_untold = feed.remove(key) && by.run.node != *peer;
-            let removal = is_untold.then(|| Removal::by_event(key, by));
-            let removal = removal.unwrap_or_default();
-            let items = feed.next_items(&place.client, queues, self.limits.held_max, removal);
-            actions.extend(items.map(|items| sent(*peer, items)));
+        let (client, limits) = (&fed.place.client, self.limits);
+        let of_client = self.feeds.get_mut(&fed.place);
+        let Some(feed) = of_client.and_then(|of_client| of_client.get_mut(&fed.peer)) else {
+            return;
+        };
+        let changes = change(feed, client);
+        if feed.deliveries() > limits.deliveries_max {
+            let ended = self.remove(fed);
+            let reason = CloseReason::TooManyDeliveries;
+            actions.extend(ended.map(|feed| closed(fed.peer, feed, reason)));
+            return;
         }
+        if feed.has_undecided() {
+            self.undecided.insert(fed.clone());
+        }
+        let items = feed.next_items(client, queues, limits.held_max, changes);
+        actions.extend(items.map(|items| sent(fed.peer, items)));
     }
 
+    /// Reads what waits for the copy, and looks for messages of deliveries again.
     fn resume<V: TransferBytes>(
         &mut self,
         slot: Slot,
         queues: &impl Queues<V>,
         actions: &mut Vec<FeedAction<V>>,
     ) {
-        let from = FedPeer {
-            place: FeedPlace::first_of(slot),
-            peer: NodeId(0),
-        };
-        let waiting = self.waiting.range(from..);
-        let waiting: Vec<FedPeer> = waiting
-            .take_while(|fed| fed.place.slot == slot)
-            .cloned()
-            .collect();
-        for fed in waiting {
+        for fed in of_slot(&self.waiting, slot) {
+            self.undecided.remove(&fed);
             self.read(fed, queues, actions);
+        }
+        for fed in of_slot(&self.undecided, slot) {
+            self.undecided.remove(&fed);
+            self.change_one(&fed, queues, actions, |feed, client| {
+                feed.look_again(client, queues)
+            });
         }
     }
 
@@ -302,6 +344,7 @@ impl FeedSource {
             self.feeds.remove(&fed.place);
         }
         self.waiting.remove(fed);
+        self.undecided.remove(fed);
         if let Some(peer) = self.peers.get_mut(&fed.peer) {
             peer.places.remove(&removed);
         }
@@ -317,6 +360,16 @@ impl FeedSource {
         let opened = opened.ok_or(FeedError::UnknownFeed { peer, feed })?;
         Ok(opened.places.get(&feed).cloned())
     }
+}
+
+/// Feeds of a slot.
+fn of_slot(feeds: &BTreeSet<FedPeer>, slot: Slot) -> Vec<FedPeer> {
+    let from = FedPeer {
+        place: FeedPlace::first_of(slot),
+        peer: NodeId(0),
+    };
+    let of_slot = feeds.range(from..).take_while(|fed| fed.place.slot == slot);
+    of_slot.cloned().collect()
 }
 
 /// Reason why a feed is not opened.

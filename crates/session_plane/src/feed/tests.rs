@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cluster::NodeId;
@@ -6,11 +6,12 @@ use cluster::session_plane::Hlc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::copy::tests::history::{client, dot};
+use crate::copy::tests::history::{client, dot, run};
 use crate::copy::tests::{Sample, Value};
-use crate::{ClientId, Dot, EntryKind, Slot, VersionVector};
+use crate::{ClientId, Dot, EntryKind, Fact, Run, Slot, VersionVector};
 use world::{Step, World, steps};
 
+mod deliveries;
 mod refusals;
 mod sink;
 mod source;
@@ -18,6 +19,11 @@ mod world;
 
 /// Node of the connections.
 const FRONT: NodeId = NodeId(9);
+
+/// Run of that node.
+fn front() -> Run {
+    run(6)
+}
 
 /// Bytes of an item of the samples.
 const ITEM_BYTES: u64 = 36;
@@ -53,6 +59,22 @@ impl Queues<Value> for CopyQueues<'_> {
     fn value(&self, client: &ClientId, key: QueueKey) -> Option<Value> {
         let mut live = self.copy.live(client.as_bytes(), EntryKind::Message);
         live.find(|(dot, _)| *dot == key.dot)
+            .map(|(_, entry)| entry.value)
+    }
+
+    fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
+        self.queue(client).iter().any(|key| key.dot == message)
+    }
+
+    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
+        let live = self.copy.live(client.as_bytes(), EntryKind::Delivery);
+        let message = |fact: &Fact| fact.named().expect("a delivery names its message");
+        live.map(|(dot, entry)| (dot, message(&entry.fact))).collect()
+    }
+
+    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<Value> {
+        let mut live = self.copy.live(client.as_bytes(), EntryKind::Delivery);
+        live.find(|(dot, _)| *dot == delivery)
             .map(|(_, entry)| entry.value)
     }
 
@@ -98,6 +120,7 @@ proptest! {
         }
         world.come_to_rest();
         world.assert_all_passed_on();
+        world.assert_deliveries_known();
     }
 }
 

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use cluster::NodeId;
 
-use super::{SinkAction, send};
-use crate::feed::FeedError;
+use super::known_deliveries::KnownDeliveries;
+use super::{SinkAction, SinkLimits, send};
 use crate::feed::message::{FeedAction, FeedId, FeedItems, FeedMessage, FeedOpen, QueueKey, Window};
+use crate::feed::{DeliveryChanges, FeedError};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, VersionVector};
+use crate::{ClientId, Dot, VersionVector};
 
 /// Session that is fed.
 #[derive(Debug)]
@@ -26,6 +27,9 @@ pub(super) struct FedSession {
     /// Messages that were passed on and not acknowledged, with their bytes.
     held: BTreeMap<QueueKey, u64>,
     held_bytes: u64,
+    deliveries: KnownDeliveries,
+    /// Last event of this node's run before the session was fed.
+    own_after: Dot,
     /// Events among which those are that removed messages which were passed on.
     removed_by: VersionVector,
 }
@@ -40,9 +44,27 @@ pub(super) struct OpenFeed {
     granted: Window,
 }
 
+/// Effect of an owner's message, beside its items.
+#[derive(Debug)]
+pub(super) struct Received<V> {
+    /// Messages that are held no more.
+    pub(super) removed: Vec<QueueKey>,
+    pub(super) deliveries: DeliveryChanges<V>,
+}
+
+impl<V> Default for Received<V> {
+    /// No effect.
+    fn default() -> Received<V> {
+        Received {
+            removed: Vec::new(),
+            deliveries: DeliveryChanges::default(),
+        }
+    }
+}
+
 impl FedSession {
-    /// Session that holds nothing.
-    pub(super) fn new(owners: Vec<NodeId>) -> FedSession {
+    /// Session that holds nothing. `own_after` is the last event of this node's run.
+    pub(super) fn new(owners: Vec<NodeId>, own_after: Dot) -> FedSession {
         FedSession {
             owners,
             turn: 0,
@@ -50,6 +72,8 @@ impl FedSession {
             feed: None,
             held: BTreeMap::new(),
             held_bytes: 0,
+            deliveries: KnownDeliveries::default(),
+            own_after,
             removed_by: VersionVector::default(),
         }
     }
@@ -106,19 +130,23 @@ impl FedSession {
             client,
             known,
             held: self.held.keys().copied().collect(),
+            deliveries: self.deliveries.named(),
+            own_after: self.own_after,
             window: granted,
         });
         Some(FeedAction { to: owner, message })
     }
 
-    /// Receives items of the session's feed; gives the messages that are held no more.
+    /// Receives items of the session's feed; gives the messages that are held no more, and the
+    /// changes of deliveries that are new.
     pub(super) fn receive<V: TransferBytes>(
         &mut self,
         peer: NodeId,
-        message: &FeedItems<V>,
-    ) -> Result<Vec<QueueKey>, FeedError> {
+        message: &mut FeedItems<V>,
+        limits: SinkLimits,
+    ) -> Result<Received<V>, FeedError> {
         let Some(mut feed) = self.feed else {
-            return Ok(Vec::new());
+            return Ok(Received::default());
         };
         let (expected, found) = (feed.next_number, message.number);
         if found != expected {
@@ -131,17 +159,25 @@ impl FedSession {
             });
         }
         feed.received = self.check_items(&feed, message)?;
+        self.deliveries
+            .check(&feed, &message.deliveries, limits.deliveries_max)?;
         self.keep_removals(&feed, message)?;
         feed.next_number += 1;
         self.feed = Some(feed);
         self.asked = 0;
         let removed = message.removed.iter().copied();
         let removed = removed.filter(|key| self.release(*key)).collect();
+        let deliveries = self.deliveries.apply(std::mem::take(&mut message.deliveries));
         for item in &message.items {
             self.held.insert(item.key, item.bytes());
             self.held_bytes += item.bytes();
         }
-        Ok(removed)
+        Ok(Received { removed, deliveries })
+    }
+
+    /// Forgets a delivery that this node has removed.
+    pub(super) fn end_delivery(&mut self, delivery: Dot) {
+        self.deliveries.forget(delivery);
     }
 
     /// Lets go of a message; tells whether it was held.

@@ -47,6 +47,24 @@ pub enum SourceEvent {
         /// Event that removed it.
         by: Dot,
     },
+    /// A delivery was added to a session.
+    DeliveryAdded {
+        /// Client of the session.
+        client: ClientId,
+        /// Event of the delivery.
+        delivery: Dot,
+        /// Message that it names.
+        message: Dot,
+    },
+    /// A delivery was removed from a session.
+    DeliveryRemoved {
+        /// Client of the session.
+        client: ClientId,
+        /// Event of the delivery.
+        delivery: Dot,
+        /// Event that removed it.
+        by: Dot,
+    },
     /// The copy of a slot has become merged, or has more events than before.
     CopyReady(Slot),
     /// The copy of a slot is not merged any more, or is about to merge: nothing is sent of it until it

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use cluster::NodeId;
 
+use super::delivery_feed::{DeliveryFeed, ToldNext};
 use crate::feed::message::{FeedId, FeedItem, FeedItems, FeedOpen, QueueKey, Window};
-use crate::feed::{FeedError, Queues};
+use crate::feed::{DeliveryChanges, FeedDelivery, FeedError, Queues};
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, Interval, VersionVector};
 
@@ -26,30 +27,44 @@ pub(super) struct QueueFeed {
     foreign: BTreeSet<QueueKey>,
     /// Messages to send. Empty while the feed is not open.
     unsent: BTreeSet<QueueKey>,
+    deliveries: DeliveryFeed,
     sent: Window,
     granted: Window,
     next_number: u64,
 }
 
-/// Messages that were removed, and the events among which those are that removed them.
+/// Changes that the receiver is told of at once.
 #[derive(Debug, Default)]
-pub(super) struct Removal {
-    keys: Vec<QueueKey>,
-    by: VersionVector,
+pub(super) struct Changes {
+    removed: Vec<QueueKey>,
+    /// Events among which those are that removed messages and deliveries.
+    removed_by: VersionVector,
+    deliveries: ToldNext,
 }
 
-impl Removal {
-    /// Removal of one message by one event. The events before it in its run exist as well.
-    pub(super) fn by_event(key: QueueKey, by: Dot) -> Removal {
+impl Changes {
+    /// Changes by one event. The events before it in its run exist as well.
+    fn by_event(by: Dot, removed: Option<QueueKey>, deliveries: ToldNext) -> Changes {
         let mut removed_by = VersionVector::default();
-        if let Some(events) = Interval::up_to(by.run, by.number) {
+        let has_removals = removed.is_some() || !deliveries.ended.is_empty();
+        let events = Interval::up_to(by.run, by.number).filter(|_| has_removals);
+        if let Some(events) = events {
             removed_by
                 .insert(events)
                 .expect("a vector has room for one interval");
         }
-        Removal {
-            keys: vec![key],
-            by: removed_by,
+        Changes {
+            removed: removed.into_iter().collect(),
+            removed_by,
+            deliveries,
+        }
+    }
+
+    /// Changes that remove nothing.
+    fn of_deliveries(deliveries: ToldNext) -> Changes {
+        Changes {
+            deliveries,
+            ..Changes::default()
         }
     }
 }
@@ -58,6 +73,7 @@ impl QueueFeed {
     /// Feed that a peer asks for.
     pub(super) fn new(open: FeedOpen) -> QueueFeed {
         QueueFeed {
+            deliveries: DeliveryFeed::new(&open),
             id: open.feed,
             known: open.known,
             is_open: false,
@@ -90,21 +106,63 @@ impl QueueFeed {
         self.unsent.clear();
     }
 
-    /// Reads the whole queue; gives what the peer has and the copy has removed. None where the copy
-    /// does not answer yet.
-    pub(super) fn read<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Option<Removal> {
+    /// Reads the whole queue; gives what the peer is to be told beside its messages. None where the
+    /// copy does not answer yet.
+    pub(super) fn read<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Option<Changes> {
         let queue = queues.read(client, &self.known)?;
         self.is_open = true;
         self.foreign.append(&mut self.held);
         self.held = self.foreign.extract_if(.., |key| queue.contains(key)).collect();
         let is_removed = |key: &QueueKey| queues.covers(client, key.dot);
-        let keys: Vec<QueueKey> = self.foreign.extract_if(.., is_removed).collect();
+        let removed: Vec<QueueKey> = self.foreign.extract_if(.., is_removed).collect();
         self.unsent = queue.difference(&self.held).copied().collect();
-        if keys.is_empty() {
-            return Some(Removal::default());
+        let deliveries = self.deliveries.read(client, queues);
+        if removed.is_empty() && deliveries.ended.is_empty() {
+            return Some(Changes::of_deliveries(deliveries));
         }
-        let by = queues.known(client);
-        Some(Removal { keys, by })
+        let removed_by = queues.known(client);
+        Some(Changes {
+            removed,
+            removed_by,
+            deliveries,
+        })
+    }
+
+    /// Number of deliveries that the peer was told of.
+    pub(super) fn deliveries(&self) -> usize {
+        self.deliveries.len()
+    }
+
+    /// The message of a delivery may still come.
+    pub(super) fn has_undecided(&self) -> bool {
+        self.is_open && self.deliveries.has_undecided()
+    }
+
+    /// Adds a delivery of the session.
+    pub(super) fn add_delivery<V>(
+        &mut self,
+        delivery: Dot,
+        message: Dot,
+        client: &ClientId,
+        queues: &impl Queues<V>,
+    ) -> Changes {
+        if !self.is_open {
+            return Changes::default();
+        }
+        Changes::of_deliveries(self.deliveries.add(delivery, message, client, queues))
+    }
+
+    /// Removes a delivery of the session.
+    pub(super) fn remove_delivery(&mut self, delivery: Dot, by: Dot) -> Changes {
+        if !self.is_open {
+            return Changes::default();
+        }
+        Changes::by_event(by, None, self.deliveries.remove(delivery, by))
+    }
+
+    /// Looks again for messages of deliveries that may have come.
+    pub(super) fn look_again<V>(&mut self, client: &ClientId, queues: &impl Queues<V>) -> Changes {
+        Changes::of_deliveries(self.deliveries.look_again(client, queues))
     }
 
     /// Adds a message of the queue.
@@ -112,6 +170,7 @@ impl QueueFeed {
         if !self.is_open || self.held.contains(&key) {
             return;
         }
+        self.deliveries.add_message(key.dot);
         let of_peer = if self.foreign.remove(&key) {
             &mut self.held
         } else {
@@ -120,11 +179,17 @@ impl QueueFeed {
         of_peer.insert(key);
     }
 
-    /// Removes a message of the queue; tells whether the peer has it.
-    pub(super) fn remove(&mut self, key: QueueKey) -> bool {
-        // What is removed while the feed waits is found when the queue is read.
+    /// Removes a message of the queue.
+    pub(super) fn remove(&mut self, key: QueueKey, by: Dot) -> Changes {
+        if !self.is_open {
+            // What is removed while the feed waits is found when the queue is read.
+            return Changes::default();
+        }
         self.unsent.remove(&key);
-        self.is_open && self.held.remove(&key)
+        // The receiver knows what it has removed itself.
+        let is_untold = self.held.remove(&key) && !self.deliveries.is_of_receiver(by);
+        let gone = self.deliveries.remove_message(key.dot);
+        Changes::by_event(by, is_untold.then_some(key), gone)
     }
 
     /// Next message to the peer, as far as its window allows. None where there is nothing to say.
@@ -133,7 +198,7 @@ impl QueueFeed {
         client: &ClientId,
         queues: &impl Queues<V>,
         held_max: usize,
-        removal: Removal,
+        changes: Changes,
     ) -> Option<FeedItems<V>> {
         let mut items = Vec::new();
         while self.granted.has_room(self.sent) && self.held.len() < held_max {
@@ -150,16 +215,36 @@ impl QueueFeed {
         }
         let number = self.next_number;
         let is_answer = self.is_open && number == 0;
-        if !is_answer && items.is_empty() && removal.keys.is_empty() {
+        let deliveries = self.with_values(changes.deliveries, client, queues);
+        if !is_answer && items.is_empty() && changes.removed.is_empty() && deliveries.is_empty() {
             return None;
         }
         self.next_number += 1;
         Some(FeedItems {
             feed: self.id,
             number,
+            deliveries,
             items,
-            removed: removal.keys,
-            removed_by: removal.by,
+            removed: changes.removed,
+            removed_by: changes.removed_by,
         })
+    }
+
+    fn with_values<V>(
+        &self,
+        next: ToldNext,
+        client: &ClientId,
+        queues: &impl Queues<V>,
+    ) -> DeliveryChanges<V> {
+        let with_value = |dot: Dot| {
+            let known = self.deliveries.told(dot)?;
+            let value = queues.delivery(client, dot)?;
+            Some(FeedDelivery { dot, known, value })
+        };
+        DeliveryChanges {
+            added: next.added.into_iter().filter_map(with_value).collect(),
+            gone: next.gone,
+            ended: next.ended,
+        }
     }
 }

@@ -19,8 +19,9 @@ impl Front {
         let limits = SinkLimits {
             feeds_max: 1,
             window: window(2),
+            deliveries_max: 2,
         };
-        let mut sink = FeedSink::new(limits);
+        let mut sink = FeedSink::new(front(), limits);
         let mut actions: Vec<SinkAction<Value>> = Vec::new();
         let owners = vec![OWNER, NodeId(2)];
         let begun = sink.begin(client(0), owners, &known(&[]), &mut actions);
@@ -54,6 +55,7 @@ pub(super) fn of(number: u64, items: &[u64]) -> FeedItems<Value> {
     FeedItems {
         feed: FeedId(1),
         number,
+        deliveries: DeliveryChanges::default(),
         items: items.collect(),
         removed: Vec::new(),
         removed_by: VersionVector::default(),
@@ -89,7 +91,7 @@ fn more_is_granted_when_half_of_the_window_is_free() {
 }
 
 /// Messages of these actions, with their receivers.
-fn sent(actions: &[SinkAction<Value>]) -> Vec<(NodeId, &FeedMessage<Value>)> {
+pub(super) fn sent(actions: &[SinkAction<Value>]) -> Vec<(NodeId, &FeedMessage<Value>)> {
     let sent = |action| match action {
         &SinkAction::Send(FeedAction { to, ref message }) => (to, message),
         other => panic!("{other:?} is no message"),

@@ -4,15 +4,16 @@ use std::cell::Cell;
 
 use super::*;
 use crate::copy::tests::entry_of;
-use crate::{Birth, Change, Fact};
+use crate::{Birth, Change};
 
 /// Node that is not the one of the connection.
-const OTHER: NodeId = NodeId(8);
+pub(super) const OTHER: NodeId = NodeId(8);
 
 pub(super) fn limits() -> SourceLimits {
     SourceLimits {
         feeds_per_peer_max: 2,
         held_max: 4,
+        deliveries_max: 2,
     }
 }
 
@@ -22,6 +23,8 @@ pub(super) fn question(feed: u64, of: u8) -> FeedOpen {
         client: client(of),
         known: known(&[]),
         held: BTreeSet::new(),
+        deliveries: BTreeMap::new(),
+        own_after: own_after(),
         window: window(3),
     }
 }
@@ -29,8 +32,8 @@ pub(super) fn question(feed: u64, of: u8) -> FeedOpen {
 /// Owner with its copy.
 pub(super) struct Owner {
     pub(super) source: FeedSource,
-    copy: Sample,
-    is_merged: bool,
+    pub(super) copy: Sample,
+    pub(super) is_merged: bool,
     is_owned: bool,
     reads: Cell<usize>,
 }
@@ -47,6 +50,18 @@ impl Queues<Value> for Owner {
 
     fn value(&self, client: &ClientId, key: QueueKey) -> Option<Value> {
         self.queues().value(client, key)
+    }
+
+    fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
+        self.queues().is_queued(client, message)
+    }
+
+    fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
+        self.queues().deliveries(client)
+    }
+
+    fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<Value> {
+        self.queues().delivery(client, delivery)
     }
 
     fn covers(&self, client: &ClientId, dot: Dot) -> bool {
@@ -79,7 +94,7 @@ impl Owner {
         }
     }
 
-    fn apply(&mut self, of: Dot, removes: &[Dot], adds: Option<Fact>) {
+    pub(super) fn apply(&mut self, of: Dot, removes: &[Dot], adds: Option<Fact>) {
         let birth = Birth {
             dot: dot(0, 1),
             clock: Hlc::ZERO,
@@ -112,20 +127,20 @@ impl Owner {
     }
 
     /// Message `number` is queued.
-    fn publish(&mut self, number: u64) -> Vec<FeedMessage<Value>> {
+    pub(super) fn publish(&mut self, number: u64) -> Vec<FeedMessage<Value>> {
         self.apply(dot(0, number), &[], Some(Fact::Message));
         let (client, key) = (client(0), key(number, dot(0, number)));
         self.step(SourceEvent::Appended { client, key })
     }
 
     /// The event `by` removes message `number`.
-    fn remove(&mut self, number: u64, by: Dot) -> Vec<FeedMessage<Value>> {
+    pub(super) fn remove(&mut self, number: u64, by: Dot) -> Vec<FeedMessage<Value>> {
         self.apply(by, &[dot(0, number)], None);
         let (client, key) = (client(0), key(number, dot(0, number)));
         self.step(SourceEvent::Removed { client, key, by })
     }
 
-    fn slot() -> Slot {
+    pub(super) fn slot() -> Slot {
         world::slot()
     }
 }
@@ -138,8 +153,13 @@ fn numbers(messages: &[FeedMessage<Value>]) -> Option<Vec<u64>> {
     Some(items.items.iter().map(|item| item.value).collect())
 }
 
+/// Last event of the node of the connection before the session was fed.
+fn own_after() -> Dot {
+    event_at(FRONT)
+}
+
 /// Event of the node of the connection, or of another one.
-fn event_at(node: NodeId) -> Dot {
+pub(super) fn event_at(node: NodeId) -> Dot {
     let mut event = dot(0, 1);
     event.run.node = node;
     event

@@ -7,11 +7,17 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::copy::tests::entry_of;
-use crate::{Birth, Change, Fact, Interval};
+use crate::{Birth, Change, Interval};
+
+mod deliveries;
+
+use deliveries::Deliveries;
 
 const OWNERS: usize = 3;
 /// Run of the first owner; publishers have those before.
 const OWNER_RUN: u64 = 3;
+/// Run of the node of the connection.
+const FRONT_RUN: u64 = OWNER_RUN + OWNERS as u64;
 
 /// Step of the world.
 #[derive(Debug, Clone)]
@@ -39,6 +45,25 @@ pub(super) enum Step {
     },
     /// An owner removes a message of its queue.
     Expire {
+        owner: usize,
+        at: usize,
+    },
+    /// An older connection gives a message its packet id.
+    Assign {
+        run: u64,
+        at: usize,
+    },
+    /// The connection goes on with a packet id of an older one.
+    Resume {
+        at: usize,
+    },
+    /// An owner removes a packet id.
+    Free {
+        owner: usize,
+        at: usize,
+    },
+    /// An owner decides that a message which it lacks matches nobody.
+    Mismatch {
         owner: usize,
         at: usize,
     },
@@ -71,6 +96,10 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         16 => (any::<bool>(), owner()).prop_map(|(to_front, owner)| Step::Deliver { to_front, owner }),
         6 => at().prop_map(|at| Step::Acknowledge { at }),
         2 => (owner(), at()).prop_map(|(owner, at)| Step::Expire { owner, at }),
+        4 => (0..OWNER_RUN, at()).prop_map(|(run, at)| Step::Assign { run, at }),
+        2 => at().prop_map(|at| Step::Resume { at }),
+        1 => (owner(), at()).prop_map(|(owner, at)| Step::Free { owner, at }),
+        2 => (owner(), at()).prop_map(|(owner, at)| Step::Mismatch { owner, at }),
         2 => owner().prop_map(|owner| Step::Lose { owner }),
         1 => owner().prop_map(|owner| Step::Unmerge { owner }),
         2 => (owner(), owner()).prop_map(|(owner, with)| Step::Merge { owner, with }),
@@ -105,6 +134,7 @@ pub(super) struct World {
     expired: BTreeSet<QueueKey>,
     /// What each feed has sent, and what its receiver had.
     sent: BTreeMap<FeedId, BTreeSet<QueueKey>>,
+    deliveries: Deliveries,
 }
 
 fn id(owner: usize) -> NodeId {
@@ -113,9 +143,11 @@ fn id(owner: usize) -> NodeId {
 
 impl World {
     pub(super) fn new(window: Window) -> World {
+        let (feeds_max, deliveries_max) = (1, 64);
         let limits = SourceLimits {
             feeds_per_peer_max: 1,
             held_max: 8,
+            deliveries_max,
         };
         let owner = |_| Owner {
             copy: Sample::new(VersionVector::default()),
@@ -125,9 +157,14 @@ impl World {
             to_front: VecDeque::new(),
             from_front: VecDeque::new(),
         };
+        let sink_limits = SinkLimits {
+            feeds_max,
+            window,
+            deliveries_max,
+        };
         let mut world = World {
             owners: (0..OWNERS).map(owner).collect(),
-            sink: FeedSink::new(SinkLimits { feeds_max: 1, window }),
+            sink: FeedSink::new(front(), sink_limits),
             known: VersionVector::default(),
             clocks: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -136,6 +173,7 @@ impl World {
             published: BTreeSet::new(),
             expired: BTreeSet::new(),
             sent: BTreeMap::new(),
+            deliveries: Deliveries::default(),
         };
         let session = world.change(0, Vec::new(), Some((Fact::Session, 0)));
         world.hear(session.dot);
@@ -172,6 +210,10 @@ impl World {
             } => self.deliver_to_owner(owner),
             Step::Acknowledge { at } => self.acknowledge(at),
             Step::Expire { owner, at } => self.expire(owner, at),
+            Step::Assign { run, at } => self.assign(run, at),
+            Step::Resume { at } => self.resume(at),
+            Step::Free { owner, at } => self.free(owner, at),
+            Step::Mismatch { owner, at } => self.mismatch(owner, at),
             Step::Lose { owner } => self.lose(owner),
             Step::Unmerge { owner } => {
                 self.owners[owner].is_merged = false;
@@ -229,8 +271,7 @@ impl World {
             return;
         }
         let key = self.unacknowledged.remove(at % self.unacknowledged.len());
-        let front = OWNER_RUN + OWNERS as u64;
-        let change = self.change(front, vec![key.dot], None);
+        let change = self.change(FRONT_RUN, vec![key.dot], None);
         self.hear(change.dot);
         self.tell(&change);
         let client = client(0);
@@ -267,7 +308,12 @@ impl World {
             return;
         }
         let change = of.inbox.remove(at % of.inbox.len());
+        self.take_change(owner, &change);
+    }
+
+    fn take_change(&mut self, owner: usize, change: &Change<Value>) {
         let before = self.queue(owner);
+        let deliveries = self.queues(owner).deliveries(&client(0));
         let copy = &mut self.owners[owner].copy;
         copy.apply(change.clone()).expect("room");
         copy.claim(|_, _, _| Vec::new()).expect("nothing is needed");
@@ -281,7 +327,9 @@ impl World {
             let client = client(0);
             self.step_source(owner, SourceEvent::Removed { client, key, by });
         }
+        self.tell_deliveries(owner, &deliveries, by);
         self.step_source(owner, SourceEvent::CopyReady(slot()));
+        self.check_deliveries(owner);
     }
 
     fn merge(&mut self, owner: usize, with: usize) {
@@ -293,11 +341,13 @@ impl World {
         of.inbox.retain(|change| !covered.covers(change.dot));
         of.is_merged = true;
         self.step_source(owner, SourceEvent::CopyReady(slot()));
+        self.check_deliveries(owner);
     }
 
     fn lose(&mut self, owner: usize) {
         self.owners[owner].to_front.clear();
         self.owners[owner].from_front.clear();
+        self.deliveries.close(owner);
         self.step_source(owner, SourceEvent::PeerLost(FRONT));
         self.step_sink(SinkEvent::OwnerLost(id(owner)));
     }
@@ -317,14 +367,19 @@ impl World {
         let event = match self.owners[owner].from_front.pop_front() {
             Some(FeedMessage::Open(open)) => {
                 self.sent.insert(open.feed, open.held.clone());
+                self.deliveries.open(owner, &open.deliveries);
                 SourceEvent::Opened { from, open }
             }
             Some(FeedMessage::Window { feed, window }) => SourceEvent::WindowGranted { from, feed, window },
-            Some(FeedMessage::Close { feed }) => SourceEvent::Closed { from, feed },
+            Some(FeedMessage::Close { feed }) => {
+                self.deliveries.close(owner);
+                SourceEvent::Closed { from, feed }
+            }
             None => return,
             Some(other) => unreachable!("{other:?} is for sinks"),
         };
         self.step_source(owner, event);
+        self.check_deliveries(owner);
     }
 
     fn step_source(&mut self, owner: usize, event: SourceEvent) {
@@ -342,6 +397,7 @@ impl World {
         for FeedAction { to, message } in actions {
             assert_eq!(to, FRONT);
             if let FeedMessage::Items(items) = &message {
+                self.note_told(owner, &items.deliveries);
                 self.check_order(owner, items);
             }
             self.owners[owner].to_front.push_back(message);
@@ -352,10 +408,12 @@ impl World {
     fn check_order(&mut self, owner: usize, items: &FeedItems<Value>) {
         assert!(self.owners[owner].is_merged || items.items.is_empty());
         let queue = self.queue(owner);
+        let deliveries = self.queues(owner).deliveries(&client(0));
         let sent = self.sent.entry(items.feed).or_default();
         for item in &items.items {
             assert!(queue.contains(&item.key));
             assert!(sent.insert(item.key), "{:?} is sent twice", item.key);
+            self.deliveries.check_told(owner, item.key.dot, &deliveries);
         }
         if let Some(last) = items.items.last() {
             assert!(queue.range(..last.key).all(|key| sent.contains(key)));
@@ -378,7 +436,12 @@ impl World {
                     let owner = owner.expect("only owners are asked");
                     self.owners[owner].from_front.push_back(message);
                 }
-                SinkAction::Deliver { items, .. } => self.pass_on(&items),
+                SinkAction::Deliver {
+                    deliveries, items, ..
+                } => {
+                    self.deliveries.take(&deliveries);
+                    self.pass_on(&items);
+                }
                 SinkAction::Withdraw { keys, .. } => {
                     assert!(keys.iter().all(|key| self.expired.contains(key)));
                     self.unacknowledged.retain(|key| !keys.contains(key));
@@ -402,7 +465,9 @@ impl World {
             while !self.owners[owner].inbox.is_empty() {
                 self.take(owner, 0);
             }
-            self.merge(owner, owner);
+        }
+        for owner in 0..OWNERS {
+            (0..OWNERS).for_each(|with| self.merge(owner, with));
         }
         for _ in 0..400 {
             self.step(&Step::Retry);
