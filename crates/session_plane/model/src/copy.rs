@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Entry, EntryKind, Event};
-use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NodeId, NodeSet};
+use crate::groups;
+use crate::ids::{ClientId, Dot, EventSet, NodeId, NodeSet, OWNERS};
 use crate::rules::{Rule, Rules};
 use crate::wills;
 
@@ -114,8 +115,16 @@ impl Content {
             delivery: None,
             will: None,
             ended: None,
+            share: None,
         };
-        self.live(rules).iter().filter(is_matched).map(message).collect()
+        let live = self.live(rules);
+        let of_group =
+            groups::message_of(rules, &live, event).filter(|entry| !self.covers(entry.client, event.dot));
+        live.iter()
+            .filter(is_matched)
+            .map(message)
+            .chain(of_group)
+            .collect()
     }
 
     /// The merge rule.
@@ -205,7 +214,7 @@ fn merge_entries(rules: &Rules, one: &Content, other: &Content) -> BTreeSet<Entr
 
 /// Entries that count; `covers` says which births are decided upon.
 pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, Dot) -> bool) -> Vec<Entry> {
-    let clean_starts: [Option<Entry>; CLIENTS] =
+    let clean_starts: [Option<Entry>; OWNERS] =
         std::array::from_fn(|client| latest_clean_start(rules, entries, ClientId(client as u8)));
     let is_beaten = |entry: &Entry| {
         let start = clean_starts[entry.client.index()];
@@ -219,6 +228,9 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
     let births: BTreeSet<(ClientId, Dot)> = sessions.map(|entry| (entry.client, entry.birth)).collect();
     let counts = |entry: &&Entry| match entry.kind {
         EntryKind::Connection | EntryKind::End => true,
+        EntryKind::Member | EntryKind::Presence => true,
+        EntryKind::Assignment => groups::has_message(entries, entry, &covers),
+        EntryKind::Message if entry.client == ClientId::GROUP => groups::has_member(entries, entry),
         EntryKind::Session => !is_beaten(entry),
         EntryKind::Will => wills.contains(entry),
         EntryKind::Subscription | EntryKind::Message | EntryKind::Received | EntryKind::Delivery => {
@@ -330,7 +342,7 @@ pub struct Copy {
     /// Of those, the ones that all present holders have answered about.
     pub nowhere: EventSet,
     /// Of each client what the copy will drop.
-    pub garbage: [Option<Garbage>; CLIENTS],
+    pub garbage: [Option<Garbage>; OWNERS],
 }
 
 /// Entries that a copy drops when every member knows what the copy knew when it found them.

@@ -36,6 +36,10 @@ impl Event {
                 client: *client,
                 dots: removes,
             }),
+            Change::Share { removes, .. } => Some(Removal {
+                client: ClientId::GROUP,
+                dots: removes,
+            }),
             Change::Publish | Change::OpenConnection { .. } | Change::RingMarker(_) => None,
         }
     }
@@ -54,6 +58,7 @@ impl Event {
             delivery: None,
             will: None,
             ended: None,
+            share: None,
         };
         match &self.change {
             Change::Subscribe {
@@ -102,6 +107,11 @@ impl Event {
                 clean: *clean,
                 ended: Some(*ended),
                 ..entry(*client, EntryKind::End, birth.dot)
+            }),
+            Change::Share { share, since, .. } => Some(Entry {
+                since: *since,
+                share: Some(*share),
+                ..entry(ClientId::GROUP, share.of.kind(), self.dot)
             }),
             Change::OpenConnection { client } => Some(entry(*client, EntryKind::Connection, self.dot)),
             Change::Publish | Change::Remove { .. } | Change::RingMarker(_) => None,
@@ -179,6 +189,12 @@ pub enum Change {
         clean: bool,
         birth: Birth,
         ended: Ended,
+        removes: Vec<Dot>,
+    },
+    /// The shared group has a member, a member has a connection, or that is given a message.
+    Share {
+        share: Share,
+        since: u32,
         removes: Vec<Dot>,
     },
     /// A client connects at the run's node.
@@ -261,6 +277,38 @@ impl Will {
     }
 }
 
+/// What an entry of the shared group says of a member.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Share {
+    pub member: ClientId,
+    pub of: ShareOf,
+}
+
+/// Member, its connection, or what that is given.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ShareOf {
+    Member,
+    Presence {
+        connection: Dot,
+    },
+    /// `presence` is the entry of the connection.
+    Assignment {
+        message: Dot,
+        connection: Dot,
+        presence: Dot,
+    },
+}
+
+impl ShareOf {
+    fn kind(self) -> EntryKind {
+        match self {
+            ShareOf::Member => EntryKind::Member,
+            ShareOf::Presence { .. } => EntryKind::Presence,
+            ShareOf::Assignment { .. } => EntryKind::Assignment,
+        }
+    }
+}
+
 /// Kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum EntryKind {
@@ -273,6 +321,12 @@ pub enum EntryKind {
     Will,
     /// What a session leaves when it ends.
     End,
+    /// A session that is a member of the shared group.
+    Member,
+    /// A connection of a member.
+    Presence,
+    /// A member's connection that a message of the group is given to.
+    Assignment,
 }
 
 /// One fact of a session. Its value is a function of its dot, its identity is (kind, client, dot).
@@ -295,6 +349,8 @@ pub struct Entry {
     pub will: Option<Will>,
     /// Of an end.
     pub ended: Option<Ended>,
+    /// Of the shared group: which member, and what of it.
+    pub share: Option<Share>,
 }
 
 impl Entry {

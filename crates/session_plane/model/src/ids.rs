@@ -13,6 +13,8 @@ pub const SLOTS: usize = 2;
 pub const MAPS: usize = SLOTS + 1;
 /// Clients, each with a durable session.
 pub const CLIENTS: usize = 2;
+/// All that have entries: clients and the shared group.
+pub const OWNERS: usize = CLIENTS + 1;
 /// Events that one run may make: the numbers 1 to 126.
 pub const NUMBER_MAX: u8 = 126;
 
@@ -84,6 +86,14 @@ impl Slot {
 pub struct ClientId(pub u8);
 
 impl ClientId {
+    /// The shared group: its members, messages and assignments are entries of a slot, as those of a client are.
+    pub const GROUP: ClientId = ClientId(CLIENTS as u8);
+
+    /// All that have entries: the clients and the group.
+    pub fn with_group() -> impl Iterator<Item = ClientId> {
+        (0..OWNERS as u8).map(ClientId)
+    }
+
     /// Every client of a history.
     pub fn all() -> impl Iterator<Item = ClientId> {
         (0..CLIENTS as u8).map(ClientId)

@@ -7,6 +7,7 @@
 pub mod copy;
 pub mod event;
 pub mod explorer;
+pub mod groups;
 pub mod ids;
 pub mod message;
 pub mod node;

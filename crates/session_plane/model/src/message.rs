@@ -66,6 +66,8 @@ pub enum Message {
         old: Dot,
         agreed: bool,
     },
+    /// The receiver's connection is given a message of the shared group.
+    Give(Given),
     FeedOpen {
         client: ClientId,
         connection: Dot,
@@ -159,6 +161,15 @@ pub struct FeedItems {
     /// None: this owner's copy cannot answer.
     pub queue: Option<Queue>,
     pub epoch: u32,
+}
+
+/// A message of the shared group, and the connection that it is given to.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    pub message: Dot,
+    pub connection: Dot,
+    /// Entry of the assignment.
+    pub entry: Dot,
 }
 
 /// Messages of a session in the order of their clocks, and its entries.

@@ -20,6 +20,7 @@ mod retiring;
 mod routing;
 mod sending;
 mod session;
+mod sharing;
 mod taking;
 mod transfer;
 mod waiting;
@@ -27,7 +28,7 @@ mod wills;
 
 use crate::copy::Copy;
 use crate::event::Event;
-use crate::ids::{CLIENTS, ClientId, Dot, EventSet, MAPS, NodeId, NodeSet, RUNS, Run, Slot};
+use crate::ids::{CLIENTS, ClientId, Dot, EventSet, MAPS, NodeId, NodeSet, OWNERS, RUNS, Run, Slot};
 use crate::message::{Message, Outgoing};
 use crate::rules::{Rule, Rules};
 use crate::view::{State, View};
@@ -40,6 +41,7 @@ pub use publishing::{Publish, Publishing};
 pub use retiring::Settled;
 pub use routing::Routing;
 pub use sending::Sender;
+use sharing::Sharing;
 pub use taking::Receiver;
 pub use transfer::Answering;
 pub use waiting::Awaited;
@@ -138,11 +140,37 @@ pub enum Observation {
         connection: Dot,
         packet_id: u8,
     },
+    Group(GroupObservation),
     /// The node ends a connection.
     Disconnected {
         client: ClientId,
         connection: Dot,
     },
+}
+
+/// What the world is told of the shared group.
+#[derive(Clone, Copy, Debug)]
+pub enum GroupObservation {
+    /// SUBACK.
+    Joined {
+        client: ClientId,
+        connection: Dot,
+        dot: Dot,
+    },
+    /// The primary owner gives a message to a connection.
+    Given {
+        message: Dot,
+        connection: Dot,
+        entry: Dot,
+    },
+    /// A member is sent a message.
+    Delivered {
+        client: ClientId,
+        connection: Dot,
+        message: Dot,
+    },
+    /// The member's acknowledgement `by` is durable.
+    Acknowledged { message: Dot, by: Dot },
 }
 
 /// Packet id of a QoS 2 message to a client, and the stage that the client is told.
@@ -194,6 +222,8 @@ pub struct Counters {
     pub dropped: u64,
     /// Wills that were published.
     pub wills: u64,
+    /// Messages of the shared group that a member was sent.
+    pub shared: u64,
     /// Runs that were retired, at each node.
     pub retired: u64,
 }
@@ -201,7 +231,9 @@ pub struct Counters {
 /// What everybody in a history knows without asking.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    pub slot_of: [Slot; CLIENTS],
+    pub slot_of: [Slot; OWNERS],
+    /// Clients are members of the shared group.
+    pub has_group: bool,
     /// The client subscribes with QoS 2.
     pub takes_once: [bool; CLIENTS],
     /// Node of each run.
@@ -284,6 +316,7 @@ pub struct Node {
     publishing: Publishing,
     routing: Routing,
     wills: Wills,
+    sharing: Sharing,
     /// What this run has told last of each run that was settled, before it retired it.
     told_settled: Settled,
 }
@@ -307,6 +340,7 @@ impl Node {
             publishing: Publishing::default(),
             routing: Routing::default(),
             wills: Wills::default(),
+            sharing: Sharing::default(),
             told_settled: [None; RUNS],
         }
     }
@@ -386,6 +420,7 @@ impl Node {
                 epoch,
             } => self.receive_feed_open(step, from, client, connection, &known, epoch),
             Message::FeedItems(items) => self.receive_feed(step, &items),
+            Message::Give(given) => self.receive_given(step, given),
         }
     }
 
@@ -407,6 +442,7 @@ impl Node {
         self.answer_claims(step);
         self.tick_connections(step);
         self.tick_wills(step);
+        self.tick_group(step);
         self.tick_publishing(step);
         self.tick_routing(step);
     }
@@ -507,6 +543,7 @@ impl Counters {
         self.ended += other.ended;
         self.dropped += other.dropped;
         self.wills += other.wills;
+        self.shared += other.shared;
         self.retired += other.retired;
     }
 }

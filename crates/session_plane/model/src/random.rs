@@ -22,6 +22,10 @@ pub enum Purpose {
         now: u32,
         client: u8,
     },
+    /// Whether there is a shared group, and where.
+    Group,
+    /// What a member does beside an action.
+    MemberAction(u32),
     /// How far the clocks of nodes are ahead.
     Clocks,
     /// Fate of what is under way when a node declares another one dead.
@@ -42,6 +46,8 @@ impl Purpose {
             Purpose::PublisherAction(index) => 0xC0FF_EE00 + u64::from(index),
             Purpose::PublisherTick(now) => u64::from(now) << 32 | 0x5151,
             Purpose::Wills { now, client } => u64::from(now) << 12 | u64::from(client) | 0x717 << 44,
+            Purpose::Group => 17,
+            Purpose::MemberAction(index) => 0x6E0_0000_0000 + u64::from(index),
             Purpose::Clocks => 13,
             Purpose::Parting { now, pair } => u64::from(now) << 20 | u64::from(pair),
         }

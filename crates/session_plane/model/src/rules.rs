@@ -54,6 +54,9 @@ pub enum Rule {
     EndCovers,
     KnownToAll,
     RetireAgreed,
+    GiveMerged,
+    GiveFirst,
+    TakeBack,
     StageFirst,
     StageAnew,
     ReleaseGone,
@@ -80,7 +83,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 60] = [
+pub const RULES: [RuleText; 63] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -321,6 +324,21 @@ pub const RULES: [RuleText; 60] = [
         Rule::RetireAgreed,
         "retire-agreed",
         "A run that has ended is covered as a whole when all members have told the same of it.",
+    ),
+    rule(
+        Rule::GiveMerged,
+        "give-merged",
+        "Only a primary owner gives messages of a shared group, when its copy is merged and all holders have answered about its holes.",
+    ),
+    rule(
+        Rule::GiveFirst,
+        "give-first",
+        "A message is given to a connection when every present node knows that.",
+    ),
+    rule(
+        Rule::TakeBack,
+        "take-back",
+        "A message is given to another connection when the first has ended.",
     ),
     rule(
         Rule::StageFirst,

@@ -6,6 +6,7 @@
 mod actions;
 mod checks;
 mod clients;
+mod groups;
 mod network;
 mod publishers;
 mod subscribers;
@@ -20,12 +21,16 @@ use crate::rules::Rules;
 use crate::view::{State, View};
 
 use clients::Client;
+use groups::Group;
 use network::Network;
 use publishers::Publishers;
 use wills::Will;
 
 /// Own events after which a history is left out: the sets of numbers are of fixed size.
 const NUMBERS_LEFT: u8 = 30;
+
+/// The same with a shared group, whose messages may all be given anew in one tick.
+const NUMBERS_LEFT_TO_GROUP: u8 = 60;
 
 /// A node and its machine.
 #[derive(Clone, Debug)]
@@ -78,6 +83,7 @@ pub struct World {
     ahead: [u32; NODES],
     /// Connections have wills in this history.
     has_wills: bool,
+    group: Group,
     /// Subscriptions that a peer knew when a node shook hands with it last.
     meetings: BTreeMap<Meeting, Vec<Dot>>,
     /// Nodes that were present when a connection became live.
@@ -119,7 +125,9 @@ impl World {
     pub fn new(seed: u64, rules: Rules, skipped: Vec<u32>, tracing: bool) -> World {
         let mut random = Random::new(seed, Purpose::Founding);
         let count = 3 + random.below(3) as u8;
-        let slot_of = [Slot(0), Slot(random.below(SLOTS) as u8)];
+        let slot = Slot(random.below(SLOTS) as u8);
+        let mut group = Random::new(seed, Purpose::Group);
+        let slot_of = [Slot(0), slot, Slot(group.below(SLOTS) as u8)];
         let present: NodeSet = (0..count).map(NodeId).collect();
         let mut view = View {
             present,
@@ -149,6 +157,7 @@ impl World {
             machines: present.iter().map(machine).collect(),
             directory: Directory {
                 slot_of,
+                has_group: group.chance(1, 4),
                 takes_once: [Random::new(seed, Purpose::Subscribers).chance(1, 2); CLIENTS],
                 node_of: present.iter().flat_map(|node| [node, node]).collect(),
                 members: present,
@@ -163,6 +172,7 @@ impl World {
             wills: BTreeMap::new(),
             ahead: draw_clocks(seed),
             has_wills: Random::new(seed, Purpose::Wills { now: 0, client: 0 }).chance(1, 3),
+            group: Group::default(),
             meetings: BTreeMap::new(),
             live_at: BTreeMap::new(),
             keeps_disks: random.chance(1, 2),
@@ -277,7 +287,12 @@ impl World {
             let refused = self.refusing(id, &mut random);
             let seed = random.draw();
             self.step_node(id, seed, |node, step| node.tick(step, refused));
-            if self.node(id).sender.number() > crate::ids::NUMBER_MAX - NUMBERS_LEFT {
+            let left = if self.directory.has_group {
+                NUMBERS_LEFT_TO_GROUP
+            } else {
+                NUMBERS_LEFT
+            };
+            if self.node(id).sender.number() > crate::ids::NUMBER_MAX - left {
                 self.outcome = Outcome::LeftOut;
                 return;
             }

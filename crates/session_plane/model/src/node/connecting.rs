@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::known_session::{sessions_of, slots_of};
+use super::sharing::Shared;
 use super::wills::{ConnectionEnd, WillText, WrittenWill};
 use super::{Awaited, InFlight, Node, Observation, Step};
 use crate::copy::Content;
@@ -58,6 +59,7 @@ pub struct Connection {
     pub(super) unacknowledged: BTreeSet<Dot>,
     /// QoS 2 messages that are on their way to the client, by packet id.
     pub(super) in_flight: BTreeMap<u8, InFlight>,
+    pub(super) shared: Shared,
     /// A feed is asked for.
     pub(super) is_asking: bool,
     /// Owner that is asked next, counted around the owners.
@@ -157,6 +159,7 @@ impl Node {
             sent: BTreeSet::new(),
             unacknowledged: BTreeSet::new(),
             in_flight: BTreeMap::new(),
+            shared: Shared::default(),
             is_asking: false,
             turn: 0,
             epoch: 0,

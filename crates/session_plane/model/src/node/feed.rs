@@ -27,6 +27,7 @@ impl Node {
             }
         }
         self.serve_deliveries(step, dot);
+        self.serve_shared(step, dot);
         if step.chance() {
             self.read_feed(step, dot, client);
         }
@@ -73,7 +74,7 @@ impl Node {
     }
 
     /// Messages of `client` in the order of their clocks, pending ones among them.
-    fn queue(&self, step: &Step<'_>, client: ClientId) -> Queue {
+    pub(super) fn queue(&self, step: &Step<'_>, client: ClientId) -> Queue {
         let Some(copy) = self.copy(step.directory.slot(client)) else {
             return Queue::default();
         };

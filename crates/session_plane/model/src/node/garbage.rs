@@ -16,7 +16,7 @@ impl Node {
     /// Drops garbage that every member knows.
     pub(super) fn tick_garbage(&mut self, step: &mut Step<'_>) {
         for slot in Slot::all() {
-            for client in ClientId::all() {
+            for client in ClientId::with_group() {
                 let found = self.find_garbage(step, slot, client);
                 if found.is_some_and(|known| self.is_known_to_all(step, &known)) {
                     self.drop_garbage(step, slot, client);

@@ -88,6 +88,7 @@ impl Node {
         if self.sender.is_acknowledging(dot) || self.is_leaving_will(step, dot) {
             return;
         }
+        self.end_presence(step, dot);
         let Some(index) = self
             .connections
             .iter()

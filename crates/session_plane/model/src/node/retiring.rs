@@ -101,7 +101,7 @@ impl Node {
     }
 
     /// A later run of that node is present, or the node is no member any more.
-    fn has_ended(&self, step: &Step<'_>, run: Run) -> bool {
+    pub(super) fn has_ended(&self, step: &Step<'_>, run: Run) -> bool {
         let node = step.directory.node(run);
         let current = if node == self.id {
             Some(self.sender.run)

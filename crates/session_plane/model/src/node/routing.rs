@@ -213,7 +213,9 @@ impl Node {
             return SlotSet::EMPTY;
         };
         let live = routes.content.live(step.rules);
-        let matched = live.iter().filter(|entry| entry.kind == EntryKind::Subscription);
+        let matched = live
+            .iter()
+            .filter(|entry| matches!(entry.kind, EntryKind::Subscription | EntryKind::Member));
         matched.fold(SlotSet::EMPTY, |slots, entry| {
             slots.with(step.directory.slot(entry.client))
         })

@@ -114,7 +114,12 @@ impl Node {
             None => Change::Remove { client, removes },
         };
         step.counters.ended += u64::from(left.is_some());
-        self.emit_and_wait(step, change, slots_of(step, client), awaited);
+        let mut slots = slots_of(step, client);
+        if step.directory.has_group {
+            self.leave(step, connection);
+            slots = slots.with(step.directory.slot(ClientId::GROUP));
+        }
+        self.emit_and_wait(step, change, slots, awaited);
     }
 
     /// PUBLISH to the filter that clients subscribe to; gives the message's dot. None: the node does not accept it yet.

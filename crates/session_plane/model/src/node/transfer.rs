@@ -176,13 +176,15 @@ impl Node {
             return answering.answer.take();
         }
         let client = ClientId(answering.sessions);
+        let is_last = usize::from(answering.sessions) + 1 == CLIENTS;
+        let is_next = |owner: ClientId| owner == client || is_last && owner == ClientId::GROUP;
         let content = &mut answer.content;
         content
             .entries
-            .extend(copy.content.entries.iter().filter(|entry| entry.client == client));
+            .extend(copy.content.entries.iter().filter(|entry| is_next(entry.client)));
         content
             .single
-            .extend(copy.content.single.iter().filter(|(owner, _)| *owner == client));
+            .extend(copy.content.single.iter().filter(|(owner, _)| is_next(*owner)));
         answering.sessions += 1;
         None
     }

@@ -1,7 +1,7 @@
 //! Waiting until an event is durable where it has to be: acknowledgements of every kind (section 3 of the specification).
 
 use super::sending::Sender;
-use super::{Node, Observation, Step};
+use super::{GroupObservation, Node, Observation, Step};
 use crate::ids::{ClientId, Dot, NodeId, NodeSet, Slot, SlotSet};
 use crate::rules::Rule;
 
@@ -63,6 +63,24 @@ pub enum Awaited {
         connection: Dot,
         present: bool,
     },
+    /// A client is a member of the shared group.
+    Joined {
+        client: ClientId,
+        connection: Dot,
+    },
+    /// A client is a member no more.
+    Left {
+        removed: Vec<Dot>,
+    },
+    /// An assignment is at all present nodes.
+    Given {
+        message: Dot,
+    },
+    SharedAcknowledged {
+        connection: Dot,
+        message: Dot,
+        removed: Vec<Dot>,
+    },
 }
 
 impl Awaited {
@@ -73,11 +91,16 @@ impl Awaited {
             | Awaited::Freed { client, removed, .. }
             | Awaited::Acknowledged { client, removed, .. }
             | Awaited::Ended { client, removed, .. } => (*client, removed.clone()),
+            Awaited::Left { removed } | Awaited::SharedAcknowledged { removed, .. } => {
+                (ClientId::GROUP, removed.clone())
+            }
             Awaited::Published
             | Awaited::Subscribed { .. }
             | Awaited::Stored
             | Awaited::WillLeft { .. }
             | Awaited::DeliveryStored { .. }
+            | Awaited::Joined { .. }
+            | Awaited::Given { .. }
             | Awaited::Started { .. } => return None,
         };
         Some(Observation::Removed { client, removed, by })
@@ -86,7 +109,12 @@ impl Awaited {
 
 impl Sender {
     pub fn is_acknowledging(&self, of: Dot) -> bool {
-        let is_of = |wait: &Wait| matches!(wait.awaited, Awaited::Acknowledged { connection, .. } if connection == of);
+        let is_of = |wait: &Wait| match wait.awaited {
+            Awaited::Acknowledged { connection, .. } | Awaited::SharedAcknowledged { connection, .. } => {
+                connection == of
+            }
+            _ => false,
+        };
         self.waits.iter().any(is_of)
     }
 
@@ -189,6 +217,25 @@ impl Node {
                 connection,
                 present,
             } => self.connack(step, client, connection, present),
+            Awaited::Joined { client, connection } => self.joined(step, client, connection, dot),
+            Awaited::Left { .. } => {}
+            Awaited::Given { message } => self.given(message, dot),
+            Awaited::SharedAcknowledged { message, .. } => {
+                step.observe(Observation::Group(GroupObservation::Acknowledged {
+                    message,
+                    by: dot,
+                }));
+            }
+        }
+    }
+
+    fn joined(&self, step: &mut Step<'_>, client: ClientId, connection: Dot, dot: Dot) {
+        if self.is_live(connection) {
+            step.observe(Observation::Group(GroupObservation::Joined {
+                client,
+                connection,
+                dot,
+            }));
         }
     }
 

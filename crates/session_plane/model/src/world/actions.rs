@@ -172,6 +172,7 @@ impl World {
             let mut random = Random::new(self.seed, Purpose::Action(index));
             self.say(|| format!("#{index}"));
             self.act_as_publisher(index);
+            self.act_as_member(index);
             self.play_action(action, &mut random);
         }
         self.ticks(pause);
@@ -301,6 +302,7 @@ impl World {
         client.forget_packet_ids();
         client.is_unsure = true;
         self.drop_exchanges(id);
+        self.group.lose_member(id);
         self.step_node(place.node, 1, |node, step| {
             node.end_session(step, place.connection);
         });
@@ -425,7 +427,7 @@ impl World {
         }
         // A packet id is used for one message after the other.
         for _ in 0..DRAIN {
-            if self.clients.iter().all(Client::has_what_is_promised) {
+            if self.clients.iter().all(Client::has_what_is_promised) && self.group.has_what_is_promised() {
                 return;
             }
             self.ticks(40);

@@ -236,7 +236,9 @@ impl World {
     /// G: ends, and what does not count, at rest.
     fn find_garbage(&self, place: &str, copy: &Copy) -> Option<String> {
         let garbage = |client: ClientId| copy.content.garbage(&self.rules, client);
-        let left = ClientId::all().map(garbage).find(|left| !left.is_empty())?;
+        let left = ClientId::with_group()
+            .map(garbage)
+            .find(|left| !left.is_empty())?;
         Some(format!("G garbage: {place} still has {left:?}"))
     }
 
@@ -280,12 +282,16 @@ impl World {
             let copy = self.node(id).copy(slot);
             copy.is_some_and(|copy| copy.content.covered.has(entry.dot))
         };
-        let is_promised = self
-            .client(entry.client)
-            .promised
-            .expected()
-            .contains_key(&entry.dot);
+        let is_promised = self.is_expected(entry);
         entry.kind == EntryKind::Message && covers(one.node) && covers(other.node) && !is_promised
+    }
+
+    fn is_expected(&self, entry: &Entry) -> bool {
+        if entry.client == ClientId::GROUP {
+            return self.group.expects(entry.dot);
+        }
+        let expected = self.client(entry.client).promised.expected();
+        expected.contains_key(&entry.dot)
     }
 
     /// Q1: nothing that was promised is missing; S1: every client can connect.
@@ -314,6 +320,9 @@ impl World {
         }
         if self.goes_on() {
             self.check_wills();
+        }
+        if self.goes_on() {
+            self.check_group();
         }
     }
 

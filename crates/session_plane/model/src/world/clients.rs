@@ -192,6 +192,7 @@ impl World {
             client.forget_packet_ids();
             client.is_unsure = true;
             self.drop_exchanges(id);
+            self.group.lose_member(id);
         }
     }
 
@@ -219,6 +220,7 @@ impl World {
                 self.client_mut(client).promised.add(dot, subscription);
             }
         }
+        self.promise_to_group(dot, node);
     }
 
     /// Subscription by which promise Q1 holds for a message that is published at `node` now.
@@ -240,7 +242,7 @@ impl World {
         (self.routes_know(node, subscription) || all_others).then_some(subscription)
     }
 
-    fn routes_know(&self, node: NodeId, subscription: Dot) -> bool {
+    pub(super) fn routes_know(&self, node: NodeId, subscription: Dot) -> bool {
         let routes = self.node(node).copy(Slot::ROUTES);
         routes.is_some_and(|routes| routes.content.known().has(subscription))
     }
@@ -314,6 +316,7 @@ impl World {
                 connection,
                 packet_id,
             } => self.pubcomp(client, Place { node, connection }, packet_id),
+            Observation::Group(observation) => self.observe_group(node, observation),
             Observation::Disconnected { client, connection } => {
                 self.disconnected(client, Place { node, connection });
             }
@@ -321,6 +324,7 @@ impl World {
     }
 
     fn published(&mut self, dot: Dot) {
+        self.group.published(dot);
         self.counters.acknowledged += 1;
         self.say(|| format!("PUBACK {dot:?}"));
         for client in &mut self.clients {
@@ -348,7 +352,9 @@ impl World {
     }
 
     fn removed(&mut self, client: ClientId, removed: Vec<Dot>, by: Dot) {
-        self.client_mut(client).removal = Some(by);
+        if client != ClientId::GROUP {
+            self.client_mut(client).removal = Some(by);
+        }
         for dot in removed {
             self.removed.insert(Removed { client, dot }, by);
         }
