@@ -384,7 +384,7 @@ impl Copy {
     }
 
     /// Waits no longer for an answer of `peer`.
-    pub fn has_answered(&mut self, peer: NodeId) {
+    pub fn stop_waiting_for(&mut self, peer: NodeId) {
         self.unanswered.remove(peer);
         self.asked.remove(peer);
         self.note_answers();
@@ -396,9 +396,9 @@ impl Copy {
         }
     }
 
-    /// A hole that some present holder may fill.
-    pub fn has_open_hole(&self) -> bool {
-        !self.content.holes().minus(&self.nowhere).is_empty()
+    /// The copy has merged, and no present holder may fill a hole of it: what it says is decided.
+    pub fn may_decide(&self) -> bool {
+        self.is_merged() && self.content.holes().minus(&self.nowhere).is_empty()
     }
 }
 

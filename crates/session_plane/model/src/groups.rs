@@ -42,6 +42,11 @@ pub fn message_of(rules: &Rules, live: &[Entry], event: &Event) -> Option<Entry>
     })
 }
 
+/// The entry says that the client's session is a member.
+pub fn is_member(entry: &Entry, client: ClientId) -> bool {
+    entry.kind == EntryKind::Member && entry.share.is_some_and(|share| share.member == client)
+}
+
 /// A session that was a member before `message` still is one.
 pub fn has_member(entries: &BTreeSet<Entry>, message: &Entry) -> bool {
     let is_member = |entry: &Entry| entry.kind == EntryKind::Member && entry.since < message.clock;
@@ -66,10 +71,7 @@ pub fn has_message(
 impl Content {
     /// The client's session is a member.
     pub fn is_member(&self, client: ClientId) -> bool {
-        let is_member = |entry: &Entry| {
-            entry.kind == EntryKind::Member && entry.share.is_some_and(|share| share.member == client)
-        };
-        self.entries.iter().any(is_member)
+        self.entries.iter().any(|entry| is_member(entry, client))
     }
 
     /// Members' connections that are known.

@@ -281,8 +281,6 @@ pub struct EventSet([Numbers; RUNS]);
 pub struct Prefix([u8; RUNS]);
 
 impl Prefix {
-    pub const EMPTY: Prefix = Prefix([0; RUNS]);
-
     pub fn has(&self, dot: Dot) -> bool {
         dot.number <= self.0[dot.run.index()]
     }

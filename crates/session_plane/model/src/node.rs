@@ -216,7 +216,7 @@ pub struct Counters {
     /// Packet ids to clients that were released because their message was gone.
     pub gone: u64,
     pub deleted: u64,
-    /// Ends of sessions that were begun clean.
+    /// Ends of sessions.
     pub ended: u64,
     /// Entries that were dropped as garbage.
     pub dropped: u64,
@@ -476,6 +476,13 @@ impl Node {
 
     pub fn copy(&self, slot: Slot) -> Option<&Copy> {
         self.copies[slot.index()].as_ref()
+    }
+
+    /// Copy of `slot`, if this node decides about its wills or its group: it is the primary owner, and by `rule` the copy may decide.
+    fn deciding_copy(&self, step: &Step<'_>, slot: Slot, rule: Rule) -> Option<&Copy> {
+        let is_primary = self.membership.view.primary_owner(slot) == Some(self.id);
+        let copy = self.copy(slot).filter(|copy| is_primary && copy.owned)?;
+        (copy.may_decide() || !step.holds(rule)).then_some(copy)
     }
 
     /// Copy of `slot`; one that is made now has everything that its node knows to exist as a hole.

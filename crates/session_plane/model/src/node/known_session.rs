@@ -39,21 +39,26 @@ impl Node {
 
     /// The owners of the connection's session, or this node as one, have decided upon `dot`.
     pub(super) fn has_seen(&self, step: &Step<'_>, connection: Dot, client: ClientId, dot: Dot) -> bool {
+        let mut told = self.told(step, connection, client);
+        told.any(|content| content.covers(client, dot))
+    }
+
+    /// What the owners of the connection's session, and this node as one, have told of it.
+    fn told(&self, step: &Step<'_>, connection: Dot, client: ClientId) -> impl Iterator<Item = &Content> {
         let told = self.connection(connection).map(|connection| &connection.session);
         let own = self.copy(step.directory.slot(client)).filter(|copy| copy.owned);
-        let contents = told.into_iter().chain(own.map(|copy| &copy.content));
-        contents.into_iter().any(|content| content.covers(client, dot))
+        told.into_iter().chain(own.map(|copy| &copy.content))
     }
 
     /// Events that the sources of [`Node::seen`] have decided upon or taken.
     pub(super) fn decided(&self, step: &Step<'_>, connection: Dot) -> EventSet {
-        let told = self.connection(connection).map(|connection| &connection.session);
         let client = self.connection(connection).map(|connection| connection.client);
-        let own = client.and_then(|client| self.copy(step.directory.slot(client)));
-        let own = own.filter(|copy| copy.owned).map(|copy| &copy.content);
+        let told = client
+            .into_iter()
+            .flat_map(|client| self.told(step, connection, client));
         let routes = self.copy(Slot::ROUTES).map(|copy| &copy.content);
         let mut decided = EventSet::default();
-        for content in told.into_iter().chain(own).chain(routes) {
+        for content in told.chain(routes) {
             decided.add_all(&content.known());
         }
         decided

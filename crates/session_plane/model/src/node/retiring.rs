@@ -37,14 +37,13 @@ impl Node {
     }
 
     fn settled_of(&self, run: Run) -> Option<Numbers> {
-        let mut copies = self.copies.iter().flatten().map(|copy| &copy.content);
-        let first = copies.next()?.covered.of(run);
+        let contents = || self.copies.iter().flatten().map(|copy| &copy.content);
+        let first = contents().next()?.covered.of(run);
         let is_settled = |content: &Content| {
             let others = content.needed.of(run).union(content.taken.of(run));
             content.covered.of(run) == first && others.minus(first).is_empty()
         };
-        let mut contents = self.copies.iter().flatten().map(|copy| &copy.content);
-        contents.all(is_settled).then_some(first)
+        contents().all(is_settled).then_some(first)
     }
 
     /// QoS 2 numbers that entries stand for: they may be routed yet.

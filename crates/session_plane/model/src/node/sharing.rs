@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Awaited, Connection, GroupObservation, Node, Observation, Step};
 use crate::copy::Content;
-use crate::event::{Change, Entry, EntryKind, Share, ShareOf};
-use crate::groups::Presence;
+use crate::event::{Change, Entry, Share, ShareOf};
+use crate::groups::{self, Presence};
 use crate::ids::{ClientId, Dot, NodeId, Slot, SlotSet};
 use crate::message::{Given, Message};
 use crate::rules::Rule;
@@ -43,11 +43,6 @@ impl Connection {
     /// The client has a message of the group.
     pub fn take_shared(&mut self, message: Dot) {
         self.shared.unacknowledged.insert(message);
-    }
-
-    /// Entry of the connection's presence, which ends with it.
-    pub(super) fn take_presence(&mut self) -> Option<Dot> {
-        self.shared.presence.take()
     }
 }
 
@@ -98,10 +93,8 @@ impl Node {
         let group = self.copy(step.directory.slot(ClientId::GROUP));
         let contents = self.copy(Slot::ROUTES).into_iter().chain(group);
         let entries = contents.flat_map(|copy| &copy.content.entries);
-        let is_member = |entry: &&Entry| {
-            entry.kind == EntryKind::Member && entry.share.is_some_and(|share| share.member == client)
-        };
-        let mut members: Vec<Entry> = entries.filter(is_member).copied().collect();
+        let members = entries.filter(|entry| groups::is_member(entry, client));
+        let mut members: Vec<Entry> = members.copied().collect();
         members.dedup();
         members
     }
@@ -161,7 +154,8 @@ impl Node {
 
     /// Before a connection ends: its presence goes behind its acknowledgements.
     pub(super) fn end_presence(&mut self, step: &mut Step<'_>, dot: Dot) {
-        if let Some(presence) = self.connection_mut(dot).and_then(Connection::take_presence) {
+        let connection = self.connection_mut(dot);
+        if let Some(presence) = connection.and_then(|connection| connection.shared.presence.take()) {
             self.remove_presence(step, presence);
         }
     }
@@ -199,7 +193,7 @@ impl Node {
     /// Gives each message of the group to a connection.
     pub(super) fn tick_group(&mut self, step: &mut Step<'_>) {
         let slot = step.directory.slot(ClientId::GROUP);
-        if !self.may_give(step, slot) {
+        if self.deciding_copy(step, slot, Rule::GiveMerged).is_none() {
             self.sharing.given.clear();
             return;
         }
@@ -209,14 +203,6 @@ impl Node {
         for message in messages {
             self.share_out(step, slot, message);
         }
-    }
-
-    fn may_give(&self, step: &Step<'_>, slot: Slot) -> bool {
-        let is_primary = self.membership.view.primary_owner(slot) == Some(self.id);
-        let Some(copy) = self.copy(slot).filter(|copy| copy.owned && is_primary) else {
-            return false;
-        };
-        copy.is_merged() && !copy.has_open_hole() || !step.holds(Rule::GiveMerged)
     }
 
     fn content(&self, slot: Slot) -> &Content {
@@ -333,6 +319,6 @@ impl Node {
 }
 
 /// Slots that a change of the members goes to: the group's, and the routes.
-pub(super) fn group_slots(step: &Step<'_>) -> SlotSet {
+fn group_slots(step: &Step<'_>) -> SlotSet {
     SlotSet::one(step.directory.slot(ClientId::GROUP)).with(Slot::ROUTES)
 }

@@ -245,7 +245,7 @@ impl Node {
         }
         step.counters.transfers += 1;
         copy.content.merge(step.rules, &answer.content);
-        copy.has_answered(from);
+        copy.stop_waiting_for(from);
         copy.has_merged |= copy.unanswered.is_empty();
         if let Some(closing) = copy.closing.as_mut() {
             except_numbers(step, closing, answer);
@@ -285,7 +285,7 @@ impl Node {
             if step.holds(Rule::AskAllAgain) && copy.owned && copy.unanswered.has(peer) {
                 copy.ask_all(others);
             }
-            copy.has_answered(peer);
+            copy.stop_waiting_for(peer);
             copy.served.remove(peer);
             if !step.holds(Rule::HolesStay) {
                 let holes = copy.content.holes();

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use super::publishing::Ready;
 use super::{Awaited, Connection, Node, Step};
-use crate::copy::Copy;
 use crate::event::{Change, Entry, Event, Will, WillPart};
 use crate::ids::{ClientId, Dot, Slot, SlotSet};
 use crate::rules::Rule;
@@ -196,10 +195,7 @@ impl Node {
 
     /// Wills of `client` that count, if this node is the one to publish them.
     fn counting_wills(&self, step: &Step<'_>, slot: Slot, client: ClientId) -> Vec<KnownWill> {
-        let is_primary = self.membership.view.primary_owner(slot) == Some(self.id);
-        let copy = self.copy(slot).filter(|copy| is_primary && copy.owned);
-        let may_fire = |copy: &&Copy| copy.is_merged() && !copy.has_open_hole();
-        let copy = copy.filter(|copy| may_fire(copy) || !step.holds(Rule::FireMerged));
+        let copy = self.deciding_copy(step, slot, Rule::FireMerged);
         copy.map_or(Vec::new(), |copy| copy.content.wills(step.rules, client))
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::World;
 use super::clients::{Place, Promises};
 use crate::ids::{CLIENTS, ClientId, Dot, NodeId};
-use crate::node::{GroupObservation, Phase};
+use crate::node::GroupObservation;
 use crate::random::{Purpose, Random};
 
 /// A message that a primary owner has given to a connection.
@@ -181,11 +181,7 @@ impl World {
     pub(super) fn check_group(&mut self) {
         let is_open = |client: ClientId| {
             let place = self.client(client).at;
-            place.is_some_and(|place| {
-                self.node(place.node)
-                    .connection(place.connection)
-                    .is_some_and(|connection| connection.phase == Phase::Live)
-            })
+            place.is_some_and(|place| self.node(place.node).is_live(place.connection))
         };
         let has_member =
             ClientId::all().any(|client| self.group.members[client.index()].is_some() && is_open(client));
