@@ -286,7 +286,8 @@ impl World {
             // One of several numbers whose packet id is on a disk that is away may be gone on with later.
             let is_one_of_several =
                 exchange.copies.len() > 1 && !self.takers(copy.entry).minus(self.lost).is_empty();
-            let may_come = self.takers.contains_key(&copy.number) || is_one_of_several;
+            // What was routed is a hole for others once its run tells of it, though nobody may have taken it.
+            let may_come = self.publishers.routed.contains_key(&copy.number) || is_one_of_several;
             if is_elsewhere {
                 exception = Exception::Moved;
             } else if !is_here && exception == Exception::None && may_come {
