@@ -90,14 +90,11 @@ impl Node {
             self.publishing.ready.push(ready);
             return;
         }
-        if is_own {
-            let holders = self.publishing.release(number);
-            let present = self.membership.view.present;
-            step.observe(Observation::Routed {
-                number,
-                holders: holders.and(present),
-            });
-        }
+        let holders = match is_own {
+            true => self.publishing.release(number).and(self.membership.view.present),
+            false => NodeSet::EMPTY,
+        };
+        step.observe(Observation::Routed { number, holders });
         if let Some(will) = ready.entry.will {
             let content = will.content;
             step.observe(Observation::WillRouted { content, number });

@@ -303,7 +303,7 @@ impl World {
             Observation::WillRouted { content, number } => self.will_routed(node, content, number),
             Observation::WillPublished { content, number } => self.will_published(content, number),
             Observation::Routed { number, holders } => {
-                self.publishers.routed.insert(number, holders);
+                self.publishers.routed.entry(number).or_insert(holders);
             }
             Observation::PubRec {
                 client,
