@@ -157,6 +157,12 @@ pub enum GroupObservation {
         connection: Dot,
         dot: Dot,
     },
+    /// A primary owner decides that a connection gets a message; `side` is present.
+    Assigned {
+        message: Dot,
+        connection: Dot,
+        side: NodeSet,
+    },
     /// The primary owner gives a message to a connection.
     Given {
         message: Dot,

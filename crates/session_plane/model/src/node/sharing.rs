@@ -276,6 +276,11 @@ impl Node {
             removes: older.iter().map(|assignment| assignment.entry).collect(),
         };
         let (slots, peers) = (SlotSet::one(slot), self.membership.peers());
+        step.observe(Observation::Group(GroupObservation::Assigned {
+            message,
+            connection: to.connection,
+            side: self.membership.view.present,
+        }));
         let entry = self.emit(step, change, slots, None);
         self.sender
             .wait_for(entry.number, slots, peers, Awaited::Given { message });

@@ -1,13 +1,13 @@
 //! The shared group of a history, and what is promised of it (promise G1).
 //!
 //! A message that was acknowledged while the group had a member on the same side reaches a member. It reaches a second one only
-//! if the connection of the first has ended, or is on another side. Once its acknowledgement is durable it reaches nobody.
+//! if the connection of the first has ended, or was on another side when the message was given. Once its acknowledgement is durable it reaches nobody.
 
 use std::collections::BTreeMap;
 
 use super::World;
 use super::clients::{Place, Promises};
-use crate::ids::{CLIENTS, ClientId, Dot, NodeId};
+use crate::ids::{CLIENTS, ClientId, Dot, NodeId, NodeSet};
 use crate::node::GroupObservation;
 use crate::random::{Purpose, Random};
 
@@ -27,6 +27,8 @@ pub(super) struct Group {
     asked: [Option<Dot>; CLIENTS],
     promised: Promises<Dot>,
     givings: BTreeMap<Dot, Vec<Giving>>,
+    /// Nodes that were present when a message was first assigned to a connection.
+    assigned_on: BTreeMap<Dot, BTreeMap<Dot, NodeSet>>,
     /// Messages that a member has acknowledged, and the event of that.
     acknowledged: BTreeMap<Dot, Dot>,
 }
@@ -87,6 +89,14 @@ impl World {
                 connection,
                 dot,
             } => self.joined(client, Place { node, connection }, dot),
+            GroupObservation::Assigned {
+                message,
+                connection,
+                side,
+            } => {
+                let assigned = self.group.assigned_on.entry(message).or_default();
+                assigned.entry(connection).or_insert(side);
+            }
             GroupObservation::Given {
                 message,
                 connection,
@@ -127,7 +137,8 @@ impl World {
         givings.push(Giving { connection, entry });
     }
 
-    /// The last connection on the side of `node` that is known to be given the message, if it is another one and open.
+    /// The last connection on the side of `node` that is known to be given the message, if it is another one and open. One that was
+    /// on another side when the message was first assigned to `connection` does not count.
     fn find_second_member(&self, node: NodeId, message: Dot, connection: Dot) -> Option<String> {
         let side = self.node(node).membership.view.present;
         let slot = self.directory.slot(ClientId::GROUP);
@@ -141,7 +152,8 @@ impl World {
         let mut before = self.group.givings.get(&message)?.iter().rev();
         let last = before.find(is_known).filter(|_| is_checked)?;
         let home = self.directory.node(last.connection.run);
-        let is_open = side.has(home) && self.node(home).is_live(last.connection);
+        let assigned_on = self.group.assigned_on.get(&message)?.get(&connection)?;
+        let is_open = side.and(*assigned_on).has(home) && self.node(home).is_live(last.connection);
         (is_open && last.connection != connection).then(|| {
             let text = format!(
                 "G1 two members: node {} gives {message:?} to {connection:?}",
