@@ -52,8 +52,10 @@ pub(super) struct Measured {
     pub(super) clock_ahead_ms: i64,
 }
 
-/// What waits for one node at most; beyond it the oldest is dropped. It is as much as a leader has under way to a follower
-/// (`messages_inflight_max` of a replica) with messages of a mebibyte.
+/// Bytes that wait for one node behind the oldest message; beyond it that one is dropped. It is as much as a leader has under way
+/// to a follower (`messages_inflight_max` of a replica) with messages of a mebibyte.
+///
+/// The oldest itself does not count: a message may be larger than the limit, and would be dropped for the heartbeat behind it.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// Messages that wait for one node at most; beyond it the oldest is dropped.
@@ -85,9 +87,11 @@ impl Outgoing {
         let mut bytes = self.queue_bytes.get() + message.len();
         queue.push_back(message);
         let mut dropped = 0;
-        // The last one stays, however large it is.
-        while queue.len() > QUEUE_MESSAGES_MAX || bytes > QUEUE_BYTES_MAX && queue.len() > 1 {
-            bytes -= queue.pop_front().map_or(0, |oldest| oldest.len());
+        while let Some(oldest) = queue.front().map(Bytes::len)
+            && (queue.len() > QUEUE_MESSAGES_MAX || bytes - oldest > QUEUE_BYTES_MAX)
+        {
+            queue.pop_front();
+            bytes -= oldest;
             dropped += 1;
         }
         self.queue_bytes.set(bytes);
@@ -203,12 +207,30 @@ mod tests {
     fn when_too_much_waits_the_oldest_goes() {
         check(async |outgoing, _there| {
             let half = Bytes::from(vec![0; QUEUE_BYTES_MAX / 2]);
-            assert_eq!(outgoing.push(half.clone()), 0);
-            assert_eq!(outgoing.push(half.clone()), 0);
-            assert_eq!(outgoing.push(half.clone()), 1);
-            let larger = Bytes::from(vec![0; QUEUE_BYTES_MAX + 1]);
-            assert_eq!(outgoing.push(larger), 2);
+            for _ in 0..3 {
+                assert_eq!(outgoing.push(half.clone()), 0);
+            }
             assert_eq!(outgoing.push(half), 1);
+            let larger = Bytes::from(vec![0; QUEUE_BYTES_MAX + 1]);
+            assert_eq!(outgoing.push(larger), 3);
+        });
+    }
+
+    #[test]
+    fn a_message_larger_than_the_limit_does_not_go_for_a_small_one() {
+        check(async |outgoing, _there| {
+            let larger = Bytes::from(vec![0; QUEUE_BYTES_MAX + 1]);
+            assert_eq!(outgoing.push(larger), 0);
+            for _ in 1..QUEUE_MESSAGES_MAX {
+                assert_eq!(outgoing.push(Bytes::from_static(b"heartbeat")), 0);
+            }
+        });
+    }
+
+    #[test]
+    fn when_too_many_wait_the_oldest_goes() {
+        check(async |outgoing, _there| {
+            assert_eq!(outgoing.push(Bytes::new()), 0);
             for _ in 1..QUEUE_MESSAGES_MAX {
                 assert_eq!(outgoing.push(Bytes::new()), 0);
             }
