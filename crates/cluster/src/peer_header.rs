@@ -14,6 +14,9 @@ const VERSION: u8 = 1;
 /// Bytes before what belongs to the kind.
 pub const HEADER_LENGTH: usize = 1 + 4 + 1;
 
+/// Kind of what replicas say to each other, in every group.
+pub const RAFT: u8 = 1;
+
 /// Error of a message that is not understood. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {

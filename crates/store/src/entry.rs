@@ -266,6 +266,8 @@ fn put_set(out: &mut BytesMut, action: &CommandAction) {
         Condition::NotExistsOrEqualTo(_) => CONDITION_EQUAL_TO,
     };
     let present = [expires_in.is_some(), fencing.is_some(), retry.is_some()];
+    // At once: what follows a large value would double its memory, and copy it.
+    out.reserve(key.len() + value.len() + SET_REST);
     out.put_u8(condition_bits | flags(present) << 2);
     codec::put_bytes(out, key);
     codec::put_bytes(out, value);
@@ -415,6 +417,9 @@ const HEADER_LENGTH: usize = 1 + 8 + 8;
 
 /// Room for the commands that usually travel together.
 const CAPACITY: usize = 4 * 1_024;
+
+/// Room for what a SET has beside key and value, unless a condition names another value.
+const SET_REST: usize = 256;
 
 const CONDITION_BITS: u8 = 0b11;
 const CONDITION_EQUAL_TO: u8 = 3;

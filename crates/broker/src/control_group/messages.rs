@@ -29,7 +29,6 @@ use super::questions::{ClusterChange, CopyReport, GroupReport, MemberReport};
 
 const TEXT_BYTES_MAX: usize = 1_000;
 
-const RAFT: u8 = 1;
 const REPORT: u8 = 16;
 const ASK: u8 = 17;
 const ANSWER: u8 = 18;
@@ -70,10 +69,7 @@ impl ControlMessage {
     pub(super) fn encode(&self) -> Bytes {
         let mut bytes = peer_header::begin(CONTROL, 0);
         match self {
-            Self::Raft(message) => {
-                bytes.put_u8(RAFT);
-                bytes.put_slice(message);
-            }
+            Self::Raft(message) => return message.clone(),
             Self::Report { groups, copies } => {
                 bytes.put_u8(REPORT);
                 put_copies(copies, &mut bytes);
@@ -117,7 +113,7 @@ impl ControlMessage {
         let mut body = bytes.get(HEADER_LENGTH..)?;
         let body = &mut body;
         let message = match bytes[HEADER_LENGTH - 1] {
-            RAFT => return Some(Self::Raft(bytes.slice(HEADER_LENGTH..))),
+            peer_header::RAFT => return Some(Self::Raft(bytes.clone())),
             REPORT => Self::Report {
                 copies: copies(body)?,
                 groups: groups(body)?,
@@ -289,7 +285,7 @@ mod tests {
         };
         vec![
             (
-                ControlMessage::Raft(Bytes::from_static(b"raft")),
+                ControlMessage::Raft(Bytes::from_static(b"\x01\xff\xff\xff\xff\x01raft")),
                 b"\x01\xff\xff\xff\xff\x01raft",
             ),
             (

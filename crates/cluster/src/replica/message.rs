@@ -1,4 +1,4 @@
-//! Raft's messages between the replicas of a group, as bytes.
+//! Raft's messages between the replicas of a group, as bytes behind the header of all messages between nodes.
 //!
 //! Version 1, numbers big endian:
 //!
@@ -15,13 +15,13 @@
 //! The entries of an append follow `index` without a gap, so their indexes are not sent. What does not decode, and
 //! what no correct replica would send, is a [`MessageError`]: the bytes of a peer never reach one of Raft's assertions.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
 
 use super::log::{content, set_content};
 use super::members::decode_changes;
 use super::record::EntryKind;
-use crate::{GroupId, NodeId};
+use crate::{GroupId, NodeId, peer_header};
 
 /// Version of the messages in this file whose entries all hold data.
 const VERSION: u8 = 1;
@@ -67,7 +67,7 @@ pub(super) struct Route {
     pub(super) to: NodeId,
 }
 
-/// The bytes of a message that Raft wants sent.
+/// The message between nodes that carries what Raft wants sent: with the header of all such messages.
 pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
     let contents = || message.entries.iter().map(content);
     let version = if contents().all(|(kind, _)| kind == EntryKind::Data) {
@@ -76,7 +76,9 @@ pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
         VERSION_KINDS
     };
     let entries: usize = contents().map(|(_, held)| 13 + held.len()).sum();
-    let mut bytes = BytesMut::with_capacity(HEADER_LEN + 1 + message.context.len() + entries);
+    let room = HEADER_LEN + 1 + message.context.len() + entries;
+    let mut bytes = peer_header::begin(group, room);
+    bytes.put_u8(peer_header::RAFT);
     bytes.put_u8(version);
     bytes.put_u8(type_code(message.msg_type()).expect("Raft only sends messages of known types"));
     bytes.put_u8(if message.reject { FLAG_REJECT } else { 0 });
@@ -106,9 +108,11 @@ pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
     bytes.freeze()
 }
 
-/// The message in `bytes`, checked by itself; what it says about the log is checked by the replica.
+/// The message in `bytes`, checked by itself; what it says about the log is checked by the replica. The owner has looked at the
+/// header.
 pub(super) fn decode(bytes: &Bytes, expected: Route) -> Result<Message, MessageError> {
     let mut fields = Fields(bytes);
+    fields.take(peer_header::HEADER_LENGTH)?;
     let version = fields.u8()?;
     if version != VERSION && version != VERSION_KINDS {
         return Err(MessageError::Version { found: version });
@@ -255,6 +259,7 @@ mod tests {
     use raft::eraftpb::{Entry, Message, MessageType};
 
     use super::{EntryKind, MessageError, Route, TYPES, decode, encode, set_content};
+    use crate::peer_header::HEADER_LENGTH;
     use crate::random::Random;
     use crate::replica::members::{MemberChange, encode_changes};
     use crate::{GroupId, NodeId};
@@ -326,11 +331,12 @@ mod tests {
     fn a_message_of_version_2_is_written_as_ever() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2/append.message");
         let bytes = encode(ROUTE.group, &append_change());
+        let body = &bytes[HEADER_LENGTH..];
         if std::env::var_os("UPDATE").is_some() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, &bytes).unwrap();
+            fs::write(&path, body).unwrap();
         }
-        assert_eq!(bytes, fs::read(path).unwrap());
+        assert_eq!(body, fs::read(path).unwrap());
         assert_eq!(decode(&bytes, ROUTE), Ok(append_change()));
     }
 
@@ -339,10 +345,11 @@ mod tests {
     fn a_message_of_version_1_is_written_as_ever() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/append.message");
         let bytes = encode(ROUTE.group, &append());
+        let body = &bytes[HEADER_LENGTH..];
         if std::env::var_os("UPDATE").is_some() {
-            fs::write(&path, &bytes).unwrap();
+            fs::write(&path, body).unwrap();
         }
-        assert_eq!(bytes, fs::read(path).unwrap());
+        assert_eq!(body, fs::read(path).unwrap());
     }
 
     #[test]
@@ -384,7 +391,7 @@ mod tests {
             MessageError::Impossible,
         );
         let mut newer = encode(ROUTE.group, &append()).to_vec();
-        newer[0] = 3;
+        newer[HEADER_LENGTH] = 3;
         assert_eq!(
             decode(&newer.into(), ROUTE),
             Err(MessageError::Version { found: 3 })

@@ -112,7 +112,7 @@ pub(super) struct Chunk {
 impl PeerMessage {
     pub(super) fn encode(&self, group: GroupId) -> Bytes {
         let body = match self {
-            Self::Raft(bytes) => bytes.len(),
+            Self::Raft(message) => return message.clone(),
             Self::Commands { entry, .. } => 1 + entry.len(),
             Self::Read { .. } => 8,
             Self::ReadAt { .. } => 24,
@@ -128,10 +128,6 @@ impl PeerMessage {
         };
         let mut bytes = peer_header::begin(group, body);
         match self {
-            Self::Raft(message) => {
-                bytes.put_u8(1);
-                bytes.put_slice(message);
-            }
             Self::Commands { needs_disk, entry } => {
                 bytes.put_u8(2);
                 bytes.put_u8(u8::from(*needs_disk));
@@ -212,7 +208,7 @@ impl PeerMessage {
         }
         let (head, body) = bytes.split_at(HEADER_LENGTH);
         match (head[HEADER_LENGTH - 1], body) {
-            (1, _) => Ok(Self::Raft(bytes.slice(HEADER_LENGTH..))),
+            (peer_header::RAFT, _) => Ok(Self::Raft(bytes.clone())),
             (2, [needs_disk @ (0 | 1), ..]) => Ok(Self::Commands {
                 needs_disk: *needs_disk == 1,
                 entry: bytes.slice(HEADER_LENGTH + 1..),
@@ -362,7 +358,7 @@ mod tests {
     const GROUP: GroupId = GroupId(7);
 
     fn all() -> Vec<(PeerMessage, &'static [u8])> {
-        let raft = PeerMessage::Raft(Bytes::from_static(b"raft"));
+        let raft = PeerMessage::Raft(Bytes::from_static(b"\x01\0\0\0\x07\x01raft"));
         let commands = PeerMessage::Commands {
             needs_disk: true,
             entry: Bytes::from_static(b"entry"),
