@@ -211,6 +211,17 @@ impl ControlGroup {
         self.callers.called(now, caller, &self.control);
     }
 
+    /// Another node is there, though its message is not whole yet.
+    pub(crate) fn heard(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        outputs: &mut Vec<Output>,
+        actions: &mut Vec<Action>,
+    ) {
+        self.step(replica::Event::Heard { from }, now, outputs, actions);
+    }
+
     /// Another node's control group has something to say. What it wants to be changed is for the caller to decide.
     pub(crate) fn message(
         &mut self,

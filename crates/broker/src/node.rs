@@ -200,6 +200,7 @@ impl Node {
                 self.with_control(now, actions, |control, _, _, _| control.called(now, caller));
             }
             Event::Links { reached } => self.links_changed(now, reached, actions),
+            Event::Heard { from } => self.heard(now, from, actions),
             Event::Peer { from, message } => self.peer_message(now, from, &message, actions),
             Event::Buffered {
                 outbound,

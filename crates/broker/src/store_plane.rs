@@ -44,6 +44,14 @@ impl Node {
         }
     }
 
+    /// Another node is there, though its message is not whole yet.
+    pub(crate) fn heard(&mut self, now: Now, from: NodeId, actions: &mut Vec<Action>) {
+        self.with_each_group(now, actions, |service, outputs| service.heard(now, from, outputs));
+        self.with_control(now, actions, |control, _, outputs, actions| {
+            control.heard(now, from, outputs, actions);
+        });
+    }
+
     /// Another node's store plane has something to say.
     pub(crate) fn peer_message(
         &mut self,

@@ -30,7 +30,7 @@ mod starting;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use raft::eraftpb::Message;
@@ -49,7 +49,11 @@ use clock::{Clock, TICK};
 use disk::Disk;
 use log::Log;
 use reads::Reads;
+use receiving::hear;
 use snapshots::Snapshots;
+
+/// A step that comes so much after [`Replica::deadline`] is late: the owner was held up, and what came meanwhile is not read.
+const LATE_MIN: Duration = Duration::from_millis(50);
 
 /// One node's copy of one group.
 pub struct Replica {
@@ -130,6 +134,7 @@ impl Replica {
             Event::ChangeMembers { changes } => self.change_members(changes, actions),
             Event::Persisted { ticket } => self.persisted(ticket, actions),
             Event::Message { from, bytes } => self.receive(from, &bytes, actions),
+            Event::Heard { from } => self.hear(from),
             Event::Transfer { to } => self.transfer(to, actions),
             Event::SnapshotTaken { index, term } => self.snapshot_taken(LogPoint { index, term }),
             Event::SnapshotOffered { index, term } => self.answer_offer(LogPoint { index, term }),
@@ -321,8 +326,7 @@ impl Replica {
             self.clock.skip_to(now);
             return;
         }
-        // More ticks than the longest wait tell nothing new.
-        let ticks_max = ticks(self.config.election_timeout_max);
+        let ticks_max = self.ticks_max(now);
         if self.wait_quietly(now, ticks_max) {
             return;
         }
@@ -332,6 +336,29 @@ impl Replica {
             self.forget_silent_leader();
             self.pin_election_timeout();
         }
+    }
+
+    /// Ticks that are counted at most for the time since the last step. More than the longest wait tell nothing new.
+    ///
+    /// A replica that is stepped late was held up itself, and what others sent meanwhile has not been read: nobody was silent. So a
+    /// follower looks for its leader a heartbeat later, and a leader for its quorum an election timeout later. A tick is counted
+    /// however often it is late.
+    fn ticks_max(&mut self, now: Instant) -> usize {
+        let longest = ticks(self.config.election_timeout_max);
+        let was_due = self.deadline();
+        if was_due.is_none_or(|due| now.saturating_duration_since(due) < LATE_MIN) {
+            return longest;
+        }
+        let raft = &mut self.raft.raft;
+        if raft.state == StateRole::Leader {
+            let everyone: Vec<u64> = raft.prs().iter().map(|(id, _)| *id).collect();
+            everyone.into_iter().for_each(|id| hear(raft, NodeId(id)));
+            let left = raft.election_timeout().saturating_sub(raft.election_elapsed);
+            return left.max(1);
+        }
+        let left = self.election_ticks.saturating_sub(raft.election_elapsed);
+        let heartbeat = ticks(self.config.heartbeat_interval);
+        left.saturating_sub(heartbeat).clamp(1, longest)
     }
 
     /// Raft draws election timeouts from a generator of its own at each reset; this puts the replica's own in its place.

@@ -602,6 +602,7 @@ impl Driver {
                     self.step_quietly(Event::Peer { from, message });
                 }
             }
+            PeerEvent::Heard(from) => self.step_quietly(Event::Heard { from }),
             PeerEvent::Called(caller) => self.step_quietly(Event::Called { caller }),
             // It came before the cluster was formed.
             PeerEvent::Statement(..) => {}

@@ -18,6 +18,7 @@ mod meeting;
 pub(crate) mod not_serving;
 mod outgoing;
 mod parting;
+mod parts;
 mod past;
 mod sending;
 mod tls;
@@ -67,6 +68,8 @@ pub(crate) struct Peers {
 pub(crate) enum PeerEvent {
     /// Messages, in their order.
     Messages(NodeId, Vec<Bytes>),
+    /// A part of a message has come from it, or was taken by it.
+    Heard(NodeId),
     /// What it knows of the cluster that is to be formed. Only while this node is not formed.
     Statement(NodeId, Statement),
     /// A node called: a member that says where it is, or one that is none, and was refused.

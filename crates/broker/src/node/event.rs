@@ -123,6 +123,11 @@ pub enum Event {
         /// Which, and where it can be reached.
         caller: Founder,
     },
+    /// Bytes of a message from or to another node have passed, and it is not whole yet: that node is there.
+    Heard {
+        /// Which.
+        from: NodeId,
+    },
     /// The edge can send to these nodes now, and to no others. Told whenever it changes; before it is told, to all of them.
     Links {
         /// Nodes with a connection from this one.

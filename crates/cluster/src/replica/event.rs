@@ -26,8 +26,11 @@ pub enum Event {
     ChangeMembers { changes: Vec<MemberChange> },
     /// Everything up to this ticket is durable.
     Persisted { ticket: Ticket },
-    /// A peer sent these bytes.
+    /// A peer sent this: a message between nodes whose header was looked at.
     Message { from: NodeId, bytes: Bytes },
+    /// A message from or to that peer is on its way, and bytes of it have come or were taken: the peer is there, though nothing can be
+    /// read of it yet. A large message takes longer than an election timeout, and heartbeats are behind it.
+    Heard { from: NodeId },
     /// The state machine at this point is durable as a snapshot: the log before it may go.
     SnapshotTaken { index: Index, term: Term },
     /// A peer offers a snapshot of this point, and [`super::Replica::lacks`] nothing of it.
@@ -64,7 +67,7 @@ pub enum Action {
     ReadReady { read: ReadId, index: Index },
     /// The request was not taken; nothing changed.
     Refused { request: Request, refusal: Refusal },
-    /// Give these bytes to the replica of the same group on that node. May be lost, doubled and reordered.
+    /// Give this message between nodes, with its header, to the replica of the same group on that node. May be lost, doubled and reordered.
     Send { to: NodeId, message: Bytes },
     /// Who leads, in which term. This replica names itself only when everything committed before its term was applied.
     Leadership { leader: Option<NodeId>, term: Term },

@@ -1,4 +1,6 @@
-//! A group of one: the product today. Groups of three are in `tests/it`.
+//! A group of one. What needs three is in `three`; what needs disks, too, in the tests of `storage`.
+
+mod three;
 
 use std::time::Instant;
 

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout};
 
 use super::meeting::{self, Meeting, MeetingError};
+use super::parts::Parts;
 use super::past::Refuser;
 use super::{Incoming, PeerEvent, SILENCE_MAX, Shared, tls};
 use crate::admission::Counted;
@@ -217,6 +218,7 @@ async fn read(shared: &Rc<Shared>, meeting: Meeting, incoming: &Incoming) -> End
     let mut heard = now();
     let mut silent_at = heard + SILENCE_MAX;
     let mut answers = BytesMut::new();
+    let mut parts = Parts::default();
     loop {
         let mut messages = Vec::new();
         loop {
@@ -256,6 +258,9 @@ async fn read(shared: &Rc<Shared>, meeting: Meeting, incoming: &Incoming) -> End
                 return End::Stopping;
             }
             heard = now();
+        }
+        if decoder.missing() > 0 {
+            parts.passed(shared, node);
         }
         // Not more than has come already, whatever length is announced.
         let room = decoder.missing().clamp(READ_SIZE / 4, READ_SIZE);

@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::meeting::{self, Meeting, MeetingError};
 use super::outgoing::{Measured, Outgoing};
+use super::parts::Parts;
 use super::past::Refuser;
 use super::{PING_EVERY, SILENCE_MAX, Shared, TARGETS_MAX, tls};
 use crate::clock::instant as now;
@@ -277,6 +278,7 @@ async fn talk(shared: &Rc<Shared>, meeting: Meeting) {
 
 async fn keep_talking(shared: &Shared, outgoing: &Outgoing, mut decoder: FrameDecoder) -> &'static str {
     let mut asking = Asking::new(shared.settings.clock_skew_max_ms);
+    let mut parts = Parts::default();
     let mut every = interval(PING_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -316,6 +318,9 @@ async fn keep_talking(shared: &Shared, outgoing: &Outgoing, mut decoder: FrameDe
                 if !is_writable {
                     return "it is broken";
                 }
+                // What it takes is a sign of life, too: the answer is behind it.
+                asking.heard = now();
+                parts.passed(shared, outgoing.node);
                 shared.write(outgoing);
             }
             () = outgoing.changed.notified() => {

@@ -124,7 +124,7 @@ impl Formation<'_> {
     fn take(&mut self, event: PeerEvent, storage: &mut impl Storage) -> Result<(), RunError> {
         match event {
             // There is nobody for it yet; it will be sent again.
-            PeerEvent::Messages(..) => Ok(()),
+            PeerEvent::Messages(..) | PeerEvent::Heard(_) => Ok(()),
             // Only where a cluster is formed is anybody no member.
             PeerEvent::Called(_) => Ok(()),
             PeerEvent::Statement(node, statement) => {

@@ -182,6 +182,11 @@ impl StateStoreService {
             && (self.is_available() || !self.replica.is_alone() && !self.forwarding.has_given_up)
     }
 
+    /// A peer is there, though its message is not whole yet.
+    pub fn heard(&mut self, now: Now, from: NodeId, outputs: &mut Vec<Output>) {
+        self.replica_step(now, replica::Event::Heard { from }, outputs);
+    }
+
     /// A peer sent these bytes.
     ///
     /// # Errors

@@ -1,0 +1,156 @@
+//! A group of three over a network that a test can silence: when a replica takes others for silent.
+
+use std::time::{Duration, Instant};
+
+use super::origin;
+use crate::replica::{Action, Event, Recovered, Replica, ReplicaConfig};
+use crate::{GroupId, NodeId};
+
+const GROUP: GroupId = GroupId(7);
+
+/// More often than leaders say that they are there.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Three replicas whose disks are at once and whose messages are either at once or never.
+struct Three {
+    now: Instant,
+    replicas: Vec<Replica>,
+}
+
+impl Three {
+    /// Replicas of which one leads.
+    fn leading() -> Three {
+        let now = origin();
+        let nodes = [NodeId(1), NodeId(2), NodeId(3)];
+        let mut waiting = Vec::new();
+        let start = |node: NodeId| {
+            let mut actions = Vec::new();
+            let config = ReplicaConfig::new(GROUP, node, nodes.to_vec(), node.0);
+            let replica = Replica::new(now, config, Recovered::nothing(), &mut actions).unwrap();
+            waiting.push((node, actions));
+            replica
+        };
+        let replicas = nodes.into_iter().map(start).collect();
+        let mut three = Three { now, replicas };
+        for (node, actions) in waiting {
+            three.carry_out(node, actions, true);
+        }
+        while three.leader().is_none() {
+            three.pass(STEP);
+            three.all(|_| Event::Timeout, true);
+        }
+        three
+    }
+
+    fn leader(&self) -> Option<NodeId> {
+        let mut replicas = self.replicas.iter();
+        let leads = replicas.find(|replica| replica.is_leader())?;
+        leads.leader()
+    }
+
+    fn follower(&self) -> NodeId {
+        let leader = self.leader().expect("it leads");
+        NodeId(leader.0 % 3 + 1)
+    }
+
+    fn replica(&mut self, node: NodeId) -> &mut Replica {
+        &mut self.replicas[node.0 as usize - 1]
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    fn step(&mut self, node: NodeId, event: Event, is_connected: bool) {
+        let mut actions = Vec::new();
+        let now = self.now;
+        self.replica(node).step(now, event, &mut actions);
+        self.carry_out(node, actions, is_connected);
+    }
+
+    fn all(&mut self, event: impl Fn(NodeId) -> Event, is_connected: bool) {
+        for node in [NodeId(1), NodeId(2), NodeId(3)] {
+            self.step(node, event(node), is_connected);
+        }
+    }
+
+    fn carry_out(&mut self, node: NodeId, actions: Vec<Action>, is_connected: bool) {
+        for action in actions {
+            match action {
+                Action::Persist { ticket, .. } => self.step(node, Event::Persisted { ticket }, is_connected),
+                Action::Send { to, message } if is_connected => {
+                    let message = Event::Message {
+                        from: node,
+                        bytes: message,
+                    };
+                    self.step(to, message, is_connected);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lets `node` alone for two seconds: nothing reaches it but `event`, every 50 ms.
+    fn cut_off(&mut self, node: NodeId, event: &Event) {
+        for _ in 0..40 {
+            self.pass(STEP);
+            self.step(node, event.clone(), false);
+        }
+    }
+}
+
+#[test]
+fn a_follower_takes_its_leader_for_silent_unless_parts_of_its_message_come() {
+    let mut three = Three::leading();
+    let (follower, leader) = (three.follower(), three.leader());
+    let from = leader.expect("it leads");
+    three.cut_off(follower, &Event::Heard { from });
+    assert_eq!(three.replica(follower).leader(), leader);
+    three.cut_off(follower, &Event::Timeout);
+    assert_eq!(three.replica(follower).leader(), None);
+}
+
+#[test]
+fn parts_of_another_followers_message_do_not_speak_for_the_leader() {
+    let mut three = Three::leading();
+    let (follower, leader) = (three.follower(), three.leader());
+    let other = NodeId(6 - follower.0 - leader.expect("it leads").0);
+    three.cut_off(follower, &Event::Heard { from: other });
+    assert_eq!(three.replica(follower).leader(), None);
+}
+
+#[test]
+fn a_leader_leads_on_while_a_follower_takes_its_message() {
+    let mut three = Three::leading();
+    let (follower, leader) = (three.follower(), three.leader().expect("it leads"));
+    three.cut_off(leader, &Event::Heard { from: follower });
+    assert!(three.replica(leader).is_leader());
+    three.cut_off(leader, &Event::Timeout);
+    assert!(!three.replica(leader).is_leader());
+}
+
+#[test]
+fn a_replica_that_was_held_up_takes_nobody_for_silent() {
+    let mut three = Three::leading();
+    let (follower, leader) = (three.follower(), three.leader());
+    three.pass(Duration::from_secs(2));
+    three.all(|_| Event::Timeout, false);
+    assert_eq!(three.replica(follower).leader(), leader);
+    assert_eq!(three.leader(), leader);
+    // The next look counts.
+    three.cut_off(follower, &Event::Timeout);
+    assert_eq!(three.replica(follower).leader(), None);
+    three.cut_off(leader.expect("it leads"), &Event::Timeout);
+    assert_eq!(three.leader(), None);
+}
+
+#[test]
+fn a_replica_that_is_always_late_takes_its_leader_for_silent_in_the_end() {
+    let mut three = Three::leading();
+    let follower = three.follower();
+    for _ in 0..40 {
+        three.pass(Duration::from_secs(1));
+        three.step(follower, Event::Timeout, false);
+    }
+    assert_eq!(three.replica(follower).leader(), None);
+}
