@@ -28,6 +28,7 @@ pub mod stream;
 pub mod transfer;
 pub mod version_vector;
 pub mod view;
+pub mod wire;
 
 pub use client_id::{ClientId, ClientIdTooLong};
 pub use copy::{

@@ -1,4 +1,4 @@
-//! Messages of a feed, as plain structs. Their encoding comes with the formats.
+//! Messages of a feed, as plain structs. [`crate::wire`] has their encoding.
 //!
 //! ```text
 //!   sink                                          source

@@ -1,4 +1,4 @@
-//! Messages of a transfer, as plain structs. Their encoding comes with the formats.
+//! Messages of a transfer, as plain structs. [`crate::wire`] has their encoding.
 //!
 //! ```text
 //!   asker                                        holder

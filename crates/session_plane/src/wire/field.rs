@@ -1,0 +1,337 @@
+//! Fields that messages of several modules have: numbers, dots, clocks, sets of events and slots.
+
+use std::collections::BTreeSet;
+
+use cluster::NodeId;
+use cluster::session_plane::Hlc;
+
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{Fault, WireError};
+use crate::stream::NumberRange;
+use crate::transfer::RunPosition;
+use crate::version_vector::INTERVALS_MAX;
+use crate::{ClientId, Dot, Interval, Run, Slot, SlotSet, VectorFull, VersionVector};
+
+/// Type with one encoding. What is read is a value of the type, with its invariants.
+///
+/// Differences of numbers wrap when they are written. A difference that wraps is refused when it is
+/// read, so a value that breaks its own order never becomes another value.
+pub(super) trait Field: Sized {
+    /// Bytes of a value at least; at least 1. Bounds what a list reserves.
+    const BYTES_MIN: usize;
+
+    fn put(&self, writer: &mut Writer);
+
+    fn take(reader: &mut Reader) -> Result<Self, WireError>;
+}
+
+impl Writer {
+    pub(super) fn put<T: Field>(&mut self, value: &T) {
+        value.put(self);
+    }
+
+    /// Appends a list: the number of its items, then each of them.
+    pub(super) fn put_list<'a, T: Field + 'a>(&mut self, items: impl ExactSizeIterator<Item = &'a T>) {
+        self.put_number(items.len() as u64);
+        for item in items {
+            item.put(self);
+        }
+    }
+}
+
+impl Reader {
+    /// Reads a field; errors name it, or a field that it has.
+    pub(super) fn take<T: Field>(&mut self, field: &'static str) -> Result<T, WireError> {
+        let outer = self.enter(field);
+        let value = T::take(self)?;
+        self.enter(outer);
+        Ok(value)
+    }
+
+    /// Reads a list. It reserves memory once, for items that the message has bytes for.
+    pub(super) fn list<T: Field>(&mut self) -> Result<Vec<T>, WireError> {
+        let count = self.count(T::BYTES_MIN)?;
+        let mut items = Vec::with_capacity(count);
+        for _ in 0..count {
+            items.push(T::take(self)?);
+        }
+        Ok(items)
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.is_some());
+        if let Some(value) = self {
+            writer.put(value);
+        }
+    }
+
+    fn take(reader: &mut Reader) -> Result<Option<T>, WireError> {
+        let is_some = bool::take(reader)?;
+        is_some.then(|| T::take(reader)).transpose()
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_list(self.iter());
+    }
+
+    fn take(reader: &mut Reader) -> Result<Vec<T>, WireError> {
+        reader.list()
+    }
+}
+
+/// Items in ascending order, each once.
+impl<T: Field + Ord> Field for BTreeSet<T> {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_list(self.iter());
+    }
+
+    fn take(reader: &mut Reader) -> Result<BTreeSet<T>, WireError> {
+        let items: Vec<T> = reader.list()?;
+        if !items.is_sorted_by(|one, other| one < other) {
+            return Err(reader.error(Fault::NotAscending));
+        }
+        Ok(items.into_iter().collect())
+    }
+}
+
+impl Field for bool {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_byte(u8::from(*self));
+    }
+
+    fn take(reader: &mut Reader) -> Result<bool, WireError> {
+        match reader.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            found => Err(reader.error(Fault::UnknownForm { found })),
+        }
+    }
+}
+
+impl Field for u64 {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(*self);
+    }
+
+    fn take(reader: &mut Reader) -> Result<u64, WireError> {
+        reader.number()
+    }
+}
+
+/// Eight bytes, big endian: ids are drawn at random, so a shorter form of them is rare.
+impl Field for NodeId {
+    const BYTES_MIN: usize = 8;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_fixed(&self.0.to_be_bytes());
+    }
+
+    fn take(reader: &mut Reader) -> Result<NodeId, WireError> {
+        reader.node()
+    }
+}
+
+/// Eight bytes, big endian: the milliseconds of this century are in the upper ones.
+impl Field for Hlc {
+    const BYTES_MIN: usize = 8;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_fixed(&self.to_bits().to_be_bytes());
+    }
+
+    fn take(reader: &mut Reader) -> Result<Hlc, WireError> {
+        let bits = u64::from_be_bytes(reader.fixed()?);
+        Hlc::from_bits(bits).ok_or(reader.error(Fault::InvalidClock))
+    }
+}
+
+impl Field for Run {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_run(*self);
+    }
+
+    fn take(reader: &mut Reader) -> Result<Run, WireError> {
+        reader.run()
+    }
+}
+
+impl Field for Dot {
+    const BYTES_MIN: usize = 2;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_run(self.run);
+        writer.put_number(self.number);
+    }
+
+    fn take(reader: &mut Reader) -> Result<Dot, WireError> {
+        Ok(Dot {
+            run: reader.run()?,
+            number: reader.positive()?,
+        })
+    }
+}
+
+/// The number may be 0: a run that has no event has that position.
+impl Field for RunPosition {
+    const BYTES_MIN: usize = 2;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_run(self.run);
+        writer.put_number(self.number);
+    }
+
+    fn take(reader: &mut Reader) -> Result<RunPosition, WireError> {
+        Ok(RunPosition {
+            run: reader.run()?,
+            number: reader.number()?,
+        })
+    }
+}
+
+/// The first number, then how much the last one is above it.
+impl Field for NumberRange {
+    const BYTES_MIN: usize = 2;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(self.first);
+        writer.put_number(self.last.wrapping_sub(self.first));
+    }
+
+    fn take(reader: &mut Reader) -> Result<NumberRange, WireError> {
+        let (first, more) = (reader.positive()?, reader.number()?);
+        let last = first.checked_add(more);
+        let last = last.ok_or(reader.error(Fault::NotAscending))?;
+        Ok(NumberRange { first, last })
+    }
+}
+
+/// Each interval is its run, the numbers left out before it, and the numbers above its first. So
+/// the numbers from 1 on cost one byte more than the last of them and the run.
+impl Field for VersionVector {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(self.intervals().len() as u64);
+        let mut before = None;
+        for interval in self.intervals() {
+            writer.put_run(interval.run);
+            let from = end_in_run(before, interval.run).wrapping_add(1);
+            writer.put_number(interval.first.wrapping_sub(from));
+            writer.put_number(interval.last.wrapping_sub(interval.first));
+            before = Some(*interval);
+        }
+    }
+
+    fn take(reader: &mut Reader) -> Result<VersionVector, WireError> {
+        let count = reader.count(INTERVAL_BYTES_MIN)?;
+        if count > INTERVALS_MAX {
+            return Err(reader.error(VectorFull));
+        }
+        let mut vector = VersionVector::default();
+        for _ in 0..count {
+            let interval = take_interval(reader, vector.intervals().last().copied())?;
+            vector.insert(interval).map_err(|full| reader.error(full))?;
+        }
+        Ok(vector)
+    }
+}
+
+/// Reads the interval behind `before`: of a later run, or with a gap between them.
+fn take_interval(reader: &mut Reader, before: Option<Interval>) -> Result<Interval, WireError> {
+    let (run, gap, more) = (reader.run()?, reader.number()?, reader.number()?);
+    let is_after = match before {
+        Some(before) if before.run == run => gap > 0,
+        Some(before) => before.run < run,
+        None => true,
+    };
+    let from = end_in_run(before, run).checked_add(1);
+    let first = from.and_then(|from| from.checked_add(gap)).filter(|_| is_after);
+    let interval = first.and_then(|first| Interval::new(run, first, first.checked_add(more)?));
+    interval.ok_or(reader.error(Fault::NotAscending))
+}
+
+/// Last number of the interval `before`, if it is of the same run; otherwise 0.
+fn end_in_run(before: Option<Interval>, run: Run) -> u64 {
+    before
+        .filter(|before| before.run == run)
+        .map_or(0, |before| before.last)
+}
+
+impl Field for Slot {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(u64::from(self.number()));
+    }
+
+    fn take(reader: &mut Reader) -> Result<Slot, WireError> {
+        let number = reader.number()?;
+        slot_of(reader, number)
+    }
+}
+
+fn slot_of(reader: &Reader, found: u64) -> Result<Slot, WireError> {
+    let max = u64::from(Slot::COUNT - 1);
+    let number = u16::try_from(found).map_err(|_| reader.error(Fault::TooHigh { found, max }))?;
+    Slot::new(number).map_err(|error| reader.error(error))
+}
+
+/// Each slot is the number of slots left out before it.
+impl Field for SlotSet {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(self.len() as u64);
+        let mut next = 0;
+        for slot in self.iter() {
+            writer.put_number(u64::from(slot.number() - next));
+            next = slot.number() + 1;
+        }
+    }
+
+    fn take(reader: &mut Reader) -> Result<SlotSet, WireError> {
+        let count = reader.count(1)?;
+        let mut set = SlotSet::default();
+        let mut next: u64 = 0;
+        for _ in 0..count {
+            let number = next.saturating_add(reader.number()?);
+            let slot = slot_of(reader, number)?;
+            set.insert(slot);
+            next = number + 1;
+        }
+        Ok(set)
+    }
+}
+
+impl Field for ClientId {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_bytes(self.as_bytes());
+    }
+
+    fn take(reader: &mut Reader) -> Result<ClientId, WireError> {
+        let bytes = reader.bytes()?;
+        ClientId::new(&bytes).map_err(|error| reader.error(error))
+    }
+}
+
+/// Bytes of an interval at least: its run and two numbers.
+const INTERVAL_BYTES_MIN: usize = 3;

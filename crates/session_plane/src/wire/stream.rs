@@ -1,0 +1,323 @@
+//! Streams: events, heartbeats, confirmations and resends.
+//!
+//! ```text
+//! event     | dot, form, slots of a change or view of a marker, clock, known, content
+//! heartbeat | after and number of the position, confirmed, stable, clock, known
+//! resend    | id, slots, numbers, events
+//! ```
+//!
+//! A ring marker is sent as its view. The receiver makes the ring: that takes milliseconds, and
+//! peers mostly have equal views, so the node keeps rings by view ([`SentEvent::into_event`]).
+
+use std::sync::Arc;
+
+use cluster::session_plane::Hlc;
+
+use super::field::Field;
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{Fault, WireError, WireValue};
+use crate::stream::{
+    EventKind, NumberRange, Recipients, Resend, ResendId, Routing, StreamEvent, StreamPosition,
+};
+use crate::{Dot, SlotSet, VersionVector, View};
+
+/// Payload of an event: what the node sends with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPayload<C> {
+    /// Hybrid logical clock of the event.
+    pub clock: Hlc,
+    /// What the run knew at the event (rule `causal`). It may leave out what its receiver was told
+    /// in the present stay before.
+    pub known: VersionVector,
+    /// The change itself; of a ring marker nothing is read.
+    pub content: C,
+}
+
+/// Event as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentEvent<C> {
+    /// Identity of the event.
+    pub dot: Dot,
+    /// Meaning of the event to streams.
+    pub kind: SentEventKind,
+    /// Meaning of the event to the node.
+    pub payload: EventPayload<C>,
+}
+
+/// Meaning of a sent event to streams, as [`EventKind`] without the ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SentEventKind {
+    /// Change of entries.
+    Change(Recipients),
+    /// Ring marker with the view of its sender.
+    RingMarker(View),
+}
+
+/// Next event of the stream to the receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextEvent<C> {
+    /// Number that the receiver has before the event; below that of the event.
+    pub after: u64,
+    /// The event.
+    pub event: SentEvent<C>,
+}
+
+/// Positions of the sender, its clock, and what it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Position of the sender's stream. None before the Welcome was sent over this connection.
+    pub position: Option<StreamPosition>,
+    /// Everything of the receiver's run up to this number is durable at the sender; as
+    /// [`Confirm`].
+    pub confirmed: u64,
+    /// Highest number of the sender that all its peers have confirmed.
+    pub stable: u64,
+    /// Hybrid logical clock of the sender.
+    pub clock: Hlc,
+    /// Events that the sender knows. It may leave out what it has told in the present stay before.
+    pub known: VersionVector,
+}
+
+/// Confirmation of the receiver's stream, as soon as something is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirm {
+    /// Everything up to this number is durable at the sender.
+    pub number: u64,
+}
+
+/// Resend as it is sent. [`Resend`] says what its parts are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentResend<C> {
+    /// Names the resend in the confirmation.
+    pub id: ResendId,
+    /// Slots of the receiver.
+    pub slots: SlotSet,
+    /// Numbers of the run of which the slots had too few copies.
+    pub numbers: NumberRange,
+    /// Events among `numbers`, in ascending order.
+    pub events: Vec<SentEvent<C>>,
+}
+
+impl<C> SentEvent<C> {
+    /// Event of a stream. `routing` gives the routing of a marker's view.
+    pub fn into_event(self, routing: impl FnOnce(View) -> Arc<Routing>) -> StreamEvent<EventPayload<C>> {
+        StreamEvent {
+            dot: self.dot,
+            kind: match self.kind {
+                SentEventKind::Change(recipients) => EventKind::Change(recipients),
+                SentEventKind::RingMarker(view) => EventKind::RingMarker(routing(view)),
+            },
+            payload: self.payload,
+        }
+    }
+}
+
+impl<C: Clone> From<&StreamEvent<EventPayload<C>>> for SentEvent<C> {
+    /// Event as its receiver gets it.
+    fn from(event: &StreamEvent<EventPayload<C>>) -> SentEvent<C> {
+        SentEvent {
+            dot: event.dot,
+            kind: match &event.kind {
+                EventKind::Change(recipients) => SentEventKind::Change(recipients.clone()),
+                EventKind::RingMarker(routing) => SentEventKind::RingMarker(routing.view().clone()),
+            },
+            payload: event.payload.clone(),
+        }
+    }
+}
+
+impl<C: Clone> From<&Resend<'_, EventPayload<C>>> for SentResend<C> {
+    /// Resend as its receiver gets it.
+    fn from(resend: &Resend<'_, EventPayload<C>>) -> SentResend<C> {
+        SentResend {
+            id: resend.id,
+            slots: resend.slots.clone(),
+            numbers: resend.numbers,
+            events: resend
+                .events
+                .iter()
+                .map(|event| SentEvent::from(*event))
+                .collect(),
+        }
+    }
+}
+
+impl<C: WireValue> Field for EventPayload<C> {
+    const BYTES_MIN: usize = Hlc::BYTES_MIN + VersionVector::BYTES_MIN + 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.clock);
+        writer.put(&self.known);
+        writer.put_value(&self.content);
+    }
+
+    fn take(reader: &mut Reader) -> Result<EventPayload<C>, WireError> {
+        Ok(EventPayload {
+            clock: reader.take("clock of an event")?,
+            known: reader.take("knowledge at an event")?,
+            content: reader.value("content of an event")?,
+        })
+    }
+}
+
+impl Field for SentEventKind {
+    const BYTES_MIN: usize = 2;
+
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            SentEventKind::Change(recipients) => {
+                writer.put_byte(if recipients.is_for_every_node {
+                    CHANGE_FOR_EVERY_NODE
+                } else {
+                    CHANGE
+                });
+                writer.put(&recipients.slots);
+            }
+            SentEventKind::RingMarker(view) => {
+                writer.put_byte(RING_MARKER);
+                writer.put(view);
+            }
+        }
+    }
+
+    fn take(reader: &mut Reader) -> Result<SentEventKind, WireError> {
+        let form = reader.byte()?;
+        Ok(match form {
+            CHANGE | CHANGE_FOR_EVERY_NODE => SentEventKind::Change(Recipients {
+                slots: reader.take("slots of a change")?,
+                is_for_every_node: form == CHANGE_FOR_EVERY_NODE,
+            }),
+            RING_MARKER => SentEventKind::RingMarker(reader.take("view of a ring marker")?),
+            found => return Err(reader.error(Fault::UnknownForm { found })),
+        })
+    }
+}
+
+impl<C: WireValue> Field for SentEvent<C> {
+    const BYTES_MIN: usize = Dot::BYTES_MIN + SentEventKind::BYTES_MIN + EventPayload::<C>::BYTES_MIN;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.dot);
+        writer.put(&self.kind);
+        writer.put(&self.payload);
+    }
+
+    fn take(reader: &mut Reader) -> Result<SentEvent<C>, WireError> {
+        Ok(SentEvent {
+            dot: reader.take("dot of an event")?,
+            kind: reader.take("form of an event")?,
+            payload: reader.take("payload of an event")?,
+        })
+    }
+}
+
+impl<C: WireValue> Field for NextEvent<C> {
+    const BYTES_MIN: usize = 1 + SentEvent::<C>::BYTES_MIN;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.after);
+        writer.put(&self.event);
+    }
+
+    fn take(reader: &mut Reader) -> Result<NextEvent<C>, WireError> {
+        let after = reader.take("number before an event")?;
+        let event: SentEvent<C> = reader.take("event")?;
+        if after < event.dot.number {
+            Ok(NextEvent { after, event })
+        } else {
+            Err(reader.error(Fault::NotAscending))
+        }
+    }
+}
+
+/// The number before, then how much the position is above it.
+impl Field for StreamPosition {
+    const BYTES_MIN: usize = 2;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(self.after);
+        writer.put_number(self.number.wrapping_sub(self.after));
+    }
+
+    fn take(reader: &mut Reader) -> Result<StreamPosition, WireError> {
+        let (after, more) = (reader.number()?, reader.number()?);
+        let number = after.checked_add(more);
+        let number = number.ok_or(reader.error(Fault::NotAscending))?;
+        Ok(StreamPosition { after, number })
+    }
+}
+
+impl Field for Heartbeat {
+    const BYTES_MIN: usize = 3 + Hlc::BYTES_MIN + VersionVector::BYTES_MIN;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.position);
+        writer.put(&self.confirmed);
+        writer.put(&self.stable);
+        writer.put(&self.clock);
+        writer.put(&self.known);
+    }
+
+    fn take(reader: &mut Reader) -> Result<Heartbeat, WireError> {
+        Ok(Heartbeat {
+            position: reader.take("position")?,
+            confirmed: reader.take("confirmed number")?,
+            stable: reader.take("stable number")?,
+            clock: reader.take("clock")?,
+            known: reader.take("knowledge")?,
+        })
+    }
+}
+
+impl Field for Confirm {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.number);
+    }
+
+    fn take(reader: &mut Reader) -> Result<Confirm, WireError> {
+        let number = reader.take("confirmed number")?;
+        Ok(Confirm { number })
+    }
+}
+
+impl Field for ResendId {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(self.0);
+    }
+
+    fn take(reader: &mut Reader) -> Result<ResendId, WireError> {
+        reader.positive().map(ResendId)
+    }
+}
+
+impl<C: WireValue> Field for SentResend<C> {
+    const BYTES_MIN: usize = ResendId::BYTES_MIN + 1 + NumberRange::BYTES_MIN + 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put(&self.id);
+        writer.put(&self.slots);
+        writer.put(&self.numbers);
+        writer.put(&self.events);
+    }
+
+    fn take(reader: &mut Reader) -> Result<SentResend<C>, WireError> {
+        Ok(SentResend {
+            id: reader.take("id of a resend")?,
+            slots: reader.take("slots of a resend")?,
+            numbers: reader.take("numbers of a resend")?,
+            events: reader.take("events of a resend")?,
+        })
+    }
+}
+
+/// Form of a change.
+const CHANGE: u8 = 0;
+/// Form of a change that every node needs.
+const CHANGE_FOR_EVERY_NODE: u8 = 1;
+/// Form of a ring marker.
+const RING_MARKER: u8 = 2;

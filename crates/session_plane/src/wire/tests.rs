@@ -1,0 +1,22 @@
+use bytes::Bytes;
+
+use super::*;
+
+mod damage;
+mod feed_messages;
+mod golden;
+mod kinds;
+mod limits;
+mod membership_messages;
+mod refusals;
+mod samples;
+mod sizes;
+mod stream_messages;
+mod transfer_messages;
+
+/// Message whose values are bytes.
+type Sample = Message<Bytes, Bytes, Bytes>;
+
+fn decode(bytes: &[u8]) -> Result<Sample, WireError> {
+    Sample::decode(Bytes::copy_from_slice(bytes))
+}

@@ -1,0 +1,182 @@
+//! Golden files: bytes of each kind as version 1 writes them. They are never edited.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use cluster::NodeId;
+
+use super::*;
+use crate::feed::{
+    CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery, Window,
+};
+use crate::membership::Answer;
+use crate::stream::{NumberRange, Recipients, StreamPosition};
+use crate::{NodeState, SwimIncarnation, View};
+
+mod slots;
+mod values;
+
+use slots::{parts, questions};
+use values::{client, clock, dot, event, introduction, key, present, run, slot_set, vector};
+
+#[test]
+fn version_1_is_written_as_ever_and_read() {
+    let mut kinds = BTreeSet::new();
+    for (name, message) in goldens() {
+        let golden = compare(name, &message.encode());
+        let read = Sample::decode(golden.clone());
+        assert_eq!(read.as_ref(), Ok(&message), "{name}");
+        assert_eq!(read.map(|message| message.encode()), Ok(golden), "{name}");
+        kinds.insert(message.kind());
+    }
+    let with_encoding = KINDS.iter().filter(|row| row.module != KindModule::Reserved);
+    assert_eq!(kinds, with_encoding.map(|row| row.kind).collect());
+}
+
+fn compare(name: &str, bytes: &[u8]) -> Bytes {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+    let path = folder.join(name).with_extension("message");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(&path, bytes).unwrap();
+    }
+    let golden = fs::read(path).unwrap();
+    assert_eq!(golden, bytes, "{name}");
+    Bytes::from(golden)
+}
+
+/// One message of each kind at least, by the name of its file.
+pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
+    let mut all = membership();
+    all.extend(streams());
+    all.extend(questions());
+    all.extend(parts());
+    all.extend(feeds());
+    all
+}
+
+fn membership() -> Vec<(&'static str, Sample)> {
+    let stay = |node, incarnation| Stay {
+        run: run(node),
+        incarnation: SwimIncarnation(incarnation),
+    };
+    let answer = Answer {
+        introduction: introduction(2, NodeState::Merging),
+        offer: stay(1, 4),
+    };
+    let confirm = crate::membership::Confirm {
+        introduction: introduction(1, NodeState::MergeMinority),
+        offer: SwimIncarnation(4),
+        answer: stay(2, 5),
+        minority: Some(NodeId(2)),
+    };
+    vec![
+        ("hello", Message::Hello(Hello { run: run(1) })),
+        (
+            "handshake-offer",
+            Message::Handshake(Handshake::Offer(introduction(1, NodeState::Running))),
+        ),
+        ("handshake-answer", Message::Handshake(Handshake::Answer(answer))),
+        (
+            "handshake-confirm",
+            Message::Handshake(Handshake::Confirm(confirm)),
+        ),
+        ("conviction", Message::Conviction(stay(3, 300))),
+    ]
+}
+
+fn streams() -> Vec<(&'static str, Sample)> {
+    let view = View::new(vec![
+        present(1, NodeState::Running),
+        present(2, NodeState::Joining),
+    ]);
+    let marker = SentEventKind::RingMarker(view.expect("a view"));
+    let change = |slots: &[u16], is_for_every_node| {
+        SentEventKind::Change(Recipients {
+            slots: slot_set(slots),
+            is_for_every_node,
+        })
+    };
+    let next = NextEvent {
+        after: 40,
+        event: event(43, change(&[9, 2_000], false)),
+    };
+    let heartbeat = Heartbeat {
+        position: Some(StreamPosition {
+            after: 43,
+            number: 70,
+        }),
+        confirmed: 12,
+        stable: 41,
+        clock: clock(5),
+        known: vector(),
+    };
+    let resend = SentResend {
+        id: ResendId(3),
+        slots: slot_set(&[0, 1, 4_095]),
+        numbers: NumberRange { first: 20, last: 45 },
+        events: vec![event(30, change(&[1], false)), event(45, change(&[4_095], true))],
+    };
+    vec![
+        ("welcome", Message::Welcome(event(38, marker))),
+        ("event", Message::Event(next)),
+        ("heartbeat", Message::Heartbeat(heartbeat)),
+        ("confirm", Message::Confirm(Confirm { number: 70 })),
+        ("resend", Message::Resend(resend)),
+        ("confirm-resent", Message::ConfirmResent(ResendId(3))),
+    ]
+}
+
+fn feeds() -> Vec<(&'static str, Sample)> {
+    let (feed, window) = (
+        FeedId(6),
+        Window {
+            items: 100,
+            bytes: 65_536,
+        },
+    );
+    let known = |number, is_gone| KnownDelivery {
+        message: dot(1, number),
+        is_gone,
+    };
+    let open = FeedOpen {
+        feed,
+        client: client("panel"),
+        known: Arc::new(vector()),
+        held: BTreeSet::from([key(11), key(12)]),
+        deliveries: BTreeMap::from([(dot(2, 13), known(11, false)), (dot(2, 14), known(12, true))]),
+        own_after: dot(2, 0),
+        window,
+    };
+    let items = FeedItems {
+        feed,
+        number: 1,
+        deliveries: DeliveryChanges {
+            added: vec![FeedDelivery {
+                dot: dot(3, 15),
+                known: known(16, false),
+                value: Bytes::from_static(b"id 4"),
+            }],
+            gone: vec![dot(3, 17)],
+            ended: vec![dot(3, 18)],
+        },
+        items: vec![FeedItem {
+            key: key(19),
+            value: Bytes::from_static(b"content"),
+        }],
+        removed: vec![key(11)],
+        removed_by: vector(),
+    };
+    let closed = |reason| Message::Feed(FeedMessage::Closed { feed, reason });
+    vec![
+        ("feed-open", Message::Feed(FeedMessage::Open(open))),
+        ("feed-items", Message::Feed(FeedMessage::Items(items))),
+        ("feed-window", Message::Feed(FeedMessage::Window { feed, window })),
+        ("feed-close", Message::Feed(FeedMessage::Close { feed })),
+        ("feed-closed-not-owner", closed(CloseReason::NotOwner)),
+        ("feed-closed-full", closed(CloseReason::Full)),
+        ("feed-closed-deliveries", closed(CloseReason::TooManyDeliveries)),
+    ]
+}

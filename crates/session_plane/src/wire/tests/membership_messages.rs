@@ -1,0 +1,84 @@
+//! Messages of the membership that are drawn at random.
+
+use cluster::NodeId;
+use proptest::collection::btree_map;
+use proptest::prelude::*;
+
+use super::Sample;
+use super::samples::runs;
+use crate::membership::{Answer, Confirm, Handshake, Introduction, Side, Stay};
+use crate::wire::{Hello, Message};
+use crate::{NodeState, PresentNode, Run, SwimIncarnation, View};
+
+pub(super) fn messages() -> impl Strategy<Value = Sample> {
+    prop_oneof![
+        runs().prop_map(|run| Message::Hello(Hello { run })),
+        introductions().prop_map(|offer| Message::Handshake(Handshake::Offer(offer))),
+        (introductions(), stays()).prop_map(|(introduction, offer)| {
+            Message::Handshake(Handshake::Answer(Answer { introduction, offer }))
+        }),
+        confirms().prop_map(|confirm| Message::Handshake(Handshake::Confirm(confirm))),
+        stays().prop_map(Message::Conviction),
+    ]
+}
+
+pub(super) fn views() -> impl Strategy<Value = View> {
+    let nodes = btree_map(1..200_u64, (runs(), incarnations(), states()), 1..9);
+    nodes.prop_map(|nodes| {
+        let nodes = nodes
+            .into_iter()
+            .map(|(node, (run, incarnation, state))| PresentNode {
+                run: Run {
+                    node: NodeId(node),
+                    ..run
+                },
+                incarnation,
+                state,
+            });
+        View::new(nodes.collect()).expect("nodes of a view")
+    })
+}
+
+fn introductions() -> impl Strategy<Value = Introduction> {
+    let sides = (1..=100_usize, 1..=u64::MAX);
+    (runs(), states(), incarnations(), sides).prop_map(|(run, state, incarnation, (nodes, lowest))| {
+        Introduction {
+            run,
+            state,
+            incarnation,
+            side: Side {
+                nodes,
+                lowest: NodeId(lowest),
+            },
+        }
+    })
+}
+
+fn confirms() -> impl Strategy<Value = Confirm> {
+    let minority = proptest::option::of((1..=u64::MAX).prop_map(NodeId));
+    (introductions(), incarnations(), stays(), minority).prop_map(
+        |(introduction, offer, answer, minority)| Confirm {
+            introduction,
+            offer,
+            answer,
+            minority,
+        },
+    )
+}
+
+fn stays() -> impl Strategy<Value = Stay> {
+    (runs(), incarnations()).prop_map(|(run, incarnation)| Stay { run, incarnation })
+}
+
+fn incarnations() -> impl Strategy<Value = SwimIncarnation> {
+    any::<u32>().prop_map(SwimIncarnation)
+}
+
+fn states() -> impl Strategy<Value = NodeState> {
+    proptest::sample::select(vec![
+        NodeState::Joining,
+        NodeState::Running,
+        NodeState::MergeMinority,
+        NodeState::Merging,
+    ])
+}

@@ -1,0 +1,155 @@
+//! Messages of transfers that are drawn at random.
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::Sample;
+use super::samples::{
+    changes, clients, dots, entries, entry_ids, numbers, pending_messages, runs, single_dots, slots, vectors,
+};
+use crate::transfer::{
+    AnswerBegin, AnswerId, AskPart, AskSessions, AskSlot, Block, BlockAnswer, ClientRange, Digest,
+    EntryCheck, Except, Group, GroupsPart, HeaderPart, KeptEntry, ListedEntry, OwnEvent, PartContent,
+    QuestionId, RestPart, RunPosition, SessionBlocks, SessionDifference, SessionsPart, SlotPart,
+    TransferMessage, Wanted,
+};
+use crate::wire::Message;
+
+pub(super) fn messages() -> impl Strategy<Value = Sample> {
+    let positions = (runs(), numbers(0)).prop_map(|(run, number)| RunPosition { run, number });
+    let asked = (answers(), vec(positions, 0..5), vectors());
+    let asked = asked.prop_map(|(id, positions, closing)| AskSlot {
+        id,
+        positions,
+        closing,
+    });
+    let asked_part = (answers(), numbers(0), wanted());
+    let asked_part = asked_part.prop_map(|(id, part, wanted)| AskPart { id, part, wanted });
+    let part = (answers(), numbers(0), contents());
+    let part = part.prop_map(|(id, part, content)| SlotPart { id, part, content });
+    let message = prop_oneof![
+        2 => asked.prop_map(TransferMessage::AskSlot),
+        3 => asked_part.prop_map(TransferMessage::AskPart),
+        8 => part.prop_map(TransferMessage::SlotPart),
+        1 => answers().prop_map(TransferMessage::SlotMerged),
+        1 => answers().prop_map(TransferMessage::DropQuestion),
+        1 => slots().prop_map(|slot| TransferMessage::Offer { slot }),
+    ];
+    message.prop_map(Message::Transfer)
+}
+
+fn answers() -> impl Strategy<Value = AnswerId> {
+    (slots(), numbers(1)).prop_map(|(slot, question)| AnswerId {
+        slot,
+        question: QuestionId(question),
+    })
+}
+
+fn wanted() -> impl Strategy<Value = Wanted> {
+    let range = (option::of(clients()), option::of(clients()));
+    let range = range.prop_map(|(after, up_to)| ClientRange { after, up_to });
+    let block = (entry_ids(), digests()).prop_map(|(last, digest)| Block { last, digest });
+    let blocks = (clients(), vec(block, 0..4));
+    let blocks = blocks.prop_map(|(client, blocks)| SessionBlocks { client, blocks });
+    let except = prop_oneof![
+        Just(Except::Shared),
+        Just(Except::Nothing),
+        vec(blocks, 0..3).prop_map(Except::Blocks),
+    ];
+    let sessions = (range, except).prop_map(|(range, except)| AskSessions { range, except });
+    prop_oneof![
+        1 => Just(Wanted::Header),
+        1 => Just(Wanted::More),
+        2 => vectors().prop_map(|covered| Wanted::Compare { covered }),
+        2 => clients().prop_map(|after| Wanted::Groups { after }),
+        3 => sessions.prop_map(Wanted::Sessions),
+    ]
+}
+
+fn contents() -> impl Strategy<Value = PartContent<Bytes, Bytes>> {
+    let rest = (vec(listed(), 0..4), any::<bool>());
+    let rest = rest.prop_map(|(entries, has_rest)| RestPart { entries, has_rest });
+    let group = (option::of(clients()), digests(), any::<bool>());
+    let group = group.prop_map(|(last, shared, has_others)| Group {
+        last,
+        shared,
+        has_others,
+    });
+    let groups = vec(group, 0..4).prop_map(|groups| GroupsPart { groups });
+    prop_oneof![
+        3 => headers().prop_map(PartContent::Header),
+        1 => groups.prop_map(PartContent::Groups),
+        3 => sessions().prop_map(PartContent::Sessions),
+        1 => rest.prop_map(PartContent::Rest),
+    ]
+}
+
+fn headers() -> impl Strategy<Value = HeaderPart<Bytes, Bytes>> {
+    let begin = (
+        vectors(),
+        vectors(),
+        vectors(),
+        vectors(),
+        vectors(),
+        any::<bool>(),
+    );
+    let begin = begin.prop_map(
+        |(covered, taken, holes, own, reserved, has_merged_all)| AnswerBegin {
+            covered,
+            taken,
+            holes,
+            own,
+            reserved,
+            has_merged_all,
+        },
+    );
+    let own = prop_oneof![
+        changes().prop_map(OwnEvent::Change),
+        pending_messages().prop_map(OwnEvent::Message),
+    ];
+    let pending = vec(pending_messages(), 0..3);
+    let lists = (pending, vec(single_dots(), 0..3), vec(own, 0..3));
+    (option::of(begin), lists, any::<bool>()).prop_map(|(begin, (pending, single, own), is_last)| {
+        HeaderPart {
+            begin,
+            pending,
+            single,
+            own,
+            is_last,
+        }
+    })
+}
+
+fn sessions() -> impl Strategy<Value = SessionsPart<Bytes>> {
+    let kept = (entry_ids(), any::<u32>()).prop_map(|(id, check)| KeptEntry {
+        id,
+        check: EntryCheck(check),
+    });
+    let block = prop_oneof![
+        Just(BlockAnswer::Equal),
+        vec(kept, 0..4).prop_map(BlockAnswer::Kept),
+    ];
+    let session = (clients(), vec(block, 0..4), vec(listed(), 0..4));
+    let session = session.prop_map(|(client, blocks, entries)| SessionDifference {
+        client,
+        blocks,
+        entries,
+    });
+    (vec(session, 0..4), option::of(clients()), any::<bool>()).prop_map(|(sessions, up_to, has_rest)| {
+        SessionsPart {
+            sessions,
+            up_to,
+            has_rest,
+        }
+    })
+}
+
+fn listed() -> impl Strategy<Value = ListedEntry<Bytes>> {
+    (dots(), entries()).prop_map(|(dot, entry)| ListedEntry { dot, entry })
+}
+
+fn digests() -> impl Strategy<Value = Digest> {
+    any::<[u8; Digest::BYTES]>().prop_map(Digest)
+}
