@@ -306,13 +306,26 @@ impl<C: WireValue> Field for SentResend<C> {
     }
 
     fn take(reader: &mut Reader) -> Result<SentResend<C>, WireError> {
-        Ok(SentResend {
+        let resend = SentResend {
             id: reader.take("id of a resend")?,
             slots: reader.take("slots of a resend")?,
             numbers: reader.take("numbers of a resend")?,
             events: reader.take("events of a resend")?,
-        })
+        };
+        if has_order(&resend) {
+            Ok(resend)
+        } else {
+            Err(reader.error(Fault::NotAscending))
+        }
     }
+}
+
+/// Events of a resend are of one run, among its numbers, and in ascending order.
+fn has_order<C>(resend: &SentResend<C>) -> bool {
+    let dots = || resend.events.iter().map(|event| event.dot);
+    let is_within = dots().all(|dot| resend.numbers.contains(dot.number));
+    let is_ascending = dots().is_sorted_by(|one, other| one.run == other.run && one.number < other.number);
+    is_within && is_ascending
 }
 
 /// Form of a change.

@@ -15,7 +15,7 @@ use crate::feed::{
 };
 use crate::wire::Message;
 
-pub(super) fn messages() -> impl Strategy<Value = Sample> {
+pub(super) fn messages() -> BoxedStrategy<Sample> {
     let reasons = proptest::sample::select(vec![
         CloseReason::NotOwner,
         CloseReason::Full,
@@ -28,61 +28,72 @@ pub(super) fn messages() -> impl Strategy<Value = Sample> {
         1 => feeds().prop_map(|feed| FeedMessage::Close { feed }),
         1 => (feeds(), reasons).prop_map(|(feed, reason)| FeedMessage::Closed { feed, reason }),
     ];
-    message.prop_map(Message::Feed)
+    message.prop_map(Message::Feed).boxed()
 }
 
-fn opens() -> impl Strategy<Value = FeedOpen> {
+fn opens() -> BoxedStrategy<FeedOpen> {
     let own_after = (runs(), numbers(0)).prop_map(|(run, number)| Dot { run, number });
     let held = btree_set(keys(), 0..5);
     let deliveries = btree_map(dots(), known_deliveries(), 0..5);
     let asker = (feeds(), clients(), vectors(), own_after, windows());
-    (asker, held, deliveries).prop_map(|((feed, client, known, own_after, window), held, deliveries)| {
-        FeedOpen {
-            feed,
-            client,
-            known: Arc::new(known),
-            held,
-            deliveries,
-            own_after,
-            window,
-        }
-    })
+    (asker, held, deliveries)
+        .prop_map(
+            |((feed, client, known, own_after, window), held, deliveries)| FeedOpen {
+                feed,
+                client,
+                known: Arc::new(known),
+                held,
+                deliveries,
+                own_after,
+                window,
+            },
+        )
+        .boxed()
 }
 
-fn items() -> impl Strategy<Value = FeedItems<Bytes>> {
+fn items() -> BoxedStrategy<FeedItems<Bytes>> {
     let item = (keys(), values()).prop_map(|(key, value)| FeedItem { key, value });
     let removed = (vec(keys(), 0..4), vectors());
-    (feeds(), numbers(0), changes(), vec(item, 0..4), removed).prop_map(
-        |(feed, number, deliveries, items, (removed, removed_by))| FeedItems {
-            feed,
-            number,
-            deliveries,
-            items,
-            removed,
-            removed_by,
-        },
-    )
+    (feeds(), numbers(0), changes(), vec(item, 0..4), removed)
+        .prop_map(
+            |(feed, number, deliveries, items, (removed, removed_by))| FeedItems {
+                feed,
+                number,
+                deliveries,
+                items,
+                removed,
+                removed_by,
+            },
+        )
+        .boxed()
 }
 
-fn changes() -> impl Strategy<Value = DeliveryChanges<Bytes>> {
+fn changes() -> BoxedStrategy<DeliveryChanges<Bytes>> {
     let delivery = (dots(), known_deliveries(), values());
     let delivery = delivery.prop_map(|(dot, known, value)| FeedDelivery { dot, known, value });
     (vec(delivery, 0..3), vec(dots(), 0..3), vec(dots(), 0..3))
         .prop_map(|(added, gone, ended)| DeliveryChanges { added, gone, ended })
+        .boxed()
 }
 
-fn known_deliveries() -> impl Strategy<Value = KnownDelivery> {
-    (dots(), any::<bool>()).prop_map(|(message, is_gone)| KnownDelivery { message, is_gone })
+fn known_deliveries() -> BoxedStrategy<KnownDelivery> {
+    (dots(), any::<bool>())
+        .prop_map(|(message, is_gone)| KnownDelivery { message, is_gone })
+        .boxed()
 }
 
-fn keys() -> impl Strategy<Value = QueueKey> {
-    (clocks(), dots()).prop_map(|(clock, dot)| QueueKey { clock, dot })
+fn keys() -> BoxedStrategy<QueueKey> {
+    (clocks(), dots())
+        .prop_map(|(clock, dot)| QueueKey { clock, dot })
+        .boxed()
 }
 
-fn feeds() -> impl Strategy<Value = FeedId> {
-    numbers(1).prop_map(FeedId)
+fn feeds() -> BoxedStrategy<FeedId> {
+    numbers(1).prop_map(FeedId).boxed()
 }
 
-fn windows() -> impl Strategy<Value = Window> {
-    (numbers(0), numbers(0)).prop_map(|(items, bytes)| Window { items, bytes })
+fn windows() -> BoxedStrategy<Window> {
+    (numbers(0), numbers(0))
+        .prop_map(|(items, bytes)| Window { items, bytes })
+        .boxed()
 }

@@ -6,7 +6,7 @@ use cluster::{Incarnation, NodeId};
 use super::refusals::refusal;
 use super::*;
 use crate::client_id::CLIENT_ID_BYTES_MAX;
-use crate::feed::{DeliveryChanges, FeedItem, KnownDelivery, QueueKey};
+use crate::feed::{DeliveryChanges, FeedDelivery, FeedItem, KnownDelivery, QueueKey};
 use crate::stream::Recipients;
 use crate::transfer::{
     Block, BlockAnswer, Digest, EntryCheck, Group, KeptEntry, ListedEntry, OwnEvent, RunPosition,
@@ -99,6 +99,14 @@ fn a_list_with_values_takes_memory_in_proportion_to_its_bytes() {
     check(&KnownDelivery {
         message: DOT,
         is_gone: false,
+    });
+    check(&FeedDelivery {
+        dot: DOT,
+        known: KnownDelivery {
+            message: DOT,
+            is_gone: false,
+        },
+        value: Bytes::new(),
     });
     check(&DeliveryChanges::<Bytes>::default());
     check(&pending());

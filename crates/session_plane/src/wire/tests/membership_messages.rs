@@ -10,7 +10,7 @@ use crate::membership::{Answer, Confirm, Handshake, Introduction, Side, Stay};
 use crate::wire::{Hello, Message};
 use crate::{NodeState, PresentNode, Run, SwimIncarnation, View};
 
-pub(super) fn messages() -> impl Strategy<Value = Sample> {
+pub(super) fn messages() -> BoxedStrategy<Sample> {
     prop_oneof![
         runs().prop_map(|run| Message::Hello(Hello { run })),
         introductions().prop_map(|offer| Message::Handshake(Handshake::Offer(offer))),
@@ -20,29 +20,32 @@ pub(super) fn messages() -> impl Strategy<Value = Sample> {
         confirms().prop_map(|confirm| Message::Handshake(Handshake::Confirm(confirm))),
         stays().prop_map(Message::Conviction),
     ]
+    .boxed()
 }
 
-pub(super) fn views() -> impl Strategy<Value = View> {
+pub(super) fn views() -> BoxedStrategy<View> {
     let nodes = btree_map(1..200_u64, (runs(), incarnations(), states()), 1..9);
-    nodes.prop_map(|nodes| {
-        let nodes = nodes
-            .into_iter()
-            .map(|(node, (run, incarnation, state))| PresentNode {
-                run: Run {
-                    node: NodeId(node),
-                    ..run
-                },
-                incarnation,
-                state,
-            });
-        View::new(nodes.collect()).expect("nodes of a view")
-    })
+    nodes
+        .prop_map(|nodes| {
+            let nodes = nodes
+                .into_iter()
+                .map(|(node, (run, incarnation, state))| PresentNode {
+                    run: Run {
+                        node: NodeId(node),
+                        ..run
+                    },
+                    incarnation,
+                    state,
+                });
+            View::new(nodes.collect()).expect("nodes of a view")
+        })
+        .boxed()
 }
 
-fn introductions() -> impl Strategy<Value = Introduction> {
+fn introductions() -> BoxedStrategy<Introduction> {
     let sides = (1..=100_usize, 1..=u64::MAX);
-    (runs(), states(), incarnations(), sides).prop_map(|(run, state, incarnation, (nodes, lowest))| {
-        Introduction {
+    (runs(), states(), incarnations(), sides)
+        .prop_map(|(run, state, incarnation, (nodes, lowest))| Introduction {
             run,
             state,
             incarnation,
@@ -50,35 +53,38 @@ fn introductions() -> impl Strategy<Value = Introduction> {
                 nodes,
                 lowest: NodeId(lowest),
             },
-        }
-    })
+        })
+        .boxed()
 }
 
-fn confirms() -> impl Strategy<Value = Confirm> {
+fn confirms() -> BoxedStrategy<Confirm> {
     let minority = proptest::option::of((1..=u64::MAX).prop_map(NodeId));
-    (introductions(), incarnations(), stays(), minority).prop_map(
-        |(introduction, offer, answer, minority)| Confirm {
+    (introductions(), incarnations(), stays(), minority)
+        .prop_map(|(introduction, offer, answer, minority)| Confirm {
             introduction,
             offer,
             answer,
             minority,
-        },
-    )
+        })
+        .boxed()
 }
 
-fn stays() -> impl Strategy<Value = Stay> {
-    (runs(), incarnations()).prop_map(|(run, incarnation)| Stay { run, incarnation })
+fn stays() -> BoxedStrategy<Stay> {
+    (runs(), incarnations())
+        .prop_map(|(run, incarnation)| Stay { run, incarnation })
+        .boxed()
 }
 
-fn incarnations() -> impl Strategy<Value = SwimIncarnation> {
-    any::<u32>().prop_map(SwimIncarnation)
+fn incarnations() -> BoxedStrategy<SwimIncarnation> {
+    any::<u32>().prop_map(SwimIncarnation).boxed()
 }
 
-fn states() -> impl Strategy<Value = NodeState> {
+fn states() -> BoxedStrategy<NodeState> {
     proptest::sample::select(vec![
         NodeState::Joining,
         NodeState::Running,
         NodeState::MergeMinority,
         NodeState::Merging,
     ])
+    .boxed()
 }

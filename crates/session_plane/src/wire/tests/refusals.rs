@@ -235,6 +235,26 @@ fn an_event_comes_after_a_lower_number() {
 }
 
 #[test]
+fn events_of_a_resend_are_among_its_numbers() {
+    let event = |run: &[u8], number: u8| concat(&[run, &[number, 0, 0], &CLOCK, &[0, 0]]);
+    // The numbers 5 to 8, and two events.
+    let resend = |one: &[u8], other: &[u8]| concat(&[&[1, 0, 5, 3, 2], one, other]);
+    let whole = resend(&event(&RUN, 5), &event(&[1], 8));
+    assert!(decode(&concat(&[&[VERSION, Kind::Resend.number()], &whole])).is_ok());
+    let node_2 = [0, 0, 0, 0, 0, 0, 0, 0, 2, 7];
+    let refused = [
+        resend(&event(&RUN, 4), &event(&[1], 8)),
+        resend(&event(&RUN, 5), &event(&[1], 9)),
+        resend(&event(&RUN, 6), &event(&[1], 6)),
+        resend(&event(&RUN, 5), &event(&node_2, 8)),
+    ];
+    for fields in refused {
+        let expected = ("resend", Fault::NotAscending);
+        assert_eq!(refusal(Kind::Resend, &fields), expected, "{fields:?}");
+    }
+}
+
+#[test]
 fn a_view_is_one() {
     let run = |node: u8| [0, 0, 0, 0, 0, 0, 0, 0, node, 7, 1, 2];
     let welcome = |count: u8, nodes: &[u8]| concat(&[&RUN, &[1, 2, count], nodes, &CLOCK, &[0, 0]]);

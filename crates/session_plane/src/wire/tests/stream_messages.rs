@@ -6,13 +6,14 @@ use proptest::prelude::*;
 use super::Sample;
 use super::membership_messages::views;
 use super::samples::{clocks, dots, numbers, slot_sets, values, vectors};
+use crate::Dot;
 use crate::stream::{NumberRange, Recipients, ResendId, StreamPosition};
 use crate::wire::{
     Confirm, EventPayload, Heartbeat, Message, NextEvent, SentEvent, SentEventKind, SentResend,
 };
 use bytes::Bytes;
 
-pub(super) fn messages() -> impl Strategy<Value = Sample> {
+pub(super) fn messages() -> BoxedStrategy<Sample> {
     prop_oneof![
         events().prop_map(Message::Welcome),
         (events(), any::<u64>()).prop_map(|(event, drawn)| {
@@ -24,9 +25,10 @@ pub(super) fn messages() -> impl Strategy<Value = Sample> {
         resends().prop_map(Message::Resend),
         numbers(1).prop_map(|id| Message::ConfirmResent(ResendId(id))),
     ]
+    .boxed()
 }
 
-pub(super) fn events() -> impl Strategy<Value = SentEvent<Bytes>> {
+pub(super) fn events() -> BoxedStrategy<SentEvent<Bytes>> {
     let change = (slot_sets(), any::<bool>()).prop_map(|(slots, is_for_every_node)| {
         SentEventKind::Change(Recipients {
             slots,
@@ -40,37 +42,49 @@ pub(super) fn events() -> impl Strategy<Value = SentEvent<Bytes>> {
         known,
         content,
     });
-    (dots(), kind, payload).prop_map(|(dot, kind, payload)| SentEvent { dot, kind, payload })
+    (dots(), kind, payload)
+        .prop_map(|(dot, kind, payload)| SentEvent { dot, kind, payload })
+        .boxed()
 }
 
-fn heartbeats() -> impl Strategy<Value = Heartbeat> {
+fn heartbeats() -> BoxedStrategy<Heartbeat> {
     let position = (numbers(0), 0..90_u64).prop_map(|(after, more)| StreamPosition {
         after,
         number: after.saturating_add(more),
     });
     let position = proptest::option::of(position);
-    (position, numbers(0), numbers(0), clocks(), vectors()).prop_map(
-        |(position, confirmed, stable, clock, known)| Heartbeat {
+    (position, numbers(0), numbers(0), clocks(), vectors())
+        .prop_map(|(position, confirmed, stable, clock, known)| Heartbeat {
             position,
             confirmed,
             stable,
             clock,
             known,
-        },
-    )
+        })
+        .boxed()
 }
 
-fn resends() -> impl Strategy<Value = SentResend<Bytes>> {
-    let range = (numbers(1), 0..90_u64).prop_map(|(first, more)| NumberRange {
-        first,
-        last: first.saturating_add(more),
-    });
-    (numbers(1), slot_sets(), range, vec(events(), 0..4)).prop_map(|(id, slots, numbers, events)| {
+/// Events are among the numbers, in ascending order, and of one run.
+fn resends() -> BoxedStrategy<SentResend<Bytes>> {
+    let events = vec((events(), 1..9_u64), 0..4);
+    let resend = (numbers(1), slot_sets(), (dots(), 0..9_u64), events);
+    let resend = resend.prop_map(|(id, slots, (before, more), mut events)| {
+        let first = before.number.min(u64::MAX - 50);
+        let mut last = first;
+        for (event, after) in &mut events {
+            last += *after;
+            event.dot = Dot {
+                number: last,
+                ..before
+            };
+        }
+        let last = last + more;
         SentResend {
             id: ResendId(id),
             slots,
-            numbers,
-            events,
+            numbers: NumberRange { first, last },
+            events: events.into_iter().map(|(event, _)| event).collect(),
         }
-    })
+    });
+    resend.boxed()
 }

@@ -17,7 +17,7 @@ use crate::transfer::{
 };
 use crate::wire::Message;
 
-pub(super) fn messages() -> impl Strategy<Value = Sample> {
+pub(super) fn messages() -> BoxedStrategy<Sample> {
     let positions = (runs(), numbers(0)).prop_map(|(run, number)| RunPosition { run, number });
     let asked = (answers(), vec(positions, 0..5), vectors());
     let asked = asked.prop_map(|(id, positions, closing)| AskSlot {
@@ -37,17 +37,19 @@ pub(super) fn messages() -> impl Strategy<Value = Sample> {
         1 => answers().prop_map(TransferMessage::DropQuestion),
         1 => slots().prop_map(|slot| TransferMessage::Offer { slot }),
     ];
-    message.prop_map(Message::Transfer)
+    message.prop_map(Message::Transfer).boxed()
 }
 
-fn answers() -> impl Strategy<Value = AnswerId> {
-    (slots(), numbers(1)).prop_map(|(slot, question)| AnswerId {
-        slot,
-        question: QuestionId(question),
-    })
+fn answers() -> BoxedStrategy<AnswerId> {
+    (slots(), numbers(1))
+        .prop_map(|(slot, question)| AnswerId {
+            slot,
+            question: QuestionId(question),
+        })
+        .boxed()
 }
 
-fn wanted() -> impl Strategy<Value = Wanted> {
+fn wanted() -> BoxedStrategy<Wanted> {
     let range = (option::of(clients()), option::of(clients()));
     let range = range.prop_map(|(after, up_to)| ClientRange { after, up_to });
     let block = (entry_ids(), digests()).prop_map(|(last, digest)| Block { last, digest });
@@ -66,9 +68,10 @@ fn wanted() -> impl Strategy<Value = Wanted> {
         2 => clients().prop_map(|after| Wanted::Groups { after }),
         3 => sessions.prop_map(Wanted::Sessions),
     ]
+    .boxed()
 }
 
-fn contents() -> impl Strategy<Value = PartContent<Bytes, Bytes>> {
+fn contents() -> BoxedStrategy<PartContent<Bytes, Bytes>> {
     let rest = (vec(listed(), 0..4), any::<bool>());
     let rest = rest.prop_map(|(entries, has_rest)| RestPart { entries, has_rest });
     let group = (option::of(clients()), digests(), any::<bool>());
@@ -84,9 +87,10 @@ fn contents() -> impl Strategy<Value = PartContent<Bytes, Bytes>> {
         3 => sessions().prop_map(PartContent::Sessions),
         1 => rest.prop_map(PartContent::Rest),
     ]
+    .boxed()
 }
 
-fn headers() -> impl Strategy<Value = HeaderPart<Bytes, Bytes>> {
+fn headers() -> BoxedStrategy<HeaderPart<Bytes, Bytes>> {
     let begin = (
         vectors(),
         vectors(),
@@ -111,18 +115,18 @@ fn headers() -> impl Strategy<Value = HeaderPart<Bytes, Bytes>> {
     ];
     let pending = vec(pending_messages(), 0..3);
     let lists = (pending, vec(single_dots(), 0..3), vec(own, 0..3));
-    (option::of(begin), lists, any::<bool>()).prop_map(|(begin, (pending, single, own), is_last)| {
-        HeaderPart {
+    (option::of(begin), lists, any::<bool>())
+        .prop_map(|(begin, (pending, single, own), is_last)| HeaderPart {
             begin,
             pending,
             single,
             own,
             is_last,
-        }
-    })
+        })
+        .boxed()
 }
 
-fn sessions() -> impl Strategy<Value = SessionsPart<Bytes>> {
+fn sessions() -> BoxedStrategy<SessionsPart<Bytes>> {
     let kept = (entry_ids(), any::<u32>()).prop_map(|(id, check)| KeptEntry {
         id,
         check: EntryCheck(check),
@@ -137,19 +141,21 @@ fn sessions() -> impl Strategy<Value = SessionsPart<Bytes>> {
         blocks,
         entries,
     });
-    (vec(session, 0..4), option::of(clients()), any::<bool>()).prop_map(|(sessions, up_to, has_rest)| {
-        SessionsPart {
+    (vec(session, 0..4), option::of(clients()), any::<bool>())
+        .prop_map(|(sessions, up_to, has_rest)| SessionsPart {
             sessions,
             up_to,
             has_rest,
-        }
-    })
+        })
+        .boxed()
 }
 
-fn listed() -> impl Strategy<Value = ListedEntry<Bytes>> {
-    (dots(), entries()).prop_map(|(dot, entry)| ListedEntry { dot, entry })
+fn listed() -> BoxedStrategy<ListedEntry<Bytes>> {
+    (dots(), entries())
+        .prop_map(|(dot, entry)| ListedEntry { dot, entry })
+        .boxed()
 }
 
-fn digests() -> impl Strategy<Value = Digest> {
-    any::<[u8; Digest::BYTES]>().prop_map(Digest)
+fn digests() -> BoxedStrategy<Digest> {
+    any::<[u8; Digest::BYTES]>().prop_map(Digest).boxed()
 }
