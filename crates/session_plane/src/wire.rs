@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 use crate::feed::FeedMessage;
 use crate::membership::{Handshake, Stay};
-use crate::stream::ResendId;
+use crate::stream::{ResendId, StreamMessage};
 use crate::transfer::TransferMessage;
 
 mod entry;
@@ -133,6 +133,19 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
         let message = take_message(&mut reader, kind)?;
         reader.end()?;
         Ok(message)
+    }
+}
+
+impl<V, M, C: Clone> From<StreamMessage<'_, EventPayload<C>>> for Message<V, M, C> {
+    /// Next message of a stream as its receiver gets it.
+    fn from(message: StreamMessage<'_, EventPayload<C>>) -> Message<V, M, C> {
+        match message {
+            StreamMessage::Welcome(event) => Message::Welcome(event.into()),
+            StreamMessage::Event { after, event } => {
+                let event = event.into();
+                Message::Event(NextEvent { after, event })
+            }
+        }
     }
 }
 

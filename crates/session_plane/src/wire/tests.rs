@@ -12,6 +12,7 @@ mod refusals;
 mod samples;
 mod sizes;
 mod stream_messages;
+mod streams;
 mod transfer_messages;
 
 /// Message whose values are bytes.

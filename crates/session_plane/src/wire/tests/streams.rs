@@ -1,0 +1,100 @@
+//! Events and resends of a stream, as they come out at the receiver.
+
+use std::sync::Arc;
+
+use cluster::NodeId;
+use cluster::session_plane::Hlc;
+
+use super::*;
+use crate::stream::{
+    EventKind, OutgoingLimits, OutgoingStream, Recipients, Routing, StreamEvent, StreamMessage,
+};
+use crate::view::tests::present;
+use crate::{NodeState, Slot, VersionVector, View};
+
+type Stream = OutgoingStream<EventPayload<Bytes>>;
+
+const PEER: NodeId = NodeId(2);
+
+fn routing(nodes: &[u64]) -> Arc<Routing> {
+    let nodes = nodes.iter().map(|node| present(*node, NodeState::Running));
+    Arc::new(Routing::new(View::new(nodes.collect()).expect("a view")))
+}
+
+fn payload(content: &'static str) -> EventPayload<Bytes> {
+    EventPayload {
+        clock: Hlc::at(7),
+        known: VersionVector::default(),
+        content: Bytes::from_static(content.as_bytes()),
+    }
+}
+
+fn push(stream: &mut Stream, content: &'static str) {
+    let recipients = Recipients {
+        slots: [Slot::of_client(b"panel")].into_iter().collect(),
+        is_for_every_node: false,
+    };
+    let pushed = stream.push(recipients, payload(content), 1, &mut Vec::new());
+    pushed.expect("there is room");
+}
+
+/// Stream with one event of a ring without the peer, its Welcome, and one event more.
+fn stream() -> Stream {
+    let limits = OutgoingLimits {
+        events_max: 10,
+        bytes_max: 100,
+        rings_max: 10,
+        copies_min: 2,
+    };
+    let alone = routing(&[1]);
+    let run = present(1, NodeState::Running).run;
+    let mut stream = OutgoingStream::new(run, alone, limits);
+    push(&mut stream, "before");
+    let welcomed = stream.push_marker(routing(&[1, 2]), Some(PEER), payload("marker"), 1);
+    welcomed.expect("there is room");
+    push(&mut stream, "behind");
+    stream
+}
+
+/// The event as its receiver has it, whose node makes the routing.
+fn received(event: SentEvent<Bytes>) -> StreamEvent<EventPayload<Bytes>> {
+    event.into_event(|view| Arc::new(Routing::new(view)))
+}
+
+#[test]
+fn events_of_a_stream_come_out_as_they_were() {
+    let mut stream = stream();
+    let mut count = 0;
+    while let Some(message) = stream.send_event(PEER) {
+        let (sent, expected) = (Sample::from(message.clone()), message);
+        let event = match (Sample::decode(sent.encode()), expected) {
+            (Ok(Message::Welcome(event)), StreamMessage::Welcome(expected)) => {
+                assert!(matches!(expected.kind, EventKind::RingMarker(_)));
+                (received(event), expected)
+            }
+            (Ok(Message::Event(next)), StreamMessage::Event { after, event }) => {
+                assert_eq!(next.after, after);
+                (received(next.event), event)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(event.0, *event.1);
+        count += 1;
+    }
+    assert_eq!(count, 2);
+}
+
+#[test]
+fn a_resend_comes_out_as_it_was() {
+    let mut stream = stream();
+    let resend = stream.send_resend(PEER).expect("the event before has one copy");
+    let sent = Sample::Resend(SentResend::from(&resend)).encode();
+    let Ok(Message::Resend(read)) = Sample::decode(sent) else {
+        panic!("a resend");
+    };
+    assert_eq!((read.id, read.numbers), (resend.id, resend.numbers));
+    assert_eq!(read.slots, *resend.slots);
+    let events: Vec<StreamEvent<_>> = read.events.into_iter().map(received).collect();
+    assert_eq!(events.iter().collect::<Vec<_>>(), resend.events);
+    assert_eq!(events.len(), 1);
+}
