@@ -19,7 +19,7 @@
 //! of entries, `M` of pending messages, `C` of events.
 //!
 //! *Invariants*: what is decoded keeps the invariants of its types, and has one encoding. Decoding
-//! never panics. It reserves no more than the bytes that are there can hold.
+//! never panics. It reserves memory for no more items than the bytes that are there can hold.
 
 use bytes::Bytes;
 
