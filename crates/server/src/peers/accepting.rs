@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use cluster::forming::{Founder, Stage, Step};
-use cluster::peers::{Frame, FrameError};
+use cluster::peers::{Frame, FrameDecoder, FrameError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -220,29 +220,10 @@ async fn read(shared: &Rc<Shared>, meeting: Meeting, incoming: &Incoming) -> End
     let mut answers = BytesMut::new();
     let mut parts = Parts::default();
     loop {
-        let mut messages = Vec::new();
-        loop {
-            match decoder.next() {
-                Ok(Some(Frame::Message(message))) => messages.push(message),
-                Ok(Some(Frame::Ping { number })) => {
-                    let wall = shared.clock.system().wall;
-                    Frame::Pong { number, wall }.encode(&mut answers);
-                }
-                Ok(Some(Frame::Statement(statement))) => {
-                    if answer_statement(shared, node, &statement.stage) {
-                        continue;
-                    }
-                    let event = PeerEvent::Statement(node, statement);
-                    if shared.events.send(event).await.is_err() {
-                        return End::Stopping;
-                    }
-                }
-                Ok(Some(Frame::Refused(refusal))) => return End::Refused(refusal),
-                Ok(Some(Frame::Pong { .. } | Frame::Welcome)) => {}
-                Ok(None) => break,
-                Err(error) => return End::Violated(error),
-            }
-        }
+        let messages = match take_frames(shared, node, &mut decoder, &mut answers).await {
+            Ok(messages) => messages,
+            Err(end) => return end,
+        };
         if !answers.is_empty() {
             // Who asks and does not read the answer is not there.
             let written = timeout(SILENCE_MAX, write(&mut stream, &answers)).await;
@@ -281,6 +262,38 @@ async fn read(shared: &Rc<Shared>, meeting: Meeting, incoming: &Incoming) -> End
                     return End::Silent;
                 }
             }
+        }
+    }
+}
+
+/// Messages that have come whole. What asks for an answer is answered in `answers`.
+async fn take_frames(
+    shared: &Shared,
+    node: cluster::NodeId,
+    decoder: &mut FrameDecoder,
+    answers: &mut BytesMut,
+) -> Result<Vec<Bytes>, End> {
+    let mut messages = Vec::new();
+    loop {
+        match decoder.next() {
+            Ok(Some(Frame::Message(message))) => messages.push(message),
+            Ok(Some(Frame::Ping { number })) => {
+                let wall = shared.clock.system().wall;
+                Frame::Pong { number, wall }.encode(answers);
+            }
+            Ok(Some(Frame::Statement(statement))) => {
+                if answer_statement(shared, node, &statement.stage) {
+                    continue;
+                }
+                let event = PeerEvent::Statement(node, statement);
+                if shared.events.send(event).await.is_err() {
+                    return Err(End::Stopping);
+                }
+            }
+            Ok(Some(Frame::Refused(refusal))) => return Err(End::Refused(refusal)),
+            Ok(Some(Frame::Pong { .. } | Frame::Welcome)) => {}
+            Ok(None) => return Ok(messages),
+            Err(error) => return Err(End::Violated(error)),
         }
     }
 }
