@@ -9,6 +9,7 @@
 //! plays them. Nothing here knows MQTT packets, sockets or clocks.
 
 pub mod client_id;
+pub mod connecting;
 pub mod copy;
 pub mod dot;
 pub mod entry;
@@ -31,6 +32,7 @@ pub mod view;
 pub mod wire;
 
 pub use client_id::{ClientId, ClientIdTooLong};
+pub use connecting::{Connections, Questions};
 pub use copy::{
     ClaimError, ClientDot, ClientEntry, CopyParts, CopyPartsError, Matched, Pending, PendingMessage,
     SlotCopy, TakeError,

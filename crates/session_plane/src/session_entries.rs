@@ -184,7 +184,7 @@ impl<V: Ord> SessionEntries<V> {
     }
 
     /// Birth of the session that was begun clean last, whether it exists or has left its end.
-    fn latest_clean_start(&self) -> Option<Birth> {
+    pub(crate) fn latest_clean_start(&self) -> Option<Birth> {
         let starts = self
             .of_kind(EntryKind::Session)
             .chain(self.of_kind(EntryKind::End));
@@ -194,7 +194,7 @@ impl<V: Ord> SessionEntries<V> {
             .max_by_key(|birth| (birth.clock, birth.dot))
     }
 
-    fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<V>)> {
+    pub(crate) fn of_kind(&self, kind: EntryKind) -> impl Iterator<Item = (Dot, &Entry<V>)> {
         let range = EntryId { kind, dot: Dot::MIN }..=EntryId { kind, dot: Dot::MAX };
         self.entries.range(range).map(|(id, entry)| (id.dot, entry))
     }

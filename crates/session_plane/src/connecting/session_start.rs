@@ -1,0 +1,149 @@
+//! Start of a session: the entries that a claim writes once older connections have ended.
+//!
+//! The session's entry is written anew with the birth of the session that is found (rule
+//! `session-anew`), or with a birth of its own. A Clean Start ends the older session first. All
+//! that is written follows from what the node has seen of the client.
+
+use std::collections::BTreeSet;
+
+use cluster::session_plane::Hlc;
+
+use super::known_session::KnownSession;
+use crate::{Birth, Dot, Entry, EntryKind, Fact};
+
+/// Birth of the session whose entry is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionBirth {
+    /// The session is found, and goes on.
+    Resumed(Birth),
+    /// The session is born with the event that is to be made.
+    New {
+        /// Clock of the birth: that of the connection. A session that began after it stays.
+        clock: Hlc,
+        /// The CONNECT asks for a Clean Start.
+        is_clean: bool,
+    },
+}
+
+impl SessionBirth {
+    /// Birth in the entry that the event `dot` makes.
+    pub fn at(self, dot: Dot) -> Birth {
+        match self {
+            SessionBirth::Resumed(birth) => birth,
+            SessionBirth::New { clock, is_clean } => Birth { dot, clock, is_clean },
+        }
+    }
+}
+
+/// Session's entry to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionStart {
+    /// Birth of the session.
+    pub birth: SessionBirth,
+    /// Events whose entries are removed: older entries of the session, and delayed wills that it
+    /// cancels (rule `will-cancelled`).
+    pub removes: BTreeSet<Dot>,
+    /// The clock of the event is after this one, so that the entry is the latest of the session.
+    pub after: Hlc,
+}
+
+/// End of an older session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionEnd {
+    /// Events whose entries are removed.
+    pub removes: BTreeSet<Dot>,
+    /// Birth that the [`EntryKind::End`] names. None: the session leaves none.
+    pub left: Option<Birth>,
+}
+
+/// End of an older connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionEnd {
+    /// Event of the connection, whose entry is removed.
+    pub connection: Dot,
+    /// Birth that the will of the connection names: the event adds a [`Fact::ConnectionEnd`] with it
+    /// (rule `will-left`). None: the connection has no will.
+    pub will: Option<Birth>,
+}
+
+/// CONNECT whose session is started.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Starting {
+    /// Event of the connection.
+    pub(super) connection: Dot,
+    /// Clock of that event.
+    pub(super) clock: Hlc,
+    pub(super) is_clean: bool,
+}
+
+impl<V: Ord> KnownSession<V> {
+    /// Birth of the latest session that counts, but for the one whose entry `start` has made.
+    pub(super) fn latest_session(&self, start: Option<Dot>) -> Option<Birth> {
+        let counting = self.entries().live(EntryKind::Session, |_| true);
+        let others = counting.filter(|(dot, _)| Some(*dot) != start);
+        let latest = others.max_by_key(|(dot, entry)| (entry.clock, *dot));
+        latest.map(|(_, entry)| entry.birth)
+    }
+
+    /// End of the session that the node has seen.
+    pub(super) fn session_end(&self) -> SessionEnd {
+        let left = self.entries().latest_clean_start();
+        let is_removed = |kind: EntryKind| match kind {
+            EntryKind::Connection | EntryKind::Will | EntryKind::ConnectionEnd | EntryKind::WillNumber => {
+                false
+            }
+            // What the older end has beaten is beaten by the new one.
+            EntryKind::End => left.is_some(),
+            _ => true,
+        };
+        let removed = self.entries().iter().filter(|(id, _)| is_removed(id.kind));
+        SessionEnd {
+            removes: removed.map(|(id, _)| id.dot).collect(),
+            left,
+        }
+    }
+
+    /// Session's entry for a CONNECT. `resumed` is the birth of the session that goes on.
+    pub(super) fn session_start(&self, starting: Starting, resumed: Option<Birth>) -> SessionStart {
+        let new = SessionBirth::New {
+            clock: starting.clock,
+            is_clean: starting.is_clean,
+        };
+        let sessions = self.entries().of_kind(EntryKind::Session);
+        let is_older = |entry: &Entry<V>| resumed.is_some_and(|birth| birth.dot == entry.birth.dot);
+        let older = sessions.filter(|(_, entry)| is_older(entry)).map(|(dot, _)| dot);
+        let wills = self.entries().of_kind(EntryKind::Will);
+        let cancelled = wills
+            .filter(|(_, entry)| starting.cancels(entry))
+            .map(|(dot, _)| dot);
+        let clocks = self.entries().iter().map(|(_, entry)| entry.clock);
+        SessionStart {
+            birth: resumed.map_or(new, SessionBirth::Resumed),
+            removes: older.chain(cancelled).collect(),
+            after: clocks.chain([starting.clock]).max().unwrap_or(Hlc::ZERO),
+        }
+    }
+
+    /// End of a connection of the client.
+    pub(super) fn connection_end(&self, connection: Dot) -> ConnectionEnd {
+        let mut wills = self.entries().of_kind(EntryKind::Will);
+        let will = wills.find(|(_, entry)| entry.fact.named() == Some(connection));
+        ConnectionEnd {
+            connection,
+            will: will.map(|(_, entry)| entry.birth),
+        }
+    }
+}
+
+impl Starting {
+    /// The will waits for its delay, which the CONNECT ends unless it begins clean.
+    fn cancels<V>(&self, will: &Entry<V>) -> bool {
+        match &will.fact {
+            Fact::Will(terms) => {
+                let is_older = terms.connection != self.connection;
+                !self.is_clean && is_older && terms.delayed_since.is_some()
+            }
+            _ => false,
+        }
+    }
+}
