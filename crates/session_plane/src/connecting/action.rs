@@ -131,14 +131,6 @@ pub enum RefuseReason {
     /// The entries of the claim were not written, or not durable at the owners, in time.
     #[error("the session is not durable at its owners in time")]
     NotDurable,
-    /// The client has more older connections than a claim may release.
-    #[error("the client has {count} older connections, at most {older_max}")]
-    TooManyOlder {
-        /// Older connections.
-        count: usize,
-        /// Limit.
-        older_max: usize,
-    },
     /// The session has more entries than a claim may read.
     #[error("the session has {count} entries, at most {entries_max}")]
     TooManyEntries {

@@ -42,8 +42,9 @@ pub struct ConnectionLimits {
     /// Time from CONNECT to CONNACK at most. Then the CONNECT is refused, with the wait that has not
     /// ended.
     pub claim_max: Duration,
-    /// Older connections of a client that a claim releases. One of a client with more is refused.
-    pub older_max: usize,
+    /// Older connections that a claim asks to end at once; at least 1. Further ones follow when these
+    /// have ended.
+    pub releases_max: usize,
     /// Entries and single dots of a client that a claim reads. One of a client with more is refused.
     pub entries_max: usize,
     /// Claimants that wait for the end of one connection. A further one is told to give in.
@@ -194,6 +195,7 @@ struct OfSlot {
 impl<V: Ord + Clone> Connections<V> {
     /// No connection, of this run of the node.
     pub fn new(run: Run, limits: ConnectionLimits) -> Connections<V> {
+        assert!(limits.releases_max >= 1, "a claim releases one connection");
         Connections {
             run,
             limits,
@@ -219,17 +221,7 @@ impl<V: Ord + Clone> Connections<V> {
         cluster: &impl ClusterState<V>,
         actions: &mut Vec<ConnectingAction<V>>,
     ) -> Result<ConnectionId, ConnectionsFull> {
-        let ConnectionLimits {
-            connections_max,
-            claims_max,
-            ..
-        } = self.limits;
-        if self.due.len() >= claims_max {
-            return Err(ConnectionsFull::Claims { claims_max });
-        }
-        if self.connections.len() >= connections_max {
-            return Err(ConnectionsFull::Connections { connections_max });
-        }
+        self.check_room()?;
         self.last += 1;
         let id = ConnectionId(self.last);
         let Connect { client, is_clean } = connect;
@@ -334,6 +326,21 @@ impl<V: Ord + Clone> Connections<V> {
     pub fn is_live(&self, connection: ConnectionId) -> bool {
         let connection = self.connections.get(&connection);
         connection.is_some_and(|connection| matches!(connection.phase, Phase::Live))
+    }
+
+    fn check_room(&self) -> Result<(), ConnectionsFull> {
+        let ConnectionLimits {
+            connections_max,
+            claims_max,
+            ..
+        } = self.limits;
+        if self.due.len() >= claims_max {
+            Err(ConnectionsFull::Claims { claims_max })
+        } else if self.connections.len() >= connections_max {
+            Err(ConnectionsFull::Connections { connections_max })
+        } else {
+            Ok(())
+        }
     }
 
     fn claim(&self, id: ConnectionId) -> Option<&Claim<V>> {

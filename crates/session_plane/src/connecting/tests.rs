@@ -36,7 +36,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     connections_max: 1_000,
     claims_max: 100,
     claim_max: Duration::from_secs(30),
-    older_max: 8,
+    releases_max: 2,
     entries_max: 1_000,
     claimants_max: 8,
 };

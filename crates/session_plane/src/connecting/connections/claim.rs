@@ -21,7 +21,7 @@ pub(super) struct Claim<V> {
     pub(super) known: KnownSession<V>,
     /// Older connections that have ended behind their last acknowledgements.
     released: BTreeSet<Dot>,
-    /// A connection was released since the owners were asked last.
+    /// A connection was released, or its node given up, since the owners were asked last.
     reads_again: bool,
     is_found: bool,
     start: Start,
@@ -184,7 +184,11 @@ impl<V: Ord + Clone> Claim<V> {
             Stage::Asking { awaited, .. } => {
                 awaited.remove(&node);
             }
-            Stage::Releasing { awaited } => awaited.retain(|old| old.run.node != node),
+            Stage::Releasing { awaited } => {
+                let count = awaited.len();
+                awaited.retain(|old| old.run.node != node);
+                self.reads_again |= awaited.len() < count;
+            }
             Stage::Writing | Stage::Starting => {}
         }
     }

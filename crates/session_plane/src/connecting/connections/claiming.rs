@@ -74,9 +74,10 @@ impl<V: Ord + Clone> Connections<V> {
         cluster: &impl ClusterState<V>,
         actions: &mut Vec<ConnectingAction<V>>,
     ) {
-        let own = answer.connection;
-        let Some(id) = self.find(own) else { return };
-        let limits = self.limits;
+        let Some(id) = self.find(answer.connection) else {
+            return;
+        };
+        let entries_max = self.limits.entries_max;
         let Some(claim) = self.claim_mut(id) else { return };
         if !claim.awaits_answer(from, answer.round) {
             return;
@@ -84,13 +85,9 @@ impl<V: Ord + Clone> Connections<V> {
         if claim.take_answer(from, answer.session).is_err() {
             return self.refuse(id, RefuseReason::TooScattered, actions);
         }
-        let (count, entries_max) = (claim.known.len(), limits.entries_max);
+        let count = claim.known.len();
         if count > entries_max {
             return self.refuse(id, RefuseReason::TooManyEntries { count, entries_max }, actions);
-        }
-        let (count, older_max) = (claim.known.older(own).count(), limits.older_max);
-        if count > older_max {
-            return self.refuse(id, RefuseReason::TooManyOlder { count, older_max }, actions);
         }
         self.proceed(id, cluster, actions);
     }
@@ -134,13 +131,14 @@ impl<V: Ord + Clone> Connections<V> {
     }
 
     /// All owners have answered: asks the nodes of older connections to end them, as far as their
-    /// runs are present.
+    /// runs are present. The session is read again then, and the next ones follow.
     fn release_older(
         &mut self,
         id: ConnectionId,
         cluster: &impl ClusterState<V>,
         actions: &mut Vec<ConnectingAction<V>>,
     ) {
+        let releases_max = self.limits.releases_max;
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
@@ -150,6 +148,7 @@ impl<V: Ord + Clone> Connections<V> {
         let is_present = |old: &Dot| cluster.present_run(old.run.node) == Some(old.run);
         let mut older = claim.unreleased(own.dot);
         older.retain(is_present);
+        older.truncate(releases_max);
         actions.extend(older.iter().map(|old| ask_release(*old, own)));
         claim.release(older.into_iter().collect());
     }
@@ -204,22 +203,18 @@ impl<V: Ord + Clone> Connections<V> {
             .map(|old| Write::OlderEnded(seen.connection_end(*old)))
             .collect();
         claim.known.remove(&ended);
-        match claim.start() {
-            Start::NotWritten => {
-                let starting = Starting {
-                    connection: own.dot,
-                    clock: own.clock,
-                    is_clean: claim.is_clean(),
-                };
-                claim.set_start(Start::Requested);
-                writes.extend(session_writes(&mut claim.known, &seen, starting, found));
-                actions.extend(writes_of(id, client, writes));
-            }
-            Start::Requested => actions.extend(writes_of(id, client, writes)),
-            Start::Written(entry) => {
-                actions.extend(writes_of(id, client, writes));
-                actions.push(await_session(id, entry, claim.round()));
-            }
+        if claim.start() == Start::NotWritten {
+            let starting = Starting {
+                connection: own.dot,
+                clock: own.clock,
+                is_clean: claim.is_clean(),
+            };
+            claim.set_start(Start::Requested);
+            writes.extend(session_writes(&mut claim.known, &seen, starting, found));
+        }
+        actions.extend(writes_of(id, client, writes));
+        if let Start::Written(entry) = claim.start() {
+            actions.push(await_session(id, entry, claim.round()));
         }
     }
 
@@ -260,21 +255,23 @@ impl<V: Ord + Clone> Connections<V> {
     }
 }
 
-/// Older connections that were released, or whose run has ended (rule `keep-open-connections`). The
-/// run of a node that was given up may have not.
+/// Older connections that were released, or whose run has ended (rule `keep-open-connections`).
+///
+/// The run of a node that was given up may have not, and neither has one that this node has yet to
+/// meet.
 fn ended_connections<V: Ord + Clone>(
     seen: &KnownSession<V>,
     own: Dot,
     cluster: &impl ClusterState<V>,
     has_released: impl Fn(Dot) -> bool,
 ) -> BTreeSet<Dot> {
-    let has_other_run = |old: Dot| {
+    let has_later_run = |old: Dot| {
         let present = cluster.present_run(old.run.node);
-        present.is_some_and(|present| present != old.run)
+        present.is_some_and(|present| present > old.run)
     };
     let older = seen.older(own);
     older
-        .filter(|old| has_released(*old) || has_other_run(*old))
+        .filter(|old| has_released(*old) || has_later_run(*old))
         .collect()
 }
 

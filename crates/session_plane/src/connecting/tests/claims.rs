@@ -231,20 +231,38 @@ fn each_release_is_followed_by_a_reading() {
     assert_eq!(at.writes.len(), 3, "both connections are removed");
 }
 
+/// A client is never kept out by what it has left behind.
+#[test]
+fn releases_of_one_claim_are_bounded() {
+    let mut at = Node::new(LIMITS);
+    at.connect(false);
+    let (own, all) = (dot(0, 1), [1, 2, 3].map(|number| dot(3, number)));
+    let known = session(&all.map(older));
+    let first = all[..2].iter().map(|old| ask_release(*old, claimant()));
+    assert_eq!(at.answer_all(own, 1, &known), first.collect::<Vec<_>>());
+    assert_eq!(at.released(all[0], own, true), []);
+    at.released(all[1], own, true);
+    assert_eq!(at.answer_all(own, 2, &known), [ask_release(all[2], claimant())]);
+    at.released(all[2], own, true);
+    at.answer_all(own, 3, &known);
+    assert_eq!(at.writes.len(), 4, "all three are removed");
+}
+
 /// Rule `keep-open-connections`.
 #[test]
 fn only_connections_that_have_ended_are_removed() {
     let mut at = Node::new(LIMITS);
     at.connect(false);
     let (own, released, away) = (dot(0, 1), dot(3, 4), dot(5, 2));
-    let mut restarted = dot(2, 5);
+    let restarted = dot(2, 5);
     let newer = Run {
         incarnation: cluster::Incarnation(2),
         ..restarted.run
     };
     at.cluster.present.insert(newer.node, newer);
-    restarted.run.incarnation = cluster::Incarnation(1);
-    let known = session(&[older(released), older(away), older(restarted)]);
+    let mut unmet = dot(1, 5);
+    unmet.run.incarnation = cluster::Incarnation(2);
+    let known = session(&[older(released), older(away), older(restarted), older(unmet)]);
     let actions = at.answer_all(own, 1, &known);
     assert_eq!(
         actions,
@@ -258,11 +276,7 @@ fn only_connections_that_have_ended_are_removed() {
         _ => None,
     };
     let ended: Vec<Dot> = at.writes.iter().filter_map(ended).collect();
-    assert_eq!(
-        ended,
-        [restarted, released],
-        "the node of {away:?} was given up only"
-    );
+    assert_eq!(ended, [restarted, released], "{away:?} and {unmet:?} may be open");
 }
 
 /// Rules `will-left` and `will-cancelled`.

@@ -1,4 +1,4 @@
-use super::node::{Node, node, older, session};
+use super::node::{Node, node, session};
 use super::*;
 
 fn refused(actions: &[Action]) -> RefuseReason {
@@ -52,20 +52,6 @@ fn claims_and_connections_are_bounded() {
     );
     at.step(Event::Closed { connection });
     at.begin(false).expect("there is room again");
-}
-
-#[test]
-fn a_client_with_too_many_older_connections_is_refused() {
-    let mut at = Node::new(ConnectionLimits {
-        older_max: 1,
-        ..LIMITS
-    });
-    at.connect(false);
-    let own = dot(0, 1);
-    let known = session(&[older(dot(2, 4)), older(dot(3, 4)), older(own)]);
-    let (count, older_max) = (2, 1);
-    let reason = RefuseReason::TooManyOlder { count, older_max };
-    assert_eq!(refused(&at.answer(1, own, 1, &known)), reason);
 }
 
 #[test]

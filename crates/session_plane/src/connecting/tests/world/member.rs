@@ -2,6 +2,11 @@
 
 use super::*;
 
+mod state;
+mod writing;
+
+use state::State;
+
 /// Runs that a node has present.
 pub(super) type ViewOf = BTreeMap<NodeId, Run>;
 
@@ -23,48 +28,6 @@ pub(super) struct Sent {
     pub(super) reports: Vec<Report>,
 }
 
-/// What connections and questions read.
-#[derive(Debug)]
-pub(super) struct State {
-    own: NodeId,
-    view: ViewOf,
-    pub(super) copy: Sample,
-    /// Nodes whose copies are to be merged.
-    unanswered: BTreeSet<NodeId>,
-}
-
-impl ClusterState<Value> for State {
-    fn owners(&self, slot: Slot) -> Vec<NodeId> {
-        let nodes: Vec<NodeId> = self.view.keys().copied().collect();
-        let first = usize::from(slot.number());
-        (first..first + 2.min(nodes.len()))
-            .map(|at| nodes[at % nodes.len()])
-            .collect()
-    }
-
-    fn present_run(&self, node: NodeId) -> Option<Run> {
-        self.view.get(&node).copied()
-    }
-
-    fn known(&self) -> Arc<VersionVector> {
-        Arc::new(self.copy.covered().clone())
-    }
-
-    fn routes(&self, _: &ClientId) -> Option<KnownSession<Value>> {
-        None
-    }
-}
-
-impl OwnedSessions<Value> for State {
-    fn read(&self, client: &ClientId, known: &VersionVector) -> Option<KnownSession<Value>> {
-        let is_owner = self
-            .owners(Slot::of_client(client.as_bytes()))
-            .contains(&self.own);
-        let is_ready = is_owner && self.unanswered.is_empty() && self.copy.has_all(known);
-        is_ready.then(|| KnownSession::of_copy(&self.copy, client))
-    }
-}
-
 /// Connection as its client has it.
 #[derive(Debug)]
 struct Link {
@@ -72,7 +35,6 @@ struct Link {
     is_clean: bool,
     is_closing: bool,
     birth: Option<Birth>,
-    dot: Option<Dot>,
 }
 
 /// Event that is to be durable.
@@ -359,7 +321,6 @@ impl Member {
             is_clean,
             is_closing: false,
             birth: None,
-            dot: None,
         };
         self.links.insert(begun.expect("room"), link);
         self.act(actions, sent);
@@ -394,83 +355,6 @@ impl Member {
             connection,
             what,
         });
-    }
-
-    /// Makes an event; gives its number.
-    fn emit(
-        &mut self,
-        connection: ConnectionId,
-        removes: BTreeSet<Dot>,
-        after: Hlc,
-        sent: &mut Sent,
-        adds: impl FnOnce(Dot) -> Option<(Fact, Birth)>,
-    ) -> u64 {
-        self.number += 1;
-        self.clock = self.clock.max(after.wall()) + 1;
-        let (run, number, clock) = (self.run, self.number, Hlc::at(self.clock));
-        let dot = Dot { run, number };
-        let change = Change {
-            dot,
-            client: super::client(self.links[&connection].client),
-            removes: removes.into_iter().collect(),
-            adds: adds(dot).map(|(fact, birth)| entry_of(fact, birth, clock, dot)),
-        };
-        self.take(change.clone());
-        let letter = Letter::Event(change, self.clock);
-        sent.letters
-            .extend(self.peers().map(|peer| (peer, letter.clone())));
-        self.wait(number, connection, Awaited::Nothing);
-        self.answer_questions(sent);
-        number
-    }
-
-    fn write(&mut self, connection: ConnectionId, write: Write, sent: &mut Sent) {
-        let client = self.links[&connection].client;
-        match write {
-            Write::Connection => {
-                let open = |dot| Some((Fact::Connection, birth_of(dot)));
-                let number = self.emit(connection, BTreeSet::new(), Hlc::ZERO, sent, open);
-                let (dot, clock) = (
-                    Dot {
-                        run: self.run,
-                        number,
-                    },
-                    Hlc::at(self.clock),
-                );
-                self.links.get_mut(&connection).expect("a link").dot = Some(dot);
-                let written = Event::Written {
-                    connection,
-                    dot,
-                    clock,
-                };
-                self.step(written, sent);
-            }
-            Write::OlderEnded(ended) => {
-                let removes = BTreeSet::from([ended.connection]);
-                self.emit(connection, removes, Hlc::ZERO, sent, |_| None);
-            }
-            Write::SessionEnd(end) => {
-                sent.reports.push(Report::SessionEnded { client });
-                let left = |_| end.left.map(|birth| (Fact::End, birth));
-                self.emit(connection, end.removes, Hlc::ZERO, sent, left);
-            }
-            Write::SessionStart(start) => {
-                sent.reports.push(Report::SessionBegun { client });
-                let birth = start.birth;
-                let session = |dot| Some((Fact::Session, birth.at(dot)));
-                let number = self.emit(connection, start.removes, start.after, sent, session);
-                let dot = Dot {
-                    run: self.run,
-                    number,
-                };
-                self.links.get_mut(&connection).expect("a link").birth = Some(birth.at(dot));
-                self.step(Event::SessionWritten { connection, dot }, sent);
-            }
-            Write::Closed { dot } => {
-                self.emit(connection, BTreeSet::from([dot]), Hlc::ZERO, sent, |_| None);
-                self.links.remove(&connection);
-            }
-        }
     }
 
     /// Says what is durable at all present nodes.
