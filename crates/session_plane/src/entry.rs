@@ -13,7 +13,7 @@
 
 use cluster::session_plane::Hlc;
 
-use crate::Dot;
+use crate::{Dot, Ended};
 
 /// Kind of an entry. The order is that of entries in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,8 +37,8 @@ pub enum EntryKind {
     Delivery,
     /// A packet id that the client uses for a QoS 2 message of its own.
     Received,
-    /// What a session that was begun clean leaves when it ends, with the birth of that session. Counts
-    /// alone, and beats older sessions as the session did, until every member knows it.
+    /// What a session leaves when it ends. Counts alone, until every member knows it. Beats each
+    /// session's entry that its maker had decided upon, and what a session that was begun clean beat.
     End,
 }
 
@@ -112,7 +112,7 @@ pub enum Fact {
     /// [`EntryKind::Received`].
     Received,
     /// [`EntryKind::End`].
-    End,
+    End(Box<Ended>),
 }
 
 /// Terms on which a will is published.
@@ -121,7 +121,7 @@ pub struct WillTerms {
     /// Event of the connection that has the will.
     pub connection: Dot,
     /// Of a will with a delay: clock of the session's entry that the connection's CONNECT wrote. An
-    /// entry that a later CONNECT has written makes the will void.
+    /// entry that a later CONNECT has written makes the will void, and so does an end that knows one.
     pub delayed_since: Option<Hlc>,
 }
 
@@ -138,7 +138,7 @@ impl Fact {
             Fact::Message => EntryKind::Message,
             Fact::Delivery { .. } => EntryKind::Delivery,
             Fact::Received => EntryKind::Received,
-            Fact::End => EntryKind::End,
+            Fact::End(_) => EntryKind::End,
         }
     }
 
@@ -154,7 +154,7 @@ impl Fact {
             | Fact::Subscription
             | Fact::Message
             | Fact::Received
-            | Fact::End => None,
+            | Fact::End(_) => None,
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod client_id;
 pub mod connecting;
 pub mod copy;
 pub mod dot;
+pub mod ended;
 pub mod entry;
 pub mod feed;
 pub mod garbage;
@@ -38,12 +39,13 @@ pub use copy::{
     SlotCopy, TakeError,
 };
 pub use dot::{Dot, Run};
+pub use ended::{Ended, EndedError};
 pub use entry::{Birth, Entry, EntryId, EntryKind, Fact, WillTerms};
 pub use feed::{FeedSink, FeedSource};
 pub use garbage::{Garbage, GarbageOf, GarbagePlace};
 pub use membership::{Membership, MembershipConfig};
 pub use ring::Ring;
-pub use session_entries::SessionEntries;
+pub use session_entries::{Ending, SessionEntries};
 pub use single_dots::SingleDots;
 pub use slot::{GroupPart, Slot, SlotOutOfRange};
 pub use slot_entries::{Change, SingleDotsFull, SlotEntries};

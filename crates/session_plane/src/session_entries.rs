@@ -15,10 +15,12 @@ use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::join::join;
-use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact};
+use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact, VersionVector};
 
+mod ends;
 mod wills;
 
+pub use ends::Ending;
 use wills::CountingWills;
 
 /// Entries of one client, of all its sessions.
@@ -105,17 +107,18 @@ impl<V: Ord> SessionEntries<V> {
     /// Entries of `kind` that count, in ascending order of their dots.
     ///
     /// Ends and connections count alone. A session entry counts unless a session that was begun clean
-    /// beats it, or the end of one. Subscriptions, messages, deliveries and packet ids count while a
+    /// beats it, or the end of one, or any end that has seen it. Subscriptions, messages, deliveries and packet ids count while a
     /// session entry with their birth does. They count as well while that entry may still come: as
     /// long as `covers` denies the birth. A delivery counts without its message, too: the packet id is
     /// not free until PUBCOMP (rule `release-gone`).
     ///
     /// A will counts while its connection is there, may still come, or has an entry of its end. A
-    /// delayed will is void once a later CONNECT has resumed the session, unless it has a number. The
-    /// end of a connection, and a number, count while their will does.
+    /// delayed will is void once a later CONNECT has resumed the session, unless it has a number. An
+    /// end that knows such a CONNECT does the same. The end of a connection, and a number, count while
+    /// their will does.
     ///
     /// `covers` says which events the copy has decided upon for this client. An entry costs
-    /// O(log n); a will looks at all sessions, wills and ends of connections.
+    /// O(log n), after a look at all sessions and ends; a will looks at all wills, too.
     pub fn live<'a>(
         &'a self,
         kind: EntryKind,
@@ -160,22 +163,24 @@ impl<V: Ord> SessionEntries<V> {
         } else {
             CountingWills::default()
         };
-        let clean_start = self.latest_clean_start();
-        let sessions = self.of_kind(EntryKind::Session);
-        let counting = sessions.filter(|(_, entry)| !is_beaten(entry, clean_start));
-        Reading {
-            clean_start,
-            births: counting.map(|(_, entry)| entry.birth.dot).collect(),
+        let mut reading = Reading {
+            clean_start: self.latest_clean_start(),
+            ended: self.seen_by_ends(),
+            births: BTreeSet::new(),
             wills,
-        }
+        };
+        let sessions = self.of_kind(EntryKind::Session);
+        let counting = sessions.filter(|(dot, entry)| !reading.is_beaten(*dot, entry));
+        reading.births = counting.map(|(_, entry)| entry.birth.dot).collect();
+        reading
     }
 
     fn counts(&self, reading: &Reading, dot: Dot, entry: &Entry<V>, covers: &impl Fn(Dot) -> bool) -> bool {
         let has_session =
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
-            Fact::Session => !is_beaten(entry, reading.clean_start),
-            Fact::Connection | Fact::End => true,
+            Fact::Session => !reading.is_beaten(dot, entry),
+            Fact::Connection | Fact::End(_) => true,
             Fact::Will(_) => reading.wills.dots.contains(&dot),
             Fact::ConnectionEnd { connection } => reading.wills.connections.contains(connection),
             Fact::WillNumber { will } => reading.wills.dots.contains(will),
@@ -204,17 +209,23 @@ impl<V: Ord> SessionEntries<V> {
 #[derive(Debug)]
 struct Reading {
     clean_start: Option<Birth>,
+    /// Events that the ends have seen.
+    ended: VersionVector,
     /// Births of the sessions that count.
     births: BTreeSet<Dot>,
     wills: CountingWills,
 }
 
-/// The entry of a session is older than the clean start of another one.
-///
-/// The CONNECT that began clean removed what it saw of older sessions. What it could not see is on
-/// the other side of a split, and ends by this rule.
-fn is_beaten<V>(entry: &Entry<V>, clean_start: Option<Birth>) -> bool {
-    clean_start.is_some_and(|start| entry.birth.dot != start.dot && entry.clock < start.clock)
+impl Reading {
+    /// The entry of a session is over: an end has seen it, or it is older than the clean start of
+    /// another session.
+    ///
+    /// The CONNECT that began clean removed what it saw of older sessions. What it could not see is on
+    /// the other side of a split, and ends by this rule.
+    fn is_beaten<V>(&self, dot: Dot, entry: &Entry<V>) -> bool {
+        let is_older = |start: Birth| entry.birth.dot != start.dot && entry.clock < start.clock;
+        self.clean_start.is_some_and(is_older) || self.ended.covers(dot)
+    }
 }
 
 #[cfg(test)]

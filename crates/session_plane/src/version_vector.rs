@@ -9,13 +9,15 @@
 
 use std::cmp::Ordering;
 
+use cluster::NodeId;
+
 use crate::{Dot, Run};
 
 /// Intervals of one vector at most. A longer vector is refused and changes nothing.
 pub const INTERVALS_MAX: usize = 4_096;
 
 /// Numbers of one run without a gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Interval {
     /// Run that made the events.
     pub run: Run,
@@ -41,6 +43,23 @@ impl Interval {
         Interval::new(dot.run, dot.number, dot.number)
     }
 
+    /// First event.
+    pub fn first_dot(&self) -> Dot {
+        let (run, number) = (self.run, self.first);
+        Dot { run, number }
+    }
+
+    /// Last event.
+    pub fn last_dot(&self) -> Dot {
+        let (run, number) = (self.run, self.last);
+        Dot { run, number }
+    }
+
+    /// Node that made the events.
+    pub fn node(&self) -> NodeId {
+        self.run.node
+    }
+
     /// The interval ends before `other` begins, with a gap between them.
     fn is_apart_before(&self, other: &Interval) -> bool {
         match self.run.cmp(&other.run) {
@@ -62,7 +81,7 @@ impl Interval {
 pub struct VectorFull;
 
 /// Set of events, as intervals of numbers for each run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct VersionVector {
     intervals: Vec<Interval>,
 }
@@ -127,6 +146,16 @@ impl VersionVector {
     ///
     /// [`VectorFull`] where the vector would become too long.
     pub fn unite(&mut self, other: &VersionVector) -> Result<(), VectorFull> {
+        let united = self.united(other);
+        if united.intervals.len() > INTERVALS_MAX {
+            return Err(VectorFull);
+        }
+        *self = united;
+        Ok(())
+    }
+
+    /// Events that are in one of both sets. Has at most as many intervals as both together.
+    pub(crate) fn united(&self, other: &VersionVector) -> VersionVector {
         let mut joined: Vec<Interval> = Vec::with_capacity(self.intervals.len().max(other.intervals.len()));
         for interval in sorted(&self.intervals, &other.intervals) {
             match joined.last_mut() {
@@ -136,11 +165,20 @@ impl VersionVector {
                 _ => joined.push(interval),
             }
         }
-        if joined.len() > INTERVALS_MAX {
-            return Err(VectorFull);
-        }
-        self.intervals = joined;
-        Ok(())
+        VersionVector { intervals: joined }
+    }
+
+    /// Of each run the events without a gap from the first on.
+    pub(crate) fn prefixes(&self) -> VersionVector {
+        let prefixes = self.intervals.iter().filter(|interval| interval.first == 1);
+        VersionVector::of_apart(prefixes.copied())
+    }
+
+    /// Set of these intervals, which lie apart from each other.
+    pub(crate) fn of_apart(intervals: impl IntoIterator<Item = Interval>) -> VersionVector {
+        let mut intervals: Vec<Interval> = intervals.into_iter().collect();
+        intervals.sort_unstable();
+        VersionVector { intervals }
     }
 
     /// Events of this set that `other` lacks; of what is known to exist and what a copy covers, the holes.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use cluster::session_plane::Hlc;
 
 use super::known_session::KnownSession;
-use crate::{Birth, Dot, Entry, EntryKind, Fact};
+use crate::{Birth, Dot, Ending, Entry, EntryKind, Fact, VersionVector};
 
 /// Birth of the session whose entry is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub struct SessionStart {
 pub struct SessionEnd {
     /// Events whose entries are removed.
     pub removes: BTreeSet<Dot>,
-    /// Birth that the [`EntryKind::End`] names. None: the session leaves none.
-    pub left: Option<Birth>,
+    /// Entry that the session leaves. None where there is no session.
+    pub left: Option<Ending>,
 }
 
 /// End of an older connection.
@@ -85,14 +85,15 @@ impl<V: Ord> KnownSession<V> {
         latest.map(|(_, entry)| entry.birth)
     }
 
-    /// End of the session that the node has seen.
-    pub(super) fn session_end(&self) -> SessionEnd {
-        let left = self.entries().latest_clean_start();
+    /// End of the session that the node has seen. `decided` are the events that the owners, and this
+    /// node's routes, have decided upon (rule `end-covers`).
+    pub(super) fn session_end(&self, decided: &VersionVector) -> SessionEnd {
+        let left = self.entries().ending(decided);
         let is_removed = |kind: EntryKind| match kind {
             EntryKind::Connection | EntryKind::Will | EntryKind::ConnectionEnd | EntryKind::WillNumber => {
                 false
             }
-            // What the older end has beaten is beaten by the new one.
+            // What an older end has beaten is beaten by the new one.
             EntryKind::End => left.is_some(),
             _ => true,
         };

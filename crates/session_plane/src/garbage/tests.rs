@@ -140,13 +140,14 @@ impl Copy {
                 self.make(node, removes, Some(Added::of(Fact::Session, birth)));
             }
             None => {
-                let removes = self.seen(|kind, _| is_clean && kind != EntryKind::End);
+                // A clean start ends what it sees of the older session.
+                self.end(node);
                 let added = Added {
                     fact: Fact::Session,
                     birth: None,
                     is_clean,
                 };
-                self.make(node, removes, Some(added));
+                self.make(node, Vec::new(), Some(added));
             }
         }
     }
@@ -172,11 +173,14 @@ impl Copy {
     }
 
     fn end(&mut self, node: usize) {
-        let Some(session) = self.session() else { return };
-        let birth = session.birth;
-        let removes = self.seen(|kind, _| birth.is_clean || kind != EntryKind::End);
-        let left = birth.is_clean.then_some(Added::of(Fact::End, birth));
-        self.make(node, removes, left);
+        let Some(entries) = self.entries.session(CLIENT).filter(|_| self.session().is_some()) else {
+            return;
+        };
+        let Some(ending) = entries.ending(&self.covered) else {
+            return;
+        };
+        let removes = self.seen(|_, _| true);
+        self.make(node, removes, Some(Added::of(ending.fact, ending.birth)));
     }
 
     fn garbage(&self) -> BTreeSet<EntryId> {

@@ -5,7 +5,7 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Run, WillTerms};
+use crate::{Ended, Interval, Run, WillTerms};
 
 /// Entry with its identity.
 pub(crate) type Identified<V> = (EntryId, Entry<V>);
@@ -16,24 +16,25 @@ pub(crate) fn naive_live<V: Clone>(
     covers: impl Fn(Dot) -> bool,
 ) -> Vec<Identified<V>> {
     let is_session = |(id, _): &&Identified<V>| id.kind == EntryKind::Session;
-    let sessions: Vec<&Entry<V>> = entries
-        .iter()
-        .filter(is_session)
-        .map(|(_, entry)| entry)
-        .collect();
+    let sessions: Vec<&Identified<V>> = entries.iter().filter(is_session).collect();
     let starts = entries
         .iter()
         .filter(|(id, _)| matches!(id.kind, EntryKind::Session | EntryKind::End))
         .map(|(_, entry)| entry);
     let clean_starts = starts.filter(|start| start.birth.is_clean);
     let latest = clean_starts.max_by_key(|start| (start.birth.clock, start.birth.dot));
-    let is_beaten = |session: &Entry<V>| {
-        latest
-            .is_some_and(|latest| session.birth.dot != latest.birth.dot && session.clock < latest.birth.clock)
+    let is_beaten = |dot: Dot, session: &Entry<V>| {
+        let has_ended = entries
+            .iter()
+            .any(|(_, entry)| ended_of(entry).is_some_and(|ended| ended.seen().covers(dot)));
+        has_ended
+            || latest.is_some_and(|latest| {
+                session.birth.dot != latest.birth.dot && session.clock < latest.birth.clock
+            })
     };
     let has_session = |birth: Dot| {
-        let mut with_birth = sessions.iter().filter(|session| session.birth.dot == birth);
-        with_birth.any(|session| !is_beaten(session))
+        let mut with_birth = sessions.iter().filter(|(_, session)| session.birth.dot == birth);
+        with_birth.any(|(id, session)| !is_beaten(id.dot, session))
     };
     let belongs = |entry: &Entry<V>| has_session(entry.birth.dot) || !covers(entry.birth.dot);
     let wills: Vec<&Identified<V>> = entries
@@ -45,8 +46,8 @@ pub(crate) fn naive_live<V: Clone>(
         terms.any(|terms| terms.connection == connection)
     };
     let counts = |(id, entry): &&Identified<V>| match &entry.fact {
-        Fact::Connection | Fact::End => true,
-        Fact::Session => !is_beaten(entry),
+        Fact::Connection | Fact::End(_) => true,
+        Fact::Session => !is_beaten(id.dot, entry),
         Fact::Will(_) => wills.iter().any(|(will, _)| will == id),
         Fact::ConnectionEnd { connection } => has_will(*connection),
         Fact::WillNumber { will } => wills.iter().any(|(id, _)| id.dot == *will),
@@ -58,6 +59,13 @@ pub(crate) fn naive_live<V: Clone>(
 fn terms_of<V>(entry: &Entry<V>) -> Option<WillTerms> {
     match &entry.fact {
         Fact::Will(terms) => Some(**terms),
+        _ => None,
+    }
+}
+
+fn ended_of<V>(entry: &Entry<V>) -> Option<&Ended> {
+    match &entry.fact {
+        Fact::End(ended) => Some(ended),
         _ => None,
     }
 }
@@ -78,12 +86,18 @@ fn naive_will_counts<V>(
             && (session.birth.dot == will.birth.dot || !session.birth.is_clean)
             && terms.delayed_since.is_some_and(|since| session.clock > since)
     });
+    let was_resumed = entries.iter().any(|(_, entry)| {
+        let resumed = ended_of(entry).and_then(Ended::resumed);
+        terms
+            .delayed_since
+            .is_some_and(|since| resumed.is_some_and(|resumed| resumed > since))
+    });
     let connection = terms.connection;
     let is_open = entries
         .iter()
         .any(|(id, _)| id.kind == EntryKind::Connection && id.dot == connection);
     let is_left = is_open || has(Fact::ConnectionEnd { connection }) || !covers(connection);
-    is_left && (has(Fact::WillNumber { will: dot }) || !is_resumed)
+    is_left && (has(Fact::WillNumber { will: dot }) || !is_resumed && !was_resumed)
 }
 
 fn dot(number: u64) -> Dot {
@@ -103,6 +117,17 @@ fn birth(number: u64) -> Birth {
     }
 }
 
+/// End that has seen all of a run up to the event `seen`.
+fn end_of_session(seen: Dot, resumed: Option<u64>) -> Fact {
+    let mut vector = VersionVector::default();
+    if let Some(interval) = Interval::up_to(seen.run, seen.number) {
+        vector.insert(interval).expect("it is one");
+    }
+    Fact::End(Box::new(
+        Ended::new(vector, resumed.map(Hlc::at)).expect("a prefix"),
+    ))
+}
+
 /// Facts of any kind. Wills and what names something come more often.
 pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) -> impl Strategy<Value = Fact> {
     let plain = [
@@ -111,15 +136,16 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         Fact::Subscription,
         Fact::Message,
         Fact::Received,
-        Fact::End,
     ];
     let terms = (dots(), proptest::option::of(0..8_u64));
     prop_oneof![
-        6 => proptest::sample::select(plain.to_vec()),
+        5 => proptest::sample::select(plain.to_vec()),
         2 => terms.prop_map(|(connection, since)| Fact::Will(Box::new(WillTerms {
             connection,
             delayed_since: since.map(Hlc::at),
         }))),
+        1 => (dots(), proptest::option::of(0..8_u64))
+            .prop_map(|(seen, resumed)| end_of_session(seen, resumed)),
         1 => dots().prop_map(|connection| Fact::ConnectionEnd { connection }),
         1 => dots().prop_map(|will| Fact::WillNumber { will }),
         1 => dots().prop_map(|message| Fact::Delivery { message }),
@@ -277,7 +303,7 @@ fn an_end_beats_what_its_session_has_beaten() {
     let mut session = session_of([
         entry(Fact::Session, 1, older),
         entry(Fact::Message, 2, older),
-        entry(Fact::End, 9, clean),
+        entry(end_of_session(dot(0), None), 9, clean),
     ]);
     let all = |_| true;
     assert_eq!(session.live(EntryKind::Session, all).count(), 0);
@@ -286,6 +312,90 @@ fn an_end_beats_what_its_session_has_beaten() {
     assert_eq!(garbage.len(), 3, "the end goes with what it beats");
     session.drop_garbage(&garbage);
     assert!(session.is_empty());
+}
+
+/// The last CONNECT was missed here, and the end names that one only.
+#[test]
+fn an_end_beats_each_entry_of_a_session_that_it_has_seen() {
+    let session = |seen| {
+        session_of([
+            entry(Fact::Session, 2, birth(1)),
+            entry(Fact::Message, 3, birth(1)),
+            entry(end_of_session(dot(seen), None), 9, birth(1)),
+        ])
+    };
+    assert_eq!(
+        live(&session(1), EntryKind::Session),
+        [2],
+        "it was resumed elsewhere"
+    );
+    assert_eq!(live(&session(1), EntryKind::Message), [3]);
+    assert_eq!(live(&session(2), EntryKind::Session), []);
+    assert_eq!(live(&session(2), EntryKind::Message), []);
+    let garbage = session(2).garbage(|_| true, |_| true);
+    assert_eq!(garbage.len(), 3, "the end goes with what it beats");
+}
+
+/// Two sides end sessions of one client that the other side has begun.
+#[test]
+fn ends_beat_what_one_of_them_has_seen() {
+    let session = session_of([
+        entry(Fact::Session, 4, birth(4)),
+        entry(end_of_session(dot(2), None), 8, birth(1)),
+        entry(end_of_session(dot(5), None), 9, birth(2)),
+        entry(Fact::Session, 7, birth(7)),
+    ]);
+    assert_eq!(live(&session, EntryKind::Session), [7]);
+}
+
+#[test]
+fn a_later_end_takes_over_what_ends_before_have_seen() {
+    let other = Dot {
+        run: Run {
+            node: NodeId(2),
+            ..dot(1).run
+        },
+        number: 4,
+    };
+    let session = session_of([
+        entry(end_of_session(other, Some(6)), 8, birth(1)),
+        entry(Fact::Session, 10, birth(9)),
+        entry(Fact::Session, 9, birth(9)),
+    ]);
+    let mut decided = VersionVector::default();
+    for (first, last) in [(1, 2), (5, 10)] {
+        let interval = Interval::new(dot(1).run, first, last).expect("ascending");
+        decided.insert(interval).expect("there is room");
+    }
+    let ending = session.ending(&decided).expect("there is a session");
+    assert_eq!(ending.birth, birth(9), "it was begun clean");
+    let Fact::End(ended) = ending.fact else {
+        panic!("{:?} is no end", ending.fact);
+    };
+    assert!(ended.seen().covers(other) && ended.seen().covers(dot(2)));
+    assert!(!ended.seen().covers(dot(5)), "there is a gap before");
+    assert_eq!(
+        ended.resumed(),
+        Some(Hlc::at(6)),
+        "the CONNECT of 10 came earlier"
+    );
+    let none = session_of([entry(end_of_session(other, None), 8, birth(1))]);
+    assert_eq!(none.ending(&decided), None);
+}
+
+/// The clock of the last CONNECT that resumed a session goes with its end.
+#[test]
+fn a_new_end_knows_when_its_session_was_resumed() {
+    let resumed = |dots: [u64; 2]| {
+        let sessions = dots.map(|number| entry(Fact::Session, number, birth(2)));
+        let ending = session_of(sessions).ending(&VersionVector::default());
+        match ending.expect("there is a session").fact {
+            Fact::End(ended) => ended.resumed(),
+            _ => None,
+        }
+    };
+    assert_eq!(resumed([2, 8]), Some(Hlc::at(4)));
+    assert_eq!(resumed([2, 2]), None, "by its first CONNECT");
 }
 
 #[test]
@@ -370,6 +480,20 @@ fn a_delayed_will_is_void_once_the_session_is_resumed() {
     assert_eq!(live(&session_of(numbered), EntryKind::Will), [3], "it goes out");
     let at_once = [will(2, 3, None), end(2, 4), resumed];
     assert_eq!(live(&session_of(at_once), EntryKind::Will), [3]);
+}
+
+#[test]
+fn a_delayed_will_is_void_by_an_end_that_knows_of_a_later_connect() {
+    let ended = |resumed| {
+        session_of([
+            will(2, 3, Some(3)),
+            end(2, 4),
+            entry(end_of_session(dot(0), resumed), 9, birth(1)),
+        ])
+    };
+    assert_eq!(live(&ended(None), EntryKind::Will), [3]);
+    assert_eq!(live(&ended(Some(3)), EntryKind::Will), [3], "by its own CONNECT");
+    assert_eq!(live(&ended(Some(4)), EntryKind::Will), []);
 }
 
 #[test]

@@ -71,16 +71,17 @@ impl<V: Ord> SessionEntries<V> {
     }
 
     /// The will has a delay, and a CONNECT after its own has resumed the session, or begun another
-    /// one without Clean Start.
+    /// one without Clean Start. An end may be all that is left of that CONNECT.
     fn is_resumed(&self, text: &Text<'_>) -> bool {
         let Some(since) = text.terms.delayed_since else {
             return false;
         };
         let mut sessions = self.of_kind(EntryKind::Session);
-        sessions.any(|(_, session)| {
+        let has_resumed = sessions.any(|(_, session)| {
             let goes_on = session.birth.dot == text.birth || !session.birth.is_clean;
             goes_on && session.clock > since
-        })
+        });
+        has_resumed || self.ends().any(|ended| ended.resumed() > Some(since))
     }
 
     fn texts(&self) -> impl Iterator<Item = Text<'_>> {

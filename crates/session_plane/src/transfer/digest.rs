@@ -9,7 +9,7 @@
 use cluster::session_plane::Hlc;
 
 use crate::transfer::QuestionId;
-use crate::{ClientId, Dot, Entry, EntryKind, Fact};
+use crate::{ClientId, Dot, Entry, EntryKind, Fact, VersionVector};
 
 /// Bytes that a value takes in a message.
 pub trait TransferBytes {
@@ -109,10 +109,28 @@ fn append_fact(bytes: &mut Vec<u8>, fact: &Fact) {
     if let Some(dot) = fact.named() {
         append_dot(bytes, dot);
     }
-    if let Fact::Will(terms) = fact {
-        bytes.push(u8::from(terms.delayed_since.is_some()));
-        let clock = terms.delayed_since.unwrap_or(Hlc::ZERO);
-        bytes.extend_from_slice(&clock.to_bits().to_be_bytes());
+    match fact {
+        Fact::Will(terms) => append_clock(bytes, terms.delayed_since),
+        Fact::End(ended) => {
+            append_clock(bytes, ended.resumed());
+            append_vector(bytes, ended.seen());
+        }
+        _ => {}
+    }
+}
+
+fn append_clock(bytes: &mut Vec<u8>, clock: Option<Hlc>) {
+    bytes.push(u8::from(clock.is_some()));
+    let clock = clock.unwrap_or(Hlc::ZERO);
+    bytes.extend_from_slice(&clock.to_bits().to_be_bytes());
+}
+
+fn append_vector(bytes: &mut Vec<u8>, vector: &VersionVector) {
+    let intervals = vector.intervals();
+    bytes.extend_from_slice(&(intervals.len() as u64).to_be_bytes());
+    for interval in intervals {
+        append_dot(bytes, interval.first_dot());
+        append_dot(bytes, interval.last_dot());
     }
 }
 
@@ -143,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::copy::tests::history::{client, dot};
-    use crate::{Birth, WillTerms};
+    use crate::{Birth, Ended, Interval, WillTerms};
 
     fn entry(value: u64) -> Entry<u64> {
         let birth = Birth {
@@ -202,6 +220,13 @@ mod tests {
                 delayed_since,
             }))
         };
+        let end = |seen: Option<Interval>, resumed| {
+            let mut vector = VersionVector::default();
+            if let Some(interval) = seen {
+                vector.insert(interval).expect("it is one");
+            }
+            Fact::End(Box::new(Ended::new(vector, resumed).expect("a prefix")))
+        };
         let facts = [
             will(dot(0, 1), None),
             will(dot(0, 2), None),
@@ -217,6 +242,12 @@ mod tests {
             Fact::WillNumber { will: dot(0, 2) },
             Fact::Delivery { message: dot(0, 1) },
             Fact::Delivery { message: dot(0, 2) },
+            end(Interval::up_to(dot(0, 1).run, 1), None),
+            end(Interval::up_to(dot(0, 1).run, 2), None),
+            end(Interval::up_to(dot(1, 1).run, 1), None),
+            end(Interval::up_to(dot(0, 1).run, 1), Some(Hlc::ZERO)),
+            end(Interval::up_to(dot(0, 1).run, 1), Some(Hlc::at(1))),
+            end(None, None),
         ];
         let digests = facts
             .clone()

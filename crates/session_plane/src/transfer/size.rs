@@ -40,11 +40,12 @@ pub(super) fn of_entry<V: TransferBytes>(listed: &ListedEntry<V>) -> usize {
 /// Bytes of a fact beside its kind.
 fn of_fact(fact: &Fact) -> usize {
     let named = fact.named().map_or(0, |_| DOT);
-    if let Fact::Will(terms) = fact {
-        named + FLAG + terms.delayed_since.map_or(0, |_| NUMBER)
-    } else {
-        named
-    }
+    named
+        + match fact {
+            Fact::Will(terms) => FLAG + terms.delayed_since.map_or(0, |_| NUMBER),
+            Fact::End(ended) => FLAG + ended.resumed().map_or(0, |_| NUMBER) + of_vector(ended.seen()),
+            _ => 0,
+        }
 }
 
 pub(super) fn of_vector(vector: &VersionVector) -> usize {
@@ -164,5 +165,29 @@ impl<V: TransferBytes, M: TransferBytes> TransferMessage<V, M> {
             TransferMessage::SlotMerged(_) | TransferMessage::DropQuestion(_) => ANSWER_ID,
             TransferMessage::Offer { .. } => 2,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::session_plane::Hlc;
+
+    use super::*;
+    use crate::copy::tests::history::run;
+    use crate::{Ended, Interval};
+
+    #[test]
+    fn an_end_counts_each_run_that_it_has_seen() {
+        let end = |runs: u64, resumed| {
+            let mut seen = VersionVector::default();
+            for of in 0..runs {
+                let interval = Interval::up_to(run(of), 5).expect("a number");
+                seen.insert(interval).expect("there is room");
+            }
+            of_fact(&Fact::End(Box::new(Ended::new(seen, resumed).expect("prefixes"))))
+        };
+        assert_eq!(end(0, None), FLAG + LENGTH);
+        assert_eq!(end(3, None) - end(0, None), 3 * (RUN + 2 * NUMBER));
+        assert_eq!(end(3, Some(Hlc::ZERO)) - end(3, None), NUMBER);
     }
 }

@@ -14,7 +14,7 @@ use super::writer::Writer;
 use super::{Fault, WireError, WireValue};
 use crate::transfer::{EntryCheck, KeptEntry, ListedEntry, OwnEvent};
 use crate::{
-    Birth, Change, ClientDot, ClientId, Dot, Entry, EntryId, EntryKind, Fact, Pending, PendingMessage,
+    Birth, Change, ClientDot, ClientId, Dot, Ended, Entry, EntryId, EntryKind, Fact, Pending, PendingMessage,
     WillTerms,
 };
 
@@ -120,12 +120,11 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
         Fact::ConnectionEnd { connection } => writer.put(connection),
         Fact::WillNumber { will } => writer.put(will),
         Fact::Delivery { message } => writer.put(message),
-        Fact::Session
-        | Fact::Connection
-        | Fact::Subscription
-        | Fact::Message
-        | Fact::Received
-        | Fact::End => {}
+        Fact::End(ended) => {
+            writer.put(ended.seen());
+            writer.put(&ended.resumed());
+        }
+        Fact::Session | Fact::Connection | Fact::Subscription | Fact::Message | Fact::Received => {}
     }
 }
 
@@ -149,8 +148,14 @@ fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
             message: reader.take("message of a delivery")?,
         },
         EntryKind::Received => Fact::Received,
-        EntryKind::End => Fact::End,
+        EntryKind::End => Fact::End(Box::new(take_ended(reader)?)),
     })
+}
+
+fn take_ended(reader: &mut Reader) -> Result<Ended, WireError> {
+    let seen = reader.take("events that an end has seen")?;
+    let resumed = reader.take("CONNECT that an end has seen")?;
+    Ended::new(seen, resumed).map_err(|error| reader.error(error))
 }
 
 impl<V: WireValue> Field for ListedEntry<V> {

@@ -14,7 +14,7 @@ use crate::connecting::message::{
     AskRefusal, AskSession, ConnectingMessage, Outgoing, QuestionRefused, Release, Released, SessionAnswer,
 };
 use crate::connecting::session_start::Starting;
-use crate::{Birth, ClientId, Dot, Slot};
+use crate::{Birth, ClientId, Dot, Slot, VersionVector};
 
 impl<V: Ord + Clone> Connections<V> {
     /// The connection's entry is made: asks the owners.
@@ -193,8 +193,10 @@ impl<V: Ord + Clone> Connections<V> {
             return;
         };
         let mut seen = claim.known.clone();
+        let mut decided = seen.covered().clone();
         if let Some(routes) = cluster.routes(client) {
             seen.join_routes(&routes);
+            decided = decided.united(routes.covered());
         }
         let found = claim.begin_start(&seen);
         let ended = ended_connections(&seen, own.dot, cluster, |old| claim.has_released(old));
@@ -210,7 +212,7 @@ impl<V: Ord + Clone> Connections<V> {
                 is_clean: claim.is_clean(),
             };
             claim.set_start(Start::Requested);
-            writes.extend(session_writes(&mut claim.known, &seen, starting, found));
+            writes.extend(session_writes(&mut claim.known, &seen, &decided, starting, found));
         }
         actions.extend(writes_of(id, client, writes));
         if let Start::Written(entry) = claim.start() {
@@ -279,13 +281,14 @@ fn ended_connections<V: Ord + Clone>(
 fn session_writes<V: Ord + Clone>(
     known: &mut KnownSession<V>,
     seen: &KnownSession<V>,
+    decided: &VersionVector,
     starting: Starting,
     found: Option<Birth>,
 ) -> Vec<Write> {
     let resumed = found.filter(|_| !starting.is_clean);
     let mut writes = Vec::new();
     if found.is_some() && starting.is_clean {
-        let end = seen.session_end();
+        let end = seen.session_end(decided);
         known.remove(&end.removes);
         writes.push(Write::SessionEnd(end));
     }

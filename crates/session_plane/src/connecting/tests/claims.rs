@@ -144,8 +144,9 @@ fn a_clean_start_ends_the_older_session_first() {
     at.answer_all(dot(0, 1), 1, &known);
     let end = SessionEnd {
         removes: BTreeSet::from([dot(3, 4), dot(3, 5)]),
-        left: None,
+        left: known.entries().ending(known.covered()),
     };
+    assert!(end.left.is_some(), "every end leaves an entry");
     assert_eq!(at.writes[0], Write::SessionEnd(end));
     assert!(matches!(
         &at.writes[1..],
@@ -178,16 +179,22 @@ fn a_session_that_was_begun_clean_leaves_an_end() {
         ..birth_of(dot)
     };
     let known = session(&[
-        (dot(3, 2), Fact::End, clean(dot(3, 1))),
-        (dot(3, 4), Fact::Session, clean(dot(3, 4))),
-        older(dot(3, 5)),
+        (dot(3, 1), Fact::End(Box::default()), clean(dot(4, 1))),
+        (dot(3, 2), Fact::Session, clean(dot(3, 2))),
+        older(dot(3, 3)),
     ]);
     at.cluster.present.remove(&node(3));
     at.answer_all(dot(0, 1), 1, &known);
     let end = SessionEnd {
-        removes: BTreeSet::from([dot(3, 2), dot(3, 4)]),
-        left: Some(clean(dot(3, 4))),
+        removes: BTreeSet::from([dot(3, 1), dot(3, 2)]),
+        left: known.entries().ending(known.covered()),
     };
+    let left = end.left.as_ref().expect("a session has ended");
+    assert_eq!(left.birth, clean(dot(3, 2)));
+    let Fact::End(ended) = &left.fact else {
+        panic!("{left:?}");
+    };
+    assert!(ended.seen().covers(dot(3, 2)), "the owners had decided upon it");
     assert_eq!(at.writes[0], Write::SessionEnd(end), "the connection stays");
 }
 

@@ -11,8 +11,8 @@ use crate::transfer::{
 use crate::wire::Message;
 use crate::wire::tests::Sample;
 use crate::{
-    Birth, Change, ClientDot, Entry, EntryKind, Fact, Interval, Pending, PendingMessage, VersionVector,
-    WillTerms,
+    Birth, Change, ClientDot, Ended, Entry, EntryKind, Fact, Interval, Pending, PendingMessage,
+    VersionVector, WillTerms,
 };
 
 pub(super) fn questions() -> Vec<(&'static str, Sample)> {
@@ -150,6 +150,10 @@ fn header() -> HeaderPart<Bytes, Bytes> {
 
 /// One fact of each kind, and a will with a delay.
 fn facts() -> Vec<Fact> {
+    let seen = Interval::up_to(run(3), 26).expect("a number");
+    let mut vector = VersionVector::default();
+    vector.insert(seen).expect("one interval");
+    let ended = Ended::new(vector, Some(clock(27))).expect("an end");
     let will = |delayed_since| {
         Fact::Will(Box::new(WillTerms {
             connection: dot(2, 21),
@@ -169,7 +173,7 @@ fn facts() -> Vec<Fact> {
         Fact::Message,
         Fact::Delivery { message: dot(1, 25) },
         Fact::Received,
-        Fact::End,
+        Fact::End(Box::new(ended)),
     ]
 }
 

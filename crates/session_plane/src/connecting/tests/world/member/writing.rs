@@ -54,7 +54,7 @@ impl Member {
             }
             Write::SessionEnd(end) => {
                 sent.reports.push(Report::SessionEnded { client });
-                let left = |_| end.left.map(|birth| (Fact::End, birth));
+                let left = |_| end.left.map(|left| (left.fact, left.birth));
                 self.emit(connection, end.removes, Hlc::ZERO, sent, left);
             }
             Write::SessionStart(start) => {
