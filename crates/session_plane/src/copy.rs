@@ -18,6 +18,7 @@ use cluster::session_plane::Hlc;
 
 use crate::join::join;
 use crate::progress::Progress;
+use crate::retiring::{CopySets, Retired};
 use crate::slot_entries::{Change, SingleDotsFull, SlotEntries};
 use crate::{Birth, ClientId, Dot, Entry, EntryKind, Fact, Interval, VectorFull, VersionVector};
 
@@ -227,6 +228,20 @@ impl<V: Ord, M> SlotCopy<V, M> {
         Ok(())
     }
 
+    /// Covers all of runs that have ended, where the copy has exactly what was agreed of them. Any other
+    /// copy has to merge: it would read a removal into each entry that it is to get.
+    ///
+    /// # Errors
+    ///
+    /// [`VectorFull`] where the vector would be too long. Nothing is changed, and the runs stay.
+    pub fn retire(&mut self, retired: &Retired) -> Result<(), VectorFull> {
+        self.progress.retire(retired)?;
+        let covered = self.progress.covered();
+        self.pending.retain(|dot, _| !covered.covers(*dot));
+        self.entries.drop_covered(covered);
+        Ok(())
+    }
+
     /// Merges another copy of the slot by the merge rule, in one pass over both.
     ///
     /// # Errors
@@ -263,6 +278,15 @@ impl<V: Ord, M> SlotCopy<V, M> {
     /// Events that are known to exist, and that the copy neither covers nor has taken.
     pub fn holes(&self) -> &VersionVector {
         self.progress.holes()
+    }
+
+    /// What the copy has decided upon, has taken, and lacks.
+    pub fn sets(&self) -> CopySets<'_> {
+        CopySets {
+            covered: self.covered(),
+            taken: self.taken(),
+            holes: self.holes(),
+        }
     }
 
     /// The copy covers or has taken each of these events.

@@ -3,6 +3,7 @@
 //! *Invariant*: the three sets are disjoint, and none is longer than a vector may be. What would
 //! need a longer one is refused whole, and nothing is changed.
 
+use crate::retiring::Retired;
 use crate::version_vector::INTERVALS_MAX;
 use crate::{Interval, VectorFull, VersionVector};
 
@@ -72,8 +73,7 @@ impl Progress {
 
     /// Marks events as taken, unless they are covered.
     pub(crate) fn take(&mut self, events: Interval) -> Result<(), VectorFull> {
-        let is_after = |vector: &VersionVector| vector.last(events.run) < events.first;
-        if is_after(&self.covered) && is_after(&self.holes) {
+        if !self.covered.meets(&events) && !self.holes.meets(&events) {
             // The next events of a stream change no other set.
             return self.taken.insert(events);
         }
@@ -93,6 +93,15 @@ impl Progress {
         let holes = bounded(left)?;
         self.covered.unite(&closed)?;
         self.holes = holes;
+        Ok(())
+    }
+
+    /// Covers all of runs that have ended, where the copy has what was agreed of them.
+    pub(crate) fn retire(&mut self, retired: &Retired) -> Result<(), VectorFull> {
+        if retired.apply(&mut self.covered)? {
+            self.taken = self.taken.minus(&self.covered);
+            self.holes = self.holes.minus(&self.covered);
+        }
         Ok(())
     }
 

@@ -4,27 +4,29 @@
 //! Inconsistency in Distributed Systems, 1983; intervals as in Malkhi and Terry, Concise Version Vectors in WinFS, 2005). A
 //! copy that has missed nothing has one interval for each run, from 1 on.
 //!
-//! *Invariant*: intervals are sorted by run and number, and no two of a run overlap or touch. So equal sets are equal values,
-//! and union, difference and comparison are one pass over both.
+//! Events of a node are ordered by start, then by number, so an interval may hold whole runs. When all runs of a node up to one
+//! start are retired ([`Retiring`](crate::Retiring)), they are one interval, from the first possible event on: the floor of the node. It joins
+//! with the run that follows. So a vector has as many intervals as there are nodes, not starts.
+//!
+//! *Invariant*: intervals are sorted, and no two overlap or touch. So equal sets are equal values, and union, difference and
+//! comparison are one pass over both.
 
 use std::cmp::Ordering;
 
-use cluster::NodeId;
+use cluster::{Incarnation, NodeId};
 
 use crate::{Dot, Run};
 
 /// Intervals of one vector at most. A longer vector is refused and changes nothing.
 pub const INTERVALS_MAX: usize = 4_096;
 
-/// Numbers of one run without a gap.
+/// Events of one node without a gap: numbers of one run, or all up to the last of several runs.
+///
+/// The event after the last possible one of a run is the first of the node's next start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Interval {
-    /// Run that made the events.
-    pub run: Run,
-    /// Lowest number; at least 1.
-    pub first: u64,
-    /// Highest number; not below `first`.
-    pub last: u64,
+    first: Dot,
+    last: Dot,
 }
 
 impl Interval {
@@ -35,44 +37,101 @@ impl Interval {
 
     /// The numbers `first` to `last` of `run`. None if `first` is 0 or above `last`.
     pub fn new(run: Run, first: u64, last: u64) -> Option<Interval> {
-        (1 <= first && first <= last).then_some(Interval { run, first, last })
+        Interval::between(Dot { run, number: first }, Dot { run, number: last })
     }
 
     /// The one number of `dot`. None if that is 0.
     pub fn one(dot: Dot) -> Option<Interval> {
-        Interval::new(dot.run, dot.number, dot.number)
+        Interval::between(dot, dot)
+    }
+
+    /// Every event of a node from `first` to `last`. None if they are of two nodes, in another order,
+    /// or no events.
+    pub fn between(first: Dot, last: Dot) -> Option<Interval> {
+        let is_one = first.run.node == last.run.node && first <= last;
+        (is_one && first.number > 0 && last.number > 0).then_some(Interval { first, last })
+    }
+
+    /// Everything of the starts `from` to `up_to` of a node. None if `from` is above `up_to`.
+    pub fn of_runs(node: NodeId, from: Incarnation, up_to: Incarnation) -> Option<Interval> {
+        let dot = |incarnation, number| Dot {
+            run: Run { node, incarnation },
+            number,
+        };
+        Interval::between(dot(from, 1), dot(up_to, u64::MAX))
     }
 
     /// First event.
-    pub fn first_dot(&self) -> Dot {
-        let (run, number) = (self.run, self.first);
-        Dot { run, number }
+    pub fn first(&self) -> Dot {
+        self.first
     }
 
     /// Last event.
-    pub fn last_dot(&self) -> Dot {
-        let (run, number) = (self.run, self.last);
-        Dot { run, number }
+    pub fn last(&self) -> Dot {
+        self.last
     }
 
     /// Node that made the events.
     pub fn node(&self) -> NodeId {
-        self.run.node
+        self.first.run.node
     }
 
     /// The interval ends before `other` begins, with a gap between them.
-    fn is_apart_before(&self, other: &Interval) -> bool {
-        match self.run.cmp(&other.run) {
-            Ordering::Less => true,
-            Ordering::Greater => false,
-            Ordering::Equal => self.last < other.first - 1,
+    pub(crate) fn is_apart_before(&self, other: &Interval) -> bool {
+        match next(self.last) {
+            Some(next) => next < other.first,
+            None => self.node() < other.node(),
         }
     }
 
     /// The interval ends before `other` begins.
     fn is_before(&self, other: &Interval) -> bool {
-        (self.run, self.last) < (other.run, other.first)
+        self.last < other.first
     }
+
+    /// Events of both.
+    fn intersection(&self, other: &Interval) -> Option<Interval> {
+        Interval::between(self.first.max(other.first), self.last.min(other.last))
+    }
+
+    /// The part from the begin of a run on.
+    fn prefix(&self) -> Option<Interval> {
+        if self.first.number == 1 {
+            return Some(*self);
+        }
+        let run = Run {
+            incarnation: Incarnation(self.first.run.incarnation.0.checked_add(1)?),
+            ..self.first.run
+        };
+        Interval::between(Dot { run, number: 1 }, self.last)
+    }
+}
+
+/// Event of the node that follows on `dot`. None behind the last number of the last start.
+fn next(dot: Dot) -> Option<Dot> {
+    if let Some(number) = dot.number.checked_add(1) {
+        return Some(Dot { number, ..dot });
+    }
+    let incarnation = Incarnation(dot.run.incarnation.0.checked_add(1)?);
+    let node = dot.run.node;
+    Some(Dot {
+        run: Run { node, incarnation },
+        number: 1,
+    })
+}
+
+/// Event of the node that `dot` follows on. None before the first number of start 0.
+fn previous(dot: Dot) -> Option<Dot> {
+    if dot.number > 1 {
+        let number = dot.number - 1;
+        return Some(Dot { number, ..dot });
+    }
+    let incarnation = Incarnation(dot.run.incarnation.0.checked_sub(1)?);
+    let node = dot.run.node;
+    Some(Dot {
+        run: Run { node, incarnation },
+        number: u64::MAX,
+    })
 }
 
 /// The vector would need more than [`INTERVALS_MAX`] intervals. Nothing was changed.
@@ -80,7 +139,7 @@ impl Interval {
 #[error("a version vector has no room for more than {INTERVALS_MAX} intervals")]
 pub struct VectorFull;
 
-/// Set of events, as intervals of numbers for each run.
+/// Set of events, as intervals for each node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct VersionVector {
     intervals: Vec<Interval>,
@@ -99,21 +158,60 @@ impl VersionVector {
 
     /// The event is in the set.
     pub fn covers(&self, dot: Dot) -> bool {
-        let key = (dot.run, dot.number);
-        let index = self
-            .intervals
-            .partition_point(|interval| (interval.run, interval.last) < key);
-        let interval = self.intervals.get(index);
-        interval.is_some_and(|interval| interval.run == dot.run && interval.first <= dot.number)
+        self.from(dot).is_some_and(|interval| interval.first <= dot)
     }
 
-    /// Highest number of `run` in the set; 0 if there is none.
+    /// The set has an event of the interval.
+    pub fn meets(&self, events: &Interval) -> bool {
+        self.from(events.first)
+            .is_some_and(|interval| interval.first <= events.last)
+    }
+
+    /// First interval that does not end before `dot`.
+    fn from(&self, dot: Dot) -> Option<&Interval> {
+        let index = self.intervals.partition_point(|interval| interval.last < dot);
+        self.intervals.get(index)
+    }
+
+    /// Highest number of `run` in the set; 0 if there is none. Of a retired run the highest possible.
     pub fn last(&self, run: Run) -> u64 {
-        let after = self.intervals.partition_point(|interval| interval.run <= run);
+        let after = self
+            .intervals
+            .partition_point(|interval| interval.first.run <= run);
         let interval = after.checked_sub(1).and_then(|index| self.intervals.get(index));
-        interval
-            .filter(|interval| interval.run == run)
-            .map_or(0, |interval| interval.last)
+        interval.map_or(0, |interval| match interval.last.run.cmp(&run) {
+            Ordering::Less => 0,
+            Ordering::Equal => interval.last.number,
+            Ordering::Greater => u64::MAX,
+        })
+    }
+
+    /// Floor of a node: the highest start up to which every event of the node is in the set.
+    pub fn floor(&self, node: NodeId) -> Option<Incarnation> {
+        let incarnation = Incarnation(0);
+        let first = Dot {
+            run: Run { node, incarnation },
+            number: 1,
+        };
+        let lowest = self.from(first).filter(|interval| interval.first == first)?;
+        let last = lowest.last;
+        if last.number == u64::MAX {
+            Some(last.run.incarnation)
+        } else {
+            last.run.incarnation.0.checked_sub(1).map(Incarnation)
+        }
+    }
+
+    /// Events of this set that are in `events`.
+    pub fn within(&self, events: &Interval) -> VersionVector {
+        let start = self
+            .intervals
+            .partition_point(|interval| interval.last < events.first);
+        let parts = self.intervals.iter().skip(start);
+        let parts = parts.map_while(|interval| interval.intersection(events));
+        VersionVector {
+            intervals: parts.collect(),
+        }
     }
 
     /// Adds an interval.
@@ -135,7 +233,7 @@ impl VersionVector {
             first = first.min(interval.first);
             last = last.max(interval.last);
         }
-        let joined = Interval { first, last, ..new };
+        let joined = Interval { first, last };
         self.intervals.splice(start..end, [joined]);
         Ok(())
     }
@@ -170,8 +268,7 @@ impl VersionVector {
 
     /// Of each run the events without a gap from the first on.
     pub(crate) fn prefixes(&self) -> VersionVector {
-        let prefixes = self.intervals.iter().filter(|interval| interval.first == 1);
-        VersionVector::of_apart(prefixes.copied())
+        VersionVector::of_apart(self.intervals.iter().filter_map(Interval::prefix))
     }
 
     /// Set of these intervals, which lie apart from each other.
@@ -194,11 +291,8 @@ impl VersionVector {
                 if part.is_before(taken) {
                     break;
                 }
-                left.extend(Interval::new(part.run, part.first, taken.first.saturating_sub(1)));
-                rest = taken
-                    .last
-                    .checked_add(1)
-                    .and_then(|next| Interval::new(part.run, next, part.last));
+                left.extend(previous(taken.first).and_then(|last| Interval::between(part.first, last)));
+                rest = next(taken.last).and_then(|first| Interval::between(first, part.last));
                 if rest.is_some() {
                     others.next();
                 }
@@ -238,7 +332,6 @@ fn sorted<'a>(one: &'a [Interval], other: &'a [Interval]) -> impl Iterator<Item 
 mod tests {
     use std::collections::BTreeSet;
 
-    use cluster::{Incarnation, NodeId};
     use proptest::prelude::*;
 
     use super::*;
@@ -264,8 +357,9 @@ mod tests {
 
     fn naive(intervals: &[Interval]) -> BTreeSet<Dot> {
         let dots = |interval: &Interval| {
-            let run = interval.run;
-            (interval.first..=interval.last).map(move |number| Dot { run, number })
+            let run = interval.first().run;
+            let numbers = interval.first().number..=interval.last().number;
+            numbers.map(move |number| Dot { run, number })
         };
         intervals.iter().flat_map(dots).collect()
     }
@@ -321,6 +415,109 @@ mod tests {
             prop_assert_eq!(naive(left.intersection(&right).intervals()), &left_dots & &right_dots);
             prop_assert_eq!(left.is_disjoint(&right), left_dots.is_disjoint(&right_dots));
         }
+    }
+
+    /// Bounds of intervals, and in each run a number between them that is no bound.
+    fn bounds() -> BTreeSet<Dot> {
+        let numbers = [1, 2, 3, 4, 5, 1_000, u64::MAX - 1, u64::MAX];
+        let starts = [0, 1, 2, u32::MAX];
+        let dots = (1..3).flat_map(|node| starts.map(|start| (node, start)));
+        dots.flat_map(|(node, start)| {
+            let (node, incarnation) = (NodeId(node), Incarnation(start));
+            let run = Run { node, incarnation };
+            numbers.map(|number| Dot { run, number })
+        })
+        .collect()
+    }
+
+    /// Intervals over several runs.
+    fn ranges() -> impl Strategy<Value = Vec<Interval>> {
+        let bounds: Vec<Dot> = bounds().into_iter().filter(|dot| dot.number != 1_000).collect();
+        let bound = || proptest::sample::select(bounds.clone());
+        let one = (bound(), bound()).prop_filter_map("of one node", |(one, other)| {
+            Interval::between(one.min(other), one.max(other))
+        });
+        proptest::collection::vec(one, 0..8)
+    }
+
+    /// Events of a vector among [`bounds`].
+    fn probed(vector: &VersionVector) -> BTreeSet<Dot> {
+        bounds().into_iter().filter(|dot| vector.covers(*dot)).collect()
+    }
+
+    fn is_in(intervals: &[Interval], dot: Dot) -> bool {
+        intervals
+            .iter()
+            .any(|interval| interval.first() <= dot && dot <= interval.last())
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_of_runs_are_sets_of_events(one in ranges(), other in ranges()) {
+            let (left, right) = (vector_of(&one), vector_of(&other));
+            let set = |intervals: &[Interval]| -> BTreeSet<Dot> {
+                bounds().into_iter().filter(|dot| is_in(intervals, *dot)).collect()
+            };
+            let (left_dots, right_dots) = (set(&one), set(&other));
+            prop_assert_eq!(&probed(&left), &left_dots);
+            prop_assert_eq!(probed(&left.united(&right)), &left_dots | &right_dots);
+            prop_assert_eq!(probed(&left.minus(&right)), &left_dots - &right_dots);
+            prop_assert_eq!(probed(&left.intersection(&right)), &left_dots & &right_dots);
+            prop_assert_eq!(left.is_within(&right), left_dots.is_subset(&right_dots));
+            prop_assert_eq!(left.is_disjoint(&right), left_dots.is_disjoint(&right_dots));
+            let parts = left.minus(&right).united(&left.intersection(&right));
+            prop_assert_eq!(&parts, &left, "equal sets are equal vectors");
+            for pair in left.minus(&right).intervals().windows(2) {
+                prop_assert!(pair[0].is_apart_before(&pair[1]), "{:?} touch", pair);
+            }
+            for window in &other {
+                let inside = bounds().into_iter().filter(|dot| is_in(&[*window], *dot));
+                let inside: BTreeSet<Dot> = inside.filter(|dot| left_dots.contains(dot)).collect();
+                prop_assert_eq!(left.meets(window), !inside.is_empty());
+                prop_assert_eq!(probed(&left.within(window)), inside);
+            }
+        }
+
+        #[test]
+        fn prefixes_and_floors_are_those_of_the_set(intervals in ranges()) {
+            let vector = vector_of(&intervals);
+            let prefixes = vector.prefixes();
+            for dot in bounds() {
+                let (of_run, of_node): (Vec<Dot>, Vec<Dot>) = bounds()
+                    .into_iter()
+                    .filter(|other| other.run.node == dot.run.node && other.run <= dot.run)
+                    .partition(|other| other.run == dot.run);
+                let below = of_run.iter().filter(|other| other.number <= dot.number);
+                let is_prefix = below.copied().all(|below| vector.covers(below));
+                prop_assert_eq!(prefixes.covers(dot), is_prefix, "{:?}", dot);
+                let last = of_run.iter().filter(|other| vector.covers(**other)).map(|other| other.number);
+                prop_assert_eq!(vector.last(dot.run), last.max().unwrap_or(0));
+                // Between start 2 and the last possible one lies what is no bound.
+                if dot.run.incarnation.0 <= 2 {
+                    let is_floor = of_run.iter().chain(&of_node).all(|below| vector.covers(*below));
+                    prop_assert_eq!(vector.floor(dot.run.node) >= Some(dot.run.incarnation), is_floor);
+                }
+            }
+        }
+    }
+
+    /// The floor of a node and the run that follows are one interval.
+    #[test]
+    fn a_floor_takes_no_interval_of_its_own() {
+        let node = NodeId(1);
+        let present = Run {
+            node,
+            incarnation: Incarnation(8),
+        };
+        let floor = Interval::of_runs(node, Incarnation(0), Incarnation(7)).expect("ascending");
+        let vector = vector_of(&[floor, Interval::up_to(present, 5).expect("a number")]);
+        assert_eq!(vector.intervals().len(), 1);
+        assert_eq!(vector.floor(node), Some(Incarnation(7)));
+        assert_eq!(vector.floor(NodeId(2)), None);
+        assert!(!vector.covers(Dot {
+            run: present,
+            number: 6
+        }));
     }
 
     #[test]

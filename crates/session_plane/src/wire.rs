@@ -6,7 +6,7 @@
 //! node     | u64, big endian        clock | u64, big endian
 //! run      | 0, node, incarnation; or its place among the runs that the message has spelled out
 //! dot      | run, number
-//! vector   | number of intervals; each: run, numbers left out before it, numbers above its first
+//! vector   | number of intervals; each: run, numbers left out before it, starts above, numbers above
 //! value    | number of bytes, bytes
 //! list     | number of items, items        optional | 0; or 1 and the value
 //! ```

@@ -107,8 +107,9 @@ pub(crate) fn vector_of(dots: &BTreeSet<Dot>) -> VersionVector {
 
 pub(crate) fn dots_of(vector: &VersionVector) -> BTreeSet<Dot> {
     let dots = |interval: &Interval| {
-        let run = interval.run;
-        (interval.first..=interval.last).map(move |number| Dot { run, number })
+        let run = interval.first().run;
+        let numbers = interval.first().number..=interval.last().number;
+        numbers.map(move |number| Dot { run, number })
     };
     vector.intervals().iter().flat_map(dots).collect()
 }
@@ -163,7 +164,7 @@ impl Pair {
         let events = Interval::new(first.run, first.number, first.number + more);
         let events = events.expect("ascending");
         self.copy.take(events).expect("histories are short");
-        for number in events.first..=events.last {
+        for number in events.first().number..=events.last().number {
             self.naive.take(Dot { number, ..first });
         }
     }

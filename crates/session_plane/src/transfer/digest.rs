@@ -129,8 +129,8 @@ fn append_vector(bytes: &mut Vec<u8>, vector: &VersionVector) {
     let intervals = vector.intervals();
     bytes.extend_from_slice(&(intervals.len() as u64).to_be_bytes());
     for interval in intervals {
-        append_dot(bytes, interval.first_dot());
-        append_dot(bytes, interval.last_dot());
+        append_dot(bytes, interval.first());
+        append_dot(bytes, interval.last());
     }
 }
 

@@ -18,6 +18,8 @@ const FLAG: usize = 1;
 const NUMBER: usize = 8;
 /// Bytes of a run: node and incarnation.
 const RUN: usize = 12;
+/// Bytes of an interval: a node, then start and number of its first and its last event.
+const INTERVAL: usize = DOT + 4 + NUMBER;
 /// Bytes of a dot.
 const DOT: usize = RUN + NUMBER;
 /// Bytes of an entry's identity.
@@ -49,7 +51,7 @@ fn of_fact(fact: &Fact) -> usize {
 }
 
 pub(super) fn of_vector(vector: &VersionVector) -> usize {
-    LENGTH + vector.intervals().len() * (RUN + 2 * NUMBER)
+    LENGTH + vector.intervals().len() * INTERVAL
 }
 
 pub(super) fn of_pending<M: TransferBytes>(message: &PendingMessage<M>) -> usize {
@@ -187,7 +189,7 @@ mod tests {
             of_fact(&Fact::End(Box::new(Ended::new(seen, resumed).expect("prefixes"))))
         };
         assert_eq!(end(0, None), FLAG + LENGTH);
-        assert_eq!(end(3, None) - end(0, None), 3 * (RUN + 2 * NUMBER));
+        assert_eq!(end(3, None) - end(0, None), 3 * INTERVAL);
         assert_eq!(end(3, Some(Hlc::ZERO)) - end(3, None), NUMBER);
     }
 }

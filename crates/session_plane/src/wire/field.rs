@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use cluster::NodeId;
 use cluster::session_plane::Hlc;
+use cluster::{Incarnation, NodeId};
 
 use super::reader::Reader;
 use super::writer::Writer;
@@ -222,8 +222,9 @@ impl Field for NumberRange {
     }
 }
 
-/// Each interval is its run, the numbers left out before it, and the numbers above its first. So
-/// the numbers from 1 on cost one byte more than the last of them and the run.
+/// Each interval is its run, the numbers left out before it, the starts above its run, and its last
+/// number. Where it ends in its run the last is how many numbers are above the first. So the numbers
+/// from 1 on cost two bytes more than the last of them and the run.
 impl Field for VersionVector {
     const BYTES_MIN: usize = 1;
 
@@ -231,10 +232,16 @@ impl Field for VersionVector {
         writer.put_number(self.intervals().len() as u64);
         let mut before = None;
         for interval in self.intervals() {
-            writer.put_run(interval.run);
-            let from = end_in_run(before, interval.run).wrapping_add(1);
-            writer.put_number(interval.first.wrapping_sub(from));
-            writer.put_number(interval.last.wrapping_sub(interval.first));
+            let (first, last) = (interval.first(), interval.last());
+            writer.put_run(first.run);
+            let from = end_in_run(before, first.run).wrapping_add(1);
+            writer.put_number(first.number.wrapping_sub(from));
+            let starts = last.run.incarnation.0 - first.run.incarnation.0;
+            writer.put_number(u64::from(starts));
+            writer.put_number(match starts {
+                0 => last.number - first.number,
+                _ => last.number - 1,
+            });
             before = Some(*interval);
         }
     }
@@ -253,25 +260,37 @@ impl Field for VersionVector {
     }
 }
 
-/// Reads the interval behind `before`: of a later run, or with a gap between them.
+/// Reads the interval behind `before`, with a gap between them.
 fn take_interval(reader: &mut Reader, before: Option<Interval>) -> Result<Interval, WireError> {
-    let (run, gap, more) = (reader.run()?, reader.number()?, reader.number()?);
-    let is_after = match before {
-        Some(before) if before.run == run => gap > 0,
-        Some(before) => before.run < run,
-        None => true,
-    };
-    let from = end_in_run(before, run).checked_add(1);
-    let first = from.and_then(|from| from.checked_add(gap)).filter(|_| is_after);
-    let interval = first.and_then(|first| Interval::new(run, first, first.checked_add(more)?));
-    interval.ok_or(reader.error(Fault::NotAscending))
+    let (run, gap) = (reader.run()?, reader.number()?);
+    let (starts, more) = (reader.small_number()?, reader.number()?);
+    let first = end_in_run(before, run)
+        .checked_add(1)
+        .and_then(|from| from.checked_add(gap))
+        .map(|number| Dot { run, number });
+    let interval = first.and_then(|first| Interval::between(first, last_of(first, starts, more)?));
+    let is_apart = |interval: &Interval| before.is_none_or(|before| before.is_apart_before(interval));
+    interval.filter(is_apart).ok_or(reader.error(Fault::NotAscending))
 }
 
-/// Last number of the interval `before`, if it is of the same run; otherwise 0.
+/// Last event of an interval that ends `starts` runs behind that of its first.
+fn last_of(first: Dot, starts: u32, more: u64) -> Option<Dot> {
+    let incarnation = Incarnation(first.run.incarnation.0.checked_add(starts)?);
+    let from = if starts == 0 { first.number } else { 1 };
+    let number = from.checked_add(more)?;
+    let run = Run {
+        incarnation,
+        ..first.run
+    };
+    Some(Dot { run, number })
+}
+
+/// Last number of the interval `before`, if it ends in the same run; otherwise 0.
 fn end_in_run(before: Option<Interval>, run: Run) -> u64 {
     before
-        .filter(|before| before.run == run)
-        .map_or(0, |before| before.last)
+        .map(|before| before.last())
+        .filter(|last| last.run == run)
+        .map_or(0, |last| last.number)
 }
 
 impl Field for Slot {
@@ -333,5 +352,5 @@ impl Field for ClientId {
     }
 }
 
-/// Bytes of an interval at least: its run and two numbers.
-const INTERVAL_BYTES_MIN: usize = 3;
+/// Bytes of an interval at least: its run and three numbers.
+const INTERVAL_BYTES_MIN: usize = 4;

@@ -160,9 +160,9 @@ fn a_list_that_is_longer_than_its_message_is_refused() {
         in_field(Kind::AskSlot, &after_slot(&[0])),
         ("holes to close", too_many(8))
     );
-    // Nine bytes are three intervals, not four.
-    let vector = [&[5, 1, 0, 4][..], &[0; 9]].concat();
-    let fault = Fault::TooMany { count: 4, bytes: 9 };
+    // Nine bytes are two intervals, not three.
+    let vector = [&[5, 1, 0, 3][..], &[0; 9]].concat();
+    let fault = Fault::TooMany { count: 3, bytes: 9 };
     assert_eq!(in_field(Kind::AskSlot, &vector), ("holes to close", fault));
 }
 
@@ -175,6 +175,7 @@ fn a_vector_has_so_many_intervals_at_most() {
         for number in 0..count as u64 {
             writer.put_run(RUN);
             writer.put_number(u64::from(number > 0));
+            writer.put_number(0);
             writer.put_number(0);
         }
         writer.finish()

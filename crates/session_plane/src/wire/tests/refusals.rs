@@ -195,10 +195,10 @@ fn intervals_are_ascending_and_apart() {
     let closing = |intervals: &[u8]| concat(&[&[5, 1, 0, 2], intervals]);
     let node_2 = [0, 0, 0, 0, 0, 0, 0, 0, 2, 7];
     let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
-    let touching = closing(&concat(&[&RUN, &[0, 4], &[1, 0, 4]]));
-    let descending = closing(&concat(&[&node_2, &[0, 4], &RUN, &[0, 4]]));
-    let beyond_the_last = closing(&concat(&[&RUN, &[1], &most, &[1, 0, 0]]));
-    let behind_the_end = closing(&concat(&[&RUN, &[0], &most[..9], &[0x00], &[1, 0, 0]]));
+    let touching = closing(&concat(&[&RUN, &[0, 0, 4], &[1, 0, 0, 4]]));
+    let descending = closing(&concat(&[&node_2, &[0, 0, 4], &RUN, &[0, 0, 4]]));
+    let beyond_the_last = closing(&concat(&[&RUN, &[1, 0], &most, &[1, 0, 0, 0]]));
+    let behind_the_end = closing(&concat(&[&RUN, &[0, 0], &most[..9], &[0x00], &[1, 0, 0, 0]]));
     for fields in [touching, descending, beyond_the_last] {
         let expected = ("holes to close", Fault::NotAscending);
         assert_eq!(refusal(Kind::AskSlot, &fields), expected, "{fields:?}");
@@ -211,8 +211,17 @@ fn intervals_are_ascending_and_apart() {
 fn nothing_comes_behind_the_highest_number() {
     let all_but_one = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     // The numbers 1 to the highest, then one more interval of the run.
-    let fields = concat(&[&[5, 1, 0, 2], &RUN, &[0], &all_but_one, &[1, 1, 0]]);
+    let fields = concat(&[&[5, 1, 0, 2], &RUN, &[0, 0], &all_but_one, &[1, 1, 0, 0]]);
     let expected = ("holes to close", Fault::NotAscending);
+    assert_eq!(refusal(Kind::AskSlot, &fields), expected);
+    // What is first of the next start touches it.
+    let mut next = RUN;
+    next[9] += 1;
+    let fields = concat(&[&[5, 1, 0, 2], &RUN, &[0, 0], &all_but_one, &next, &[0, 0, 4]]);
+    assert_eq!(refusal(Kind::AskSlot, &fields), expected);
+    // An interval that ends behind the highest start.
+    let starts = [0xff, 0xff, 0xff, 0xff, 0x0f];
+    let fields = concat(&[&[5, 1, 0, 1], &RUN, &[0], &starts, &[4]]);
     assert_eq!(refusal(Kind::AskSlot, &fields), expected);
     // A range whose last number is above the highest.
     let fields = concat(&[&[1, 0, 2], &all_but_one, &[0]]);

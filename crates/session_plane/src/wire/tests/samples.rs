@@ -81,9 +81,15 @@ pub(super) fn slot_sets() -> BoxedStrategy<SlotSet> {
 
 pub(super) fn vectors() -> BoxedStrategy<VersionVector> {
     let interval = (runs(), numbers(1), 0..9_u64, any::<bool>());
-    vec(interval, 0..6)
-        .prop_map(|drawn| {
+    (vec(interval, 0..6), vec((runs(), 0..4_u32), 0..3))
+        .prop_map(|(drawn, retired)| {
             let mut vector = VersionVector::default();
+            for (run, more) in retired {
+                let up_to = Incarnation(run.incarnation.0.saturating_add(more));
+                let interval = Interval::of_runs(run.node, run.incarnation, up_to);
+                let interval = interval.expect("ascending");
+                vector.insert(interval).expect("few intervals");
+            }
             for (run, last, more, is_from_begin) in drawn {
                 let first = if is_from_begin {
                     1

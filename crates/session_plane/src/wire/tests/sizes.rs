@@ -47,7 +47,7 @@ fn heartbeat(runs: u64) -> usize {
 #[test]
 fn an_interval_from_one_on_costs_a_few_bytes() {
     let spelled_out = 1 + 8 + 1;
-    let numbers = 1 + 3;
+    let numbers = 1 + 1 + 3;
     assert_eq!(heartbeat(1) - heartbeat(0), spelled_out + numbers);
     assert_eq!(heartbeat(5) - heartbeat(0), 5 * (spelled_out + numbers));
 }
@@ -77,7 +77,7 @@ fn a_run_is_spelled_out_once() {
         Sample::Event(next).encode().len()
     };
     assert_eq!(bytes(VersionVector::default()), 32);
-    assert_eq!(bytes(vector(1)) - bytes(VersionVector::default()), 1 + 1 + 3);
+    assert_eq!(bytes(vector(1)) - bytes(VersionVector::default()), 1 + 1 + 1 + 3);
 }
 
 #[test]
