@@ -365,13 +365,10 @@ impl Node {
         };
         let has_ended = |old: &&OlderConnection| {
             let is_gone_here = old.node == self.id && !here.contains(&old.dot);
-            let has_other_run = old.node != self.id
-                && self.membership.has(old.node)
-                && !self.membership.has_run(old.node, old.dot.run);
             !step.holds(Rule::KeepOpenConnections)
                 || connection.released.contains(&old.dot)
                 || is_gone_here
-                || has_other_run
+                || self.has_ended(step, old.dot.run)
         };
         let ended = connection.older.iter().filter(has_ended);
         let removes: Vec<Dot> = ended.map(|old| old.dot).collect();

@@ -216,14 +216,6 @@ impl Node {
         !known.is_ended && (run == self.sender.run || self.membership.has_run(step.directory.node(run), run))
     }
 
-    /// The run of the connection has ended for certain.
-    fn has_run_ended(&self, step: &Step<'_>, will: &Will) -> bool {
-        let run = will.connection.run;
-        let node = step.directory.node(run);
-        let has_other_run = self.membership.has(node) && !self.membership.has_run(node, run);
-        run != self.sender.run && (node == self.id || has_other_run || !step.directory.members.has(node))
-    }
-
     /// Writes the number under which a will is going to be routed.
     fn number_will(&mut self, step: &mut Step<'_>, slot: Slot, known: &KnownWill) {
         let part = WillPart::Number {
@@ -269,7 +261,7 @@ impl Node {
             .iter()
             .any(|connection| connection.dot == will.connection);
         let mut removes = self.wills_of(slot, client, will.connection);
-        if known.is_ended || !has_connection || self.has_run_ended(step, &will) {
+        if known.is_ended || !has_connection || self.has_ended(step, will.connection.run) {
             removes.push(will.connection);
             self.emit(step, Change::Remove { client, removes }, SlotSet::one(slot), None);
         } else if self.is_open(step, known) && step.holds(Rule::WillArmed) {

@@ -180,7 +180,7 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::RoutesMerged,
-        seed: 757,
+        seed: 1_864,
     },
     Mutation {
         rule: Rule::Causal,
