@@ -227,6 +227,11 @@ impl World {
             .collect()
     }
 
+    /// Wall clocks of nodes differ in this history.
+    fn has_skew(&self) -> bool {
+        self.ahead != [0; NODES]
+    }
+
     fn takers(&self, dot: Dot) -> NodeSet {
         self.takers.get(&dot).copied().unwrap_or_default()
     }

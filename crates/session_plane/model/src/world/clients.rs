@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::publishers::{Copy, Exchange};
 use super::{Meeting, Removed, World};
-use crate::ids::{ClientId, Dot, NODES, NodeId, Slot};
+use crate::ids::{ClientId, Dot, NodeId, Slot};
 use crate::node::{Connection, Node, Observation, Stage};
 
 /// A connection as its client sees it.
@@ -419,7 +419,7 @@ impl World {
         let last_is_elsewhere = last.is_some_and(|last| self.takers(last).and(side).is_empty());
         let begins = connecting.clean || !present;
         self.note_moved(id, side);
-        let beats_others = connecting.clean && self.ahead == [0; NODES];
+        let beats_others = connecting.clean && !self.has_skew();
         let client = self.client_mut(id);
         client.at = Some(place);
         let has_forked =
