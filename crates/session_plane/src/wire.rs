@@ -26,12 +26,13 @@ use bytes::Bytes;
 use crate::feed::FeedMessage;
 use crate::membership::{Handshake, Stay};
 use crate::stream::{ResendId, StreamMessage};
-use crate::transfer::TransferMessage;
+use crate::transfer::{RunPosition, TransferMessage};
 
 mod entry;
 mod error;
 mod feed;
 mod field;
+mod flush;
 mod kind;
 mod membership;
 mod reader;
@@ -41,6 +42,7 @@ mod value;
 mod writer;
 
 pub use error::{Fault, WireError};
+pub use flush::SentFlush;
 pub use kind::{KINDS, Kind, KindModule, KindRow};
 pub use membership::Hello;
 pub use stream::{Confirm, EventPayload, Heartbeat, NextEvent, SentEvent, SentEventKind, SentResend};
@@ -75,6 +77,10 @@ pub enum Message<V, M, C> {
     Resend(SentResend<C>),
     /// The resend is durable at the sender.
     ConfirmResent(ResendId),
+    /// How far the sender has the stream of a run that it has given up.
+    FlushPosition(RunPosition),
+    /// Last events of a run that was given up.
+    FlushEvents(SentFlush<C>),
     /// Message of a transfer.
     Transfer(TransferMessage<V, M>),
     /// Message of a feed.
@@ -96,6 +102,8 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Confirm(_) => Kind::Confirm,
             Message::Resend(_) => Kind::Resend,
             Message::ConfirmResent(_) => Kind::ConfirmResent,
+            Message::FlushPosition(_) => Kind::FlushPosition,
+            Message::FlushEvents(_) => Kind::FlushEvents,
             Message::Transfer(message) => kind_of_transfer(message),
             Message::Feed(message) => kind_of_feed(message),
         }
@@ -116,6 +124,8 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Confirm(confirm) => writer.put(confirm),
             Message::Resend(resend) => writer.put(resend),
             Message::ConfirmResent(id) => writer.put(id),
+            Message::FlushPosition(position) => writer.put(position),
+            Message::FlushEvents(flush) => writer.put(flush),
             Message::Transfer(message) => put_transfer(&mut writer, message),
             Message::Feed(message) => put_feed(&mut writer, message),
         }
@@ -178,6 +188,8 @@ fn take_message<V: WireValue, M: WireValue, C: WireValue>(
         Kind::Confirm => Message::Confirm(reader.take("confirmation")?),
         Kind::Resend => Message::Resend(reader.take("resend")?),
         Kind::ConfirmResent => Message::ConfirmResent(reader.take("id of a resend")?),
+        Kind::FlushPosition => Message::FlushPosition(reader.take("position of a run")?),
+        Kind::FlushEvents => Message::FlushEvents(reader.take("flush")?),
         _ => return take_of_slot(reader, kind),
     })
 }

@@ -12,7 +12,7 @@ use crate::feed::{
     CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery, Window,
 };
 use crate::membership::Answer;
-use crate::stream::{NumberRange, Recipients, StreamPosition};
+use crate::stream::{CoveredSlots, NumberRange, Recipients, StreamPosition};
 use crate::{NodeState, SwimIncarnation, View};
 
 mod slots;
@@ -51,6 +51,7 @@ fn compare(name: &str, bytes: &[u8]) -> Bytes {
 pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
     let mut all = membership();
     all.extend(streams());
+    all.extend(flushes());
     all.extend(questions());
     all.extend(parts());
     all.extend(feeds());
@@ -126,6 +127,35 @@ fn streams() -> Vec<(&'static str, Sample)> {
         ("confirm", Message::Confirm(Confirm { number: 70 })),
         ("resend", Message::Resend(resend)),
         ("confirm-resent", Message::ConfirmResent(ResendId(3))),
+    ]
+}
+
+fn flushes() -> Vec<(&'static str, Sample)> {
+    let covered = |first, last, slots: &[u16]| CoveredSlots {
+        numbers: NumberRange { first, last },
+        slots: slot_set(slots),
+    };
+    let change = SentEventKind::Change(Recipients {
+        slots: slot_set(&[9]),
+        is_for_every_node: false,
+    });
+    let view = View::new(vec![present(1, NodeState::Running)]).expect("a view");
+    let last = event(43, change);
+    let flush = SentFlush {
+        run: last.dot.run,
+        from: 40,
+        to: 44,
+        base: Some(view),
+        events: vec![last],
+        slots: vec![covered(41, 42, &[9, 2_000]), covered(43, 44, &[9])],
+    };
+    let position = RunPosition {
+        run: run(3),
+        number: 41,
+    };
+    vec![
+        ("flush-position", Message::FlushPosition(position)),
+        ("flush-events", Message::FlushEvents(flush)),
     ]
 }
 

@@ -264,6 +264,33 @@ fn events_of_a_resend_are_among_its_numbers() {
 }
 
 #[test]
+fn events_and_slots_of_a_flush_are_among_its_numbers() {
+    let event = |run: &[u8], number: u8| concat(&[run, &[number, 0, 0], &CLOCK, &[0, 0]]);
+    // The numbers 5 to 8 without a view, one event, and no slots at two ranges.
+    let flush = |from: u8, event: &[u8], ranges: [u8; 4]| {
+        let [first, more, next, next_more] = ranges;
+        let slots = [2, first, more, 0, next, next_more, 0];
+        concat(&[&RUN, &[from, 8, 0, 1], event, &slots])
+    };
+    let whole = flush(4, &event(&[1], 8), [5, 1, 7, 1]);
+    assert!(decode(&concat(&[&[VERSION, Kind::FlushEvents.number()], &whole])).is_ok());
+    let node_2 = [0, 0, 0, 0, 0, 0, 0, 0, 2, 7];
+    let refused = [
+        flush(9, &event(&[1], 8), [5, 1, 7, 1]),
+        flush(4, &event(&[1], 4), [5, 1, 7, 1]),
+        flush(4, &event(&[1], 9), [5, 1, 7, 1]),
+        flush(4, &event(&node_2, 8), [5, 1, 7, 1]),
+        flush(4, &event(&[1], 8), [4, 1, 7, 1]),
+        flush(4, &event(&[1], 8), [5, 2, 7, 1]),
+        flush(4, &event(&[1], 8), [5, 1, 7, 2]),
+    ];
+    for fields in refused {
+        let expected = ("flush", Fault::NotAscending);
+        assert_eq!(refusal(Kind::FlushEvents, &fields), expected, "{fields:?}");
+    }
+}
+
+#[test]
 fn a_view_is_one() {
     let run = |node: u8| [0, 0, 0, 0, 0, 0, 0, 0, node, 7, 1, 2];
     let welcome = |count: u8, nodes: &[u8]| concat(&[&RUN, &[1, 2, count], nodes, &CLOCK, &[0, 0]]);

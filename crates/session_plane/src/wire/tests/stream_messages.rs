@@ -5,11 +5,12 @@ use proptest::prelude::*;
 
 use super::Sample;
 use super::membership_messages::views;
-use super::samples::{clocks, dots, numbers, slot_sets, values, vectors};
+use super::samples::{clocks, dots, numbers, runs, slot_sets, values, vectors};
 use crate::Dot;
-use crate::stream::{NumberRange, Recipients, ResendId, StreamPosition};
+use crate::stream::{CoveredSlots, NumberRange, Recipients, ResendId, StreamPosition};
+use crate::transfer::RunPosition;
 use crate::wire::{
-    Confirm, EventPayload, Heartbeat, Message, NextEvent, SentEvent, SentEventKind, SentResend,
+    Confirm, EventPayload, Heartbeat, Message, NextEvent, SentEvent, SentEventKind, SentFlush, SentResend,
 };
 use bytes::Bytes;
 
@@ -24,6 +25,8 @@ pub(super) fn messages() -> BoxedStrategy<Sample> {
         numbers(0).prop_map(|number| Message::Confirm(Confirm { number })),
         resends().prop_map(Message::Resend),
         numbers(1).prop_map(|id| Message::ConfirmResent(ResendId(id))),
+        (runs(), numbers(0)).prop_map(|(run, number)| Message::FlushPosition(RunPosition { run, number })),
+        flushes().prop_map(Message::FlushEvents),
     ]
     .boxed()
 }
@@ -87,4 +90,43 @@ fn resends() -> BoxedStrategy<SentResend<Bytes>> {
         }
     });
     resend.boxed()
+}
+
+/// Events and slots are among the numbers, in ascending order, and of one run.
+fn flushes() -> BoxedStrategy<SentFlush<Bytes>> {
+    let events = vec((events(), 1..9_u64), 0..4);
+    let slots = vec((1..5_u64, 0..5_u64, slot_sets()), 0..4);
+    let base = proptest::option::of(views());
+    let flush = (runs(), numbers(0), 0..9_u64, base, events, slots);
+    let flush = flush.prop_map(|(run, from, more, base, mut events, slots)| {
+        let from = from.min(u64::MAX - 100);
+        let mut last_event = from;
+        for (event, after) in &mut events {
+            last_event += *after;
+            event.dot = Dot {
+                run,
+                number: last_event,
+            };
+        }
+        let mut last_covered = from;
+        let slots = slots.into_iter().map(|(after, length, slots)| {
+            let first = last_covered + after;
+            last_covered = first + length;
+            let numbers = NumberRange {
+                first,
+                last: last_covered,
+            };
+            CoveredSlots { numbers, slots }
+        });
+        let slots: Vec<CoveredSlots> = slots.collect();
+        SentFlush {
+            run,
+            from,
+            to: last_event.max(last_covered) + more,
+            base,
+            events: events.into_iter().map(|(event, _)| event).collect(),
+            slots,
+        }
+    });
+    flush.boxed()
 }
