@@ -91,6 +91,35 @@ impl SlotSet {
         self.combined(other, |mine, theirs| mine & !theirs)
     }
 
+    /// Each slot of this set is in `other`: at most 256 look-ups, or 64 steps.
+    pub fn is_within(&self, other: &SlotSet) -> bool {
+        match (&self.0, &other.0) {
+            (Form::List(slots), _) => slots.iter().all(|slot| other.contains(*slot)),
+            (Form::Bits(_), Form::List(_)) => false,
+            (Form::Bits(mine), Form::Bits(theirs)) => {
+                let mut words = mine.0.iter().zip(theirs.0);
+                words.all(|(mine, theirs)| mine & !theirs == 0)
+            }
+        }
+    }
+
+    /// Removes a slot. False if the set did not have it.
+    pub fn remove(&mut self, slot: Slot) -> bool {
+        match &mut self.0 {
+            Form::List(slots) => {
+                let found = slots.binary_search(&slot);
+                found.is_ok_and(|at| slots.remove(at) == slot)
+            }
+            Form::Bits(bits) => {
+                let is_there = bits.remove(slot);
+                if bits.len() <= LISTED_MAX {
+                    self.0 = Form::List(bits.iter().collect());
+                }
+                is_there
+            }
+        }
+    }
+
     /// Combines both sets word by word: 64 steps, whatever the sets have.
     fn combined(&self, other: &SlotSet, operation: impl Fn(u64, u64) -> u64) -> SlotSet {
         let mut bits = self.to_bits();
@@ -139,6 +168,13 @@ impl Bits {
         let is_new = *word & bit == 0;
         *word |= bit;
         is_new
+    }
+
+    fn remove(&mut self, slot: Slot) -> bool {
+        let (word, bit) = (&mut self.0[slot.index() / 64], 1 << (slot.index() % 64));
+        let is_there = *word & bit != 0;
+        *word &= !bit;
+        is_there
     }
 
     fn contains(&self, slot: Slot) -> bool {
@@ -209,6 +245,17 @@ mod tests {
             prop_assert_eq!(left.union(&right), set_of(&(&one | &other)));
             prop_assert_eq!(left.intersection(&right), set_of(&(&one & &other)));
             prop_assert_eq!(left.minus(&right), set_of(&(&one - &other)));
+            prop_assert_eq!(left.is_within(&right), one.is_subset(&other));
+            prop_assert!(set_of(&(&one & &other)).is_within(&left));
+        }
+
+        #[test]
+        fn a_slot_is_removed_once_in_either_form(slots in samples(), removed in samples()) {
+            let (mut set, mut left) = (set_of(&slots), slots);
+            for slot in removed {
+                prop_assert_eq!(set.remove(slot), left.remove(&slot));
+            }
+            prop_assert_eq!(set, set_of(&left));
         }
     }
 
