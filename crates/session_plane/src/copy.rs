@@ -24,6 +24,7 @@ use crate::{Birth, ClientId, Dot, Entry, EntryKind, Fact, Interval, VectorFull, 
 
 mod parts;
 
+pub(crate) use parts::CopyState;
 pub use parts::{ClientDot, ClientEntry, CopyParts, CopyPartsError, MERGED_COPIES_MAX, PendingMessage};
 
 /// Pending messages of one copy at most. See [`TakeError`] for what happens beyond.

@@ -19,6 +19,7 @@ pub mod garbage;
 mod hash;
 mod join;
 pub mod membership;
+pub mod plane;
 mod progress;
 pub mod retiring;
 pub mod ring;

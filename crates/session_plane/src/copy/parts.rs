@@ -62,6 +62,14 @@ pub struct CopyParts<V, M> {
     pub entries: Vec<ClientEntry<V>>,
 }
 
+/// State of a copy, between the copies of a node and a [`SlotCopy`].
+#[derive(Debug)]
+pub(crate) struct CopyState<V, M> {
+    pub(crate) entries: SlotEntries<V>,
+    pub(crate) progress: Progress,
+    pub(crate) pending: BTreeMap<Dot, Pending<M>>,
+}
+
 /// Parts are no copy. Nothing was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CopyPartsError {
@@ -154,5 +162,35 @@ fn check_single(progress: &Progress, single: &[ClientDot]) -> Result<(), CopyPar
     match dots.find(|dot| progress.covered().covers(*dot)) {
         Some(dot) => Err(CopyPartsError::SingleDotCovered { dot }),
         None => Ok(()),
+    }
+}
+
+impl<V, M> SlotCopy<V, M> {
+    /// Copy with a state that keeps the invariants of copies.
+    pub(crate) fn from_state(state: CopyState<V, M>) -> SlotCopy<V, M> {
+        let CopyState {
+            entries,
+            progress,
+            pending,
+        } = state;
+        SlotCopy {
+            entries,
+            progress,
+            pending,
+        }
+    }
+
+    /// State of the copy.
+    pub(crate) fn into_state(self) -> CopyState<V, M> {
+        CopyState {
+            entries: self.entries,
+            progress: self.progress,
+            pending: self.pending,
+        }
+    }
+
+    /// Sets of events of the copy.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
     }
 }

@@ -1,0 +1,289 @@
+//! Copies of a node: those in step share one progress, each other one has its own.
+//!
+//! ```text
+//!            make                 join: same progress, merged
+//!   (none) --------> apart copy <------------------------------> copy in step
+//!                                 leave: asked, not taken, merged
+//! ```
+//!
+//! A node owns thousands of slots, and mostly knows the same of all of them. Such copies are *in
+//! step*: they have the same covered, taken and missing events. The node keeps these sets once. So
+//! numbers that are taken, and holes that come and go, cost nothing in slots that no event is for.
+//! A copy is apart while it is asked for, or while it differs.
+//!
+//! *Invariants*: a slot has one copy at most, in step or apart. Of a copy in step the node keeps
+//! pending messages only while it has some. Refused input changes no copy but those that are named.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::copy::{CopyState, PENDING_MAX};
+use crate::progress::Progress;
+use crate::{
+    Change, Dot, Interval, Pending, Slot, SlotCopy, SlotEntries, SlotSet, VectorFull, VersionVector,
+};
+
+mod claiming;
+
+pub use claiming::{ClaimedMessage, CopyRef};
+
+/// Copies of one node, by slot.
+///
+/// `V` is the value of entries, `M` the content of pending messages.
+#[derive(Debug, Clone)]
+pub struct Copies<V, M> {
+    /// Progress of all copies in step.
+    shared: Progress,
+    in_step: BTreeMap<Slot, SlotEntries<V>>,
+    /// Keys of `in_step`.
+    step_slots: SlotSet,
+    /// Pending messages of copies in step; no map is empty.
+    pending: BTreeMap<Slot, BTreeMap<Dot, Pending<M>>>,
+    /// Copies in step that may have single dots.
+    with_single: BTreeSet<Slot>,
+    apart: BTreeMap<Slot, SlotCopy<V, M>>,
+}
+
+/// Effect of an event in one slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect<V, M> {
+    /// Change of a session; it shows at once.
+    Change(Change<V>),
+    /// Message, which is pending until it is claimed.
+    Message(Pending<M>),
+}
+
+/// Numbers of a run that were taken for some slots, and the event of the last one.
+#[derive(Debug, Clone)]
+pub struct TakenNumbers<'a, V, M> {
+    /// Numbers.
+    pub numbers: Interval,
+    /// Slots that this node owned by the ring of the run at these numbers.
+    pub slots: &'a SlotSet,
+    /// Effect of the event with the last number in each slot that it is for.
+    pub effects: BTreeMap<Slot, Effect<V, M>>,
+}
+
+impl<V, M> Default for Copies<V, M> {
+    /// No copy.
+    fn default() -> Copies<V, M> {
+        Copies {
+            shared: Progress::default(),
+            in_step: BTreeMap::new(),
+            step_slots: SlotSet::default(),
+            pending: BTreeMap::new(),
+            with_single: BTreeSet::new(),
+            apart: BTreeMap::new(),
+        }
+    }
+}
+
+impl<V: Ord, M> Copies<V, M> {
+    /// Makes an apart copy that lacks all of `known`, unless the slot has a copy.
+    pub fn make(&mut self, slot: Slot, known: VersionVector) {
+        if !self.contains(slot) {
+            self.apart.insert(slot, SlotCopy::new(known));
+        }
+    }
+
+    /// Adds a copy, as a restart reads it. One that the slot had is gone.
+    pub fn insert(&mut self, slot: Slot, copy: SlotCopy<V, M>) {
+        self.remove(slot);
+        self.apart.insert(slot, copy);
+    }
+
+    /// Deletes the copy of a slot.
+    pub fn remove(&mut self, slot: Slot) {
+        self.leave(slot);
+        self.apart.remove(&slot);
+    }
+
+    /// The slot has a copy.
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.in_step.contains_key(&slot) || self.apart.contains_key(&slot)
+    }
+
+    /// Slots with copies.
+    pub fn slots(&self) -> SlotSet {
+        self.step_slots.union(&self.apart.keys().copied().collect())
+    }
+
+    /// Slots of the copies that are apart, in ascending order.
+    pub fn apart(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.apart.keys().copied()
+    }
+
+    /// Copy of a slot with a progress of its own: for a merge, or while it is not merged.
+    pub fn leave(&mut self, slot: Slot) -> Option<&mut SlotCopy<V, M>> {
+        if let Some(entries) = self.in_step.remove(&slot) {
+            self.step_slots.remove(slot);
+            self.with_single.remove(&slot);
+            let copy = SlotCopy::from_state(CopyState {
+                entries,
+                progress: self.shared.clone(),
+                pending: self.pending.remove(&slot).unwrap_or_default(),
+            });
+            self.apart.insert(slot, copy);
+        }
+        self.apart.get_mut(&slot)
+    }
+
+    /// Brings a merged copy in step, if it has the same progress as those in step, or if none is.
+    /// False where it differs or is not there.
+    pub fn join(&mut self, slot: Slot) -> bool {
+        let Some(copy) = self.apart.get(&slot) else {
+            return self.in_step.contains_key(&slot);
+        };
+        if !self.in_step.is_empty() && *copy.progress() != self.shared {
+            return false;
+        }
+        let Some(copy) = self.apart.remove(&slot) else {
+            return false;
+        };
+        let CopyState {
+            entries,
+            progress,
+            pending,
+        } = copy.into_state();
+        self.shared = progress;
+        if !pending.is_empty() {
+            self.pending.insert(slot, pending);
+        }
+        if !entries.single().is_empty() {
+            self.with_single.insert(slot);
+        }
+        self.in_step.insert(slot, entries);
+        self.step_slots.insert(slot);
+        true
+    }
+
+    /// Takes numbers for the slots that have a copy. Gives the slots in which they, or the event
+    /// among them, were refused: there the numbers, or the event, are a hole.
+    ///
+    /// Costs O(log n) in the slots that the event is for, and in those that are apart.
+    ///
+    /// # Errors
+    ///
+    /// [`VectorFull`] where a refused number cannot even be a hole. The copy of that slot must not
+    /// be used any more: the node deletes it and begins a new one.
+    pub fn take(&mut self, taken: TakenNumbers<'_, V, M>) -> Result<SlotSet, VectorFull> {
+        let TakenNumbers {
+            numbers,
+            slots,
+            effects,
+        } = taken;
+        self.leave_others(slots);
+        let event = numbers.last();
+        let mut refused = SlotSet::default();
+        for (slot, effect) in effects {
+            if slots.contains(slot) && !self.apply(slot, event, effect) {
+                refused.insert(slot);
+                self.refuse(slot, numbers, event)?;
+            }
+        }
+        if !self.in_step.is_empty() && self.shared.take(numbers).is_err() {
+            for slot in self.step_slots.clone().iter() {
+                self.leave(slot);
+            }
+        }
+        let apart = self.apart.iter_mut();
+        for (slot, copy) in apart.filter(|(slot, _)| slots.contains(**slot)) {
+            if !refused.contains(*slot) && copy.take(numbers).is_err() {
+                copy.need(&set_of(numbers)?)?;
+                refused.insert(*slot);
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Makes holes of what the copies of `slots` lack of `known`.
+    ///
+    /// # Errors
+    ///
+    /// [`VectorFull`] where a copy has no room for the holes. Others may have them already; the
+    /// node must not take the event that told of `known`.
+    pub fn need(&mut self, slots: &SlotSet, known: &VersionVector) -> Result<(), VectorFull> {
+        let is_new = !known.minus(self.shared.covered()).is_within(self.shared.taken());
+        if is_new && !self.in_step.is_empty() {
+            self.leave_others(slots);
+            if !self.in_step.is_empty() {
+                self.shared.need(known)?;
+            }
+        }
+        let owned = self.apart.iter_mut().filter(|(slot, _)| slots.contains(**slot));
+        for (_, copy) in owned {
+            copy.need(known)?;
+        }
+        Ok(())
+    }
+
+    /// Parts the copies of other slots than `slots` from those in step: mostly none.
+    fn leave_others(&mut self, slots: &SlotSet) {
+        if !self.step_slots.is_within(slots) {
+            for slot in self.step_slots.minus(slots).iter() {
+                self.leave(slot);
+            }
+        }
+    }
+
+    /// Applies an event to one copy. False where it is refused; nothing is changed then.
+    fn apply(&mut self, slot: Slot, dot: Dot, effect: Effect<V, M>) -> bool {
+        if let Some(copy) = self.apart.get_mut(&slot) {
+            let applied = match effect {
+                Effect::Change(change) => copy.apply(change),
+                Effect::Message(pending) => copy.take_message(dot, pending),
+            };
+            return applied.is_ok();
+        }
+        let Some(entries) = self.in_step.get_mut(&slot) else {
+            return true;
+        };
+        match effect {
+            Effect::Change(change) if names_no_event(&change) => false,
+            Effect::Change(change) => {
+                let applied = entries.apply(self.shared.covered(), change).is_ok();
+                if !entries.single().is_empty() {
+                    self.with_single.insert(slot);
+                }
+                applied
+            }
+            Effect::Message(_) if self.shared.covered().covers(dot) => true,
+            Effect::Message(pending) => {
+                let of_slot = self.pending.entry(slot).or_default();
+                let has_room = of_slot.len() < PENDING_MAX || of_slot.contains_key(&dot);
+                if has_room {
+                    of_slot.entry(dot).or_insert(pending);
+                }
+                has_room
+            }
+        }
+    }
+
+    /// Takes the numbers before an event that was refused, which is a hole.
+    fn refuse(&mut self, slot: Slot, numbers: Interval, event: Dot) -> Result<(), VectorFull> {
+        let Some(copy) = self.leave(slot) else {
+            return Ok(());
+        };
+        if let Some(before) = Interval::new(event.run, numbers.first().number, event.number - 1) {
+            copy.take(before)?;
+        }
+        match Interval::one(event) {
+            Some(event) => copy.need(&set_of(event)?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The entry that is added names an event that cannot be one.
+fn names_no_event<V>(change: &Change<V>) -> bool {
+    let named = change.adds.as_ref().and_then(|entry| entry.fact.named());
+    named.is_some_and(|dot| dot.number == 0)
+}
+
+fn set_of(numbers: Interval) -> Result<VersionVector, VectorFull> {
+    let mut set = VersionVector::default();
+    set.insert(numbers)?;
+    Ok(set)
+}
+
+#[cfg(test)]
+mod tests;
