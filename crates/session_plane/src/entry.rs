@@ -56,6 +56,28 @@ impl EntryKind {
         EntryKind::Received,
         EntryKind::End,
     ];
+
+    /// Number of the kind in digests and messages, independent of the order. It is never given to
+    /// another kind.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            EntryKind::Session => 1,
+            EntryKind::Connection => 2,
+            EntryKind::Will => 3,
+            EntryKind::Subscription => 4,
+            EntryKind::Message => 5,
+            EntryKind::Delivery => 6,
+            EntryKind::Received => 7,
+            EntryKind::End => 8,
+            EntryKind::ConnectionEnd => 9,
+            EntryKind::WillNumber => 10,
+        }
+    }
+
+    /// Kind with this number.
+    pub(crate) fn of_number(number: u8) -> Option<EntryKind> {
+        EntryKind::ALL.into_iter().find(|kind| kind.number() == number)
+    }
 }
 
 /// Identity of an entry among those of its client.

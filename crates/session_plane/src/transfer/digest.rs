@@ -9,7 +9,7 @@
 use cluster::session_plane::Hlc;
 
 use crate::transfer::QuestionId;
-use crate::{ClientId, Dot, Entry, EntryKind, Fact, VersionVector};
+use crate::{ClientId, Dot, Entry, Fact, VersionVector};
 
 /// Bytes that a value takes in a message.
 pub trait TransferBytes {
@@ -69,7 +69,7 @@ impl DigestBuilder {
     pub(super) fn add_entry<V: TransferValue>(&mut self, dot: Dot, entry: &Entry<V>) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        bytes.extend_from_slice(&[ENTRY, kind_number(entry.fact.kind())]);
+        bytes.extend_from_slice(&[ENTRY, entry.fact.kind().number()]);
         append_dot(&mut bytes, dot);
         append_dot(&mut bytes, entry.birth.dot);
         bytes.extend_from_slice(&entry.birth.clock.to_bits().to_be_bytes());
@@ -131,22 +131,6 @@ fn append_vector(bytes: &mut Vec<u8>, vector: &VersionVector) {
     for interval in intervals {
         append_dot(bytes, interval.first());
         append_dot(bytes, interval.last());
-    }
-}
-
-/// Number of a kind in digests, independent of the order of kinds.
-fn kind_number(kind: EntryKind) -> u8 {
-    match kind {
-        EntryKind::Session => 1,
-        EntryKind::Connection => 2,
-        EntryKind::Will => 3,
-        EntryKind::Subscription => 4,
-        EntryKind::Message => 5,
-        EntryKind::Delivery => 6,
-        EntryKind::Received => 7,
-        EntryKind::End => 8,
-        EntryKind::ConnectionEnd => 9,
-        EntryKind::WillNumber => 10,
     }
 }
 

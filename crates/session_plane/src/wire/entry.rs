@@ -18,39 +18,17 @@ use crate::{
     WillTerms,
 };
 
-/// One byte. The numbers are those of digests, and for ever.
+/// One byte, the number of the kind.
 impl Field for EntryKind {
     const BYTES_MIN: usize = 1;
 
     fn put(&self, writer: &mut Writer) {
-        writer.put_byte(match self {
-            EntryKind::Session => 1,
-            EntryKind::Connection => 2,
-            EntryKind::Will => 3,
-            EntryKind::Subscription => 4,
-            EntryKind::Message => 5,
-            EntryKind::Delivery => 6,
-            EntryKind::Received => 7,
-            EntryKind::End => 8,
-            EntryKind::ConnectionEnd => 9,
-            EntryKind::WillNumber => 10,
-        });
+        writer.put_byte(self.number());
     }
 
     fn take(reader: &mut Reader) -> Result<EntryKind, WireError> {
-        Ok(match reader.byte()? {
-            1 => EntryKind::Session,
-            2 => EntryKind::Connection,
-            3 => EntryKind::Will,
-            4 => EntryKind::Subscription,
-            5 => EntryKind::Message,
-            6 => EntryKind::Delivery,
-            7 => EntryKind::Received,
-            8 => EntryKind::End,
-            9 => EntryKind::ConnectionEnd,
-            10 => EntryKind::WillNumber,
-            found => return Err(reader.error(Fault::UnknownForm { found })),
-        })
+        let found = reader.byte()?;
+        EntryKind::of_number(found).ok_or(reader.error(Fault::UnknownForm { found }))
     }
 }
 
