@@ -397,7 +397,7 @@ impl ControlGroup {
                     self.next_look = now.instant;
                 }
                 replica::Action::Send { to, message } => {
-                    outputs.push(to_peer(to, &ControlMessage::Raft(message)));
+                    outputs.push(Output::ToPeer { to, message });
                 }
                 replica::Action::Missing { node, missing } => {
                     outputs.push(Output::Missing { node, missing });

@@ -49,10 +49,9 @@ use clock::{Clock, TICK};
 use disk::Disk;
 use log::Log;
 use reads::Reads;
-use receiving::hear;
 use snapshots::Snapshots;
 
-/// A step that comes so much after [`Replica::deadline`] is late: the owner was held up, and what came meanwhile is not read.
+/// A step that comes so much after [`Replica::deadline`] is late.
 const LATE_MIN: Duration = Duration::from_millis(50);
 
 /// One node's copy of one group.
@@ -326,7 +325,11 @@ impl Replica {
             self.clock.skip_to(now);
             return;
         }
-        let ticks_max = self.ticks_max(now);
+        // More ticks than the longest wait tell nothing new.
+        let mut ticks_max = ticks(self.config.election_timeout_max);
+        if self.is_late(now) {
+            ticks_max = ticks_max.min(self.excuse_silence());
+        }
         if self.wait_quietly(now, ticks_max) {
             return;
         }
@@ -338,27 +341,29 @@ impl Replica {
         }
     }
 
-    /// Ticks that are counted at most for the time since the last step. More than the longest wait tell nothing new.
+    /// Whether this step comes so late that the replica was held up itself, and what others sent meanwhile has not been read.
+    fn is_late(&self, now: Instant) -> bool {
+        let is_late = |due| now.saturating_duration_since(due) >= LATE_MIN;
+        // Nothing is due before the last step.
+        is_late(self.clock.now()) && self.deadline().is_some_and(is_late)
+    }
+
+    /// Lets nobody have been silent while the replica was held up. Gives the ticks that are counted of that time.
     ///
-    /// A replica that is stepped late was held up itself, and what others sent meanwhile has not been read: nobody was silent. So a
-    /// follower looks for its leader a heartbeat later, and a leader for its quorum an election timeout later. A tick is counted
-    /// however often it is late.
-    fn ticks_max(&mut self, now: Instant) -> usize {
-        let longest = ticks(self.config.election_timeout_max);
-        let was_due = self.deadline();
-        if was_due.is_none_or(|due| now.saturating_duration_since(due) < LATE_MIN) {
-            return longest;
-        }
+    /// A follower looks for its leader a heartbeat later, and a leader for its quorum an election timeout later. A tick is counted
+    /// however often the replica is late.
+    fn excuse_silence(&mut self) -> usize {
         let raft = &mut self.raft.raft;
-        if raft.state == StateRole::Leader {
-            let everyone: Vec<u64> = raft.prs().iter().map(|(id, _)| *id).collect();
-            everyone.into_iter().for_each(|id| hear(raft, NodeId(id)));
-            let left = raft.election_timeout().saturating_sub(raft.election_elapsed);
-            return left.max(1);
-        }
-        let left = self.election_ticks.saturating_sub(raft.election_elapsed);
-        let heartbeat = ticks(self.config.heartbeat_interval);
-        left.saturating_sub(heartbeat).clamp(1, longest)
+        let left = if raft.state == StateRole::Leader {
+            for (_, progress) in raft.mut_prs().iter_mut() {
+                progress.recent_active = true;
+            }
+            raft.election_timeout().saturating_sub(raft.election_elapsed)
+        } else {
+            let left = self.election_ticks.saturating_sub(raft.election_elapsed);
+            left.saturating_sub(ticks(self.config.heartbeat_interval))
+        };
+        left.max(1)
     }
 
     /// Raft draws election timeouts from a generator of its own at each reset; this puts the replica's own in its place.

@@ -46,7 +46,6 @@ use self::forwarding::{Forwarding, ReadyRead};
 use self::gathering::Gathering;
 use self::group_time::GroupTime;
 pub use self::output::Output;
-use self::peers::PeerMessage;
 use self::pending::PendingCalls;
 pub use self::pending::{Answer, Pending};
 use self::reads::Scans;
@@ -593,7 +592,7 @@ impl StateStoreService {
                     }
                     replica::Action::Leadership { leader, .. } => self.leadership(now, leader, outputs),
                     replica::Action::Send { to, message } => {
-                        outputs.push(self.to_peer(to, &PeerMessage::Raft(message)));
+                        outputs.push(Output::ToPeer { to, message });
                     }
                     // Who takes part must not be forgotten, even where votes may be.
                     replica::Action::Members { .. } => self.persist_needs_disk = true,

@@ -1,10 +1,9 @@
 //! Messages of other replicas. Whatever a correct peer does not send is found here, before Raft sees it.
 
 use bytes::Bytes;
+use raft::StateRole;
 use raft::eraftpb::Message;
-use raft::{Raft, StateRole};
 
-use super::log::Log;
 use super::message::{self, Route};
 use super::{Action, MessageError, Replica};
 use crate::{Index, NodeId, Term};
@@ -50,7 +49,9 @@ impl Replica {
     pub(super) fn hear(&mut self, from: NodeId) {
         let raft = &mut self.raft.raft;
         if raft.state == StateRole::Leader {
-            hear(raft, from);
+            if let Some(progress) = raft.mut_prs().get_mut(from.0) {
+                progress.recent_active = true;
+            }
         } else if raft.leader_id == from.0 {
             raft.election_elapsed = 0;
         }
@@ -105,12 +106,5 @@ impl Replica {
         } else {
             Err(MessageError::Impossible)
         }
-    }
-}
-
-/// Counts a peer among those that this leader has heard of since it last looked for a quorum.
-pub(super) fn hear(leader: &mut Raft<Log>, from: NodeId) {
-    if let Some(progress) = leader.mut_prs().get_mut(from.0) {
-        progress.recent_active = true;
     }
 }

@@ -7,6 +7,7 @@ use cluster::GroupId;
 use cluster::replica::{Recovered, ReplicaConfig};
 use store::{CommandAction, Origin};
 
+use super::peers::PeerMessage;
 use super::*;
 
 struct Three {
