@@ -162,8 +162,7 @@ impl<V: Ord, M> SlotCopy<V, M> {
     ///
     /// [`TakeError`] where there is no room.
     pub fn apply(&mut self, change: Change<V>) -> Result<(), TakeError> {
-        let named = change.adds.as_ref().and_then(|entry| entry.fact.named());
-        if named.is_some_and(|dot| dot.number == 0) {
+        if change.adds.as_ref().is_some_and(Entry::names_no_event) {
             return Err(TakeError::NoEvent);
         }
         let to_come = self.entries.removals_to_come(self.progress.covered(), &change)?;

@@ -204,4 +204,9 @@ impl<V> Entry<V> {
         let kind = self.fact.kind();
         EntryId { kind, dot }
     }
+
+    /// The entry names the number 0, which no event has.
+    pub(crate) fn names_no_event(&self) -> bool {
+        self.fact.named().is_some_and(|dot| dot.number == 0)
+    }
 }

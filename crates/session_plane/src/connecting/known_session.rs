@@ -106,8 +106,7 @@ impl<V: Ord + Clone> KnownSession<V> {
         }
         let mut entries = SessionEntries::default();
         for (dot, entry) in listed {
-            let named = entry.fact.named();
-            if named.into_iter().chain([dot]).any(|dot| dot.number == 0) {
+            if dot.number == 0 || entry.names_no_event() {
                 return Err(KnownSessionError::NoEvent);
             }
             let kind = entry.fact.kind();

@@ -134,8 +134,7 @@ impl<V: Ord, M> SlotCopy<V, M> {
 
 /// The entry is of no event, or names none.
 fn has_no_event<V>(entry: &ClientEntry<V>) -> bool {
-    let named = entry.entry.fact.named();
-    named.into_iter().chain([entry.dot]).any(|dot| dot.number == 0)
+    entry.dot.number == 0 || entry.entry.names_no_event()
 }
 
 fn check_pending<M>(progress: &Progress, pending: &[PendingMessage<M>]) -> Result<(), CopyPartsError> {

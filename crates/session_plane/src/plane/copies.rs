@@ -188,7 +188,7 @@ impl<V: Ord, M> Copies<V, M> {
         let apart = self.apart.iter_mut();
         for (slot, copy) in apart.filter(|(slot, _)| slots.contains(**slot)) {
             if !refused.contains(*slot) && copy.take(numbers).is_err() {
-                copy.need(&set_of(numbers)?)?;
+                copy.need(&VersionVector::of_apart([numbers]))?;
                 refused.insert(*slot);
             }
         }
@@ -238,7 +238,9 @@ impl<V: Ord, M> Copies<V, M> {
             return true;
         };
         match effect {
-            Effect::Change(change) if names_no_event(&change) => false,
+            Effect::Change(Change {
+                adds: Some(entry), ..
+            }) if entry.names_no_event() => false,
             Effect::Change(change) => {
                 let applied = entries.apply(self.shared.covered(), change).is_ok();
                 if !entries.single().is_empty() {
@@ -267,22 +269,10 @@ impl<V: Ord, M> Copies<V, M> {
             copy.take(before)?;
         }
         match Interval::one(event) {
-            Some(event) => copy.need(&set_of(event)?),
+            Some(event) => copy.need(&VersionVector::of_apart([event])),
             None => Ok(()),
         }
     }
-}
-
-/// The entry that is added names an event that cannot be one.
-fn names_no_event<V>(change: &Change<V>) -> bool {
-    let named = change.adds.as_ref().and_then(|entry| entry.fact.named());
-    named.is_some_and(|dot| dot.number == 0)
-}
-
-fn set_of(numbers: Interval) -> Result<VersionVector, VectorFull> {
-    let mut set = VersionVector::default();
-    set.insert(numbers)?;
-    Ok(set)
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@
 //! As with markers, a view is sent and the receiver makes its ring. Both lists are in ascending
 //! order and among the numbers of the flush, so a receiver never sorts.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::field::Field;
 use super::reader::Reader;
+use super::stream::are_ordered;
 use super::writer::Writer;
 use super::{EventPayload, Fault, SentEvent, WireError, WireValue};
 use crate::stream::{CoveredSlots, Flush, NumberRange, ReceivedFlush, Routing};
@@ -53,15 +55,12 @@ impl<C> SentFlush<C> {
 
     /// Events are of the run, and both lists are among the numbers and in ascending order.
     fn has_order(&self) -> bool {
-        let numbers = || self.events.iter().map(|event| event.dot.number);
-        let is_ascending = numbers().is_sorted_by(|one, other| one < other);
-        let is_of_run = self.events.iter().all(|event| event.dot.run == self.run);
+        let numbers = (Bound::Excluded(self.from), Bound::Included(self.to));
         let is_apart = |one: &CoveredSlots, other: &CoveredSlots| one.numbers.last < other.numbers.first;
         let is_within = |range: NumberRange| self.from < range.first && range.last <= self.to;
         self.from <= self.to
-            && is_ascending
-            && is_of_run
-            && numbers().all(|number| self.from < number && number <= self.to)
+            && self.events.first().is_none_or(|event| event.dot.run == self.run)
+            && are_ordered(&self.events, numbers)
             && self.slots.is_sorted_by(is_apart)
             && self.slots.iter().all(|covered| is_within(covered.numbers))
     }

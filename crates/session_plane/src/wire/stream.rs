@@ -9,6 +9,7 @@
 //! A ring marker is sent as its view. The receiver makes the ring: that takes milliseconds, and
 //! peers mostly have equal views, so the node keeps rings by view ([`SentEvent::into_event`]).
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use cluster::session_plane::Hlc;
@@ -312,7 +313,8 @@ impl<C: WireValue> Field for SentResend<C> {
             numbers: reader.take("numbers of a resend")?,
             events: reader.take("events of a resend")?,
         };
-        if has_order(&resend) {
+        let NumberRange { first, last } = resend.numbers;
+        if are_ordered(&resend.events, first..=last) {
             Ok(resend)
         } else {
             Err(reader.error(Fault::NotAscending))
@@ -320,10 +322,10 @@ impl<C: WireValue> Field for SentResend<C> {
     }
 }
 
-/// Events of a resend are of one run, among its numbers, and in ascending order.
-fn has_order<C>(resend: &SentResend<C>) -> bool {
-    let dots = || resend.events.iter().map(|event| event.dot);
-    let is_within = dots().all(|dot| resend.numbers.contains(dot.number));
+/// Events are of one run, among `numbers`, and in ascending order.
+pub(super) fn are_ordered<C>(events: &[SentEvent<C>], numbers: impl RangeBounds<u64>) -> bool {
+    let dots = || events.iter().map(|event| event.dot);
+    let is_within = dots().all(|dot| numbers.contains(&dot.number));
     let is_ascending = dots().is_sorted_by(|one, other| one.run == other.run && one.number < other.number);
     is_within && is_ascending
 }

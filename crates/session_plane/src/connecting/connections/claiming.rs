@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cluster::NodeId;
 
-use super::claim::{Next, Start};
+use super::claim::{Claim, Next, Start};
 use super::{Claimant, Connections, Phase};
 use crate::connecting::action::{ConnectingAction, ConnectionId, RefuseReason, Write};
 use crate::connecting::cluster_state::ClusterState;
@@ -15,6 +15,13 @@ use crate::connecting::message::{
 };
 use crate::connecting::session_start::Starting;
 use crate::{Birth, ClientId, Dot, Slot, VersionVector};
+
+/// Claim that can ask.
+struct OpenClaim<'a, V> {
+    client: &'a ClientId,
+    own: Claimant,
+    claim: &'a mut Claim<V>,
+}
 
 impl<V: Ord + Clone> Connections<V> {
     /// The connection's entry is made: asks the owners.
@@ -46,17 +53,14 @@ impl<V: Ord + Clone> Connections<V> {
         cluster: &impl ClusterState<V>,
         actions: &mut Vec<ConnectingAction<V>>,
     ) {
-        let Some(connection) = self.connections.get_mut(&id) else {
+        let Some(OpenClaim { client, own, claim }) = self.open_claim(id) else {
             return;
         };
-        let (Some(opened), Phase::Claiming(claim)) = (connection.opened, &mut connection.phase) else {
-            return;
-        };
-        let mut owners = cluster.owners(Slot::of_client(connection.client.as_bytes()));
+        let mut owners = cluster.owners(Slot::of_client(client.as_bytes()));
         owners.retain(|owner| cluster.present_run(*owner).is_some());
         let ask = AskSession {
-            client: connection.client.clone(),
-            connection: opened.dot,
+            client: client.clone(),
+            connection: own.dot,
             round: claim.ask(&owners),
             known: cluster.known(),
         };
@@ -64,6 +68,16 @@ impl<V: Ord + Clone> Connections<V> {
             let message = ConnectingMessage::Ask(ask.clone());
             ConnectingAction::Send(Outgoing { to, message })
         }));
+    }
+
+    /// Claim of a connection whose entry is made.
+    fn open_claim(&mut self, id: ConnectionId) -> Option<OpenClaim<'_, V>> {
+        let connection = self.connections.get_mut(&id)?;
+        let (own, Phase::Claiming(claim)) = (connection.opened?, &mut connection.phase) else {
+            return None;
+        };
+        let client = &connection.client;
+        Some(OpenClaim { client, own, claim })
     }
 
     /// Merges what an owner has told. An answer of an earlier round is void.
@@ -139,10 +153,7 @@ impl<V: Ord + Clone> Connections<V> {
         actions: &mut Vec<ConnectingAction<V>>,
     ) {
         let releases_max = self.limits.releases_max;
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return;
-        };
-        let (Some(own), Phase::Claiming(claim)) = (connection.opened, &mut connection.phase) else {
+        let Some(OpenClaim { own, claim, .. }) = self.open_claim(id) else {
             return;
         };
         let is_present = |old: &Dot| cluster.present_run(old.run.node) == Some(old.run);
@@ -185,11 +196,7 @@ impl<V: Ord + Clone> Connections<V> {
         cluster: &impl ClusterState<V>,
         actions: &mut Vec<ConnectingAction<V>>,
     ) {
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return;
-        };
-        let client = &connection.client;
-        let (Some(own), Phase::Claiming(claim)) = (connection.opened, &mut connection.phase) else {
+        let Some(OpenClaim { client, own, claim }) = self.open_claim(id) else {
             return;
         };
         let mut seen = claim.known.clone();
