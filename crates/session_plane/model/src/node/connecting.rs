@@ -373,7 +373,10 @@ impl Node {
         let ended = connection.older.iter().filter(has_ended);
         let removes: Vec<Dot> = ended.map(|old| old.dot).collect();
         let client = connection.client;
-        self.leave_wills(step, dot, &removes);
+        // A connection that was released has left its will itself, unless that is not to be published.
+        let unreleased = |old: &&Dot| !connection.released.contains(old);
+        let lost: Vec<Dot> = removes.iter().filter(unreleased).copied().collect();
+        self.leave_wills(step, dot, &lost);
         if !removes.is_empty() {
             let slots = SlotSet::one(step.directory.slot(client));
             self.emit(step, Change::Remove { client, removes }, slots, None);
