@@ -62,7 +62,7 @@ pub struct ConnectionEnd {
     /// Event of the connection, whose entry is removed.
     pub connection: Dot,
     /// Birth that the will of the connection names: the event adds a [`Fact::ConnectionEnd`] with it
-    /// (rule `will-left`). None: the connection has no will.
+    /// (rule `will-left`). None: the connection has no will, or was released and has left it itself.
     pub will: Option<Birth>,
 }
 
@@ -125,13 +125,14 @@ impl<V: Ord> KnownSession<V> {
         }
     }
 
-    /// End of a connection of the client.
-    pub(super) fn connection_end(&self, connection: Dot) -> ConnectionEnd {
+    /// End of a connection of the client. One that was released has decided itself whether its will is
+    /// left: after DISCONNECT it is not.
+    pub(super) fn connection_end(&self, connection: Dot, is_released: bool) -> ConnectionEnd {
         let mut wills = self.entries().of_kind(EntryKind::Will);
         let will = wills.find(|(_, entry)| entry.fact.named() == Some(connection));
         ConnectionEnd {
             connection,
-            will: will.map(|(_, entry)| entry.birth),
+            will: will.filter(|_| !is_released).map(|(_, entry)| entry.birth),
         }
     }
 }

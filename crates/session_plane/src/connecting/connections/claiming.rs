@@ -209,7 +209,7 @@ impl<V: Ord + Clone> Connections<V> {
         let ended = ended_connections(&seen, own.dot, cluster, |old| claim.has_released(old));
         let mut writes: Vec<Write> = ended
             .iter()
-            .map(|old| Write::OlderEnded(seen.connection_end(*old)))
+            .map(|old| Write::OlderEnded(seen.connection_end(*old, claim.has_released(*old))))
             .collect();
         claim.known.remove(&ended);
         if claim.start() == Start::NotWritten {

@@ -322,6 +322,27 @@ fn wills_of_older_connections_are_left_or_cancelled() {
     }
 }
 
+/// It has left it itself, or its client has sent DISCONNECT.
+#[test]
+fn the_will_of_a_released_connection_is_not_left_again() {
+    let mut at = Node::new(LIMITS);
+    at.connect(false);
+    let (own, old, birth) = (dot(0, 1), dot(3, 4), birth_of(dot(3, 3)));
+    let terms = WillTerms {
+        connection: old,
+        delayed_since: None,
+    };
+    let known = session(&[older(old), (dot(3, 5), Fact::Will(Box::new(terms)), birth)]);
+    at.answer_all(own, 1, &known);
+    at.released(old, own, true);
+    at.answer_all(own, 2, &known);
+    let ended = ConnectionEnd {
+        connection: old,
+        will: None,
+    };
+    assert_eq!(at.writes[0], Write::OlderEnded(ended));
+}
+
 /// Rule `routes-tell`.
 #[test]
 fn what_routes_know_of_a_session_counts() {
