@@ -46,7 +46,8 @@ pub struct EntryBuilder {
 pub struct Entry {
     /// The leader's clocks when it proposed the entry.
     pub stamp: Stamp,
-    /// The commands, in order. Keys and values share the entry's memory.
+    /// The commands, in order. Keys and values share the entry's memory. A value of a mebibyte or more has its own, unless it is
+    /// nearly all of the entry.
     pub commands: Vec<Command>,
 }
 
@@ -114,6 +115,7 @@ impl Default for EntryBuilder {
 
 /// Decodes a log entry.
 pub fn decode_entry(entry: Bytes) -> Result<Entry, EntryError> {
+    let length = entry.len();
     let mut source = entry;
     let decoded = match source.byte() {
         Ok(VERSION | VERSION_FOR_DISK) => decode_fields(&mut source),
@@ -121,7 +123,9 @@ pub fn decode_entry(entry: Bytes) -> Result<Entry, EntryError> {
         Ok(version) => return Err(EntryError::UnknownVersion { version }),
         Err(Damaged) => Err(Damaged),
     };
-    decoded.map_err(|Damaged| EntryError::Damaged)
+    let mut entry = decoded.map_err(|Damaged| EntryError::Damaged)?;
+    detach(&mut entry.commands, length);
+    Ok(entry)
 }
 
 /// Whether who takes an entry has to have it on disk.
@@ -139,6 +143,19 @@ fn decode_fields(source: &mut Bytes) -> Result<Entry, Damaged> {
     };
     let commands = commands(source)?;
     Ok(Entry { stamp, commands })
+}
+
+/// Gives large values memory of their own, unless they are nearly all of an entry of so many bytes. The store keeps them where
+/// they are, and what else is there would be held uncounted.
+fn detach(commands: &mut [Command], length: usize) {
+    for command in commands {
+        if let CommandAction::Set { value, .. } = &mut command.action
+            && value.len() >= KEPT_MIN
+            && length - value.len() > value.len() / UNCOUNTED_PART
+        {
+            *value = Bytes::copy_from_slice(value);
+        }
+    }
 }
 
 /// What was written before deadlines had a clock of their own.
@@ -420,6 +437,13 @@ const CAPACITY: usize = 4 * 1_024;
 
 /// Room for what a SET has beside key and value, unless a condition names another value.
 const SET_REST: usize = 256;
+
+/// Values from this size on are kept in the memory of their entry: copying one would take longer than everything else that is
+/// done with it.
+pub(crate) const KEPT_MIN: usize = 1 << 20;
+
+/// Of a value that is kept in its entry, one part in so many may be there beside it.
+const UNCOUNTED_PART: usize = 16;
 
 const CONDITION_BITS: u8 = 0b11;
 const CONDITION_EQUAL_TO: u8 = 3;

@@ -9,6 +9,7 @@ use protocol::state_store::Condition;
 
 use crate::command::{Change, Command, CommandAction, Effect, Outcome, Quota, Refusal, Watcher};
 use crate::digest;
+use crate::entry::KEPT_MIN;
 use crate::expiry::Deadlines;
 use crate::fencing;
 use crate::key::Key;
@@ -145,7 +146,8 @@ impl Store {
     }
 
     /// Applies a command. What it keeps of the command's bytes it copies, so that a log entry's memory is free
-    /// afterwards. Effects are appended.
+    /// afterwards. A value of a mebibyte or more stays where it is: [`decode_entry`](crate::decode_entry) leaves nearly
+    /// nothing else there. Effects are appended.
     pub fn apply(&mut self, command: Command, effects: &mut Vec<Effect>) -> Outcome {
         match command.action {
             CommandAction::Set {
@@ -458,7 +460,11 @@ impl Stored {
     /// Made of a SET that is executed at `time`.
     fn written(key: &[u8], write: &Write, version: Version, time: u64, fencing: Option<Box<Hlc>>) -> Self {
         let deadline = write.expires_in.map(|expires_in| time.saturating_add(expires_in));
-        let value = Bytes::copy_from_slice(&write.value);
+        let value = if write.value.len() >= KEPT_MIN {
+            write.value.clone()
+        } else {
+            Bytes::copy_from_slice(&write.value)
+        };
         Self::new(key, value, version, deadline, fencing)
     }
 

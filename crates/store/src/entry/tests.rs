@@ -1,5 +1,5 @@
 use protocol::Hlc;
-use protocol::state_store::Dialect;
+use protocol::state_store::{Condition, Dialect};
 
 use super::*;
 use crate::command::{Quota, Watcher};
@@ -157,6 +157,54 @@ fn keys_and_values_share_the_memory_of_the_entry() {
     for part in [key, value] {
         assert!(bytes.as_ptr_range().contains(&part.as_ptr()));
     }
+}
+
+/// A SET of so many bytes, which replaces a value of so many if one is given.
+fn large_set(length: usize, compared: usize) -> Command {
+    let condition = match compared {
+        0 => Condition::None,
+        compared => Condition::NotExistsOrEqualTo(Bytes::from(vec![2; compared])),
+    };
+    let action = CommandAction::Set {
+        key: Bytes::from_static(b"key"),
+        value: Bytes::from(vec![1; length]),
+        condition,
+        expires_in: None,
+        timestamp: hlc("1:0:a"),
+        fencing: None,
+        retry: None,
+    };
+    Command {
+        origin: ORIGIN,
+        action,
+    }
+}
+
+/// Which values of SETs lie in the entry that was decoded.
+fn are_shared(commands: &[Command]) -> Vec<bool> {
+    let bytes = encoded(commands);
+    let entry = decode_entry(bytes.clone()).unwrap();
+    assert_eq!(entry.commands, commands);
+    let values = entry.commands.iter().map(|command| match &command.action {
+        CommandAction::Set { value, .. } => bytes.as_ptr_range().contains(&value.as_ptr()),
+        _ => panic!("not a SET"),
+    });
+    values.collect()
+}
+
+#[test]
+fn a_large_value_shares_the_memory_of_an_entry_that_has_little_else() {
+    let (large, small) = (large_set(KEPT_MIN, 0), large_set(100, 0));
+    assert_eq!(are_shared(&[large.clone(), small.clone()]), [true, true]);
+    assert_eq!(are_shared(&[large.clone(), large]), [false, false]);
+    assert_eq!(
+        are_shared(&[large_set(KEPT_MIN, KEPT_MIN / UNCOUNTED_PART)]),
+        [false]
+    );
+    assert_eq!(
+        are_shared(&[large_set(KEPT_MIN - 1, KEPT_MIN), small]),
+        [true, true]
+    );
 }
 
 #[test]

@@ -704,3 +704,22 @@ fn a_stored_value_does_not_keep_the_memory_of_the_entry() {
     });
     assert!(entry.is_unique());
 }
+
+#[test]
+fn a_large_value_is_kept_where_it_is_and_a_small_one_is_copied() {
+    for (length, is_shared) in [(KEPT_MIN, true), (KEPT_MIN - 1, false)] {
+        let (mut story, value) = (Story::at(1_000), Bytes::from(vec![7; length]));
+        story.apply(CommandAction::Set {
+            key: bytes("key"),
+            value: value.clone(),
+            condition: Condition::None,
+            expires_in: None,
+            timestamp: hlc("1:0:a"),
+            fencing: None,
+            retry: None,
+        });
+        let found = story.store.get(b"key", 0).unwrap().value;
+        assert_eq!(found, value);
+        assert_eq!(found.as_ptr() == value.as_ptr(), is_shared);
+    }
+}
