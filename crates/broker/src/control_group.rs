@@ -440,6 +440,6 @@ impl ControlGroup {
 fn to_peer(to: NodeId, message: &ControlMessage) -> Output {
     Output::ToPeer {
         to,
-        message: message.encode(),
+        message: message.encode().into(),
     }
 }

@@ -280,7 +280,7 @@ impl Node {
         actions.extend(outputs.into_iter().map(|output| match output {
             NodesOutput::Send(to, message) => Action::ToPeer {
                 to,
-                message: framed(&message),
+                message: framed(&message).into(),
             },
             NodesOutput::Changed(change) => {
                 changes.push(change);

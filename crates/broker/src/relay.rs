@@ -165,7 +165,7 @@ impl Relay {
             heard,
             reached: self.reached.clone().unwrap_or_default(),
         };
-        let message = state.encode();
+        let message = state.encode().into();
         Action::ToPeer { to, message }
     }
 

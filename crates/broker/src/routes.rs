@@ -397,6 +397,7 @@ impl Routes {
                 patience.others
             };
             let is_silent = link.look(now, own, patience, |message| {
+                let message = message.into();
                 actions.push(Action::ToPeer { to, message });
             });
             match (is_silent, was_reached) {
@@ -422,6 +423,7 @@ impl Routes {
         for (_, link) in &mut self.links {
             let (to, before) = (link.node, actions.len());
             link.flush(now, self.incarnation, &self.announced, |message| {
+                let message = message.into();
                 actions.push(Action::ToPeer { to, message });
             });
             if actions.len() > before && !link.outbox.is_empty() {

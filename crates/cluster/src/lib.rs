@@ -9,6 +9,7 @@ pub mod control;
 pub mod fitness;
 pub mod forming;
 pub mod ids;
+pub mod outbound;
 pub mod peer_header;
 pub mod peers;
 pub mod random;
@@ -17,5 +18,6 @@ pub mod session_plane;
 pub mod write;
 
 pub use ids::{ClusterId, GroupId, Incarnation, Index, NodeId, Term};
+pub use outbound::Outbound;
 pub use replica::{Action, Event, Replica, ReplicaConfig};
 pub use write::{Keyspace, Write};

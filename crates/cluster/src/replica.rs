@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use raft::eraftpb::Message;
+use raft::eraftpb::{Entry, Message, MessageType};
 use raft::{RawNode, StateRole};
 
 pub use config::{Recovered, ReplicaConfig, ReplicaError};
@@ -238,7 +238,8 @@ impl Replica {
             return;
         }
         self.raft
-            .propose(Vec::new(), data.into())
+            .raft
+            .step(proposal(self.config.node, data))
             .expect("a leader that is not handing over takes proposals");
         self.uncommitted_bytes += len;
         self.told = self.committed();
@@ -387,6 +388,21 @@ impl Replica {
     fn leads_alone(&self) -> bool {
         self.is_alone() && self.raft.raft.state == StateRole::Leader
     }
+}
+
+/// What Raft makes of a proposal, but that the data is not copied where others hold it as well.
+fn proposal(node: NodeId, data: Bytes) -> Message {
+    let entry = Entry {
+        data,
+        ..Entry::default()
+    };
+    let mut message = Message {
+        from: node.0,
+        entries: vec![entry],
+        ..Message::default()
+    };
+    message.set_msg_type(MessageType::MsgPropose);
+    message
 }
 
 fn members_write(group: GroupId, members: &Members) -> Write {

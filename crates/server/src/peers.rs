@@ -33,7 +33,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use cluster::forming::{Founder, Founding, Stage, Statement, Step};
 use cluster::peers::{Hello, PeerAddress, Start, VERSIONS};
-use cluster::{ClusterId, NodeId};
+use cluster::{ClusterId, NodeId, Outbound};
 use rustls::pki_types::CertificateDer;
 use storage::{Identity, KnownStarts};
 use tokio::net::TcpListener;
@@ -288,7 +288,7 @@ impl Peers {
     }
 
     /// Queues a message. It is dropped if there is no connection, or in favour of later ones if too much waits.
-    pub(crate) fn send(&self, to: NodeId, message: Bytes) {
+    pub(crate) fn send(&self, to: NodeId, message: Outbound) {
         self.shared.send(to, message);
     }
 

@@ -723,7 +723,7 @@ impl Machine {
                 // Nobody reads the log of a simulated node.
                 Action::Report(_) => {}
                 Action::Resume { connection } => self.resumed.push_back(connection),
-                Action::ToPeer { to, message } => self.to_peers.push_back((to, message)),
+                Action::ToPeer { to, message } => self.to_peers.push_back((to, message.into_bytes())),
                 Action::Peers { members, removed } => (self.peers, self.removed) = (members, removed),
                 Action::ClusterAnswer { answer, .. } => self.cluster_answers.push_back(answer),
                 Action::Restored { tally, .. } => self.restored.push(tally),

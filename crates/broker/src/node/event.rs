@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::forming::Founder;
-use cluster::{GroupId, Index, NodeId, Term, Write};
+use cluster::{GroupId, Index, NodeId, Outbound, Term, Write};
 use mqtt::authentication::{Answer, Question};
 use mqtt::ids::ConnectionId;
 use mqtt::policies::{Policies, PolicyId};
@@ -242,7 +242,7 @@ pub enum Action {
         /// Which.
         to: NodeId,
         /// What.
-        message: Bytes,
+        message: Outbound,
     },
     /// These nodes are in the cluster: call them, and answer them. Those that were removed are hung up on. Told at the start and
     /// whenever it changes.

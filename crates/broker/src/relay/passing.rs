@@ -51,7 +51,7 @@ impl Node {
             }
             Ok(RelayMessage::Relayed(relayed)) => {
                 if self.relay.passes_on(from, &relayed, &members) {
-                    let (to, message) = (relayed.target, message.clone());
+                    let (to, message) = (relayed.target, message.clone().into());
                     actions.push(Action::ToPeer { to, message });
                 }
             }
@@ -79,9 +79,9 @@ impl Node {
                 let relayed = Relayed {
                     origin: self.relay.own,
                     target: *to,
-                    message: std::mem::take(message),
+                    message: std::mem::take(message).into_bytes(),
                 };
-                (*to, *message) = (by, relayed.encode());
+                (*to, *message) = (by, relayed.encode().into());
             }
         }
     }

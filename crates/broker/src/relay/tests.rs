@@ -50,7 +50,7 @@ fn hear(relay: &mut Relay, from: u64, state: LinkState) -> Vec<Action> {
 /// What was told to whom, and which ways were reported.
 fn shown(actions: Vec<Action>) -> Vec<String> {
     let shown = actions.into_iter().map(|action| match action {
-        Action::ToPeer { to, message } => match RelayMessage::decode(&message) {
+        Action::ToPeer { to, message } => match RelayMessage::decode(&message.into_bytes()) {
             Ok(RelayMessage::LinkState(state)) => {
                 let reached: Vec<_> = state.reached.iter().map(|node| node.0).collect();
                 format!("tell {}: {reached:?}, heard {}", to.0, state.heard)

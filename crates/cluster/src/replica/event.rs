@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{MemberChange, Members, MessageError, Missing};
-use crate::{Index, NodeId, Term, Write};
+use crate::{Index, NodeId, Outbound, Term, Write};
 
 /// Names one [`Action::Persist`] of a replica. Tickets rise by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ pub enum Action {
     /// The request was not taken; nothing changed.
     Refused { request: Request, refusal: Refusal },
     /// Give this message between nodes, with its header, to the replica of the same group on that node. May be lost, doubled and reordered.
-    Send { to: NodeId, message: Bytes },
+    Send { to: NodeId, message: Outbound },
     /// Who leads, in which term. This replica names itself only when everything committed before its term was applied.
     Leadership { leader: Option<NodeId>, term: Term },
     /// These take part from now on. They are durable with the next [`Action::Persist`], which must reach the disk whatever the

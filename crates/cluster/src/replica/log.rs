@@ -251,8 +251,8 @@ impl Log {
     }
 }
 
-/// What Raft reads. Entries for a follower carry their data; where Raft only wants to know which entries there are, the
-/// data stays here, and [`super::Replica`] takes it from [`Log::data_at`] without a copy.
+/// What Raft reads. Entries for a follower share the memory of their data; where Raft only wants to know which entries there are,
+/// they come without, and [`super::Replica`] takes it from [`Log::data_at`].
 impl raft::Storage for Log {
     fn initial_state(&self) -> raft::Result<RaftState> {
         let hard_state = RaftHardState {
@@ -293,7 +293,7 @@ impl raft::Storage for Log {
             if with_data && bytes > bytes_max && !entries.is_empty() {
                 break;
             }
-            let data = if with_data { data.to_vec() } else { Vec::new() };
+            let data = if with_data { data.clone() } else { Bytes::new() };
             let mut entry = RaftEntry {
                 term: term.0,
                 index,
@@ -331,7 +331,7 @@ impl raft::Storage for Log {
 
 /// Puts what an entry holds where Raft looks for it. A change of members travels as the context: what Raft itself reads as such an
 /// entry's data is only needed when it is proposed.
-pub(super) fn set_content(entry: &mut RaftEntry, kind: EntryKind, content: Vec<u8>) {
+pub(super) fn set_content(entry: &mut RaftEntry, kind: EntryKind, content: Bytes) {
     match kind {
         EntryKind::Data => entry.data = content,
         EntryKind::Members => {
@@ -342,7 +342,7 @@ pub(super) fn set_content(entry: &mut RaftEntry, kind: EntryKind, content: Vec<u
 }
 
 /// What an entry of Raft is for, and what it holds.
-pub(super) fn content(entry: &RaftEntry) -> (EntryKind, &[u8]) {
+pub(super) fn content(entry: &RaftEntry) -> (EntryKind, &Bytes) {
     match entry.get_entry_type() {
         EntryType::EntryNormal => (EntryKind::Data, &entry.data),
         EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => (EntryKind::Members, &entry.context),

@@ -21,7 +21,8 @@ use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
 use super::log::{content, set_content};
 use super::members::decode_changes;
 use super::record::EntryKind;
-use crate::{GroupId, NodeId, peer_header};
+use crate::outbound::TAIL_MIN;
+use crate::{GroupId, NodeId, Outbound, peer_header};
 
 /// Version of the messages in this file whose entries all hold data.
 const VERSION: u8 = 1;
@@ -67,15 +68,22 @@ pub(super) struct Route {
     pub(super) to: NodeId,
 }
 
-/// The message between nodes that carries what Raft wants sent: with the header of all such messages.
-pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
+/// The message between nodes that carries what Raft wants sent: with the header of all such messages. Large data of the last entry
+/// is not copied: it is the same for each follower.
+pub(super) fn encode(group: GroupId, message: &Message) -> Outbound {
     let contents = || message.entries.iter().map(content);
     let version = if contents().all(|(kind, _)| kind == EntryKind::Data) {
         VERSION
     } else {
         VERSION_KINDS
     };
+    let tail = contents().next_back().map(|(_, held)| held);
+    let tail = tail
+        .filter(|held| held.len() >= TAIL_MIN)
+        .cloned()
+        .unwrap_or_default();
     let entries: usize = contents().map(|(_, held)| 13 + held.len()).sum();
+    let entries = entries - tail.len();
     let room = HEADER_LEN + 1 + message.context.len() + entries;
     let mut bytes = peer_header::begin(group, room);
     bytes.put_u8(peer_header::RAFT);
@@ -97,19 +105,22 @@ pub(super) fn encode(group: GroupId, message: &Message) -> Bytes {
     }
     bytes.put_u8(u8::try_from(message.context.len()).expect("contexts are a few bytes long"));
     bytes.put_slice(&message.context);
-    for (entry, (kind, held)) in message.entries.iter().zip(contents()) {
+    let copied = message.entries.len() - usize::from(!tail.is_empty());
+    for (position, (entry, (kind, held))) in message.entries.iter().zip(contents()).enumerate() {
         bytes.put_u64(entry.term);
         if version == VERSION_KINDS {
             bytes.put_u8(kind.code());
         }
         bytes.put_u32(u32::try_from(held.len()).expect("an entry is less than 4 GiB long"));
-        bytes.put_slice(held);
+        if position < copied {
+            bytes.put_slice(held);
+        }
     }
-    bytes.freeze()
+    Outbound::in_two(bytes.freeze(), tail)
 }
 
 /// The message in `bytes`, checked by itself; what it says about the log is checked by the replica. The owner has looked at the
-/// header.
+/// header. Entries have memory of their own.
 pub(super) fn decode(bytes: &Bytes, expected: Route) -> Result<Message, MessageError> {
     let mut fields = Fields(bytes);
     fields.take(peer_header::HEADER_LENGTH)?;
@@ -167,7 +178,8 @@ fn entries(fields: &mut Fields<'_>, version: u8, message: &Message) -> Result<Ve
             EntryKind::Data
         };
         let len = usize::try_from(fields.u32()?).map_err(|_| MessageError::Truncated)?;
-        let held = fields.take(len)?.to_vec();
+        // The message lies in a buffer of its connection, which the log would hold as a whole.
+        let held = Bytes::copy_from_slice(fields.take(len)?);
         if kind == EntryKind::Members && decode_changes(&held).is_none() {
             return Err(MessageError::Impossible);
         }
@@ -258,7 +270,7 @@ mod tests {
     use bytes::Bytes;
     use raft::eraftpb::{Entry, Message, MessageType};
 
-    use super::{EntryKind, MessageError, Route, TYPES, decode, encode, set_content};
+    use super::{EntryKind, MessageError, Route, TAIL_MIN, TYPES, decode, set_content};
     use crate::peer_header::HEADER_LENGTH;
     use crate::random::Random;
     use crate::replica::members::{MemberChange, encode_changes};
@@ -270,11 +282,15 @@ mod tests {
         to: NodeId(3),
     };
 
+    fn encode(group: GroupId, message: &Message) -> Bytes {
+        super::encode(group, message).into_bytes()
+    }
+
     fn append() -> Message {
         let entry = |index, data: &[u8]| Entry {
             term: 4,
             index,
-            data: data.to_vec(),
+            data: Bytes::copy_from_slice(data),
             ..Entry::default()
         };
         let mut message = Message {
@@ -313,6 +329,27 @@ mod tests {
         assert_eq!(decode(&encode(ROUTE.group, &append()), ROUTE), Ok(append()));
     }
 
+    /// Large data is not copied when a message is written, and does not hold the message when it is read.
+    #[test]
+    fn large_data_of_the_last_entry_is_shared() {
+        let large = Bytes::from(vec![7; TAIL_MIN]);
+        let mut message = append();
+        message.entries[1].data = large.clone();
+        let outbound = super::encode(ROUTE.group, &message);
+        assert_eq!(outbound.pieces()[1].as_ptr(), large.as_ptr());
+
+        let bytes = outbound.into_bytes();
+        let read = decode(&bytes, ROUTE).unwrap();
+        assert!(bytes.is_unique());
+        assert_eq!(read, message);
+
+        message.entries.swap(0, 1);
+        (message.entries[0].index, message.entries[1].index) = (11, 12);
+        let outbound = super::encode(ROUTE.group, &message);
+        assert!(outbound.pieces()[1].is_empty());
+        assert_eq!(decode(&outbound.into_bytes(), ROUTE), Ok(message));
+    }
+
     fn append_change() -> Message {
         let mut message = append();
         let mut entry = Entry {
@@ -321,7 +358,7 @@ mod tests {
             ..Entry::default()
         };
         let changes = [MemberChange::Vote(NodeId(4)), MemberChange::Leave(NodeId(2))];
-        set_content(&mut entry, EntryKind::Members, encode_changes(&changes));
+        set_content(&mut entry, EntryKind::Members, encode_changes(&changes).into());
         message.entries.push(entry);
         message
     }

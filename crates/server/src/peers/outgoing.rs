@@ -10,9 +10,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use cluster::peers::{Frame, Kind};
-use cluster::{ClusterId, NodeId};
+use cluster::{ClusterId, NodeId, Outbound};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
 use tokio_util::io::poll_read_buf;
@@ -31,7 +31,7 @@ pub(super) struct Outgoing {
     /// Borrowed for one call at a time, never across a wait.
     stream: RefCell<Stream>,
     out: RefCell<OutBuffer>,
-    queue: RefCell<VecDeque<Bytes>>,
+    queue: RefCell<VecDeque<Outbound>>,
     queue_bytes: Cell<usize>,
     /// It is in the list of those to write to.
     pub(super) is_dirty: Cell<bool>,
@@ -82,12 +82,12 @@ impl Outgoing {
     }
 
     /// Appends a message; says how many had to go for it.
-    pub(super) fn push(&self, message: Bytes) -> u64 {
+    pub(super) fn push(&self, message: Outbound) -> u64 {
         let mut queue = self.queue.borrow_mut();
         let mut bytes = self.queue_bytes.get() + message.len();
         queue.push_back(message);
         let mut dropped = 0;
-        while let Some(oldest) = queue.front().map(Bytes::len)
+        while let Some(oldest) = queue.front().map(Outbound::len)
             && (queue.len() > QUEUE_MESSAGES_MAX || bytes - oldest > QUEUE_BYTES_MAX)
         {
             queue.pop_front();
@@ -147,7 +147,9 @@ impl Outgoing {
         {
             let header = Frame::header(Kind::Message, message.len());
             out.tail(spare).extend_from_slice(&header);
-            out.payload(&message);
+            for piece in message.pieces() {
+                out.payload(piece);
+            }
             self.queue_bytes.set(self.queue_bytes.get() - message.len());
             moved += 1;
         }
@@ -192,6 +194,8 @@ impl Outgoing {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     /// Runs a test with a connection, and its other end.
@@ -208,11 +212,11 @@ mod tests {
         check(async |outgoing, _there| {
             let half = Bytes::from(vec![0; QUEUE_BYTES_MAX / 2]);
             for _ in 0..3 {
-                assert_eq!(outgoing.push(half.clone()), 0);
+                assert_eq!(outgoing.push(half.clone().into()), 0);
             }
-            assert_eq!(outgoing.push(half), 1);
+            assert_eq!(outgoing.push(half.into()), 1);
             let larger = Bytes::from(vec![0; QUEUE_BYTES_MAX + 1]);
-            assert_eq!(outgoing.push(larger), 3);
+            assert_eq!(outgoing.push(larger.into()), 3);
         });
     }
 
@@ -220,9 +224,9 @@ mod tests {
     fn a_message_larger_than_the_limit_does_not_go_for_a_small_one() {
         check(async |outgoing, _there| {
             let larger = Bytes::from(vec![0; QUEUE_BYTES_MAX + 1]);
-            assert_eq!(outgoing.push(larger), 0);
+            assert_eq!(outgoing.push(larger.into()), 0);
             for _ in 1..QUEUE_MESSAGES_MAX {
-                assert_eq!(outgoing.push(Bytes::from_static(b"heartbeat")), 0);
+                assert_eq!(outgoing.push(Bytes::from_static(b"heartbeat").into()), 0);
             }
         });
     }
@@ -230,11 +234,11 @@ mod tests {
     #[test]
     fn when_too_many_wait_the_oldest_goes() {
         check(async |outgoing, _there| {
-            assert_eq!(outgoing.push(Bytes::new()), 0);
+            assert_eq!(outgoing.push(Outbound::default()), 0);
             for _ in 1..QUEUE_MESSAGES_MAX {
-                assert_eq!(outgoing.push(Bytes::new()), 0);
+                assert_eq!(outgoing.push(Outbound::default()), 0);
             }
-            assert_eq!(outgoing.push(Bytes::new()), 1);
+            assert_eq!(outgoing.push(Outbound::default()), 1);
         });
     }
 
@@ -247,7 +251,8 @@ mod tests {
                 .map(|number| Bytes::from(vec![number; 10_000]))
                 .collect();
             for message in &messages {
-                outgoing.push(message.clone());
+                let (head, tail) = (message.slice(..9), message.slice(9..));
+                outgoing.push(Outbound::in_two(head, tail));
             }
             let (mut sent, mut found) = (Traffic::default(), Vec::new());
             let mut decoder = FrameDecoder::default();

@@ -2,16 +2,15 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
-use cluster::NodeId;
 use cluster::peers::Frame;
+use cluster::{NodeId, Outbound};
 
 use super::Shared;
 use super::outgoing::Outgoing;
 use crate::socket::Written;
 
 impl Shared {
-    pub(super) fn send(&self, to: NodeId, message: Bytes) {
+    pub(super) fn send(&self, to: NodeId, message: Outbound) {
         let outgoing = self.outgoing.borrow();
         let Some(outgoing) = outgoing.get(&to) else {
             return self.count_dropped("not_connected", 1);

@@ -122,7 +122,7 @@ fn messages_arrive_in_their_order() {
         two[0].has_met(1).await;
         for number in 0..1_000_u32 {
             let message = Bytes::copy_from_slice(&number.to_be_bytes());
-            two[0].peers.send(NodeId(12), message);
+            two[0].peers.send(NodeId(12), message.into());
             if number % 100 == 0 {
                 two[0].peers.flush();
             }
@@ -140,7 +140,7 @@ fn messages_arrive_in_their_order() {
         }
         assert_eq!(heard, (0..1_000).collect::<Vec<_>>());
         // Nobody is there.
-        two[0].peers.send(NodeId(13), Bytes::from_static(b"lost"));
+        two[0].peers.send(NodeId(13), Bytes::from_static(b"lost").into());
         let figures = two[0].peers.figures();
         assert_eq!(figures.dropped["not_connected"], 1);
         assert_eq!((figures.messages_sent, figures.connected), (1_000, 1));

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use cluster::replica::{self, MessageError, Missing};
-use cluster::{Index, NodeId, Term, Write};
+use cluster::{Index, NodeId, Outbound, Term, Write};
 use mqtt::traces::Span;
 use store::{Effect, Image, Outcome};
 
@@ -26,7 +25,7 @@ pub enum Output {
         /// Node that it is for.
         to: NodeId,
         /// The bytes, with their header.
-        message: Bytes,
+        message: Outbound,
     },
     /// The log of another node, or of this one (`None`), ends before what the node has acknowledged.
     Missing {

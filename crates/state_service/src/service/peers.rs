@@ -26,10 +26,11 @@
 //! Everything may come twice, and what is not answered is asked again; so nothing here is confirmed.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use cluster::outbound::TAIL_MIN;
 use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::replica::Members;
 use cluster::replica::record::{self, LogPoint};
-use cluster::{GroupId, Index, Term};
+use cluster::{GroupId, Index, Outbound, Term};
 use protocol::trace_context::{SpanId, TraceContext, TraceId};
 use store::WALL_MAX;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -110,10 +111,15 @@ pub(super) struct Chunk {
 }
 
 impl PeerMessage {
-    pub(super) fn encode(&self, group: GroupId) -> Bytes {
+    /// Message with its header. A large entry is not copied.
+    pub(super) fn encode(&self, group: GroupId) -> Outbound {
+        let tail = match self {
+            Self::Commands { entry, .. } if entry.len() >= TAIL_MIN => entry.clone(),
+            _ => Bytes::new(),
+        };
         let body = match self {
-            Self::Raft(message) => return message.clone(),
-            Self::Commands { entry, .. } => 1 + entry.len(),
+            Self::Raft(message) => return message.clone().into(),
+            Self::Commands { entry, .. } => 1 + entry.len() - tail.len(),
             Self::Read { .. } => 8,
             Self::ReadAt { .. } => 24,
             Self::Office | Self::Wanted | Self::Unfit | Self::TimeAsked => 0,
@@ -131,7 +137,9 @@ impl PeerMessage {
             Self::Commands { needs_disk, entry } => {
                 bytes.put_u8(2);
                 bytes.put_u8(u8::from(*needs_disk));
-                bytes.put_slice(entry);
+                if tail.is_empty() {
+                    bytes.put_slice(entry);
+                }
             }
             Self::Read { number } => {
                 bytes.put_u8(3);
@@ -157,7 +165,7 @@ impl PeerMessage {
             }
             _ => self.encode_snapshot(group, &mut bytes),
         }
-        bytes.freeze()
+        Outbound::in_two(bytes.freeze(), tail)
     }
 
     /// What has to do with snapshots.
@@ -469,12 +477,24 @@ mod tests {
     #[test]
     fn messages_of_version_1_are_written_as_ever() {
         for (message, bytes) in all() {
-            assert_eq!(message.encode(GROUP), bytes);
+            assert_eq!(message.encode(GROUP).into_bytes(), bytes);
             assert_eq!(
                 PeerMessage::decode(&Bytes::from_static(bytes), GROUP),
                 Ok(message)
             );
         }
+    }
+
+    #[test]
+    fn a_large_entry_is_shared() {
+        let entry = Bytes::from(vec![7; TAIL_MIN]);
+        let commands = PeerMessage::Commands {
+            needs_disk: true,
+            entry: entry.clone(),
+        };
+        let outbound = commands.encode(GROUP);
+        assert_eq!(outbound.pieces()[1].as_ptr(), entry.as_ptr());
+        assert_eq!(PeerMessage::decode(&outbound.into_bytes(), GROUP), Ok(commands));
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl Three {
                     self.services[node].persisted(self.now, ticket, &mut more);
                     outputs.extend(more);
                 }
-                Output::ToPeer { to, message } => self.on_the_way.push_back((NODES[node], to, message)),
+                Output::ToPeer { to, message } => {
+                    self.on_the_way.push_back((NODES[node], to, message.into_bytes()));
+                }
                 _ => {}
             }
         }
@@ -124,7 +126,7 @@ impl Three {
             needs_disk,
             entry: entry.finish(store::Stamp::default()),
         };
-        let message = commands.encode(GroupId(0));
+        let message = commands.encode(GroupId(0)).into_bytes();
         self.on_the_way.push_back((from, NODES[leader], message));
         self.settle(leader, Vec::new());
     }

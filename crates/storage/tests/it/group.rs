@@ -537,7 +537,7 @@ impl Group {
                 }
                 Action::Send { to, message } => {
                     self.sent += 1;
-                    self.wire.push((node, to, message));
+                    self.wire.push((node, to, message.into_bytes()));
                 }
                 Action::Leadership { leader, term } => {
                     if leader == Some(node) {

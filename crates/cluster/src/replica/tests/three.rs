@@ -81,7 +81,7 @@ impl Three {
                 Action::Send { to, message } if is_connected => {
                     let message = Event::Message {
                         from: node,
-                        bytes: message,
+                        bytes: message.into_bytes(),
                     };
                     self.step(to, message, is_connected);
                 }
