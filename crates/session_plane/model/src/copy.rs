@@ -88,11 +88,14 @@ impl Content {
 
     /// Entries of `client` that are of no use once every member knows that: ends, and what does not count.
     pub fn garbage(&self, rules: &Rules, client: ClientId) -> BTreeSet<Entry> {
-        let is_needed = |entry: &Entry| entry.client != client || entry.kind != EntryKind::End;
-        let mut needed = self.live(rules);
-        needed.retain(is_needed);
+        self.garbage_beside(&self.live(rules), client)
+    }
+
+    /// As [`Content::garbage`], with the entries that count at hand, in their order.
+    pub fn garbage_beside(&self, live: &[Entry], client: ClientId) -> BTreeSet<Entry> {
+        let is_needed = |entry: &Entry| entry.kind != EntryKind::End && live.binary_search(entry).is_ok();
         let is_garbage =
-            |entry: &&Entry| entry.client == client && self.covered.has(entry.dot) && !needed.contains(entry);
+            |entry: &&Entry| entry.client == client && self.covered.has(entry.dot) && !is_needed(entry);
         self.entries.iter().filter(is_garbage).copied().collect()
     }
 
@@ -216,10 +219,11 @@ fn merge_entries(rules: &Rules, one: &Content, other: &Content) -> BTreeSet<Entr
 pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, Dot) -> bool) -> Vec<Entry> {
     let clean_starts: [Option<Entry>; OWNERS] =
         std::array::from_fn(|client| latest_clean_start(rules, entries, ClientId(client as u8)));
+    let ends: Vec<&Entry> = entries.iter().filter(|entry| entry.ended.is_some()).collect();
     let is_beaten = |entry: &Entry| {
         let start = clean_starts[entry.client.index()];
         start.is_some_and(|start| entry.birth != start.birth && entry.clock < start.since)
-            || rules.hold(Rule::EndCovers) && has_ended(entries, entry)
+            || rules.hold(Rule::EndCovers) && has_ended(&ends, entry)
     };
     let sessions = entries
         .iter()
@@ -243,8 +247,8 @@ pub fn live(rules: &Rules, entries: &BTreeSet<Entry>, covers: impl Fn(ClientId, 
 }
 
 /// An end that was made with knowledge of the session's entry says that it is over.
-fn has_ended(entries: &BTreeSet<Entry>, session: &Entry) -> bool {
-    let mut ends = entries.iter().filter(|entry| entry.client == session.client);
+fn has_ended(ends: &[&Entry], session: &Entry) -> bool {
+    let mut ends = ends.iter().filter(|entry| entry.client == session.client);
     ends.any(|entry| entry.ended.is_some_and(|ended| ended.seen.has(session.dot)))
 }
 

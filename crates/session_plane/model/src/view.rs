@@ -3,7 +3,7 @@
 //! A ring marker carries a view. From that event on its sender routes by this view; a receiver therefore knows for each
 //! event which nodes its sender took for the owners (section 3 of the specification).
 
-use crate::ids::{NODES, NodeId, NodeSet, Slot};
+use crate::ids::{NODES, NodeId, NodeSet, SLOTS, Slot};
 
 /// Owners of a slot in each of the two rings.
 const OWNERS: usize = 2;
@@ -80,24 +80,43 @@ impl View {
 
     /// First RUNNING node of the slot's walk; where no node is RUNNING, the first of all.
     pub fn primary_owner(&self, slot: Slot) -> Option<NodeId> {
-        let running = self.walk(slot, |state| state == State::Running);
-        let first = running.first().copied();
-        first.or_else(|| self.walk(slot, |_| true).first().copied())
+        let mut running = self.walk(slot, |state| state == State::Running);
+        running.next().or_else(|| self.walk(slot, |_| true).next())
     }
 
     /// The first nodes on the slot's walk around the ring whose state passes.
     fn first(&self, slot: Slot, passes: impl Fn(State) -> bool) -> NodeSet {
-        self.walk(slot, passes).into_iter().take(OWNERS).collect()
+        self.walk(slot, passes).take(OWNERS).collect()
     }
 
     /// Present nodes whose state passes, in the order of the slot's walk around the ring.
-    fn walk(&self, slot: Slot, passes: impl Fn(State) -> bool) -> Vec<NodeId> {
-        let mut walk: Vec<NodeId> = self
-            .present
-            .iter()
-            .filter(|node| passes(self.state(*node)))
-            .collect();
-        walk.sort_by_key(|node| (node.index() * 5 + slot.index() * 3) % 11);
-        walk
+    fn walk(&self, slot: Slot, passes: impl Fn(State) -> bool) -> impl Iterator<Item = NodeId> {
+        let walk = WALKS[slot.index()].into_iter();
+        walk.filter(move |node| self.present.has(*node) && passes(self.state(*node)))
     }
 }
+
+/// All nodes, in the order of each slot's walk around the ring.
+const WALKS: [[NodeId; NODES]; SLOTS] = {
+    let mut walks = [[NodeId(0); NODES]; SLOTS];
+    let mut slot = 0;
+    while slot < SLOTS {
+        let (mut place, mut found) = (0, 0);
+        while place < PLACES {
+            let mut node = 0;
+            while node < NODES {
+                if (node * 5 + slot * 3) % PLACES == place {
+                    walks[slot][found] = NodeId(node as u8);
+                    found += 1;
+                }
+                node += 1;
+            }
+            place += 1;
+        }
+        slot += 1;
+    }
+    walks
+};
+
+/// Places of the ring.
+const PLACES: usize = 11;

@@ -9,6 +9,7 @@
 
 use super::{Node, Step};
 use crate::copy::Garbage;
+use crate::event::Entry;
 use crate::ids::{ClientId, EventSet, Slot};
 use crate::rules::Rule;
 
@@ -16,8 +17,12 @@ impl Node {
     /// Drops garbage that every member knows.
     pub(super) fn tick_garbage(&mut self, step: &mut Step<'_>) {
         for slot in Slot::all() {
+            if !self.may_have_garbage(slot) {
+                continue;
+            }
+            let live = self.copy_mut(slot).content.live(step.rules);
             for client in ClientId::with_group() {
-                let found = self.find_garbage(step, slot, client);
+                let found = self.find_garbage(slot, &live, client);
                 if found.is_some_and(|known| self.is_known_to_all(step, &known)) {
                     self.drop_garbage(step, slot, client);
                 }
@@ -25,16 +30,17 @@ impl Node {
         }
     }
 
-    /// Looks for garbage in a whole copy; gives what the copy knew when it found the same garbage first.
-    fn find_garbage(&mut self, step: &Step<'_>, slot: Slot, client: ClientId) -> Option<EventSet> {
-        if self.answering.iter().any(|answering| answering.has_begun(slot)) {
-            return None;
-        }
+    /// The copy is whole, and no answer has begun.
+    fn may_have_garbage(&self, slot: Slot) -> bool {
+        let is_answering = self.answering.iter().any(|answering| answering.has_begun(slot));
+        let copy = self.copy(slot).filter(|_| !is_answering);
+        copy.is_some_and(|copy| copy.is_merged() && !copy.content.has_hole())
+    }
+
+    /// Looks for garbage in a whole copy, of which `live` counts; gives what the copy knew when it found the same garbage first.
+    fn find_garbage(&mut self, slot: Slot, live: &[Entry], client: ClientId) -> Option<EventSet> {
         let copy = self.copies[slot.index()].as_mut()?;
-        if !copy.is_merged() || copy.content.has_hole() {
-            return None;
-        }
-        let entries = copy.content.garbage(step.rules, client);
+        let entries = copy.content.garbage_beside(live, client);
         let found = copy.garbage[client.index()].take();
         let known = copy.content.covered;
         let same = found.filter(|garbage| garbage.entries == entries);
