@@ -364,4 +364,12 @@ impl Entry {
         });
         self.received.and_then(|received| received.message).or(of_will)
     }
+
+    /// Message that an assignment gives to a connection.
+    pub fn assigned(&self) -> Option<Dot> {
+        match self.share.map(|share| share.of) {
+            Some(ShareOf::Assignment { message, .. }) => Some(message),
+            _ => None,
+        }
+    }
 }

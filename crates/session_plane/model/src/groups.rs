@@ -59,7 +59,7 @@ pub fn has_message(
     assignment: &Entry,
     covers: impl Fn(ClientId, Dot) -> bool,
 ) -> bool {
-    let Some(ShareOf::Assignment { message, .. }) = assignment.share.map(|share| share.of) else {
+    let Some(message) = assignment.assigned() else {
         return false;
     };
     let is_message = |entry: &Entry| {

@@ -257,6 +257,19 @@ impl Numbers {
         self == Numbers::ALL
     }
 
+    /// Numbers that are in at least `count` of `sets`.
+    pub fn in_at_least(count: usize, sets: &[Numbers]) -> Numbers {
+        let mut found = vec![Numbers::EMPTY; count + 1];
+        found[0] = Numbers::ALL;
+        for set in sets {
+            for index in (1..=count).rev() {
+                let more = found[index - 1].and(*set);
+                found[index].add(more);
+            }
+        }
+        found[count]
+    }
+
     /// Highest number up to which none is missing; 0 if the first is.
     pub fn prefix(self) -> u8 {
         (self.0 | 1).trailing_ones() as u8 - 1

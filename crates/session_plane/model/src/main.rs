@@ -26,7 +26,10 @@ enum Command {
         first: Option<u64>,
         /// Histories to play
         #[arg(long, default_value_t = 10_000)]
-        histories: u64,
+        histories: usize,
+        /// Distance of the seeds: 16 plays one kind of histories only
+        #[arg(long, default_value_t = 1)]
+        step: usize,
         /// Broken histories after which to end; 0 for never
         #[arg(long, default_value_t = 5)]
         stop: u64,
@@ -93,11 +96,14 @@ fn run(command: &Command) -> Result<ExitCode, String> {
         Command::Explore {
             first,
             histories,
+            step,
             stop,
             rules,
         } => {
             let first = first.unwrap_or_else(|| RandomState::new().hash_one(()) >> 16);
-            Ok(explore(first, *histories, *stop, &rules.rules()?))
+            report(&format!("seeds from {first}"));
+            let seeds = (first..).step_by((*step).max(1)).take(*histories);
+            Ok(explore(seeds, *stop, &rules.rules()?))
         }
         Command::Replay { seed, skip, rules } => Ok(replay(*seed, skip, &rules.rules()?)),
         Command::Minimise { seed, rules } => Ok(minimise(*seed, &rules.rules()?)),
@@ -111,10 +117,9 @@ fn run(command: &Command) -> Result<ExitCode, String> {
     }
 }
 
-fn explore(first: u64, histories: u64, stop: u64, rules: &Rules) -> ExitCode {
-    report(&format!("seeds from {first}"));
+fn explore(seeds: impl Iterator<Item = u64>, stop: u64, rules: &Rules) -> ExitCode {
     let mut findings = Findings::default();
-    for seed in first..first.saturating_add(histories) {
+    for seed in seeds {
         if let Some(text) = findings.add(seed, &explorer::play(seed, rules, &[], false)) {
             report(&format!("seed {seed}: {text}"));
             if stop > 0 && findings.broken_histories() >= stop {

@@ -28,7 +28,7 @@ mod wills;
 
 use crate::copy::Copy;
 use crate::event::Event;
-use crate::ids::{CLIENTS, ClientId, Dot, EventSet, MAPS, NodeId, NodeSet, OWNERS, RUNS, Run, Slot};
+use crate::ids::{CLIENTS, ClientId, Dot, EventSet, MAPS, NodeId, NodeSet, Numbers, OWNERS, RUNS, Run, Slot};
 use crate::message::{Message, Outgoing};
 use crate::rules::{Rule, Rules};
 use crate::view::{State, View};
@@ -61,6 +61,16 @@ pub enum Observation {
         dot: Dot,
     },
     DeclaredDead(NodeId),
+    /// A node covers a run as a whole, of which it takes `numbers` for all that any member has.
+    Retired {
+        run: Run,
+        numbers: Numbers,
+    },
+    /// A node covers numbers that nobody has.
+    Closed {
+        run: Run,
+        numbers: Numbers,
+    },
     Published(Dot),
     Subscribed {
         client: ClientId,
@@ -246,6 +256,8 @@ pub struct Directory {
     pub node_of: Vec<NodeId>,
     /// Nodes of the cluster that were not removed.
     pub members: NodeSet,
+    /// Owners of each slot that have an event on their disks before it is durable.
+    pub copies_min: usize,
 }
 
 impl Directory {
@@ -277,6 +289,15 @@ pub struct Step<'a> {
 impl Step<'_> {
     pub fn holds(&self, rule: Rule) -> bool {
         self.rules.hold(rule)
+    }
+
+    /// Owners of each slot that have an event on their disks before it is durable.
+    pub fn copies_min(&self) -> usize {
+        if self.holds(Rule::CopiesMin) {
+            self.directory.copies_min
+        } else {
+            1
+        }
     }
 
     pub fn send(&mut self, to: NodeId, message: Message) {
@@ -404,7 +425,7 @@ impl Node {
                 step.send(from, Message::ConfirmResent { slot, numbers });
             }
             Message::ConfirmResent { slot, numbers } => {
-                self.sender.confirm_by_owner(slot, numbers);
+                self.sender.add_copy(slot, from, numbers);
                 self.publishing.confirm_resent(from, slot, numbers);
             }
             Message::Route(event) => self.receive_route(step, from, &event),

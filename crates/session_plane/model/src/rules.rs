@@ -37,6 +37,7 @@ pub enum Rule {
     HolderWaits,
     LateAnswers,
     RoutesMerged,
+    CopiesMin,
     ReceivedFirst,
     ReceivedToNewOwners,
     RouteAgain,
@@ -54,6 +55,7 @@ pub enum Rule {
     EndCovers,
     KnownToAll,
     RetireAgreed,
+    ToldAmongAll,
     GiveMerged,
     GiveFirst,
     TakeBack,
@@ -83,7 +85,7 @@ const fn rule(rule: Rule, name: &'static str, text: &'static str) -> RuleText {
 }
 
 /// Every rule, in the order of [`Rule`].
-pub const RULES: [RuleText; 63] = [
+pub const RULES: [RuleText; 65] = [
     rule(Rule::Holes, "holes", "A copy with a hole claims nothing."),
     rule(
         Rule::ClaimByRing,
@@ -133,7 +135,7 @@ pub const RULES: [RuleText; 63] = [
     rule(
         Rule::ResendToNewOwners,
         "resend-to-new-owners",
-        "What no owner has confirmed goes to the new owners under its old dot.",
+        "What too few owners have confirmed goes to the new owners under its old dot.",
     ),
     rule(
         Rule::CloseNumbers,
@@ -223,7 +225,7 @@ pub const RULES: [RuleText; 63] = [
     rule(
         Rule::OwnUnconfirmed,
         "own-unconfirmed",
-        "A run answers with its own events that no owner has confirmed.",
+        "A run answers with its own events that too few owners have confirmed.",
     ),
     rule(
         Rule::HolderWaits,
@@ -239,6 +241,11 @@ pub const RULES: [RuleText; 63] = [
         Rule::RoutesMerged,
         "routes-merged",
         "A node accepts PUBLISH once its routes are merged with all present nodes.",
+    ),
+    rule(
+        Rule::CopiesMin,
+        "copies-min",
+        "What is acknowledged is on the disks of at least copies_min owners of each slot.",
     ),
     rule(
         Rule::ReceivedFirst,
@@ -324,6 +331,11 @@ pub const RULES: [RuleText; 63] = [
         Rule::RetireAgreed,
         "retire-agreed",
         "A run that has ended is covered as a whole when all members have told the same of it.",
+    ),
+    rule(
+        Rule::ToldAmongAll,
+        "told-among-all",
+        "What a member has told counts if it had exactly the members for present when it told that.",
     ),
     rule(
         Rule::GiveMerged,

@@ -9,12 +9,14 @@ mod clients;
 mod groups;
 mod network;
 mod publishers;
+mod replacing;
+mod retired;
 mod subscribers;
 mod wills;
 
 use std::collections::BTreeMap;
 
-use crate::ids::{CLIENTS, ClientId, Dot, NODES, NodeId, NodeSet, RUNS, Run, SLOTS, Slot};
+use crate::ids::{CLIENTS, ClientId, Dot, EventSet, NODES, NodeId, NodeSet, Numbers, RUNS, Run, SLOTS, Slot};
 use crate::node::{Counters, Directory, Node, Observation, Step};
 use crate::random::{Purpose, Random};
 use crate::rules::Rules;
@@ -24,6 +26,7 @@ use clients::Client;
 use groups::Group;
 use network::Network;
 use publishers::Publishers;
+use replacing::Replacing;
 use wills::Will;
 
 /// Own events after which a history is left out: the sets of numbers are of fixed size.
@@ -88,6 +91,11 @@ pub struct World {
     meetings: BTreeMap<Meeting, Vec<Dot>>,
     /// Nodes that were present when a connection became live.
     live_at: BTreeMap<Dot, NodeSet>,
+    /// Of each run that some node covers as a whole what that node had of it.
+    retired: [Option<Numbers>; RUNS],
+    /// Numbers that some node has closed.
+    closed: EventSet,
+    replacing: Replacing,
     /// No disk is lost in this history.
     keeps_disks: bool,
     /// Nothing disturbs any more.
@@ -161,6 +169,7 @@ impl World {
                 takes_once: [Random::new(seed, Purpose::Subscribers).chance(1, 2); CLIENTS],
                 node_of: present.iter().flat_map(|node| [node, node]).collect(),
                 members: present,
+                copies_min: copies_min(seed),
             },
             network: Network::default(),
             clients: Default::default(),
@@ -175,13 +184,20 @@ impl World {
             group: Group::default(),
             meetings: BTreeMap::new(),
             live_at: BTreeMap::new(),
-            keeps_disks: random.chance(1, 2),
+            retired: [None; RUNS],
+            closed: EventSet::default(),
+            replacing: Replacing::default(),
+            keeps_disks: random.chance(1, 2) && !Replacing::is_played(seed) && copies_min(seed) == 1,
             is_quiet: false,
         }
     }
 
     /// Plays the history to its end.
     pub fn play(mut self) -> Report {
+        if self.has_skew() {
+            let ahead = self.ahead;
+            self.say(|| format!("wall clocks are ahead by {ahead:?}"));
+        }
         self.play_plan();
         if self.goes_on() {
             self.come_to_rest();
@@ -234,6 +250,11 @@ impl World {
 
     fn takers(&self, dot: Dot) -> NodeSet {
         self.takers.get(&dot).copied().unwrap_or_default()
+    }
+
+    /// More disks had to have what is acknowledged than were lost.
+    fn has_lost_few(&self) -> bool {
+        self.lost.len() < self.directory.copies_min
     }
 
     /// Lets a node make a step, sends what it sends, and takes what it observed.
@@ -303,6 +324,7 @@ impl World {
             }
         }
         self.deliver_messages(&mut random);
+        self.check_retired();
     }
 
     /// Plays `count` ticks, or fewer if the history ends.
@@ -443,6 +465,11 @@ impl World {
         });
         self.directory.members.insert(new);
     }
+}
+
+/// In one history of eight two owners have what is acknowledged, and at most one disk is lost.
+fn copies_min(seed: u64) -> usize {
+    if (17..=20).contains(&(seed % 32)) { 2 } else { 1 }
 }
 
 /// In one history of four the wall clocks of nodes differ, by more than a history lasts at most.

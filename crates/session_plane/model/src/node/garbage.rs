@@ -53,7 +53,8 @@ impl Node {
     fn is_known_to_all(&self, step: &Step<'_>, known: &EventSet) -> bool {
         let all_present = self.membership.view.present == step.directory.members;
         let mut peers = self.membership.peers().iter();
-        let is_known = all_present && peers.all(|peer| self.membership.has_told(peer, known));
+        let has_told = |peer| self.membership.has_told(peer, known) && self.has_told_among_all(step, peer);
+        let is_known = all_present && peers.all(has_told);
         is_known || !step.holds(Rule::KnownToAll)
     }
 

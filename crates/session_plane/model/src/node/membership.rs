@@ -26,10 +26,17 @@ pub struct Membership {
     /// What each present peer has told last that it knows.
     told: [Option<Rc<EventSet>>; NODES],
     /// And what all its copies have decided upon.
-    settled: [Option<Rc<Settled>>; NODES],
+    settled: [Option<Told>; NODES],
     /// And before it retired a run.
     settled_before: [Option<Settled>; NODES],
     pub up_since: u32,
+}
+
+/// What a peer has told of each run, and the nodes that it had when it told that.
+#[derive(Clone, Debug)]
+struct Told {
+    settled: Rc<Settled>,
+    present: NodeSet,
 }
 
 /// What two nodes tell each other in a handshake.
@@ -101,10 +108,13 @@ impl Membership {
         self.answered[peer.index()] = now;
     }
 
-    /// Takes what `peer` tells that it knows.
-    pub fn take_knowledge(&mut self, peer: NodeId, heartbeat: &Heartbeat) {
+    /// Takes what `peer` tells that it knows, behind the ring marker that has these nodes for present.
+    pub fn take_knowledge(&mut self, peer: NodeId, heartbeat: &Heartbeat, present: NodeSet) {
         self.told[peer.index()] = Some(Rc::clone(&heartbeat.known));
-        self.settled[peer.index()] = Some(Rc::clone(&heartbeat.settled));
+        self.settled[peer.index()] = Some(Told {
+            settled: Rc::clone(&heartbeat.settled),
+            present,
+        });
         let before = self.settled_before[peer.index()].get_or_insert([None; RUNS]);
         for (before, told) in before.iter_mut().zip(heartbeat.settled.iter()) {
             *before = told.filter(|told| !told.is_retired()).or(*before);
@@ -120,7 +130,13 @@ impl Membership {
     pub fn settled(&self, peer: NodeId, run: Run) -> Option<Numbers> {
         self.settled[peer.index()]
             .as_ref()
-            .and_then(|settled| settled[run.index()])
+            .and_then(|told| told.settled[run.index()])
+    }
+
+    /// What `peer` has told last, it told when it had exactly `nodes`.
+    pub fn has_told_among(&self, peer: NodeId, nodes: NodeSet) -> bool {
+        let told = self.settled[peer.index()].as_ref();
+        told.is_some_and(|told| told.present == nodes)
     }
 
     /// `peer` has told in this stay that it knows all of `events`.
@@ -225,9 +241,6 @@ impl Node {
         self.sender.part(peer);
         self.forget_claims_of(peer);
         self.send_marker(step, None);
-        if step.holds(Rule::ResendToNewOwners) {
-            self.resend_unconfirmed(step);
-        }
     }
 
     /// Says "from here on I route by this view", and brings what depends on the ring to the new owners.
@@ -245,6 +258,9 @@ impl Node {
             self.send_connections(step, &view);
         }
         self.update_ownership();
+        if step.holds(Rule::ResendToNewOwners) {
+            self.resend_unconfirmed(step);
+        }
         self.route_again(step);
         self.store_again(step);
     }

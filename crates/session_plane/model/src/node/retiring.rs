@@ -4,14 +4,17 @@
 //! decided upon the same events of an ended run, nobody can have another. From then on everything of that run is covered, which
 //! a vector stores as one number for each node.
 //!
+//! What a member told counts only if it had exactly the members for present. From then on only members give it anything, and each
+//! keeps what it gives away. So of the members the first to get an event of the run after it told has it from nobody.
+//!
 //! The node that sees this first tells it with its knowledge. Another takes its word if both had told the same before, and for the
 //! copies that have that: a node that came later, or a copy that was made later, has to merge.
 
 use std::rc::Rc;
 
-use super::{Node, Step};
+use super::{Node, Observation, Step};
 use crate::copy::Content;
-use crate::ids::{EventSet, Numbers, RUNS, Run};
+use crate::ids::{EventSet, NodeId, Numbers, RUNS, Run};
 use crate::rules::Rule;
 
 /// For each run the events that all copies of a node have decided upon, if they are the same and no copy knows of others.
@@ -86,15 +89,28 @@ impl Node {
             return told;
         }
         let is_complete = self.membership.view.present == step.directory.members;
-        let agrees = |peer| self.membership.settled(peer, run) == told;
+        let agrees = |peer| {
+            let among_all = self.has_told_among_all(step, peer);
+            among_all && self.membership.settled(peer, run) == told
+        };
         let is_known = own == told && is_complete && peers().all(agrees);
         own.filter(|_| self.has_ended(step, run) && (is_known || !step.holds(Rule::RetireAgreed)))
     }
 
+    /// What `peer` has told last, it told when it had exactly the members for present. Nobody else can have given it anything
+    /// since, and what another member has given it, that one had when it told.
+    pub(super) fn has_told_among_all(&self, step: &Step<'_>, peer: NodeId) -> bool {
+        !step.holds(Rule::ToldAmongAll) || self.membership.has_told_among(peer, step.directory.members)
+    }
+
     fn retire(&mut self, step: &mut Step<'_>, run: Run, numbers: Numbers) {
+        if numbers.is_retired() {
+            return;
+        }
         let contents = self.copies.iter_mut().flatten().map(|copy| &mut copy.content);
         for content in contents.filter(|content| content.covered.of(run) == numbers) {
-            step.counters.retired += u64::from(!numbers.is_retired());
+            step.counters.retired += 1;
+            step.observed.push(Observation::Retired { run, numbers });
             content.covered.retire(run);
         }
     }

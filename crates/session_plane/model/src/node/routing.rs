@@ -11,7 +11,7 @@ use super::publishing::Ready;
 use super::{Node, Observation, Phase, Step};
 use crate::copy;
 use crate::event::{Change, Entry, EntryKind, Event};
-use crate::ids::{ClientId, Dot, EventSet, NodeId, NodeSet, Numbers, Slot, SlotSet};
+use crate::ids::{ClientId, Dot, EventSet, NodeId, NodeSet, Numbers, SLOTS, Slot, SlotSet};
 use crate::message::Message;
 use crate::rules::Rule;
 
@@ -25,8 +25,8 @@ struct OnTheWay {
     ready: Ready,
     /// Peers that have not confirmed it.
     peers: NodeSet,
-    /// Slots of which an owner has it.
-    slots: SlotSet,
+    /// Owners of each slot that have it.
+    owners: [NodeSet; SLOTS],
 }
 
 /// QoS 2 messages that this node routes.
@@ -58,7 +58,7 @@ impl Node {
         let peers = self.membership.peers();
         for message in std::mem::take(&mut self.routing.on_the_way) {
             let mut matched = Slot::of_sessions().filter(|slot| message.event.is_for(*slot));
-            let is_taken = matched.all(|slot| message.slots.has(slot));
+            let is_taken = matched.all(|slot| message.owners[slot.index()].len() >= step.copies_min());
             if message.peers.and(peers).is_empty() && is_taken {
                 self.routing.done.insert(message.event.dot);
                 self.complete_route(step, &message.ready);
@@ -126,7 +126,7 @@ impl Node {
             event,
             ready,
             peers: NodeSet::EMPTY,
-            slots: SlotSet::EMPTY,
+            owners: [NodeSet::EMPTY; SLOTS],
         });
         self.send_route(step, self.routing.on_the_way.len() - 1);
     }
@@ -146,8 +146,9 @@ impl Node {
         self.routing.on_the_way[index].peers = peers;
         for slot in ring.slots_of(self.id) {
             self.take_number(step, slot, &event);
-            let slots = &mut self.routing.on_the_way[index].slots;
-            *slots = slots.with(slot);
+            if let Some(owners) = self.routing.on_the_way[index].owners.get_mut(slot.index()) {
+                owners.insert(self.id);
+            }
         }
         for peer in peers.iter() {
             step.send(peer, Message::Route(event.clone()));
@@ -179,7 +180,7 @@ impl Node {
         if let Some(message) = self.routing.find_mut(number) {
             message.peers.remove(from);
             for slot in Slot::of_sessions().filter(|slot| ring.owns(from, *slot)) {
-                message.slots = message.slots.with(slot);
+                message.owners[slot.index()].insert(from);
             }
         }
     }
@@ -241,7 +242,11 @@ impl Node {
 
     /// Messages for an asker that lacks `lacking` of the copy of `slot`: what is on the way, and what packet ids say.
     pub(super) fn numbers_for(&self, step: &Step<'_>, slot: Slot, lacking: &EventSet) -> Vec<Event> {
-        let is_untaken = |message: &&OnTheWay| slot == Slot::ROUTES || !message.slots.has(slot);
+        let copies = step.copies_min();
+        let is_untaken = |message: &&OnTheWay| {
+            let owners = message.owners.get(slot.index());
+            owners.is_none_or(|owners| owners.len() < copies)
+        };
         let on_the_way = self.routing.on_the_way.iter().filter(is_untaken);
         let mut events: Vec<Event> = on_the_way.map(|message| message.event.clone()).collect();
         if step.holds(Rule::FillFromReceived) {

@@ -17,8 +17,8 @@ pub struct Sender {
     /// Numbers that each present peer is sent as owner of a slot.
     sent: [[Numbers; NODES]; MAPS],
     confirmed: [u8; NODES],
-    /// Numbers that an owner of the slot has confirmed.
-    by_owner: [Numbers; MAPS],
+    /// Numbers that each node has on its disk as owner of a slot; a node that is gone counts.
+    held: [[Numbers; NODES]; MAPS],
     pub(super) waits: Vec<Wait>,
 }
 
@@ -30,7 +30,7 @@ impl Sender {
             events: Vec::new(),
             sent: [[Numbers::EMPTY; NODES]; MAPS],
             confirmed: [0; NODES],
-            by_owner: [Numbers::EMPTY; MAPS],
+            held: [[Numbers::EMPTY; NODES]; MAPS],
             waits: Vec::new(),
         }
     }
@@ -60,12 +60,13 @@ impl Sender {
         self.confirmed[peer.index()] = number;
         for slot in 0..MAPS {
             let confirmed = self.sent[slot][peer.index()].and(Numbers::up_to(number));
-            self.by_owner[slot].add(confirmed);
+            self.held[slot][peer.index()].add(confirmed);
         }
     }
 
-    pub fn confirm_by_owner(&mut self, slot: Slot, numbers: Numbers) {
-        self.by_owner[slot.index()].add(numbers);
+    /// Takes that `owner` has `numbers` of `slot` on its disk.
+    pub fn add_copy(&mut self, slot: Slot, owner: NodeId, numbers: Numbers) {
+        self.held[slot.index()][owner.index()].add(numbers);
     }
 
     /// `peer` has everything up to `number` on its disk.
@@ -73,9 +74,10 @@ impl Sender {
         self.confirmed[peer.index()] >= number
     }
 
-    /// An owner of `slot` has `number`.
-    pub fn has_owner(&self, slot: Slot, number: u8) -> bool {
-        self.by_owner[slot.index()].has(number)
+    /// At least `copies` owners of `slot` have `number`.
+    pub fn has_copies(&self, slot: Slot, number: u8, copies: usize) -> bool {
+        let held = &self.held[slot.index()];
+        held.iter().filter(|held| held.has(number)).count() >= copies
     }
 
     /// `peer` was sent `number` as an owner of `slot`, and has it on its disk.
@@ -96,19 +98,22 @@ impl Sender {
         let confirmed = Numbers::up_to(self.confirmed[peer.index()]);
         for slot in 0..MAPS {
             let sent = std::mem::take(&mut self.sent[slot][peer.index()]);
-            self.by_owner[slot].add(sent.and(confirmed));
+            self.held[slot][peer.index()].add(sent.and(confirmed));
         }
     }
 
-    /// Own numbers that no owner of `slot` has confirmed.
-    pub fn unconfirmed(&self, slot: Slot) -> Numbers {
-        Numbers::up_to(self.number).minus(self.by_owner[slot.index()])
+    /// Own numbers that fewer than `copies` owners of `slot` have confirmed.
+    pub fn unconfirmed(&self, slot: Slot, copies: usize) -> Numbers {
+        Numbers::up_to(self.number).minus(Numbers::in_at_least(copies, &self.held[slot.index()]))
     }
 
-    /// Own numbers for `slot` that no owner has confirmed and no present owner is being sent.
-    fn unsent(&self, slot: Slot, peers: NodeSet) -> Numbers {
-        let sent = |numbers: Numbers, peer: NodeId| numbers.minus(self.sent[slot.index()][peer.index()]);
-        peers.iter().fold(self.unconfirmed(slot), sent)
+    /// Own numbers for `slot` that fewer than `copies` owners have confirmed or, of the present ones, are being sent.
+    fn unsent(&self, slot: Slot, peers: NodeSet, copies: usize) -> Numbers {
+        let mut expected = self.held[slot.index()];
+        for peer in peers.iter() {
+            expected[peer.index()].add(self.sent[slot.index()][peer.index()]);
+        }
+        Numbers::up_to(self.number).minus(Numbers::in_at_least(copies, &expected))
     }
 
     /// Own events among `numbers` that are for `slot`.
@@ -187,7 +192,7 @@ impl Node {
                 self.sender.sent[slot.index()][peer.index()].add(number);
             }
             if owners.has(self.id) {
-                self.sender.by_owner[slot.index()].add(number);
+                self.sender.add_copy(slot, self.id, number);
             }
         }
     }
@@ -228,20 +233,22 @@ impl Node {
         }
     }
 
-    /// Sends what no owner has confirmed, and no present owner is being sent, to the owners of the new ring.
+    /// Sends what too few owners have confirmed, or are being sent, to the owners of the new ring that lack it.
     pub(super) fn resend_unconfirmed(&mut self, step: &mut Step<'_>) {
-        let ring = self.ring();
+        let (ring, peers, copies) = (self.ring(), self.membership.peers(), step.copies_min());
         for slot in Slot::all() {
-            let numbers = self.sender.unsent(slot, self.membership.peers());
-            if numbers.is_empty() {
-                continue;
-            }
-            step.counters.resent += 1;
-            let events = self.sender.events_for(slot, numbers);
-            let owners = ring.owners(slot);
-            self.give(step, slot, owners, numbers, &events);
-            if owners.has(self.id) {
-                self.sender.confirm_by_owner(slot, numbers);
+            let unsent = self.sender.unsent(slot, peers, copies);
+            for owner in ring.owners(slot).iter() {
+                let numbers = unsent.minus(self.sender.held[slot.index()][owner.index()]);
+                if numbers.is_empty() {
+                    continue;
+                }
+                step.counters.resent += 1;
+                let events = self.sender.events_for(slot, numbers);
+                self.give(step, slot, NodeSet::one(owner), numbers, &events);
+                if owner == self.id {
+                    self.sender.add_copy(slot, owner, numbers);
+                }
             }
         }
     }
@@ -284,6 +291,9 @@ impl Node {
         self.take(slot, run, numbers);
         for event in events {
             self.see_clock(event);
+            if run != self.sender.run {
+                self.need_everywhere(step, &event.known);
+            }
             self.apply(step, slot, event);
         }
         self.try_claim(step, slot);

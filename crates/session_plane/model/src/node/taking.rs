@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Node, Observation, Step};
 use crate::event::{Change, Event};
-use crate::ids::{Dot, EventSet, MAPS, NodeId, Numbers, RUNS, Run, Slot};
+use crate::ids::{Dot, EventSet, MAPS, NodeId, NodeSet, Numbers, RUNS, Run, Slot};
 use crate::message::Heartbeat;
 use crate::rules::Rule;
 use crate::view::View;
@@ -154,7 +154,11 @@ impl Node {
         self.clock = self.clock.max(heartbeat.clock);
         self.advance(step, run, heartbeat.position, None);
         self.need_where_owned(step, &heartbeat.known);
-        self.membership.take_knowledge(from, heartbeat);
+        let present = self
+            .receiver
+            .ring(run)
+            .map_or(NodeSet::EMPTY, |ring| ring.present);
+        self.membership.take_knowledge(from, heartbeat, present);
         self.sender.confirm(from, heartbeat.confirmed);
         self.receiver.set_stable(run, heartbeat.stable);
         self.claim_all(step);

@@ -4,7 +4,7 @@
 //! An owner asks every present holder, with the positions of the markers that made it an owner. A holder answers when it
 //! has taken each run up to there, so that between the answer and the stream nothing is lost.
 
-use super::{Node, Step};
+use super::{Node, Observation, Step};
 use crate::copy::{Content, Copy};
 use crate::event::{Entry, EntryKind, Event};
 use crate::ids::{CLIENTS, ClientId, EventSet, NodeId, NodeSet, Numbers, RUNS, Run, Slot};
@@ -115,6 +115,10 @@ impl Node {
             if !nobodys.is_empty() {
                 content.covered.add(run, nobodys);
                 step.counters.closed += 1;
+                step.observe(Observation::Closed {
+                    run,
+                    numbers: nobodys,
+                });
             }
         }
         self.copy_mut(slot).hole_since = None;
@@ -209,7 +213,7 @@ impl Node {
         let mut own = Vec::new();
         if step.holds(Rule::OwnUnconfirmed) {
             let run = self.sender.run;
-            let unconfirmed = self.sender.unconfirmed(slot);
+            let unconfirmed = self.sender.unconfirmed(slot, step.copies_min());
             content.taken.add(run, unconfirmed.minus(content.covered.of(run)));
             let events = self.sender.events_for(slot, unconfirmed);
             own = events
@@ -317,10 +321,19 @@ impl Node {
                 offer(step, slot, owners);
             } else if unserved.is_empty() && owners.len() >= wanted && !is_answering {
                 step.counters.deleted += 1;
-                self.copies[slot.index()] = None;
+                self.delete_copy(slot);
             } else if step.now.is_multiple_of(12) {
                 offer(step, slot, unserved);
             }
+        }
+    }
+
+    /// Deletes a copy. What it knew stays known, as a hole of the routes: this node may have told others of it, and has not
+    /// retired it.
+    fn delete_copy(&mut self, slot: Slot) {
+        if let Some(deleted) = self.copies[slot.index()].take() {
+            let known = deleted.content.known();
+            self.copy_mut(Slot::ROUTES).content.needed.add_all(&known);
         }
     }
 

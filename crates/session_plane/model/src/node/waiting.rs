@@ -148,13 +148,13 @@ impl Node {
         }
     }
 
-    /// Each peer that was sent the event has confirmed it or was declared dead, and an owner of each slot has it.
+    /// Each peer that was sent the event has confirmed it or was declared dead, and enough owners of each slot have it.
     fn is_durable(&self, step: &Step<'_>, wait: &Wait, peers: NodeSet) -> bool {
         let has_confirmed = |peer: NodeId| self.sender.has_reached(peer, wait.number);
-        let has_owner = |slot: Slot| self.sender.has_owner(slot, wait.number);
+        let has_copies = |slot: Slot| self.sender.has_copies(slot, wait.number, step.copies_min());
         let mut slots = Slot::of_sessions().filter(|slot| wait.slots.has(*slot));
         wait.peers.and(peers).iter().all(has_confirmed)
-            && (!step.holds(Rule::ResendToNewOwners) || slots.all(has_owner))
+            && (!step.holds(Rule::ResendToNewOwners) || slots.all(has_copies))
     }
 
     fn complete(&mut self, step: &mut Step<'_>, wait: &Wait) {

@@ -3,6 +3,7 @@
 use super::World;
 use super::clients::{Client, Place};
 use super::network::Speed;
+use super::replacing::{Replacing, SourceAction};
 use crate::ids::{ClientId, NODES, NodeId, NodeSet, RUNS};
 use crate::node::SILENCE_MAX;
 use crate::random::{Purpose, Random};
@@ -15,7 +16,7 @@ const DRAIN: u32 = 12;
 
 /// Kind of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Action {
+pub(super) enum Action {
     Publish,
     /// Something that a client does with its session.
     UseSession,
@@ -31,6 +32,8 @@ enum Action {
     DisturbLink,
     DisturbNode,
     Heal,
+    /// In histories that replace nodes.
+    OfSource(SourceAction),
 }
 
 impl Action {
@@ -83,7 +86,9 @@ impl World {
             }
         }
         self.ticks(8);
-        if self.seed % 8 == 6 {
+        if Replacing::is_played(self.seed) {
+            self.play_replacements(&mut random);
+        } else if self.seed % 8 == 6 {
             self.play_renewals(&mut random);
         } else if is_dense {
             self.play_dense(&mut random);
@@ -162,7 +167,7 @@ impl World {
     }
 
     /// Plays the next action, of a drawn kind if none is given, and a pause.
-    fn act(&mut self, action: Option<Action>, pause: u32) {
+    pub(super) fn act(&mut self, action: Option<Action>, pause: u32) {
         if !self.goes_on() {
             return;
         }
@@ -211,12 +216,13 @@ impl World {
                 self.crash(draw.node, random);
             }
             Action::Crash => {}
-            Action::LoseDisk => self.lose_disk(&draw, random),
+            Action::LoseDisk => self.lose_if_allowed(draw.node, random),
             Action::Restart => self.restart_one(&draw),
             Action::Split => self.split(NodeSet::from_bits(draw.bits)),
             Action::Isolate => self.split(NodeSet::one(draw.node)),
             Action::DisturbLink => self.disturb_link(&draw),
             Action::DisturbNode => self.disturb_node(&draw),
+            Action::OfSource(action) => self.play_source(action, random),
             Action::Heal => {
                 self.say(|| "HEAL".to_owned());
                 self.network.heal();
@@ -315,11 +321,15 @@ impl World {
         }
     }
 
-    /// At most two disks, and only in histories that lose disks.
-    fn lose_disk(&mut self, draw: &Draw, random: &mut Random) {
+    /// At most two disks, fewer than have to have what is acknowledged if that is said, and only in histories that lose disks.
+    pub(super) fn lose_if_allowed(&mut self, node: NodeId, random: &mut Random) {
         let has_room = self.machines.len() < NODES && self.directory.node_of.len() + 6 < RUNS;
-        if !self.keeps_disks && self.lost.len() < 2 && has_room {
-            self.replace(draw.node, random);
+        let most = match self.directory.copies_min {
+            1 => 2,
+            copies => copies - 1,
+        };
+        if !self.keeps_disks && self.lost.len() < most && has_room {
+            self.replace(node, random);
         }
     }
 
@@ -337,7 +347,7 @@ impl World {
     }
 
     /// Cuts all links between `side` and the others, and heals all within.
-    fn split(&mut self, side: NodeSet) {
+    pub(super) fn split(&mut self, side: NodeSet) {
         self.counters.splits += 1;
         self.say(|| format!("SPLIT {side:?}"));
         for from in (0..NODES as u8).map(NodeId) {

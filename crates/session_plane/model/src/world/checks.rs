@@ -70,9 +70,7 @@ impl World {
             .ending
             .is_some_and(|ending| self.knew(place, ending) && !self.takers(ending).and(side).is_empty());
         let returned = present && client.has_ended && !client.is_forked && end_was_seen;
-        // Of sessions on two sides whose wall clocks differ the one with the later clock stays, or what its end leaves.
-        let went_by_clocks = client.is_forked && self.has_skew();
-        let lost = self.is_quiet && !present && client.has_session && !went_by_clocks;
+        let lost = self.is_quiet && !present && client.has_session && !self.went_by_clocks(id);
         if returned {
             self.fail(format!(
                 "S1 returned: client {} found an ended session at {}",
@@ -84,6 +82,12 @@ impl World {
                 id.0, place.node.0
             ));
         }
+    }
+
+    /// Of sessions on two sides whose wall clocks differ the one with the later clock stays, or what its end leaves: with its
+    /// subscriptions, and not with those that the client was told of last.
+    pub(super) fn went_by_clocks(&self, id: ClientId) -> bool {
+        self.client(id).is_forked && self.has_skew()
     }
 
     /// The node of a connection knew of `dot` when it wrote the session's entry.
@@ -264,10 +268,15 @@ impl World {
             .symmetric_difference(&other.entries)
             .copied()
             .collect();
-        if differing.is_empty()
-            || differing
-                .iter()
-                .all(|entry| self.is_race(slot, one, other, entry))
+        let is_race = |entry: &Entry| self.is_race(slot, one, other, entry);
+        let goes_with_race = |entry: &Entry| {
+            let assigned = entry.assigned();
+            let mut messages = differing.iter().filter(|message| is_race(message));
+            messages.any(|message| message.client == entry.client && Some(message.dot) == assigned)
+        };
+        if differing
+            .iter()
+            .all(|entry| is_race(entry) || goes_with_race(entry))
         {
             return None;
         }
@@ -328,14 +337,20 @@ impl World {
         }
     }
 
-    /// Message and subscription were on disks that are there.
+    /// Message and subscription are on disks that are there.
     fn is_missed(&self, id: ClientId, message: Dot, subscription: Dot) -> bool {
+        if self.went_by_clocks(id) {
+            return false;
+        }
+        if self.has_lost_few() {
+            return true;
+        }
         let is_lost = |dot: Dot| self.takers(dot).minus(self.lost).is_empty();
         let session_is_lost = self.client(id).birth.is_some_and(is_lost);
         if is_lost(message) || is_lost(subscription) || session_is_lost {
             return false;
         }
         let touches_lost = |dot: Dot| !self.takers(dot).and(self.lost).is_empty();
-        self.keeps_disks || self.lost.len() < 2 && !touches_lost(message) && !touches_lost(subscription)
+        self.lost.len() < 2 && !touches_lost(message) && !touches_lost(subscription)
     }
 }

@@ -261,6 +261,8 @@ impl World {
         match observation {
             Observation::Trace(text) => self.say(|| text),
             Observation::DeclaredDead(_) => {}
+            Observation::Retired { run, numbers } => self.note_retired(run, numbers),
+            Observation::Closed { run, numbers } => self.closed.add(run, numbers),
             Observation::Took { node, dot } => self.takers.entry(dot).or_default().insert(node),
             Observation::Published(dot) => self.published(dot),
             Observation::Subscribed {

@@ -87,6 +87,8 @@ const MENDED: &[u64] = &[
     1_812_000_006_601,
     1_813_000_008_326,
     1_814_000_011_791,
+    1_816_000_003_611,
+    1_816_000_010_982,
 ];
 
 #[test]
@@ -182,7 +184,27 @@ const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         rule: Rule::RoutesMerged,
-        seed: 1_864,
+        seed: 482,
+    },
+    Mutation {
+        rule: Rule::CopiesMin,
+        seed: 1_820_000_000_305,
+    },
+    Mutation {
+        rule: Rule::ToldAmongAll,
+        seed: 1_820_000_000_164,
+    },
+    Mutation {
+        rule: Rule::ExactNumbers,
+        seed: 1_820_000_000_261,
+    },
+    Mutation {
+        rule: Rule::ReadAfterRelease,
+        seed: 1_820_000_000_622,
+    },
+    Mutation {
+        rule: Rule::SameContent,
+        seed: 1_820_000_000_031,
     },
     Mutation {
         rule: Rule::Causal,

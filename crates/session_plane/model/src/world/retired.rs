@@ -1,0 +1,55 @@
+//! Check of retired runs: what a node covers as a whole has no event that only another member has.
+
+use super::World;
+use crate::copy::Content;
+use crate::ids::{NodeId, Numbers, Run, Slot};
+
+impl World {
+    /// A node covers `run` as a whole, and had these numbers of it.
+    pub(super) fn note_retired(&mut self, run: Run, numbers: Numbers) {
+        self.retired[run.index()].get_or_insert(numbers);
+    }
+
+    /// R1: no member has an event of a retired run that the first node to retire it had not. It would be taken for removed.
+    ///
+    /// What was closed does not count: nobody has that, though a node covers it.
+    pub(super) fn check_retired(&mut self) {
+        let found = self.nodes().find_map(|id| self.find_retired(id));
+        if let Some(text) = found {
+            self.fail(text);
+        }
+    }
+
+    fn find_retired(&self, id: NodeId) -> Option<String> {
+        if self.machines[id.index()].is_lost {
+            return None;
+        }
+        let copies = Slot::all().filter_map(|slot| Some((slot, self.node(id).copy(slot)?)));
+        copies
+            .into_iter()
+            .find_map(|(slot, copy)| self.find_hidden(id, slot, &copy.content))
+    }
+
+    fn find_hidden(&self, id: NodeId, slot: Slot, content: &Content) -> Option<String> {
+        for index in 0..self.directory.node_of.len() {
+            let run = Run(index as u8);
+            let Some(retired) = self.retired[index] else {
+                continue;
+            };
+            let covered = content.covered.of(run);
+            let own = match covered.is_retired() {
+                true => Numbers::EMPTY,
+                false => covered,
+            };
+            let known = own.union(content.taken.of(run));
+            let hidden = known.minus(retired).minus(self.closed.of(run));
+            if !hidden.is_empty() {
+                let (node, slot) = (id.0, slot.0);
+                return Some(format!(
+                    "R1 hidden: node {node} slot {slot} has {hidden:?} of the retired {run:?}"
+                ));
+            }
+        }
+        None
+    }
+}
