@@ -3,7 +3,8 @@
 //!
 //! Garbage is dropped by causal stability. The node notes its vector when it has found garbage, and
 //! waits until every member has told that it knows as much. Whatever a member did before it knew an
-//! end is then in the node's whole copies.
+//! end is then in the node's whole copies. What a member told counts if it had exactly the members for
+//! present (rule `told-among-all`): a node that is lost may have given it more since.
 //!
 //! One vector serves all garbage that was found at one time, and what is found later waits for the
 //! next. *Invariants*: only garbage that is the same as when it was found is dropped, and all of a
@@ -81,7 +82,8 @@ impl Garbage {
         }
     }
 
-    /// Every member knows what is awaited: gives what is dropped now. What has changed since it was
+    /// Every member has told, among exactly the members, that it knows what is awaited: gives what is
+    /// dropped now. What has changed since it was
     /// found is noted again. `find` is that of [`Garbage::look`].
     pub fn take_known_to_all(
         &mut self,

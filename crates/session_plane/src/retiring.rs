@@ -1,4 +1,5 @@
-//! Retiring: how version vectors forget the runs that have ended (rule `retire-agreed`).
+//! Retiring: how version vectors forget the runs that have ended (rules `retire-agreed` and
+//! `told-among-all`).
 //!
 //! Each start of a node is an actor of its own, so a vector would grow with every restart. Each
 //! member tells what all its copies have decided upon of runs that have ended ([`Settled`]). When
@@ -10,6 +11,12 @@
 //! told the same before, for the copies that have that. A node that came later, in the place of a
 //! lost one for instance, and a copy that was made later have to merge: retiring there would read a
 //! removal into each entry that they are to get.
+//!
+//! What a member told may be old: a node that is lost may have given it an event since. So it counts
+//! only if that member had exactly the members for present. From there on only members give it
+//! anything, and a member keeps what it gives. So of all members the first that gets an event of the
+//! run after it told has it from nobody. A node that deletes a copy therefore makes holes in its routes
+//! of what the copy knew.
 //!
 //! *Invariant*: runs of a node are retired in order, without one left out.
 //!
@@ -31,26 +38,49 @@ pub use retired::Retired;
 pub use settled::{CopySets, SETTLED_NODES_MAX, Settled, SettledError};
 
 /// What this node and its present peers have told of runs that have ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Retiring {
+    node: NodeId,
     own: Told,
     /// Of the present stay of each.
-    peers: BTreeMap<NodeId, Told>,
+    peers: BTreeMap<NodeId, PeerTold>,
+}
+
+/// What a peer has told.
+#[derive(Debug, Default)]
+struct PeerTold {
+    told: Told,
+    /// Nodes that the peer had for present when it told last.
+    among: BTreeSet<NodeId>,
 }
 
 impl Retiring {
+    /// Nothing was told yet. `node` is this node.
+    pub fn new(node: NodeId) -> Retiring {
+        Retiring {
+            node,
+            own: Told::default(),
+            peers: BTreeMap::new(),
+        }
+    }
+
     /// Records what this node tells all present peers now.
     pub fn tell(&mut self, settled: Settled) {
         let floors = settled.floors();
         self.own.record(settled);
-        for told in self.peers.values_mut().chain([&mut self.own]) {
+        let peers = self.peers.values_mut().map(|peer| &mut peer.told);
+        for told in peers.chain([&mut self.own]) {
             told.forget_retired(&floors);
         }
     }
 
     /// Records what a present peer has told. The caller has checked that it is present.
-    pub fn record(&mut self, peer: NodeId, settled: Settled) {
-        self.peers.entry(peer).or_default().record(settled);
+    ///
+    /// `among` are the nodes of the peer's last ring marker before that, itself among them.
+    pub fn record(&mut self, peer: NodeId, settled: Settled, among: BTreeSet<NodeId>) {
+        let peer = self.peers.entry(peer).or_default();
+        peer.told.record(settled);
+        peer.among = among;
     }
 
     /// A stay of the peer has ended: what it told does not count any more.
@@ -60,14 +90,20 @@ impl Retiring {
 
     /// Runs that are retired now: at most one range for each node.
     ///
-    /// `settled` is what is settled here at this moment. `peers` are the present ones, which are all
-    /// other members if the cluster `is_complete`.
-    pub fn agreed(&self, settled: &Settled, peers: &BTreeSet<NodeId>, is_complete: bool) -> Vec<Retired> {
+    /// `settled` is what is settled here at this moment. `present` are the nodes that this node has for
+    /// present, and `members` those of the cluster, itself among both.
+    pub fn agreed(
+        &self,
+        settled: &Settled,
+        present: &BTreeSet<NodeId>,
+        members: &BTreeSet<NodeId>,
+    ) -> Vec<Retired> {
+        let is_complete = present == members;
         let agreed = |node: NodeId| {
-            let words = peers.iter().filter_map(|peer| self.by_word_of(*peer, node));
+            let words = present.iter().filter_map(|peer| self.by_word_of(*peer, node));
             let by_word = words.max_by_key(|retired| retired.up_to());
             by_word.or_else(|| {
-                let all = is_complete.then(|| self.by_all(settled, peers, node));
+                let all = is_complete.then(|| self.by_all(settled, members, node));
                 all.flatten()
             })
         };
@@ -76,7 +112,7 @@ impl Retiring {
 
     /// A peer has retired runs of which it had told the same as this node.
     fn by_word_of(&self, peer: NodeId, node: NodeId) -> Option<Retired> {
-        let peer = self.peers.get(&peer)?;
+        let peer = &self.peers.get(&peer)?.told;
         let floor = peer.now().floor(node)?;
         let (told, theirs) = (self.own.before(node)?, peer.before(node)?);
         let from = told.from.max(theirs.from);
@@ -86,13 +122,14 @@ impl Retiring {
         Retired::same(runs, &own, [&peer.events().within(&runs)])
     }
 
-    /// All members have told the same, and this node has it still.
-    fn by_all(&self, settled: &Settled, peers: &BTreeSet<NodeId>, node: NodeId) -> Option<Retired> {
+    /// All members have told the same when they had all members, and this node has it still.
+    fn by_all(&self, settled: &Settled, members: &BTreeSet<NodeId>, node: NodeId) -> Option<Retired> {
         let told = self.own.before(node)?;
         let mut up_to = settled.up_to(node)?.min(told.up_to);
         let mut all = vec![self.own.events()];
-        for peer in peers {
-            let theirs = self.peers.get(peer)?.now();
+        for peer in members.iter().filter(|member| **member != self.node) {
+            let peer = self.peers.get(peer).filter(|peer| peer.among == *members)?;
+            let theirs = peer.told.now();
             up_to = up_to.min(theirs.up_to(node)?);
             all.push(theirs.events());
         }

@@ -92,6 +92,9 @@ impl<V: Ord, M> Copies<V, M> {
     }
 
     /// Deletes the copy of a slot.
+    ///
+    /// The caller first makes holes in the routes of what the copy knew: a node tells what it has
+    /// settled, and would have given away what it tells that it never had ([`Retiring`](crate::Retiring)).
     pub fn remove(&mut self, slot: Slot) {
         self.leave(slot);
         self.apart.remove(&slot);

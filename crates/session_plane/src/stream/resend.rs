@@ -17,7 +17,8 @@ pub struct ResendId(pub u64);
 /// Own events for a new owner of slots.
 ///
 /// The receiver takes all of `numbers` for all of `slots`, also where it gets no event, persists
-/// them, and confirms `id`.
+/// them, and confirms `id`. What the sender knew at each event is a hole, as with any event: the
+/// receiver may be no owner any more, and would claim without that.
 #[derive(Debug)]
 pub struct Resend<'a, P> {
     /// Names the resend in the confirmation.

@@ -33,18 +33,28 @@ pub(super) enum Action {
     Restart {
         at: usize,
     },
-    /// The disk is lost, and another node comes in its place.
+    /// The disk is lost, and another node comes in its place. The others have not noticed yet.
     Replace {
         at: usize,
+    },
+    /// A member has exactly the members for present from here on.
+    Notice {
+        at: usize,
+    },
+    /// A copy merges what the node that was lost last has sent, if the member has that for present still.
+    MergeLost {
+        at: usize,
+        copy: usize,
     },
     /// The member owns the slot of a copy anew.
     NewCopy {
         at: usize,
         copy: usize,
     },
-    /// Tells all others what is known and settled.
+    /// Tells what is known and settled. It reaches the members whose bits are set.
     Tell {
         at: usize,
+        reaches: u8,
     },
     /// Retires what is agreed, and claims.
     Retire {
@@ -68,6 +78,8 @@ struct Pair {
 #[derive(Debug)]
 struct Member {
     run: Run,
+    /// Nodes that it has for present.
+    present: BTreeSet<NodeId>,
     last: u64,
     copies: Vec<Pair>,
     retiring: Retiring,
@@ -76,6 +88,8 @@ struct Member {
 #[derive(Debug)]
 pub(super) struct World {
     members: Vec<Member>,
+    /// Member whose disk was lost last.
+    lost: Option<Member>,
     /// Nodes that there ever were.
     nodes: u64,
 }
@@ -154,9 +168,10 @@ impl Member {
         let (node, incarnation) = (NodeId(node), Incarnation(1));
         Member {
             run: Run { node, incarnation },
+            present: BTreeSet::from([node]),
             last: 0,
             copies: (0..COPIES).map(|_| Pair::new(VersionVector::default())).collect(),
-            retiring: Retiring::default(),
+            retiring: Retiring::new(node),
         }
     }
 
@@ -173,17 +188,20 @@ impl Member {
 
 impl World {
     pub(super) fn new() -> World {
-        World {
+        let mut world = World {
             members: (1..=MEMBERS as u64).map(Member::new).collect(),
+            lost: None,
             nodes: MEMBERS as u64,
-        }
+        };
+        (0..MEMBERS).for_each(|at| world.notice(at));
+        world
     }
 
     pub(super) fn play(&mut self, action: Action) {
         match action {
             Action::Make { at, reaches } => self.make(at, reaches),
             Action::Claim { at } => self.members[at].copies.iter_mut().for_each(Pair::claim),
-            Action::Merge { at, from, copy } if at != from => {
+            Action::Merge { at, from, copy } if at != from && self.has(at, from) => {
                 let other = self.members[from].copies.swap_remove(copy);
                 self.members[at].copies[copy].merge(&other);
                 self.members[from].copies.push(other);
@@ -193,11 +211,13 @@ impl World {
             Action::Merge { .. } => {}
             Action::Restart { at } => self.restart(at),
             Action::Replace { at } => self.replace(at),
+            Action::Notice { at } => self.notice(at),
+            Action::MergeLost { at, copy } => self.merge_lost(at, copy),
             Action::NewCopy { at, copy } => {
                 let known = self.members[at].known();
                 self.members[at].copies[copy] = Pair::new(known);
             }
-            Action::Tell { at } => self.tell(at),
+            Action::Tell { at, reaches } => self.tell(at, reaches),
             Action::Retire { at } => self.retire(at),
             Action::Agree => self.agree(),
             Action::Settle => self.settle(),
@@ -209,7 +229,7 @@ impl World {
         maker.last += 1;
         let (run, number) = (maker.run, maker.last);
         for (index, member) in self.members.iter_mut().enumerate() {
-            if index == at || reaches >> index & 1 == 1 {
+            if index == at || reaches >> index & 1 == 1 && member.present.contains(&run.node) {
                 member
                     .copies
                     .iter_mut()
@@ -222,22 +242,42 @@ impl World {
         let member = &mut self.members[at];
         member.run.incarnation.0 += 1;
         member.last = 0;
-        member.retiring = Retiring::default();
         let node = member.run.node;
-        self.end_stay(node);
-    }
-
-    /// Members tell more often than nodes are replaced.
-    fn replace(&mut self, at: usize) {
-        (0..MEMBERS).for_each(|at| self.tell(at));
-        self.nodes += 1;
-        let replaced = std::mem::replace(&mut self.members[at], Member::new(self.nodes));
-        self.end_stay(replaced.run.node);
-    }
-
-    fn end_stay(&mut self, node: NodeId) {
+        member.retiring = Retiring::new(node);
         for member in &mut self.members {
             member.retiring.forget(node);
+        }
+    }
+
+    fn replace(&mut self, at: usize) {
+        self.nodes += 1;
+        let new = Member::new(self.nodes);
+        self.lost = Some(std::mem::replace(&mut self.members[at], new));
+    }
+
+    fn nodes_of_members(&self) -> BTreeSet<NodeId> {
+        self.members.iter().map(|member| member.run.node).collect()
+    }
+
+    fn notice(&mut self, at: usize) {
+        let members = self.nodes_of_members();
+        let member = &mut self.members[at];
+        for node in member.present.difference(&members) {
+            member.retiring.forget(*node);
+        }
+        member.present = members;
+    }
+
+    /// `at` takes messages of `from`.
+    fn has(&self, at: usize, from: usize) -> bool {
+        self.members[at].present.contains(&self.members[from].run.node)
+    }
+
+    fn merge_lost(&mut self, at: usize, copy: usize) {
+        let member = &mut self.members[at];
+        let lost = self.lost.as_ref();
+        if let Some(lost) = lost.filter(|lost| member.present.contains(&lost.run.node)) {
+            member.copies[copy].merge(&lost.copies[copy]);
         }
     }
 
@@ -251,28 +291,29 @@ impl World {
         ended
     }
 
-    fn tell(&mut self, at: usize) {
+    fn tell(&mut self, at: usize, reaches: u8) {
         let settled = self.members[at].settled(&self.ended());
         let known = self.members[at].known();
-        let node = self.members[at].run.node;
+        let (node, among) = (self.members[at].run.node, self.members[at].present.clone());
         self.members[at].retiring.tell(settled.clone());
         for (index, member) in self.members.iter_mut().enumerate() {
-            if index != at {
-                member.retiring.record(node, settled.clone());
+            let is_reached = reaches >> index & 1 == 1 && member.present.contains(&node);
+            if index != at && is_reached {
+                member.retiring.record(node, settled.clone(), among.clone());
             }
-            for pair in &mut member.copies {
-                pair.copy.need(&known).expect("there is room");
+            if index == at || is_reached {
+                for pair in &mut member.copies {
+                    pair.copy.need(&known).expect("there is room");
+                }
             }
         }
     }
 
     fn retire(&mut self, at: usize) {
         let settled = self.members[at].settled(&self.ended());
-        let own = self.members[at].run.node;
-        let peers = self.members.iter().map(|member| member.run.node);
-        let peers: BTreeSet<NodeId> = peers.filter(|node| *node != own).collect();
+        let members = self.nodes_of_members();
         let member = &mut self.members[at];
-        for retired in member.retiring.agreed(&settled, &peers, true) {
+        for retired in member.retiring.agreed(&settled, &member.present, &members) {
             for pair in &mut member.copies {
                 pair.copy.retire(&retired).expect("there is room");
             }
@@ -280,6 +321,7 @@ impl World {
     }
 
     fn settle(&mut self) {
+        (0..MEMBERS).for_each(|at| self.notice(at));
         for (at, from) in (0..2 * MEMBERS).flat_map(|at| (0..MEMBERS).map(move |from| (at % MEMBERS, from))) {
             for copy in 0..COPIES {
                 self.play(Action::Merge { at, from, copy });
@@ -293,11 +335,11 @@ impl World {
         for _ in 0..3 {
             for at in 0..MEMBERS {
                 self.play(Action::Claim { at });
-                self.play(Action::Tell { at });
+                self.tell(at, u8::MAX);
             }
             for at in 0..MEMBERS {
                 self.play(Action::Retire { at });
-                self.play(Action::Tell { at });
+                self.tell(at, u8::MAX);
             }
         }
     }
@@ -337,10 +379,10 @@ impl World {
 
     /// Intervals of the longest record of what a member has told.
     pub(super) fn told(&self) -> usize {
-        let told = self
-            .members
-            .iter()
-            .flat_map(|member| member.retiring.peers.values().chain([&member.retiring.own]));
+        let told = self.members.iter().flat_map(|member| {
+            let peers = member.retiring.peers.values().map(|peer| &peer.told);
+            peers.chain([&member.retiring.own])
+        });
         told.map(|told| told.events().intervals().len())
             .max()
             .unwrap_or(0)
