@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::node::Counters;
 use crate::rules::Rules;
-use crate::world::{Outcome, Report, World};
+use crate::world::{Feature, Outcome, Report, World};
 
 /// Broken histories of one promise.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,11 @@ fn promise_of(text: &str) -> String {
 /// Plays one history.
 pub fn play(seed: u64, rules: &Rules, skipped: &[u32], tracing: bool) -> Report {
     World::new(seed, rules.clone(), skipped.to_vec(), tracing).play()
+}
+
+/// The history of `seed` has `feature`.
+pub fn has(seed: u64, feature: Feature) -> bool {
+    World::new(seed, Rules::default(), Vec::new(), false).has(feature)
 }
 
 /// Leaves actions of a broken history out, one at a time, while the same promise stays broken; gives those left out.

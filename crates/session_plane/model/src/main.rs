@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use session_plane_model::explorer::{self, Findings};
 use session_plane_model::rules::{RULES, Rules};
-use session_plane_model::world::Outcome;
+use session_plane_model::world::{Feature, Outcome};
 
 /// Plays random histories of the session plane and checks what it promises.
 #[derive(Parser, Debug)]
@@ -27,9 +27,9 @@ enum Command {
         /// Histories to play
         #[arg(long, default_value_t = 10_000)]
         histories: usize,
-        /// Distance of the seeds: 16 plays one kind of histories only
-        #[arg(long, default_value_t = 1)]
-        step: usize,
+        /// Plays only histories that have all of these
+        #[arg(long, value_parser = feature, value_delimiter = ',')]
+        only: Vec<Feature>,
         /// Broken histories after which to end; 0 for never
         #[arg(long, default_value_t = 5)]
         stop: u64,
@@ -96,13 +96,14 @@ fn run(command: &Command) -> Result<ExitCode, String> {
         Command::Explore {
             first,
             histories,
-            step,
+            only,
             stop,
             rules,
         } => {
             let first = first.unwrap_or_else(|| RandomState::new().hash_one(()) >> 16);
             report(&format!("seeds from {first}"));
-            let seeds = (first..).step_by((*step).max(1)).take(*histories);
+            let is_wanted = |seed: &u64| only.iter().all(|feature| explorer::has(*seed, *feature));
+            let seeds = (first..).filter(is_wanted).take(*histories);
             Ok(explore(seeds, *stop, &rules.rules()?))
         }
         Command::Replay { seed, skip, rules } => Ok(replay(*seed, skip, &rules.rules()?)),
@@ -115,6 +116,27 @@ fn run(command: &Command) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Feature of this name.
+fn feature(name: &str) -> Result<Feature, String> {
+    let features = [
+        Feature::Group,
+        Feature::Publishers,
+        Feature::Subscribers,
+        Feature::Wills,
+        Feature::Replacing,
+        Feature::Copies,
+        Feature::Interruptions,
+    ];
+    let name_of = |feature: &Feature| format!("{feature:?}").to_lowercase();
+    let named = features.into_iter().find(|feature| name_of(feature) == name);
+    named.ok_or_else(|| {
+        format!(
+            "it is one of {}",
+            features.map(|feature| name_of(&feature)).join(", ")
+        )
+    })
 }
 
 fn explore(seeds: impl Iterator<Item = u64>, stop: u64, rules: &Rules) -> ExitCode {

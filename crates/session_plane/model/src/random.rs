@@ -28,6 +28,11 @@ pub enum Purpose {
     MemberAction(u32),
     /// How far the clocks of nodes are ahead.
     Clocks,
+    /// Whether something is interrupted.
+    Interruption {
+        now: u32,
+        node: u8,
+    },
     /// Fate of what is under way when a node declares another one dead.
     Parting {
         now: u32,
@@ -49,6 +54,7 @@ impl Purpose {
             Purpose::Group => 17,
             Purpose::MemberAction(index) => 0x6E0_0000_0000 + u64::from(index),
             Purpose::Clocks => 13,
+            Purpose::Interruption { now, node } => u64::from(now) << 12 | u64::from(node) | 0x1217 << 44,
             Purpose::Parting { now, pair } => u64::from(now) << 20 | u64::from(pair),
         }
     }

@@ -7,6 +7,7 @@ mod actions;
 mod checks;
 mod clients;
 mod groups;
+mod interrupting;
 mod network;
 mod publishers;
 mod replacing;
@@ -96,10 +97,31 @@ pub struct World {
     /// Numbers that some node has closed.
     closed: EventSet,
     replacing: Replacing,
+    /// Faults in the middle of something so far.
+    interruptions: u32,
     /// No disk is lost in this history.
     keeps_disks: bool,
     /// Nothing disturbs any more.
     is_quiet: bool,
+}
+
+/// What only a part of the histories has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Feature {
+    /// Clients are members of the shared group.
+    Group,
+    /// Clients publish with QoS 2.
+    Publishers,
+    /// Clients take messages with QoS 2.
+    Subscribers,
+    /// Connections have wills.
+    Wills,
+    /// Nodes are lost right after they have given something away.
+    Replacing,
+    /// Two owners have what is acknowledged.
+    Copies,
+    /// Faults come in the middle of what takes several steps.
+    Interruptions,
 }
 
 /// An entry of a session, by its dot.
@@ -187,8 +209,22 @@ impl World {
             retired: [None; RUNS],
             closed: EventSet::default(),
             replacing: Replacing::default(),
+            interruptions: 0,
             keeps_disks: random.chance(1, 2) && !Replacing::is_played(seed) && copies_min(seed) == 1,
             is_quiet: false,
+        }
+    }
+
+    /// The history has `feature`.
+    pub fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Group => self.directory.has_group,
+            Feature::Publishers => self.has_publishers(),
+            Feature::Subscribers => self.directory.takes_once.contains(&true),
+            Feature::Wills => self.has_wills,
+            Feature::Replacing => Replacing::is_played(self.seed),
+            Feature::Interruptions => self.is_interrupted(),
+            Feature::Copies => self.directory.copies_min > 1,
         }
     }
 

@@ -397,6 +397,7 @@ impl World {
         self.say(|| "HEAL ALL".to_owned());
         self.network.heal();
         self.publishers.forget_plans();
+        self.end_interruptions();
         for node in self.nodes() {
             let machine = &self.machines[node.index()];
             if !machine.is_alive && !machine.is_lost && !self.restart(node) {

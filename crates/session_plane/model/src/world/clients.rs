@@ -258,6 +258,7 @@ impl World {
 
     /// Takes what a node has told a client, and checks it against the promises.
     pub(super) fn observe(&mut self, node: NodeId, observation: Observation) {
+        self.interrupt(node, &observation);
         match observation {
             Observation::Trace(text) => self.say(|| text),
             Observation::DeclaredDead(_) => {}

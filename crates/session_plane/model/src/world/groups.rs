@@ -178,7 +178,10 @@ impl World {
         }
         self.group.promised.fulfil(&message);
         let side = self.node(place.node).membership.view.present;
-        let here = side.and(self.alive());
+        // What was acknowledged on another side when the message was assigned does not count.
+        let assigned = self.group.assigned_on.get(&message);
+        let assigned_on = assigned.and_then(|on| on.get(&place.connection)).copied();
+        let here = side.and(self.alive()).and(assigned_on.unwrap_or(side));
         let by = self.group.acknowledged.get(&message).copied();
         let holders = by.map(|by| self.takers(by).minus(self.lost).and(here));
         if holders.is_some_and(|holders| !holders.is_empty()) && self.is_connected(side) {

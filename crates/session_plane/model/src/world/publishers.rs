@@ -88,10 +88,14 @@ impl Publishers {
 }
 
 impl World {
-    /// Beside an action of the plan a client publishes; its node may end soon after, or the client may move. Only in
-    /// histories with an odd seed, so that the others stay as sharp for everything else.
+    /// Clients publish with QoS 2. Not in each history, so that the others stay as sharp for everything else.
+    pub(super) fn has_publishers(&self) -> bool {
+        !self.seed.is_multiple_of(2)
+    }
+
+    /// Beside an action of the plan a client publishes; its node may end soon after, or the client may move.
     pub(super) fn act_as_publisher(&mut self, index: u32) {
-        if self.seed.is_multiple_of(2) {
+        if !self.has_publishers() {
             return;
         }
         let mut random = Random::new(self.seed, Purpose::PublisherAction(index));
@@ -121,18 +125,21 @@ impl World {
             self.publish_once(ClientId(1 - client.0));
         }
         if crashes && alive.len() > 1 {
-            let at = self.now + 1 + later;
-            self.publishers
-                .planned
-                .push(PlannedCrash { at, node: place.node });
+            self.plan_crash(place.node, later);
         } else if moves {
             self.say(|| format!("client {} moves to {}", client.0, target.0));
             self.connect(client, target, false);
         }
     }
 
+    /// Ends the process of `node` in the next tick or `later`.
+    pub(super) fn plan_crash(&mut self, node: NodeId, later: u32) {
+        let at = self.now + 1 + later;
+        self.publishers.planned.push(PlannedCrash { at, node });
+    }
+
     /// Slows or cuts the link to one other node, while a message is on its way.
-    fn slow_down(&mut self, node: NodeId, random: &mut Random) {
+    pub(super) fn slow_down(&mut self, node: NodeId, random: &mut Random) {
         let other = NodeId(random.below(self.machines.len()) as u8);
         if other != node {
             let speed = if random.chance(3, 4) {

@@ -89,6 +89,7 @@ const MENDED: &[u64] = &[
     1_814_000_011_791,
     1_816_000_003_611,
     1_816_000_010_982,
+    1_816_000_023_276,
 ];
 
 #[test]
@@ -205,6 +206,18 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         rule: Rule::SameContent,
         seed: 1_820_000_000_031,
+    },
+    Mutation {
+        rule: Rule::ReceivedFirst,
+        seed: 1_830_000_000_673,
+    },
+    Mutation {
+        rule: Rule::GiveMerged,
+        seed: 1_840_000_000_496,
+    },
+    Mutation {
+        rule: Rule::GiveFirst,
+        seed: 1_860_000_018_855,
     },
     Mutation {
         rule: Rule::Causal,
