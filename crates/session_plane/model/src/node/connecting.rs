@@ -373,9 +373,9 @@ impl Node {
         let ended = connection.older.iter().filter(has_ended);
         let removes: Vec<Dot> = ended.map(|old| old.dot).collect();
         let client = connection.client;
-        // A connection that was released has left its will itself, unless that is not to be published.
-        let unreleased = |old: &&Dot| !connection.released.contains(old);
-        let lost: Vec<Dot> = removes.iter().filter(unreleased).copied().collect();
+        // One that was released, or that this run has closed, has left its will itself, unless that is not to be published.
+        let is_closed = |old: &&Dot| connection.released.contains(old) || old.run == self.sender.run;
+        let lost: Vec<Dot> = removes.iter().filter(|old| !is_closed(old)).copied().collect();
         self.leave_wills(step, dot, &lost);
         if !removes.is_empty() {
             let slots = SlotSet::one(step.directory.slot(client));

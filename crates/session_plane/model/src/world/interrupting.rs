@@ -33,9 +33,16 @@ impl World {
             return;
         }
         self.interruptions += 1;
-        match random.below(4) {
-            0 | 1 => self.plan_crash(node, random.ticks(3)),
-            2 => self.slow_down(node, &mut random),
+        match random.below(5) {
+            0 => self.plan_crash(node, random.ticks(3)),
+            1 | 2 => {
+                // Only a part of what it has just sent arrives.
+                for _ in 0..1 + random.below(3) {
+                    self.slow_down(node, &mut random);
+                }
+                self.plan_crash(node, 0);
+            }
+            3 => self.slow_down(node, &mut random),
             _ => {
                 let alive: Vec<NodeId> = self.alive().iter().collect();
                 let other = random.pick(&alive);

@@ -90,6 +90,7 @@ const MENDED: &[u64] = &[
     1_816_000_003_611,
     1_816_000_010_982,
     1_816_000_023_276,
+    1_816_000_028_614,
 ];
 
 #[test]
@@ -210,6 +211,10 @@ const MUTATIONS: &[Mutation] = &[
     Mutation {
         rule: Rule::ReceivedFirst,
         seed: 1_830_000_000_673,
+    },
+    Mutation {
+        rule: Rule::FillFromReceived,
+        seed: 1_880_000_010_571,
     },
     Mutation {
         rule: Rule::GiveMerged,
