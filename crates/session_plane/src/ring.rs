@@ -8,6 +8,9 @@
 //!
 //! So a node that goes leaves its slots to all others, and nothing else moves. Nodes with equal
 //! views have equal rings: places follow from ids alone, and are a format for ever.
+//!
+//! The maps of every node ([`Slot::is_of_every_node`]) are on no circle. All nodes of the view own
+//! them, in any state: one that joins, or was on the smaller side of a split, routes too.
 
 use cluster::NodeId;
 
@@ -15,7 +18,7 @@ use crate::hash::hash;
 use crate::view::NODES_MAX;
 use crate::{NodeState, Slot, SlotSet, View};
 
-/// Owners of a slot on each of the two rings, or as many as the ring has nodes.
+/// Owners on each of the two rings of a slot that a hash names, or as many as the ring has nodes.
 pub const OWNERS: usize = 3;
 
 /// Places of each node on the circle.
@@ -27,14 +30,16 @@ pub const VIRTUAL_NODES: u32 = 500;
 
 /// Owners of every slot.
 ///
-/// Takes 28 KiB and 8 bytes for each node. It is made once for each view, in about 10 ms for 100
+/// Takes 28 KiB and 9 bytes for each node. It is made once for each view, in about 10 ms for 100
 /// nodes; owners are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ring {
     /// Nodes of the view, in ascending order.
     nodes: Vec<NodeId>,
-    /// By slot.
+    /// By slot that a hash names.
     owners: Vec<Owners>,
+    /// Owners of the maps of every node, as indexes into `nodes`; the primary owner first.
+    every_node: Vec<u8>,
 }
 
 /// Owners of one slot, as indexes into the nodes of the ring; the primary owner first.
@@ -56,7 +61,7 @@ impl Ring {
         let all = Circle::new(&nodes);
         let primary = all.only(|node| no_primary || states[node].is_on_primary());
         let minority = all.only(|node| states[node].is_on_minority());
-        let owners = Slot::all()
+        let owners = Slot::hashed()
             .map(|slot| {
                 let mut owners = Owners::default();
                 for node in primary.owners(slot).chain(minority.owners(slot)) {
@@ -65,21 +70,31 @@ impl Ring {
                 owners
             })
             .collect();
-        Ring { nodes, owners }
+        Ring {
+            owners,
+            every_node: primary_first(&states),
+            nodes,
+        }
     }
 
     /// Owners of `slot`, each once, the primary owner first.
     ///
-    /// At least one, and at most twice [`OWNERS`].
+    /// At least one. Of a slot that a hash names at most twice [`OWNERS`]; of a map of every node all
+    /// nodes of the view.
     pub fn owners(&self, slot: Slot) -> impl ExactSizeIterator<Item = NodeId> + '_ {
-        let owners = self.owners[slot.index()].indexes();
+        let owners = self.owners_of(slot);
         owners.iter().map(|index| self.nodes[usize::from(*index)])
     }
 
     /// First owner of `slot`: on the Primary ring, where a node is RUNNING.
+    ///
+    /// Of a map of every node the lowest RUNNING node; where none is, the lowest of all.
     pub fn primary_owner(&self, slot: Slot) -> NodeId {
-        let [first, ..] = self.owners[slot.index()].nodes;
-        self.nodes[usize::from(first)]
+        let first = self
+            .owners_of(slot)
+            .first()
+            .expect("a view has at least one node");
+        self.nodes[usize::from(*first)]
     }
 
     /// `node` is an owner of `slot`.
@@ -93,8 +108,13 @@ impl Ring {
             return SlotSet::default();
         };
         Slot::all()
-            .filter(|slot| self.owners[slot.index()].indexes().contains(&index))
+            .filter(|slot| self.owners_of(*slot).contains(&index))
             .collect()
+    }
+
+    fn owners_of(&self, slot: Slot) -> &[u8] {
+        let owners = self.owners.get(slot.index());
+        owners.map_or(&self.every_node, Owners::indexes)
     }
 
     fn index_of(&self, node: NodeId) -> Option<u8> {
@@ -160,7 +180,7 @@ impl Circle {
     /// First distinct nodes clockwise from `slot`. Ends with the last of them, so that no walk goes
     /// around in vain.
     fn owners(&self, slot: Slot) -> impl Iterator<Item = u8> + '_ {
-        let from = u64::from(slot.number()) * (u64::MAX / u64::from(Slot::COUNT) + 1);
+        let from = u64::from(slot.number()) * (u64::MAX / u64::from(Slot::HASHED) + 1);
         let start = self.virtual_nodes.partition_point(|at| at.place < from);
         let (before, after) = self.virtual_nodes.split_at(start);
         let mut met = 0_u128;
@@ -173,6 +193,16 @@ impl Circle {
         let walk = after.iter().chain(before).map(|at| at.node);
         walk.filter(is_new).take(OWNERS.min(self.nodes))
     }
+}
+
+/// Indexes of all nodes: the first RUNNING one, then the rest in ascending order.
+fn primary_first(states: &[NodeState]) -> Vec<u8> {
+    let mut indexes: Vec<u8> = (0_u8..).zip(states).map(|(node, _)| node).collect();
+    let primary = states.iter().position(|state| state.is_on_primary());
+    if let Some(before) = primary.and_then(|primary| indexes.get_mut(..=primary)) {
+        before.rotate_right(1);
+    }
+    indexes
 }
 
 /// Place of a virtual node: the hash of the node's id and the virtual node's number, both

@@ -1,8 +1,10 @@
 //! Slot: the unit of ownership, of transfer and of sharding.
 //!
 //! A client's sessions are in the slot of its client id. A shared group has eight parts, each
-//! placed by a hash of its own, so that a busy group is not one node's work. *Invariant*: a
-//! [`Slot`] in hand is below [`Slot::COUNT`]; what a peer sends is parsed by [`Slot::new`].
+//! placed by a hash of its own, so that a busy group is not one node's work. Two further slots are
+//! maps that every node owns: [`Slot::ROUTES`] and [`Slot::RETAINED`]. They have copies, streams,
+//! holes and transfers as all others have. *Invariant*: a [`Slot`] in hand is below
+//! [`Slot::COUNT`]; what a peer sends is parsed by [`Slot::new`].
 
 use crate::hash::hash;
 
@@ -11,8 +13,18 @@ use crate::hash::hash;
 pub struct Slot(u16);
 
 impl Slot {
-    /// Number of slots; a format for ever, as the hash is.
-    pub const COUNT: u16 = 4_096;
+    /// Slots that a hash names, of clients and of groups: the numbers below this one. A format for
+    /// ever, as the hash is.
+    pub const HASHED: u16 = 4_096;
+
+    /// Map of every node: sessions, their ends and their subscriptions, of all clients.
+    pub const ROUTES: Slot = Slot(Slot::HASHED);
+
+    /// Map of every node: retained messages, with the topic in the place of the client id.
+    pub const RETAINED: Slot = Slot(Slot::HASHED + 1);
+
+    /// Number of slots.
+    pub const COUNT: u16 = Slot::HASHED + 2;
 
     /// Slot with the number `number`, as a peer or the disk names it.
     ///
@@ -42,9 +54,19 @@ impl Slot {
         Slot::of_hash(hash(&name))
     }
 
-    /// Every slot, in ascending order.
+    /// Every slot, in ascending order: those that a hash names, then the maps of every node.
     pub fn all() -> impl DoubleEndedIterator<Item = Slot> {
         (0..Slot::COUNT).map(Slot)
+    }
+
+    /// Slots that a hash names, in ascending order.
+    pub(crate) fn hashed() -> impl DoubleEndedIterator<Item = Slot> {
+        (0..Slot::HASHED).map(Slot)
+    }
+
+    /// The slot is a map that every node of a view owns.
+    pub fn is_of_every_node(self) -> bool {
+        self.0 >= Slot::HASHED
     }
 
     /// Number of the slot, as it is sent and stored.
@@ -58,7 +80,7 @@ impl Slot {
     }
 
     fn of_hash(hash: u64) -> Slot {
-        let number = hash % u64::from(Slot::COUNT);
+        let number = hash % u64::from(Slot::HASHED);
         Slot(u16::try_from(number).expect("a remainder is below its divisor"))
     }
 }
@@ -133,20 +155,32 @@ mod tests {
 
     #[test]
     fn a_number_out_of_range_is_named() {
-        let error = Slot::new(4_096).expect_err("the first that is no slot");
+        let error = Slot::new(4_098).expect_err("the first that is no slot");
         assert_eq!(
             error.to_string(),
-            "slot 4096 is out of range: slots are 0 to 4095"
+            "slot 4098 is out of range: slots are 0 to 4097"
         );
-        assert_eq!(Slot::new(4_095).map(Slot::number), Ok(4_095));
-        assert_eq!(Slot::all().count(), usize::from(Slot::COUNT));
+        assert_eq!(Slot::all().count(), 4_098);
+        assert!(Slot::all().all(|slot| Slot::new(slot.number()) == Ok(slot)));
+    }
+
+    /// Never to be edited: the numbers are sent and stored.
+    #[test]
+    fn maps_of_every_node_are_behind_the_slots_that_a_hash_names() {
+        assert_eq!(Slot::new(4_096), Ok(Slot::ROUTES));
+        assert_eq!(Slot::new(4_097), Ok(Slot::RETAINED));
+        let of_every_node = Slot::all().filter(|slot| slot.is_of_every_node());
+        assert!(of_every_node.eq([Slot::ROUTES, Slot::RETAINED]));
+        let others = Slot::all().filter(|slot| !slot.is_of_every_node());
+        assert!(others.eq(Slot::hashed()));
+        assert_eq!(Slot::HASHED, 4_096, "the hash modulus is a format for ever");
     }
 
     /// 40 clients for each slot: none has more than twice that, six standard deviations away.
     #[test]
     fn clients_are_spread_over_all_slots() {
-        let mut counts = vec![0_u32; usize::from(Slot::COUNT)];
-        for client in 0..40 * u32::from(Slot::COUNT) {
+        let mut counts = vec![0_u32; usize::from(Slot::HASHED)];
+        for client in 0..40 * u32::from(Slot::HASHED) {
             counts[Slot::of_client(format!("client-{client}").as_bytes()).index()] += 1;
         }
         assert!(counts.iter().all(|count| (1..=80).contains(count)));

@@ -23,7 +23,7 @@ mod resend;
 mod ring_epoch;
 mod routing;
 
-pub use event::{EventKind, NumberRange, Recipients, StreamEvent};
+pub use event::{EventKind, NumberRange, StreamEvent};
 pub use incoming::{
     CoveredSlots, Flush, FlushedSlots, IncomingLimits, IncomingStream, ReceiveError, Received, ReceivedFlush,
     TakenFlush, TakenPart,

@@ -32,6 +32,9 @@ fn naive_first(nodes: &[PresentNode], slot: Slot, is_on: impl Fn(NodeState) -> b
 
 /// Owners as the model has them: the fallback is a third walk.
 fn naive_owners(nodes: &[PresentNode], slot: Slot) -> Vec<NodeId> {
+    if slot == Slot::ROUTES || slot == Slot::RETAINED {
+        return naive_every_node(nodes);
+    }
     let primary = naive_first(nodes, slot, |state| state == NodeState::Running);
     let minority = naive_first(nodes, slot, |state| state != NodeState::MergeMinority);
     let fallback = if primary.is_empty() {
@@ -46,6 +49,15 @@ fn naive_owners(nodes: &[PresentNode], slot: Slot) -> Vec<NodeId> {
         }
     }
     owners
+}
+
+/// All nodes: the lowest RUNNING one, then the rest.
+fn naive_every_node(nodes: &[PresentNode]) -> Vec<NodeId> {
+    let running = nodes.iter().filter(|present| present.state == NodeState::Running);
+    let first: Vec<NodeId> = running.map(|present| present.run.node).take(1).collect();
+    let all = nodes.iter().map(|present| present.run.node);
+    let rest: Vec<NodeId> = all.filter(|node| !first.contains(node)).collect();
+    [first, rest].concat()
 }
 
 fn states() -> impl Strategy<Value = NodeState> {
@@ -68,12 +80,13 @@ fn samples() -> impl Strategy<Value = Vec<PresentNode>> {
 }
 
 fn slots() -> impl Strategy<Value = Slot> {
-    (0..Slot::COUNT).prop_map(|number| Slot::new(number).expect("in range"))
+    prop_oneof![3 => 0..Slot::HASHED, 1 => Slot::HASHED..Slot::COUNT]
+        .prop_map(|number| Slot::new(number).expect("in range"))
 }
 
 fn owned_counts(ring: &Ring, owners: usize) -> BTreeMap<NodeId, f64> {
     let mut counts = BTreeMap::new();
-    for owner in Slot::all().flat_map(|slot| ring.owners(slot).take(owners)) {
+    for owner in Slot::hashed().flat_map(|slot| ring.owners(slot).take(owners)) {
         *counts.entry(owner).or_default() += 1.0;
     }
     counts
@@ -118,8 +131,8 @@ proptest! {
         let gone = nodes[by.index(nodes.len())];
         let left: Vec<PresentNode> = nodes.iter().copied().filter(|node| *node != gone).collect();
         let (before, after) = (ring(&nodes), ring(&left));
-        let expected = OWNERS.min(left.len());
         for slot in Slot::all() {
+            let expected = if slot.is_of_every_node() { left.len() } else { OWNERS.min(left.len()) };
             let kept: Vec<NodeId> = before.owners(slot).filter(|node| *node != gone.run.node).collect();
             let now: Vec<NodeId> = after.owners(slot).collect();
             prop_assert_eq!(&now[..kept.len()], &kept[..]);
@@ -135,7 +148,7 @@ proptest! {
         let nodes = running(ids);
         let ring = ring(&nodes);
         for owners in [1, OWNERS] {
-            let mean = owners as f64 * f64::from(Slot::COUNT) / nodes.len() as f64;
+            let mean = owners as f64 * f64::from(Slot::HASHED) / nodes.len() as f64;
             for (node, count) in owned_counts(&ring, owners) {
                 let bound = 6.0 * (mean + mean * mean / f64::from(VIRTUAL_NODES)).sqrt();
                 prop_assert!((count - mean).abs() < bound, "{:?} owns {}, mean {}", node, count, mean);
@@ -157,6 +170,8 @@ fn owners_are_golden() {
     assert_eq!(owners(2_048), [4, 5, 1]);
     assert_eq!(owners(3_000), [5, 4, 1]);
     assert_eq!(owners(4_095), [2, 3, 5]);
+    assert_eq!(owners(4_096), [1, 2, 3, 4, 5]);
+    assert_eq!(owners(4_097), [1, 2, 3, 4, 5]);
 }
 
 #[test]
@@ -171,11 +186,16 @@ fn a_ring_has_room_for_all_nodes_in_all_states() {
         .map(|node| present(node, states[node as usize % states.len()]))
         .collect();
     let ring = ring(&nodes);
-    let owning: BTreeSet<NodeId> = Slot::all().flat_map(|slot| ring.owners(slot)).collect();
+    let owning: BTreeSet<NodeId> = Slot::hashed().flat_map(|slot| ring.owners(slot)).collect();
     let on_no_ring = nodes
         .iter()
         .filter(|present| present.state == NodeState::MergeMinority);
     assert_eq!(owning.len(), NODES_MAX - on_no_ring.count());
+    for slot in [Slot::ROUTES, Slot::RETAINED] {
+        let owners: BTreeSet<NodeId> = ring.owners(slot).collect();
+        assert_eq!(owners.len(), NODES_MAX, "a map of every node, in any state");
+        assert_eq!(ring.primary_owner(slot), NodeId(4), "the lowest that is RUNNING");
+    }
     assert_eq!(size_of::<Owners>(), 7, "the documented size is 4,096 of them");
     let more = running(1..=NODES_MAX as u64 + 1);
     assert_eq!(
@@ -199,6 +219,6 @@ fn a_joining_node_is_no_primary_owner() {
     nodes[0].state = NodeState::Joining;
     let ring = ring(&nodes);
     assert!(Slot::all().all(|slot| ring.primary_owner(slot) != NodeId(1)));
-    assert!(Slot::all().all(|slot| ring.owners(slot).len() <= OWNERS + 1));
+    assert!(Slot::hashed().all(|slot| ring.owners(slot).len() <= OWNERS + 1));
     assert!(ring.slots_of(NodeId(1)).len() > usize::from(Slot::COUNT) / 2);
 }

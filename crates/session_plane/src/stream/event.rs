@@ -22,19 +22,11 @@ pub struct StreamEvent<P> {
 /// Meaning of an event to streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
-    /// Change of entries.
-    Change(Recipients),
+    /// Change of entries, with the slots that it is for: their owners need it. One of routes is for
+    /// [`Slot::ROUTES`], and so for every node.
+    Change(SlotSet),
     /// Ring marker: after this event the run routes by another view. For every node.
     RingMarker(Arc<Routing>),
-}
-
-/// Nodes that need a change.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recipients {
-    /// Slots that the change is for: their owners need it.
-    pub slots: SlotSet,
-    /// The change is for a map that every node owns: routes, or retained messages.
-    pub is_for_every_node: bool,
 }
 
 impl EventKind {
@@ -52,7 +44,7 @@ impl EventKind {
     /// Slots that a change is for. None of a ring marker.
     fn slots(&self) -> Option<&SlotSet> {
         match self {
-            EventKind::Change(recipients) => Some(&recipients.slots),
+            EventKind::Change(slots) => Some(slots),
             EventKind::RingMarker(_) => None,
         }
     }

@@ -18,10 +18,8 @@ use cluster::NodeId;
 use crate::stream::peer_stream::PeerStream;
 use crate::stream::resend::Resends;
 use crate::stream::ring_epoch::RingEpoch;
-use crate::stream::{
-    ConfirmError, EventKind, Recipients, Resend, ResendId, Routing, StreamEvent, StreamPosition,
-};
-use crate::{Dot, Run};
+use crate::stream::{ConfirmError, EventKind, Resend, ResendId, Routing, StreamEvent, StreamPosition};
+use crate::{Dot, Run, SlotSet};
 
 mod copies;
 mod kept;
@@ -87,7 +85,7 @@ impl<P> OutgoingStream<P> {
         stream
     }
 
-    /// Gives a change its dot and queues it for its receivers.
+    /// Gives a change its dot and queues it for the owners of `slots`.
     ///
     /// A change that needs nobody is durable at once.
     ///
@@ -96,7 +94,7 @@ impl<P> OutgoingStream<P> {
     /// [`StreamFull`] where a limit is reached.
     pub fn push(
         &mut self,
-        recipients: Recipients,
+        slots: SlotSet,
         payload: P,
         bytes: usize,
         durable: &mut Vec<Dot>,
@@ -108,8 +106,8 @@ impl<P> OutgoingStream<P> {
                 behind: self.behind(),
             });
         }
-        let receivers = self.receivers_of(&recipients);
-        let dot = self.keep(EventKind::Change(recipients), payload, bytes, &receivers);
+        let receivers = self.receivers_of(&slots);
+        let dot = self.keep(EventKind::Change(slots), payload, bytes, &receivers);
         self.complete_if_settled(dot.number, durable);
         Ok(dot)
     }

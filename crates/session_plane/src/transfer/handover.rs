@@ -43,7 +43,8 @@ pub struct CopyPlace {
     pub owners: BTreeSet<NodeId>,
     /// Owners that a slot has by this view: three, or as many as nodes are present.
     pub owners_min: usize,
-    /// No ring of a present node names this node as an owner.
+    /// No ring of a present node names this node as an owner. Never so of a map of every node, which
+    /// this node owns by its own view.
     pub is_abandoned: bool,
     /// An answer about the slot is asked for ([`Holder::is_asked`](super::Holder::is_asked)).
     pub is_asked: bool,

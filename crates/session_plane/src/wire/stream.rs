@@ -18,9 +18,7 @@ use super::field::Field;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Fault, WireError, WireValue};
-use crate::stream::{
-    EventKind, NumberRange, Recipients, Resend, ResendId, Routing, StreamEvent, StreamPosition,
-};
+use crate::stream::{EventKind, NumberRange, Resend, ResendId, Routing, StreamEvent, StreamPosition};
 use crate::{Dot, SlotSet, VersionVector, View};
 
 /// Payload of an event: what the node sends with it.
@@ -49,8 +47,8 @@ pub struct SentEvent<C> {
 /// Meaning of a sent event to streams, as [`EventKind`] without the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SentEventKind {
-    /// Change of entries.
-    Change(Recipients),
+    /// Change of entries, with the slots that it is for.
+    Change(SlotSet),
     /// Ring marker with the view of its sender.
     RingMarker(View),
 }
@@ -106,7 +104,7 @@ impl<C> SentEvent<C> {
         StreamEvent {
             dot: self.dot,
             kind: match self.kind {
-                SentEventKind::Change(recipients) => EventKind::Change(recipients),
+                SentEventKind::Change(slots) => EventKind::Change(slots),
                 SentEventKind::RingMarker(view) => EventKind::RingMarker(routing(view)),
             },
             payload: self.payload,
@@ -120,7 +118,7 @@ impl<C: Clone> From<&StreamEvent<EventPayload<C>>> for SentEvent<C> {
         SentEvent {
             dot: event.dot,
             kind: match &event.kind {
-                EventKind::Change(recipients) => SentEventKind::Change(recipients.clone()),
+                EventKind::Change(slots) => SentEventKind::Change(slots.clone()),
                 EventKind::RingMarker(routing) => SentEventKind::RingMarker(routing.view().clone()),
             },
             payload: event.payload.clone(),
@@ -167,13 +165,9 @@ impl Field for SentEventKind {
 
     fn put(&self, writer: &mut Writer) {
         match self {
-            SentEventKind::Change(recipients) => {
-                writer.put_byte(if recipients.is_for_every_node {
-                    CHANGE_FOR_EVERY_NODE
-                } else {
-                    CHANGE
-                });
-                writer.put(&recipients.slots);
+            SentEventKind::Change(slots) => {
+                writer.put_byte(CHANGE);
+                writer.put(slots);
             }
             SentEventKind::RingMarker(view) => {
                 writer.put_byte(RING_MARKER);
@@ -183,12 +177,8 @@ impl Field for SentEventKind {
     }
 
     fn take(reader: &mut Reader) -> Result<SentEventKind, WireError> {
-        let form = reader.byte()?;
-        Ok(match form {
-            CHANGE | CHANGE_FOR_EVERY_NODE => SentEventKind::Change(Recipients {
-                slots: reader.take("slots of a change")?,
-                is_for_every_node: form == CHANGE_FOR_EVERY_NODE,
-            }),
+        Ok(match reader.byte()? {
+            CHANGE => SentEventKind::Change(reader.take("slots of a change")?),
             RING_MARKER => SentEventKind::RingMarker(reader.take("view of a ring marker")?),
             found => return Err(reader.error(Fault::UnknownForm { found })),
         })
@@ -332,7 +322,5 @@ pub(super) fn are_ordered<C>(events: &[SentEvent<C>], numbers: impl RangeBounds<
 
 /// Form of a change.
 const CHANGE: u8 = 0;
-/// Form of a change that every node needs.
-const CHANGE_FOR_EVERY_NODE: u8 = 1;
 /// Form of a ring marker.
-const RING_MARKER: u8 = 2;
+const RING_MARKER: u8 = 1;

@@ -56,7 +56,7 @@ impl<P> OutgoingStream<P> {
 
     /// Each slot of the event has enough copies.
     pub(super) fn has_enough_copies(&self, event: &StreamEvent<P>) -> bool {
-        let EventKind::Change(recipients) = &event.kind else {
+        let EventKind::Change(slots) = &event.kind else {
             return true;
         };
         let number = event.dot.number;
@@ -64,7 +64,7 @@ impl<P> OutgoingStream<P> {
             return true;
         };
         let has_enough = |slot| count(&self.confirmed_copies(epoch, slot), number) >= self.limits.copies_min;
-        recipients.slots.iter().all(has_enough)
+        slots.iter().all(has_enough)
     }
 
     /// Ends the ring in force with the marker `number`, and resends what has too few copies.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use cluster::NodeId;
 
 use super::OutgoingStream;
-use crate::Dot;
-use crate::stream::{EventKind, Recipients, StreamEvent};
+use crate::stream::{EventKind, StreamEvent};
+use crate::{Dot, SlotSet};
 
 /// Event that is not durable, or that is being resent.
 #[derive(Debug)]
@@ -33,14 +33,11 @@ pub(super) struct Receivers {
 
 impl<P> OutgoingStream<P> {
     /// Present nodes that need a change; a pass over its slots.
-    pub(super) fn receivers_of(&self, recipients: &Recipients) -> Receivers {
+    pub(super) fn receivers_of(&self, slots: &SlotSet) -> Receivers {
         let ring = self.routing().ring();
         let mut nodes = BTreeSet::new();
         let mut is_short = false;
-        if recipients.is_for_every_node {
-            nodes.extend(self.streams.keys().copied());
-        }
-        for slot in recipients.slots.iter() {
+        for slot in slots.iter() {
             let present = ring.owners(slot).filter(|owner| self.streams.contains_key(owner));
             let mut owners = 0;
             for owner in present {

@@ -16,8 +16,8 @@ mod world;
 /// Step of a history.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A change for some of the sample slots, or for every node.
-    Push(Vec<Index>, bool),
+    /// A change for some of the sample slots.
+    Push(Vec<Index>),
     SendEvents(u64, usize),
     SendPosition(u64),
     Confirm(u64, Index),
@@ -36,8 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let peer = || 2..=5_u64;
     let states = prop_oneof![Just(NodeState::Running), Just(NodeState::Joining)];
     let step = prop_oneof![
-        8 => (proptest::collection::vec(any::<Index>(), 0..3), prop::bool::weighted(0.1))
-            .prop_map(|(slots, every)| Step::Push(slots, every)),
+        8 => proptest::collection::vec(any::<Index>(), 0..3).prop_map(Step::Push),
         6 => (peer(), 1..6_usize).prop_map(|(peer, count)| Step::SendEvents(peer, count)),
         2 => peer().prop_map(Step::SendPosition),
         6 => (1..=5_u64, any::<Index>()).prop_map(|(peer, to)| Step::Confirm(peer, to)),

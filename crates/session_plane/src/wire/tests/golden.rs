@@ -12,7 +12,7 @@ use crate::feed::{
     CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery, Window,
 };
 use crate::membership::Answer;
-use crate::stream::{CoveredSlots, NumberRange, Recipients, StreamPosition};
+use crate::stream::{CoveredSlots, NumberRange, StreamPosition};
 use crate::{NodeState, SwimIncarnation, View};
 
 mod slots;
@@ -94,15 +94,10 @@ fn streams() -> Vec<(&'static str, Sample)> {
         present(2, NodeState::Joining),
     ]);
     let marker = SentEventKind::RingMarker(view.expect("a view"));
-    let change = |slots: &[u16], is_for_every_node| {
-        SentEventKind::Change(Recipients {
-            slots: slot_set(slots),
-            is_for_every_node,
-        })
-    };
+    let change = |slots: &[u16]| SentEventKind::Change(slot_set(slots));
     let next = NextEvent {
         after: 40,
-        event: event(43, change(&[9, 2_000], false)),
+        event: event(43, change(&[9, 2_000, 4_096])),
     };
     let heartbeat = Heartbeat {
         position: Some(StreamPosition {
@@ -116,9 +111,9 @@ fn streams() -> Vec<(&'static str, Sample)> {
     };
     let resend = SentResend {
         id: ResendId(3),
-        slots: slot_set(&[0, 1, 4_095]),
+        slots: slot_set(&[0, 1, 4_095, 4_096, 4_097]),
         numbers: NumberRange { first: 20, last: 45 },
-        events: vec![event(30, change(&[1], false)), event(45, change(&[4_095], true))],
+        events: vec![event(30, change(&[1])), event(45, change(&[4_095, 4_097]))],
     };
     vec![
         ("welcome", Message::Welcome(event(38, marker))),
@@ -135,10 +130,7 @@ fn flushes() -> Vec<(&'static str, Sample)> {
         numbers: NumberRange { first, last },
         slots: slot_set(slots),
     };
-    let change = SentEventKind::Change(Recipients {
-        slots: slot_set(&[9]),
-        is_for_every_node: false,
-    });
+    let change = SentEventKind::Change(slot_set(&[9]));
     let view = View::new(vec![present(1, NodeState::Running)]).expect("a view");
     let last = event(43, change);
     let flush = SentFlush {

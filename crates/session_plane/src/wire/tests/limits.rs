@@ -7,7 +7,6 @@ use super::refusals::refusal;
 use super::*;
 use crate::client_id::CLIENT_ID_BYTES_MAX;
 use crate::feed::{DeliveryChanges, FeedDelivery, FeedItem, KnownDelivery, QueueKey};
-use crate::stream::Recipients;
 use crate::transfer::{
     Block, BlockAnswer, Digest, EntryCheck, Group, KeptEntry, ListedEntry, OwnEvent, RunPosition,
     SessionBlocks, SessionDifference,
@@ -128,7 +127,7 @@ fn a_list_with_values_takes_memory_in_proportion_to_its_bytes() {
     check(&OwnEvent::<Bytes, Bytes>::Change(change));
     check(&SentEvent {
         dot: DOT,
-        kind: SentEventKind::Change(Recipients::default()),
+        kind: SentEventKind::Change(SlotSet::default()),
         payload: EventPayload {
             clock: Hlc::ZERO,
             known: VersionVector::default(),
@@ -190,7 +189,7 @@ fn a_view_has_so_many_nodes_at_most() {
     let fields = |count: usize| {
         let mut writer = Writer::new(Kind::Welcome);
         writer.put_run(RUN);
-        writer.put_fixed(&[1, 2]);
+        writer.put_fixed(&[1, 1]);
         writer.put_number(count as u64);
         for node in 1..=count as u64 {
             writer.put_run(Run {
@@ -232,13 +231,13 @@ fn a_set_has_every_slot_at_most() {
         writer.put_fixed(&[1, 0, 0]);
         writer.finish()
     };
-    let message = Sample::decode(fields(4_096)).expect("all slots");
+    let message = Sample::decode(fields(4_098)).expect("all slots");
     let Message::Resend(resend) = message else {
         panic!("{message:?}");
     };
     assert_eq!(resend.slots, crate::Slot::all().collect::<SlotSet>());
-    let error = Sample::decode(fields(4_097)).expect_err("too many");
-    let fault = SlotOutOfRange { number: 4_096 };
+    let error = Sample::decode(fields(4_099)).expect_err("too many");
+    let fault = SlotOutOfRange { number: 4_098 };
     assert_eq!(error, field(Kind::Resend, "slots of a resend", fault));
 }
 
@@ -247,7 +246,7 @@ fn a_set_has_every_slot_at_most() {
 fn values_share_the_memory_of_their_message() {
     let message = Sample::Welcome(SentEvent {
         dot: DOT,
-        kind: SentEventKind::Change(Recipients::default()),
+        kind: SentEventKind::Change(SlotSet::default()),
         payload: EventPayload {
             clock: Hlc::ZERO,
             known: VersionVector::default(),

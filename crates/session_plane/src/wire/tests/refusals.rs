@@ -75,10 +75,10 @@ fn a_reserved_kind_is_refused_by_its_name() {
 
 #[test]
 fn a_refusal_names_the_message_and_the_field() {
-    let error = decode(&[VERSION, Kind::Offer.number(), 0x80, 0x20]).expect_err("no slot");
+    let error = decode(&[VERSION, Kind::Offer.number(), 0x82, 0x20]).expect_err("no slot");
     assert_eq!(
         error.to_string(),
-        "Offer message: slot: slot 4096 is out of range: slots are 0 to 4095"
+        "Offer message: slot: slot 4098 is out of range: slots are 0 to 4097"
     );
     let error = decode(&[VERSION, Kind::Offer.number(), 0, 0, 0]).expect_err("too long");
     assert_eq!(error.to_string(), "Offer message: 2 bytes are left over");
@@ -135,15 +135,15 @@ fn numbers_that_count_from_one_are_not_zero() {
 
 #[test]
 fn a_slot_is_in_range() {
-    let number = SlotOutOfRange { number: 4_096 };
-    assert_eq!(refusal(Kind::Offer, &[0x80, 0x20]), ("slot", Fault::Slot(number)));
+    let number = SlotOutOfRange { number: 4_098 };
+    assert_eq!(refusal(Kind::Offer, &[0x82, 0x20]), ("slot", Fault::Slot(number)));
     let fault = Fault::TooHigh {
         found: 65_536,
-        max: 4_095,
+        max: 4_097,
     };
     assert_eq!(refusal(Kind::Offer, &[0x80, 0x80, 0x04]), ("slot", fault));
     // The highest slot, and one behind it.
-    let slots = [1, 2, 0xff, 0x1f, 0];
+    let slots = [1, 2, 0x81, 0x20, 0];
     assert_eq!(
         refusal(Kind::Resend, &slots),
         ("slots of a resend", Fault::Slot(number))
@@ -293,7 +293,7 @@ fn events_and_slots_of_a_flush_are_among_its_numbers() {
 #[test]
 fn a_view_is_one() {
     let run = |node: u8| [0, 0, 0, 0, 0, 0, 0, 0, node, 7, 1, 2];
-    let welcome = |count: u8, nodes: &[u8]| concat(&[&RUN, &[1, 2, count], nodes, &CLOCK, &[0, 0]]);
+    let welcome = |count: u8, nodes: &[u8]| concat(&[&RUN, &[1, 1, count], nodes, &CLOCK, &[0, 0]]);
     let own = [1, 1, 2];
     let field = "view of a ring marker";
     let again = concat(&[&own, &own]);

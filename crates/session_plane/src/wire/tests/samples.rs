@@ -67,7 +67,7 @@ pub(super) fn clients() -> BoxedStrategy<ClientId> {
 }
 
 pub(super) fn slots() -> BoxedStrategy<Slot> {
-    (0..Slot::COUNT)
+    prop_oneof![9 => 0..Slot::COUNT, 1 => Slot::HASHED..Slot::COUNT]
         .prop_map(|number| Slot::new(number).expect("in range"))
         .boxed()
 }

@@ -5,7 +5,6 @@ use cluster::{Incarnation, NodeId};
 
 use super::golden::goldens;
 use super::*;
-use crate::stream::Recipients;
 use crate::transfer::TransferBytes;
 use crate::{Dot, Interval, Run, Slot, VersionVector};
 
@@ -59,10 +58,7 @@ fn a_run_is_spelled_out_once() {
             run: run(0),
             number: 1_000_000,
         },
-        kind: SentEventKind::Change(Recipients {
-            slots: [Slot::of_client(b"panel")].into_iter().collect(),
-            is_for_every_node: false,
-        }),
+        kind: SentEventKind::Change([Slot::of_client(b"panel")].into_iter().collect()),
         payload: EventPayload {
             clock: Hlc::ZERO,
             known,

@@ -7,7 +7,7 @@ use super::Sample;
 use super::membership_messages::views;
 use super::samples::{clocks, dots, numbers, runs, slot_sets, values, vectors};
 use crate::Dot;
-use crate::stream::{CoveredSlots, NumberRange, Recipients, ResendId, StreamPosition};
+use crate::stream::{CoveredSlots, NumberRange, ResendId, StreamPosition};
 use crate::transfer::RunPosition;
 use crate::wire::{
     Confirm, EventPayload, Heartbeat, Message, NextEvent, SentEvent, SentEventKind, SentFlush, SentResend,
@@ -32,12 +32,7 @@ pub(super) fn messages() -> BoxedStrategy<Sample> {
 }
 
 pub(super) fn events() -> BoxedStrategy<SentEvent<Bytes>> {
-    let change = (slot_sets(), any::<bool>()).prop_map(|(slots, is_for_every_node)| {
-        SentEventKind::Change(Recipients {
-            slots,
-            is_for_every_node,
-        })
-    });
+    let change = slot_sets().prop_map(SentEventKind::Change);
     let kind = prop_oneof![3 => change, 1 => views().prop_map(SentEventKind::RingMarker)];
     let payload = (clocks(), vectors(), values());
     let payload = payload.prop_map(|(clock, known, content)| EventPayload {

@@ -6,9 +6,7 @@ use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
 use super::*;
-use crate::stream::{
-    EventKind, OutgoingLimits, OutgoingStream, Recipients, Routing, StreamEvent, StreamMessage,
-};
+use crate::stream::{EventKind, OutgoingLimits, OutgoingStream, Routing, StreamEvent, StreamMessage};
 use crate::view::tests::present;
 use crate::{NodeState, Slot, VersionVector, View};
 
@@ -30,11 +28,8 @@ fn payload(content: &'static str) -> EventPayload<Bytes> {
 }
 
 fn push(stream: &mut Stream, content: &'static str) {
-    let recipients = Recipients {
-        slots: [Slot::of_client(b"panel")].into_iter().collect(),
-        is_for_every_node: false,
-    };
-    let pushed = stream.push(recipients, payload(content), 1, &mut Vec::new());
+    let slots = [Slot::of_client(b"panel")].into_iter().collect();
+    let pushed = stream.push(slots, payload(content), 1, &mut Vec::new());
     pushed.expect("there is room");
 }
 

@@ -56,10 +56,7 @@ fn routed(draws: &[(usize, Option<u64>)]) -> Vec<Routed> {
                 ring = ring_of(&nodes);
                 EventKind::RingMarker(Arc::clone(&ring))
             }
-            None => EventKind::Change(Recipients {
-                slots: [slot(SAMPLE_SLOTS[*slot_at])].into_iter().collect(),
-                is_for_every_node: false,
-            }),
+            None => EventKind::Change([slot(SAMPLE_SLOTS[*slot_at])].into_iter().collect()),
         };
         let ring = before;
         routed.push(Routed { number, kind, ring });
@@ -99,7 +96,7 @@ impl Run {
                 EventKind::RingMarker(_) if after == 0 => {
                     stream.receive_welcome(of(1, event.kind.clone()), 1).map(drop)
                 }
-                EventKind::Change(recipients) if !recipients.slots.iter().any(|slot| owned(&slot)) => {
+                EventKind::Change(slots) if !slots.iter().any(|slot| owned(&slot)) => {
                     let number = event.number;
                     stream
                         .receive_position(StreamPosition { after, number })
@@ -165,10 +162,10 @@ impl Run {
     /// No survivor takes a number of a change of a slot whose event it was not given.
     fn assert_no_event_is_lost(&self) {
         for routed in &self.routed {
-            let EventKind::Change(recipients) = &routed.kind else {
+            let EventKind::Change(slots) = &routed.kind else {
                 continue;
             };
-            let slot = recipients.slots.iter().next().expect("one slot");
+            let slot = slots.iter().next().expect("one slot");
             for (survivor, taken) in self.taken.iter().enumerate() {
                 let kept = self.streams[survivor].flush(0);
                 let has_event = kept.events.iter().any(|event| event.dot.number == routed.number);

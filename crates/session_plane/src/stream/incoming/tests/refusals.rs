@@ -14,7 +14,7 @@ fn event(number: u64, kind: EventKind) -> StreamEvent<()> {
 }
 
 fn change(number: u64) -> StreamEvent<()> {
-    event(number, EventKind::Change(Recipients::default()))
+    event(number, EventKind::Change(SlotSet::default()))
 }
 
 fn marker(number: u64, nodes: &[u64]) -> StreamEvent<()> {
@@ -35,7 +35,7 @@ fn begun() -> IncomingStream<()> {
     };
     let mut stream = IncomingStream::new(RECEIVER, run(OWN), limits);
     let begun = stream.receive_welcome(marker(5, &[1, 2]), 1);
-    assert!(matches!(begun, Ok(Received::Begun { gained }) if gained.len() == 4_096));
+    assert!(matches!(begun, Ok(Received::Begun { gained }) if gained.len() == 4_098));
     let numbers = NumberRange { first: 6, last: 7 };
     let gained = SlotSet::default();
     let taken = stream.receive_event(5, change(7), 1);

@@ -65,7 +65,7 @@ impl World {
 
     pub(super) fn step(&mut self, step: &Step) {
         match step {
-            Step::Push(index, every) => self.push(SAMPLE_SLOTS[index.index(SAMPLE_SLOTS.len())], *every),
+            Step::Push(index) => self.push(slot(SAMPLE_SLOTS[index.index(SAMPLE_SLOTS.len())])),
             Step::SendEvents(count) => self.send_events(*count),
             Step::SendPosition => self.send_position(),
             Step::LoseEvent => self.lose_event(),
@@ -98,18 +98,14 @@ impl World {
         }
     }
 
-    fn push(&mut self, number: u16, is_for_every_node: bool) {
-        let slots: SlotSet = [slot(number)].into_iter().collect();
-        let is_owner = self.sender.routing().ring().is_owner(RECEIVER, slot(number));
-        let recipients = Recipients {
-            slots,
-            is_for_every_node,
-        };
+    fn push(&mut self, slot: Slot) {
+        let is_owner = self.sender.routing().ring().is_owner(RECEIVER, slot);
         let ring = Arc::clone(self.sender.routing());
-        let pushed = self.sender.push(recipients, (), 1, &mut Vec::new());
+        let slots = [slot].into_iter().collect();
+        let pushed = self.sender.push(slots, (), 1, &mut Vec::new());
         let number = pushed.expect("room").number;
         self.routings.insert(number, ring);
-        if is_owner || is_for_every_node {
+        if is_owner || slot.is_of_every_node() {
             self.needed.insert(number);
         }
     }

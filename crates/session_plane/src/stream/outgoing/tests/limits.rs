@@ -40,11 +40,8 @@ fn confirm(stream: &mut OutgoingStream<()>, peer: u64, number: u64, durable: &mu
 }
 
 fn push(stream: &mut OutgoingStream<()>, bytes: usize) -> Result<Dot, StreamFull> {
-    let recipients = Recipients {
-        slots: [slot(7)].into_iter().collect(),
-        is_for_every_node: false,
-    };
-    stream.push(recipients, (), bytes, &mut Vec::new())
+    let slots = [slot(7)].into_iter().collect();
+    stream.push(slots, (), bytes, &mut Vec::new())
 }
 
 #[test]
@@ -100,6 +97,44 @@ fn a_marker_passes_a_full_stream_so_that_a_peer_can_be_given_up() {
     assert_eq!((stream.kept().count(), stream.epochs.len()), (0, 1));
 }
 
+/// All peers are waited for, also those that own no slot of a client: a node that joins has routes.
+#[test]
+fn a_change_of_routes_is_durable_when_every_node_has_it() {
+    let mut stream = three_nodes(LIMITS);
+    let mut states: BTreeMap<NodeId, NodeState> = (1..=3).map(|id| (node(id), NodeState::Running)).collect();
+    states.insert(node(4), NodeState::MergeMinority);
+    stream
+        .push_marker(routing(&states), Some(node(4)), (), 1)
+        .expect("room");
+    let mut durable = Vec::new();
+    let slots = [Slot::ROUTES].into_iter().collect();
+    let dot = stream.push(slots, (), 1, &mut durable).expect("room");
+    for peer in [1, 2, 3, 4] {
+        while stream.send_event(node(peer)).is_some() {}
+        assert_eq!(durable, [], "node {peer} lacks it");
+        confirm(&mut stream, peer, dot.number, &mut durable);
+    }
+    assert_eq!(durable, [dot]);
+}
+
+/// As with any slot: one copy is not enough where two are asked for, and the next node gets it.
+#[test]
+fn a_change_of_routes_waits_for_its_least_number_of_copies() {
+    let copies_min = 2;
+    let mut stream = OutgoingStream::new(run(OWN), running([1]), OutgoingLimits { copies_min, ..LIMITS });
+    let mut durable = Vec::new();
+    let slots = [Slot::ROUTES].into_iter().collect();
+    let dot = stream.push(slots, (), 1, &mut durable).expect("room");
+    confirm(&mut stream, 1, dot.number, &mut durable);
+    assert_eq!(durable, [], "this node alone has it");
+    let marker = stream.push_marker(running([1, 2]), Some(node(2)), (), 1);
+    assert_eq!(marker.map(|marker| marker.number), Ok(2));
+    let Resend { id, slots, .. } = stream.send_resend(node(2)).expect("a resend to the new node");
+    assert!(slots.contains(Slot::ROUTES));
+    assert_eq!(stream.confirm_resend(node(2), id, &mut durable), Ok(()));
+    assert_eq!(durable, [dot]);
+}
+
 /// Slot that this node does not own.
 fn foreign_slot(stream: &OutgoingStream<()>) -> Slot {
     let ring = stream.routing().ring();
@@ -123,12 +158,9 @@ fn what_nobody_has_goes_to_this_node_once_it_is_alone() {
     }
     let foreign = foreign_slot(&stream);
     let mut durable = Vec::new();
-    let recipients = Recipients {
-        slots: [foreign].into_iter().collect(),
-        is_for_every_node: false,
-    };
+    let slots = [foreign].into_iter().collect();
     let dot = stream
-        .push(recipients, (), 1, &mut durable)
+        .push(slots, (), 1, &mut durable)
         .expect("room for a change");
     for peer in 2..=5 {
         stream.give_up(node(peer), &mut durable);

@@ -9,8 +9,8 @@ use super::{OWN, slot};
 use crate::Slot;
 use crate::stream::{NumberRange, Routing};
 
-/// Slots that changes are for; they differ in their owners.
-pub(crate) const SAMPLE_SLOTS: [u16; 6] = [0, 700, 1_500, 2_100, 3_000, 4_000];
+/// Slots that changes are for; they differ in their owners. The last one is of every node.
+pub(crate) const SAMPLE_SLOTS: [u16; 7] = [0, 700, 1_500, 2_100, 3_000, 4_000, 4_097];
 
 /// Number of the run in one slot at one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,6 @@ pub(crate) struct NaiveEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Owners,
-    EveryNode,
     EveryPeer,
 }
 
@@ -99,7 +98,6 @@ impl Naive {
             }
             let is_needed = match to {
                 Target::Owners => slots.iter().any(|slot| ring.is_owner(*node, *slot)),
-                Target::EveryNode => true,
                 Target::EveryPeer => *node != OWN,
             };
             if is_needed {

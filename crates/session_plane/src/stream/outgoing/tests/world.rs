@@ -49,7 +49,7 @@ impl World {
 
     pub(super) fn step(&mut self, step: &Step) {
         match step {
-            Step::Push(slots, every) => self.push(slots, *every),
+            Step::Push(slots) => self.push(slots),
             Step::SendEvents(peer, count) => self.send_events(node(*peer), *count),
             Step::SendPosition(peer) => self.send_position(node(*peer)),
             Step::Confirm(peer, to) => self.confirm_some(node(*peer), to),
@@ -63,7 +63,7 @@ impl World {
             Step::Toggle(peer) => self.welcome(node(*peer)),
             Step::GiveUpLate(peer) => {
                 self.give_up(node(*peer));
-                self.push_to(&SAMPLE_SLOTS.map(slot), Target::Owners);
+                self.push_to(&SAMPLE_SLOTS.map(slot));
                 self.mark(None);
             }
             Step::ChangeState(peer, state) => {
@@ -76,23 +76,19 @@ impl World {
         }
     }
 
-    fn push(&mut self, slots: &[Index], every: bool) {
+    fn push(&mut self, slots: &[Index]) {
         let chosen = slots.iter().map(|index| index.index(SAMPLE_SLOTS.len()));
         let chosen: BTreeSet<Slot> = chosen.map(|index| slot(SAMPLE_SLOTS[index])).collect();
         let chosen: Vec<Slot> = chosen.into_iter().collect();
-        let to = if every { Target::EveryNode } else { Target::Owners };
-        self.push_to(&chosen, to);
+        self.push_to(&chosen);
     }
 
-    fn push_to(&mut self, slots: &[Slot], to: Target) {
+    fn push_to(&mut self, slots: &[Slot]) {
         let routing = Arc::clone(self.stream.routing());
-        self.naive.push(&routing, slots, to, None);
-        let recipients = Recipients {
-            slots: slots.iter().copied().collect(),
-            is_for_every_node: to == Target::EveryNode,
-        };
+        self.naive.push(&routing, slots, Target::Owners, None);
         let number = self.naive.number;
-        let pushed = self.stream.push(recipients, number, 1, &mut self.durable);
+        let slots = slots.iter().copied().collect();
+        let pushed = self.stream.push(slots, number, 1, &mut self.durable);
         assert_eq!(pushed.map(|dot| dot.number), Ok(number));
     }
 
