@@ -2,6 +2,10 @@
 //!
 //! Dots are those of Preguiça et al. (Dotted Version Vectors, 2010). The actor is not a node but
 //! one start of it, so that a number that was given out before a crash is never given out again.
+//!
+//! The lower half of a run's numbers is for the events of its stream, which have no gaps. The upper
+//! half is for QoS 2 numbers: each names one message of a publisher, which any node may route. Both
+//! are numbers of the run to version vectors, intervals and [`Retiring`](crate::Retiring).
 
 use cluster::{Incarnation, NodeId};
 
@@ -19,11 +23,22 @@ pub struct Run {
 pub struct Dot {
     /// Run that made the event.
     pub run: Run,
-    /// Number among the events of the run; from 1, without gaps.
+    /// Number among the events of the run; from 1, without gaps. Above [`EVENT_NUMBER_MAX`] a QoS 2
+    /// number.
     pub number: u64,
 }
 
+/// Highest number of an event of a stream; a format for ever. QoS 2 numbers have the highest bit.
+///
+/// A run that makes a million events each second reaches it after 292,000 years.
+pub const EVENT_NUMBER_MAX: u64 = u64::MAX >> 1;
+
 impl Dot {
+    /// The number is a QoS 2 number: it names a message, and may have been reserved and never routed.
+    pub fn is_qos2_number(self) -> bool {
+        self.number > EVENT_NUMBER_MAX
+    }
+
     /// Below every dot of an event: a bound of ranges.
     pub(crate) const MIN: Dot = Dot {
         run: Run {

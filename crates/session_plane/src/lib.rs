@@ -40,7 +40,7 @@ pub use copy::{
     ClaimError, ClientDot, ClientEntry, CopyParts, CopyPartsError, Matched, Pending, PendingMessage,
     SlotCopy, TakeError,
 };
-pub use dot::{Dot, Run};
+pub use dot::{Dot, EVENT_NUMBER_MAX, Run};
 pub use ended::{Ended, EndedError};
 pub use entry::{Birth, Entry, EntryId, EntryKind, Fact, WillTerms};
 pub use feed::{FeedSink, FeedSource};

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 
 use cluster::{Incarnation, NodeId};
 
-use crate::{Dot, Run};
+use crate::{Dot, EVENT_NUMBER_MAX, Run};
 
 /// Intervals of one vector at most. A longer vector is refused and changes nothing.
 pub const INTERVALS_MAX: usize = 4_096;
@@ -173,17 +173,35 @@ impl VersionVector {
         self.intervals.get(index)
     }
 
-    /// Highest number of `run` in the set; 0 if there is none. Of a retired run the highest possible.
-    pub fn last(&self, run: Run) -> u64 {
+    /// Highest number of an event of `run` in the set, QoS 2 numbers aside; 0 if there is none. Of a
+    /// retired run the highest possible.
+    pub fn last_event(&self, run: Run) -> u64 {
+        let number = EVENT_NUMBER_MAX;
+        let highest = Dot { run, number };
         let after = self
             .intervals
-            .partition_point(|interval| interval.first.run <= run);
+            .partition_point(|interval| interval.first <= highest);
         let interval = after.checked_sub(1).and_then(|index| self.intervals.get(index));
         interval.map_or(0, |interval| match interval.last.run.cmp(&run) {
             Ordering::Less => 0,
-            Ordering::Equal => interval.last.number,
-            Ordering::Greater => u64::MAX,
+            Ordering::Equal => interval.last.number.min(EVENT_NUMBER_MAX),
+            Ordering::Greater => EVENT_NUMBER_MAX,
         })
+    }
+
+    /// QoS 2 numbers of the set, but for those of runs that it has as a whole.
+    ///
+    /// Has at most as many intervals as the set.
+    pub fn qos2_numbers(&self) -> VersionVector {
+        let numbers = self.intervals.iter().filter_map(|interval| {
+            let run = interval.last.run;
+            let upper_half = Interval::new(run, EVENT_NUMBER_MAX + 1, u64::MAX)?;
+            let is_whole = interval.last.number == u64::MAX;
+            interval.intersection(&upper_half).filter(|_| !is_whole)
+        });
+        VersionVector {
+            intervals: numbers.collect(),
+        }
     }
 
     /// Floor of a node: the highest start up to which every event of the node is in the set.
@@ -382,7 +400,7 @@ mod tests {
                     prop_assert_eq!(vector.covers(dot), dots.contains(&dot));
                 }
                 let last = dots.iter().filter(|dot| dot.run == run(of)).map(|dot| dot.number).max();
-                prop_assert_eq!(vector.last(run(of)), last.unwrap_or(0));
+                prop_assert_eq!(vector.last_event(run(of)), last.unwrap_or(0));
             }
         }
 
@@ -417,22 +435,27 @@ mod tests {
         }
     }
 
-    /// Bounds of intervals, and in each run a number between them that is no bound.
+    /// Bounds of intervals, and in each half of a run a number between them that is no bound.
     fn bounds() -> BTreeSet<Dot> {
-        let numbers = [1, 2, 3, 4, 5, 1_000, u64::MAX - 1, u64::MAX];
+        let middle = EVENT_NUMBER_MAX;
+        let lower = [1, 2, 3, 4, 5, 1_000, middle];
+        let numbers = lower
+            .into_iter()
+            .chain([middle + 1, middle + 1_000, u64::MAX - 1, u64::MAX]);
         let starts = [0, 1, 2, u32::MAX];
         let dots = (1..3).flat_map(|node| starts.map(|start| (node, start)));
         dots.flat_map(|(node, start)| {
             let (node, incarnation) = (NodeId(node), Incarnation(start));
             let run = Run { node, incarnation };
-            numbers.map(|number| Dot { run, number })
+            numbers.clone().map(move |number| Dot { run, number })
         })
         .collect()
     }
 
     /// Intervals over several runs.
     fn ranges() -> impl Strategy<Value = Vec<Interval>> {
-        let bounds: Vec<Dot> = bounds().into_iter().filter(|dot| dot.number != 1_000).collect();
+        let is_bound = |dot: &Dot| ![1_000, EVENT_NUMBER_MAX + 1_000].contains(&dot.number);
+        let bounds: Vec<Dot> = bounds().into_iter().filter(is_bound).collect();
         let bound = || proptest::sample::select(bounds.clone());
         let one = (bound(), bound()).prop_filter_map("of one node", |(one, other)| {
             Interval::between(one.min(other), one.max(other))
@@ -490,8 +513,9 @@ mod tests {
                 let below = of_run.iter().filter(|other| other.number <= dot.number);
                 let is_prefix = below.copied().all(|below| vector.covers(below));
                 prop_assert_eq!(prefixes.covers(dot), is_prefix, "{:?}", dot);
-                let last = of_run.iter().filter(|other| vector.covers(**other)).map(|other| other.number);
-                prop_assert_eq!(vector.last(dot.run), last.max().unwrap_or(0));
+                let events = of_run.iter().filter(|other| !other.is_qos2_number() && vector.covers(**other));
+                let last = events.map(|other| other.number).max();
+                prop_assert_eq!(vector.last_event(dot.run), last.unwrap_or(0));
                 // Between start 2 and the last possible one lies what is no bound.
                 if dot.run.incarnation.0 <= 2 {
                     let is_floor = of_run.iter().chain(&of_node).all(|below| vector.covers(*below));
@@ -518,6 +542,32 @@ mod tests {
             run: present,
             number: 6
         }));
+    }
+
+    /// A run has two kinds of numbers, and a set may have a part of either.
+    #[test]
+    fn qos_2_numbers_are_those_of_the_upper_half() {
+        let middle = EVENT_NUMBER_MAX;
+        let numbers = |intervals: &[(u64, u64)]| {
+            let intervals: Vec<Interval> = intervals
+                .iter()
+                .map(|(first, last)| interval(*first, *last))
+                .collect();
+            vector_of(&intervals)
+        };
+        let mixed = numbers(&[(1, 7), (middle + 1, middle + 4), (middle + 9, middle + 9)]);
+        let upper = numbers(&[(middle + 1, middle + 4), (middle + 9, middle + 9)]);
+        assert_eq!(mixed.qos2_numbers(), upper);
+        assert_eq!(numbers(&[(5, middle)]).qos2_numbers(), VersionVector::default());
+        assert_eq!(
+            numbers(&[(5, middle + 2)]).qos2_numbers(),
+            numbers(&[(middle + 1, middle + 2)])
+        );
+        for from in 0..=1 {
+            let retired = Interval::of_runs(run(0).node, Incarnation(from), Incarnation(1));
+            let retired = vector_of(&[retired.expect("ascending")]);
+            assert_eq!(retired.qos2_numbers(), VersionVector::default());
+        }
     }
 
     #[test]

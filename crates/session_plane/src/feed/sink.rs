@@ -173,7 +173,7 @@ impl FeedSink {
         let run = self.run;
         let own_after = Dot {
             run,
-            number: known.last(run),
+            number: known.last_event(run),
         };
         self.sessions
             .insert(place.clone(), FedSession::new(owners, own_after));

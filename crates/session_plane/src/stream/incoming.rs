@@ -15,7 +15,7 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use crate::stream::{EventKind, NumberRange, Routing, StreamEvent, StreamPosition};
-use crate::{Run, Slot, SlotSet};
+use crate::{EVENT_NUMBER_MAX, Run, Slot, SlotSet};
 
 mod flush;
 mod owned;
@@ -272,10 +272,10 @@ impl<P> IncomingStream<P> {
         }
     }
 
-    /// A number has one after it.
+    /// A number is of an event, and has one after it.
     fn check_range(&self, number: u64) -> Result<(), ReceiveError> {
         let run = self.run;
-        if number == u64::MAX {
+        if number >= EVENT_NUMBER_MAX {
             return Err(ReceiveError::OutOfRange { run, number });
         }
         Ok(())

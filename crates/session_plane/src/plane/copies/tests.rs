@@ -285,7 +285,7 @@ fn an_event_that_is_refused_is_a_hole_in_its_slot_alone() {
         assert_eq!(copies.take(numbers), Ok(set(0b010)));
         let refused = copies.get(slot(1)).expect("a copy");
         assert_eq!(refused.holes, &vector_of(&[dot(0, 3)].into()));
-        assert_eq!(refused.taken.last(run(0)), 2);
+        assert_eq!(refused.taken.last_event(run(0)), 2);
         let other = copies.get(slot(0)).expect("a copy");
         assert!(other.holes.is_empty() && other.taken.covers(dot(0, 3)));
     }

@@ -30,7 +30,7 @@ pub enum ReceiveError {
         /// Number of the event.
         number: u64,
     },
-    /// No run has that many events.
+    /// No run has that many events; QoS 2 numbers are not of a stream.
     #[error("{run:?} sends {number}, which is out of range")]
     OutOfRange {
         /// Run of the stream.

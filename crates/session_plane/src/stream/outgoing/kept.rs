@@ -6,7 +6,7 @@ use cluster::NodeId;
 
 use super::OutgoingStream;
 use crate::stream::{EventKind, StreamEvent};
-use crate::{Dot, SlotSet};
+use crate::{Dot, EVENT_NUMBER_MAX, SlotSet};
 
 /// Event that is not durable, or that is being resent.
 #[derive(Debug)]
@@ -52,6 +52,7 @@ impl<P> OutgoingStream<P> {
     /// Gives an event the next number and queues it.
     pub(super) fn keep(&mut self, kind: EventKind, payload: P, bytes: usize, receivers: &Receivers) -> Dot {
         self.number += 1;
+        assert!(self.number < EVENT_NUMBER_MAX, "a run does not live that long");
         let dot = self.last();
         for node in &receivers.nodes {
             if let Some(stream) = self.streams.get_mut(node) {

@@ -197,7 +197,7 @@ impl Member {
             self.state.unanswered.remove(&from);
         }
         if let Some(run) = self.state.view.get(&from).copied() {
-            let number = self.state.copy.covered().last(run);
+            let number = self.state.copy.covered().last_event(run);
             sent.letters.push((from, Letter::Confirm(Dot { run, number })));
         }
         self.answer_questions(sent);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::EVENT_NUMBER_MAX;
 use crate::stream::{CoveredSlots, ReceivedFlush};
 
 fn event(number: u64, kind: EventKind) -> StreamEvent<()> {
@@ -155,7 +156,10 @@ fn a_stream_begins_with_a_marker_that_is_later() {
 
 #[test]
 fn the_highest_number_is_refused_and_nothing_overflows() {
-    let (run, number) = (run(OWN), u64::MAX);
+    let (run, number) = (run(OWN), EVENT_NUMBER_MAX);
+    let error = ReceiveError::OutOfRange { run, number };
+    assert_refused(7, change(number), error);
+    let number = u64::MAX;
     let error = ReceiveError::OutOfRange { run, number };
     assert_refused(7, change(number), error);
     assert_refused(7, marker(number, &[1, 2]), error);
