@@ -1,0 +1,189 @@
+//! Publishing: QoS 2 PUBLISH from the clients of one run of this node (rules 38 to 50).
+//!
+//! ```text
+//!  PUBLISH     number   event made     all owners have it    lower numbers are out   all nodes have it
+//!  ------> Early -> Writing -> Storing -----------------> Ready --------------> OnTheWay --------> PUBREC
+//!                                 ^                         |                   |      ^
+//!                                 '--- the ring has changed '                   '------'
+//! ```
+//!
+//! A PUBLISH takes a number of its run ([`Dot::is_qos2_number`]). The packet id is an ordinary entry
+//! that names the number. When all owners have it, the message is routed under the number to every
+//! present node. So a publisher whose node stops finds at any owner whether its message has a
+//! number, and the message goes out under that one only. A PUBLISH with DUP that goes on with a number
+//! writes the packet id anew first: a single owner may be left that has it.
+//!
+//! *Invariants*: a number is of one message. PUBREC says that all nodes of one ring have confirmed
+//! the message. Numbers of a run are first routed in their order. What waits of a connection is
+//! given up with it; what is on its way stays.
+//!
+//! The node has the waits for entries, the routes, and the entries themselves. Of two entries of a
+//! packet id [`counting_uses`] says which one counts.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use cluster::NodeId;
+
+use crate::connecting::ConnectionId;
+use crate::{Dot, EVENT_NUMBER_MAX, Interval, Run, VersionVector};
+
+mod action;
+mod connection;
+mod error;
+mod event;
+mod message;
+mod packet_use;
+mod releasing;
+mod routing;
+mod storing;
+
+pub use action::{PublishViolation, PublishingAction, RefusePublish};
+pub use error::PublishingError;
+pub use event::{MadeEvent, OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
+pub use packet_use::{ContentId, NumberedMessage, PacketId, PacketUse, UseEntry, counting_uses};
+
+use connection::OpenConnection;
+use message::Message;
+
+/// Limits of publishing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublishingLimits {
+    /// Messages of the run without PUBREC at most. A further PUBLISH is refused.
+    pub waiting_max: usize,
+    /// Messages of one connection without PUBREC at most: Receive Maximum of CONNACK. A connection
+    /// that sends more is closed [MQTT-3.3.4-9].
+    pub waiting_per_connection_max: usize,
+    /// Numbers that were given up at most. Each may be a gap in the version vectors of all nodes
+    /// until the run has ended. Beyond them a PUBLISH is refused, so that no vector is filled with
+    /// gaps.
+    pub given_up_max: usize,
+}
+
+/// QoS 2 messages of clients, from PUBLISH to PUBREC, and their packet ids until PUBCOMP.
+///
+/// A message costs O(log n) for each event of it. A change of the ring passes over all messages that
+/// wait, and sends them again.
+#[derive(Debug)]
+pub struct Publishing {
+    run: Run,
+    limits: PublishingLimits,
+    /// Last number that was given out; [`EVENT_NUMBER_MAX`] before the first.
+    last: u64,
+    ring: RingInForce,
+    routes_are_merged: bool,
+    connections: BTreeMap<ConnectionId, OpenConnection>,
+    /// Messages with a number, until PUBREC.
+    messages: BTreeMap<Dot, Message>,
+    /// Numbers of this run that wait to be routed.
+    reserved: BTreeSet<u64>,
+    /// Numbers of other runs whose messages may be routed.
+    ready_of_others: BTreeSet<Dot>,
+    /// PUBLISH without a number: the routes are not merged.
+    early: VecDeque<Publish>,
+    /// Numbers of this run that nobody has routed, as far as this node knows.
+    given_up: BTreeSet<u64>,
+}
+
+/// Ring by which this node routes.
+#[derive(Debug, Default)]
+struct RingInForce {
+    /// Number of the ring marker.
+    marker: u64,
+    /// Present nodes, this one among them.
+    nodes: BTreeSet<NodeId>,
+}
+
+impl Publishing {
+    /// Publishing of a run without connections. Nothing is routed before the first
+    /// [`PublishingEvent::RingChanged`] and [`PublishingEvent::RoutesMerged`].
+    pub fn new(run: Run, limits: PublishingLimits) -> Publishing {
+        Publishing {
+            run,
+            limits,
+            last: EVENT_NUMBER_MAX,
+            ring: RingInForce::default(),
+            routes_are_merged: false,
+            connections: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            reserved: BTreeSet::new(),
+            ready_of_others: BTreeSet::new(),
+            early: VecDeque::new(),
+            given_up: BTreeSet::new(),
+        }
+    }
+
+    /// Takes what has happened; appends what the node does.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishingError`] where a peer's message is refused.
+    pub fn step(
+        &mut self,
+        event: PublishingEvent,
+        actions: &mut Vec<PublishingAction>,
+    ) -> Result<(), PublishingError> {
+        match event {
+            PublishingEvent::Opened(opened) => self.open(opened),
+            PublishingEvent::Closed { connection } => self.close(connection, actions),
+            PublishingEvent::Published(publish) => self.publish(&publish, actions),
+            PublishingEvent::Released {
+                connection,
+                packet_id,
+            } => self.release(connection, packet_id, actions),
+            PublishingEvent::UsesMerged { connection, uses } => self.add_uses(connection, uses),
+            PublishingEvent::NumberWritten {
+                connection,
+                number,
+                made,
+            } => self.number_written(connection, number, made, actions),
+            PublishingEvent::FreeWritten {
+                connection,
+                packet_id,
+                made,
+            } => self.free_written(connection, packet_id, made),
+            PublishingEvent::Stored {
+                number,
+                entry,
+                marker,
+            } => self.stored(number, entry, marker, actions),
+            PublishingEvent::Freed {
+                connection,
+                packet_id,
+                dot,
+            } => self.freed(connection, packet_id, dot, actions),
+            PublishingEvent::RingChanged { marker, nodes } => self.change_ring(marker, nodes, actions),
+            PublishingEvent::RoutesMerged(is_merged) => self.merge_routes(is_merged, actions),
+            PublishingEvent::RouteConfirmed(confirmation) => self.confirm(confirmation, actions)?,
+            PublishingEvent::RoutedByPeer(number) => self.routed_by_peer(number),
+            PublishingEvent::LinkRenewed(peer) => self.renew_link(peer, actions),
+        }
+        Ok(())
+    }
+
+    /// Numbers of this run that wait to be routed (rule `reserved-stay`): no node closes them.
+    ///
+    /// One range has all of them. What it has besides is closed a little later.
+    pub fn reserved(&self) -> VersionVector {
+        let bounds = self.reserved.first().zip(self.reserved.last());
+        let range = bounds.and_then(|(first, last)| Interval::new(self.run, *first, *last));
+        VersionVector::of_apart(range)
+    }
+
+    /// Numbers of this run that were given up and that no other connection has gone on with.
+    pub fn given_up(&self) -> impl ExactSizeIterator<Item = Dot> + '_ {
+        self.given_up.iter().map(|number| self.dot(*number))
+    }
+
+    /// Messages without PUBREC.
+    pub fn waiting(&self) -> usize {
+        self.messages.len() + self.early.len()
+    }
+
+    fn dot(&self, number: u64) -> Dot {
+        let run = self.run;
+        Dot { run, number }
+    }
+}
+
+#[cfg(test)]
+mod tests;
