@@ -18,7 +18,8 @@
 //! given up with it; what is on its way stays.
 //!
 //! The node has the waits for entries, the routes, and the entries themselves. Of two entries of a
-//! packet id [`counting_uses`] says which one counts.
+//! packet id [`counting_uses`] says which one counts. [`NumberedUses`] fill the holes that a run leaves
+//! which ends in the middle of a route.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,6 +33,7 @@ mod connection;
 mod error;
 mod event;
 mod message;
+mod numbered_uses;
 mod packet_use;
 mod releasing;
 mod routing;
@@ -40,6 +42,7 @@ mod storing;
 pub use action::{PublishViolation, PublishingAction, RefusePublish};
 pub use error::PublishingError;
 pub use event::{MadeEvent, OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
+pub use numbered_uses::{FilledMessage, NumberedUses};
 pub use packet_use::{ContentId, NumberedMessage, PacketId, PacketUse, UseEntry, counting_uses};
 
 use connection::OpenConnection;

@@ -13,6 +13,7 @@ use world::World;
 mod exchanges;
 mod limits;
 mod node;
+mod numbered_uses;
 mod ring_changes;
 mod world;
 

@@ -1,0 +1,160 @@
+//! Numbers that packet ids stand for: what fills holes of QoS 2 numbers (rule `fill-from-received`).
+//!
+//! A run may end in the middle of a route: some nodes have the number then, and for the others it is
+//! a hole. The entry of the packet id is at the owners of the publisher's slot, and has the number
+//! and the content. So the hole is filled, if the packet id still stands for that message.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::session_plane::Hlc;
+
+use super::packet_use::{NumberedMessage, PacketId, Precedence, UseEntry};
+use crate::{ClientId, Dot, Interval, VectorFull, VersionVector};
+
+/// Entries of packet ids in the copies of this node, by the numbers that they name.
+///
+/// The node adds and removes entries as its copies do: those that count by themselves
+/// ([`SessionEntries::live`](crate::SessionEntries::live)). A change costs O(log n), and a question
+/// O(log n) for each number that it finds.
+#[derive(Debug, Default)]
+pub struct NumberedUses {
+    clients: BTreeMap<ClientId, ClientUses>,
+    /// Entries that name each number: one, while no peer is wrong.
+    numbers: BTreeMap<Dot, BTreeSet<NamedBy>>,
+}
+
+/// Entries of one client.
+#[derive(Debug, Default)]
+struct ClientUses {
+    entries: BTreeMap<Dot, UseEntry>,
+    /// In ascending order; the last entry of a packet id counts.
+    ids: BTreeMap<PacketId, BTreeSet<Precedence>>,
+}
+
+/// Entry that names a number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct NamedBy {
+    client: ClientId,
+    entry: Dot,
+}
+
+/// Message under a number that a copy lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilledMessage {
+    /// Message with its number.
+    pub message: NumberedMessage,
+    /// Clock of the message.
+    pub clock: Hlc,
+}
+
+impl NumberedUses {
+    /// Adds the entry of a packet id.
+    pub fn insert(&mut self, client: &ClientId, entry: UseEntry) {
+        self.remove(client, entry.dot);
+        let uses = self.clients.entry(client.clone()).or_default();
+        uses.entries.insert(entry.dot, entry);
+        let id = uses.ids.entry(entry.packet_use.packet_id).or_default();
+        id.insert(entry.precedence());
+        if let Some(message) = entry.packet_use.message {
+            let named_by = NamedBy {
+                client: client.clone(),
+                entry: entry.dot,
+            };
+            self.numbers.entry(message.number).or_default().insert(named_by);
+        }
+    }
+
+    /// Removes the entry that an event has made, if it is here.
+    pub fn remove(&mut self, client: &ClientId, dot: Dot) {
+        let Some(uses) = self.clients.get_mut(client) else {
+            return;
+        };
+        let Some(entry) = uses.entries.remove(&dot) else {
+            return;
+        };
+        let packet_id = entry.packet_use.packet_id;
+        if let Some(id) = uses.ids.get_mut(&packet_id) {
+            id.remove(&entry.precedence());
+            if id.is_empty() {
+                uses.ids.remove(&packet_id);
+            }
+        }
+        if uses.entries.is_empty() {
+            self.clients.remove(client);
+        }
+        if let Some(message) = entry.packet_use.message {
+            self.forget(message.number, client, dot);
+        }
+    }
+
+    /// Removes all entries of a client: its session has ended, or its copy is deleted.
+    pub fn remove_client(&mut self, client: &ClientId) {
+        let Some(uses) = self.clients.remove(client) else {
+            return;
+        };
+        for (dot, entry) in uses.entries {
+            if let Some(message) = entry.packet_use.message {
+                self.forget(message.number, client, dot);
+            }
+        }
+    }
+
+    /// Messages under numbers that a copy lacks, in ascending order and at most `messages_max`.
+    ///
+    /// Only an entry that counts fills a hole (rule `later-connection`). `is_merged` says that this
+    /// node owns the client's slot and that its copy has merged with all present holders (rule
+    /// `fill-from-merged`): another copy may lack the entry that counts.
+    pub fn fill(
+        &self,
+        lacking: &VersionVector,
+        is_merged: impl Fn(&ClientId) -> bool,
+        messages_max: usize,
+    ) -> Vec<FilledMessage> {
+        let numbers = lacking.qos2_numbers();
+        let named = numbers
+            .intervals()
+            .iter()
+            .flat_map(|lacking| self.numbers.range(lacking.first()..=lacking.last()));
+        let filled = named.filter_map(|(_, named_by)| {
+            let mut merged = named_by.iter().filter(|by| is_merged(&by.client));
+            merged.find_map(|by| self.counting(by))
+        });
+        filled.take(messages_max).collect()
+    }
+
+    /// Numbers that entries stand for: a run of which one is not routed is not settled
+    /// ([`Settled::of_copies`](crate::Settled::of_copies)).
+    ///
+    /// # Errors
+    ///
+    /// [`VectorFull`] where they are too scattered. Nothing is settled then.
+    pub fn named(&self) -> Result<VersionVector, VectorFull> {
+        let mut named = VersionVector::default();
+        for number in self.numbers.keys().filter_map(|number| Interval::one(*number)) {
+            named.insert(number)?;
+        }
+        Ok(named)
+    }
+
+    /// Message of an entry, if it is the one of its packet id that counts.
+    fn counting(&self, by: &NamedBy) -> Option<FilledMessage> {
+        let uses = self.clients.get(&by.client)?;
+        let entry = uses.entries.get(&by.entry)?;
+        let last = uses.ids.get(&entry.packet_use.packet_id)?.last()?;
+        let message = entry.packet_use.message?;
+        (*last == entry.precedence()).then_some(FilledMessage {
+            message,
+            clock: entry.message_clock(),
+        })
+    }
+
+    fn forget(&mut self, number: Dot, client: &ClientId, entry: Dot) {
+        let client = client.clone();
+        if let Some(named_by) = self.numbers.get_mut(&number) {
+            named_by.remove(&NamedBy { client, entry });
+            if named_by.is_empty() {
+                self.numbers.remove(&number);
+            }
+        }
+    }
+}
