@@ -54,7 +54,7 @@ pub struct PublishingLimits {
     /// Messages of the run without PUBREC at most. A further PUBLISH is refused.
     pub waiting_max: usize,
     /// Messages of one connection without PUBREC at most: Receive Maximum of CONNACK. A connection
-    /// that sends more is closed [MQTT-3.3.4-9].
+    /// that sends more is closed [MQTT-3.3.4-7].
     pub waiting_per_connection_max: usize,
     /// Numbers that were given up at most. Each may be a gap in the version vectors of all nodes
     /// until the run has ended. Beyond them a PUBLISH is refused, so that no vector is filled with

@@ -115,13 +115,13 @@ pub enum RefusePublish {
 /// Violation of the protocol by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PublishViolation {
-    /// DISCONNECT 0x93, Receive Maximum exceeded [MQTT-3.3.4-9].
+    /// DISCONNECT 0x93, Receive Maximum exceeded [MQTT-3.3.4-7].
     #[error("more than {maximum} PUBLISH packets wait for PUBREC")]
     ReceiveMaximumExceeded {
         /// Receive Maximum.
         maximum: usize,
     },
-    /// DISCONNECT 0x82, Protocol Error: PUBREL before PUBREC [MQTT-4.3.3-5].
+    /// DISCONNECT 0x82, Protocol Error: PUBREL before PUBREC [MQTT-4.3.3-4].
     #[error("PUBREL of packet id {} before its PUBREC", .packet_id.0)]
     EarlyPubrel {
         /// Packet id.

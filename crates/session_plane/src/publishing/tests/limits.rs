@@ -100,7 +100,7 @@ fn numbers_that_were_given_up_are_not_more_than_vectors_have_room_for() {
 }
 
 #[test]
-fn mqtt_4_3_3_5_pubrel_before_pubrec_ends_the_connection() {
+fn mqtt_4_3_3_4_pubrel_before_pubrec_ends_the_connection() {
     let refused = [PublishingAction::Disconnect {
         connection: FIRST,
         reason: PublishViolation::EarlyPubrel {
