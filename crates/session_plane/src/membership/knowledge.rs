@@ -1,20 +1,26 @@
-//! Knowledge that peers have told in their present stay, for rule `known-to-all`.
+//! Knowledge that peers have told in their present stay, for rules `known-to-all` and
+//! `told-among-all`.
+
+use std::collections::BTreeSet;
 
 use cluster::NodeId;
 
-use super::{KnowledgeError, Membership};
-use crate::VersionVector;
+use super::{KnowledgeError, Membership, Peer};
+use crate::{VersionVector, View};
 
 impl Membership {
-    /// Records events that `peer` tells that it knows; all of them, or those since it told last.
+    /// Records all events that `peer` tells that it knows.
     ///
     /// # Errors
     ///
     /// [`KnowledgeError`] where the peer is not present, or the vector would be too long.
     pub fn record_knowledge(&mut self, peer: NodeId, known: &VersionVector) -> Result<(), KnowledgeError> {
-        let told = &mut self.peer_mut(peer)?.told;
-        told.unite(known)
-            .map_err(|source| KnowledgeError::Full { peer, source })
+        let told = self.peer_mut(peer)?;
+        told.told
+            .unite(known)
+            .map_err(|source| KnowledgeError::Full { peer, source })?;
+        told.told_among = told.present_nodes();
+        Ok(())
     }
 
     /// `peer` has told in this stay that it knows all of `events`.
@@ -23,8 +29,33 @@ impl Membership {
         peer.is_some_and(|peer| events.is_within(&peer.told))
     }
 
-    /// The cluster is complete, and every peer has told in its stay that it knows all of `events`.
+    /// The cluster is complete, and every peer has told in its stay that it knows all of `events`. It
+    /// had exactly the members for present then.
     pub fn is_known_to_all(&self, events: &VersionVector) -> bool {
-        self.is_complete() && self.peers().all(|peer| self.has_told(peer, events))
+        let members = self.members();
+        let is_among_all = |peer: &Peer| peer.told_among == members && events.is_within(&peer.told);
+        self.is_complete() && self.peers_with_ids().all(|(_, peer)| is_among_all(peer))
+    }
+
+    /// Configured members, and this node.
+    pub fn members(&self) -> BTreeSet<NodeId> {
+        let members = self.members.iter().filter(|(_, member)| !member.is_removed);
+        members
+            .map(|(node, _)| *node)
+            .chain([self.own.run.node])
+            .collect()
+    }
+
+    /// Nodes of the last ring marker of a present peer. None of a peer without one.
+    pub fn nodes_of(&self, peer: NodeId) -> BTreeSet<NodeId> {
+        self.peer(peer).map(Peer::present_nodes).unwrap_or_default()
+    }
+}
+
+impl Peer {
+    /// Nodes of the peer's last ring marker.
+    fn present_nodes(&self) -> BTreeSet<NodeId> {
+        let nodes = self.view.iter().flat_map(View::nodes);
+        nodes.map(|present| present.run.node).collect()
     }
 }

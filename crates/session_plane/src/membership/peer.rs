@@ -63,6 +63,8 @@ pub(super) struct Peer {
     pub(super) convicted: BTreeSet<NodeId>,
     /// Events that the peer has told in this stay that it knows.
     pub(super) told: VersionVector,
+    /// Nodes that the peer had for present when it told that last.
+    pub(super) told_among: BTreeSet<NodeId>,
 }
 
 /// Handshake that began a stay, so that a repeated message of it is known as such.
@@ -118,6 +120,7 @@ impl Peer {
             view: None,
             convicted: BTreeSet::new(),
             told: VersionVector::default(),
+            told_among: BTreeSet::new(),
         }
     }
 

@@ -154,13 +154,39 @@ fn up_to(last: u64) -> VersionVector {
     vector
 }
 
+/// Rule `told-among-all`.
+#[test]
+fn knowledge_counts_that_was_told_among_all_members() {
+    let mut membership = membership(1);
+    let all = [(1, 1), (2, 2), (3, 2), (4, 2)];
+    for (id, _) in all.into_iter().skip(1) {
+        meet(&mut membership, 0, &introduction(id, 2, NodeState::Running));
+    }
+    assert_eq!(membership.members(), (1..=4).map(node).collect());
+    let (few, more) = (&all[..3], [&all[..], &[(5, 1)]].concat());
+    for (nodes, counts) in [(few, false), (&all[..], true), (&more, false), (&all[..], true)] {
+        for id in 2..=4 {
+            // Node 4 is in no view of the first round but its own.
+            let nodes = if id == 4 { &all[..] } else { nodes };
+            let marker = membership.receive_marker(at(0), node(id), &view(nodes), &mut Vec::new());
+            assert_eq!(marker, Ok(()));
+            assert_eq!(membership.record_knowledge(node(id), &up_to(9)), Ok(()));
+        }
+        assert_eq!(membership.is_known_to_all(&up_to(9)), counts, "{nodes:?}");
+    }
+    assert_eq!(membership.nodes_of(node(2)), membership.members());
+}
+
 #[test]
 fn knowledge_is_of_one_stay() {
     let mut membership = membership(1);
     for id in 2..=4 {
         meet(&mut membership, 0, &introduction(id, 2, NodeState::Running));
     }
+    let all = view(&[(1, 1), (2, 2), (3, 2), (4, 2)]);
     for (id, last) in [(2, 9), (3, 4), (4, 9), (3, 2)] {
+        let marker = membership.receive_marker(at(0), node(id), &all, &mut Vec::new());
+        assert_eq!(marker, Ok(()));
         assert_eq!(membership.record_knowledge(node(id), &up_to(last)), Ok(()));
     }
     assert!(membership.has_told(node(2), &up_to(9)));
