@@ -1,7 +1,7 @@
 //! Bytes that are no message, and what is wrong with them.
 
 use super::{Kind, VERSION};
-use crate::{ClientIdTooLong, EndedError, SlotOutOfRange, VectorFull, ViewError};
+use crate::{ClientIdTooLong, EndedError, SettledError, SlotOutOfRange, VectorFull, ViewError};
 
 /// Bytes of a peer were refused: no part of the message was applied.
 ///
@@ -122,6 +122,9 @@ pub enum Fault {
     /// A version vector is too long.
     #[error(transparent)]
     Vector(#[from] VectorFull),
+    /// Runs and events are not what a member settles.
+    #[error(transparent)]
+    Settled(#[from] SettledError),
     /// Parts are no end of a session.
     #[error(transparent)]
     Ended(#[from] EndedError),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! event     | dot, form, slots of a change or view of a marker, clock, known, content
-//! heartbeat | after and number of the position, confirmed, stable, clock, known
+//! heartbeat | after and number of the position, confirmed, stable, clock, known, settled
+//! settled   | last settled run of each node, settled events
 //! resend    | id, slots, numbers, events
 //! ```
 //!
@@ -19,7 +20,7 @@ use super::reader::Reader;
 use super::writer::Writer;
 use super::{Fault, WireError, WireValue};
 use crate::stream::{EventKind, NumberRange, Resend, ResendId, Routing, StreamEvent, StreamPosition};
-use crate::{Dot, SlotSet, VersionVector, View};
+use crate::{Dot, Run, Settled, SlotSet, VersionVector, View};
 
 /// Payload of an event: what the node sends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,14 +69,16 @@ pub struct Heartbeat {
     /// Position of the sender's stream. None before the Welcome was sent over this connection.
     pub position: Option<StreamPosition>,
     /// Everything of the receiver's run up to this number is durable at the sender; as
-    /// [`Confirm`].
-    pub confirmed: u64,
-    /// Highest number of the sender that all its peers have confirmed.
+    /// [`Confirm`]. None before the Welcome of the present stay has come.
+    pub confirmed: Option<u64>,
+    /// Highest number of the sender that all its peers have confirmed. Void without a position.
     pub stable: u64,
     /// Hybrid logical clock of the sender.
     pub clock: Hlc,
     /// Events that the sender knows. It may leave out what it has told in the present stay before.
     pub known: VersionVector,
+    /// What all copies of the sender have decided upon, of runs that have ended.
+    pub settled: Settled,
 }
 
 /// Confirmation of the receiver's stream, as soon as something is durable.
@@ -240,7 +243,7 @@ impl Field for StreamPosition {
 }
 
 impl Field for Heartbeat {
-    const BYTES_MIN: usize = 3 + Hlc::BYTES_MIN + VersionVector::BYTES_MIN;
+    const BYTES_MIN: usize = 3 + Hlc::BYTES_MIN + VersionVector::BYTES_MIN + Settled::BYTES_MIN;
 
     fn put(&self, writer: &mut Writer) {
         writer.put(&self.position);
@@ -248,6 +251,7 @@ impl Field for Heartbeat {
         writer.put(&self.stable);
         writer.put(&self.clock);
         writer.put(&self.known);
+        writer.put(&self.settled);
     }
 
     fn take(reader: &mut Reader) -> Result<Heartbeat, WireError> {
@@ -257,7 +261,30 @@ impl Field for Heartbeat {
             stable: reader.take("stable number")?,
             clock: reader.take("clock")?,
             known: reader.take("knowledge")?,
+            settled: reader.take("settled runs")?,
         })
+    }
+}
+
+/// Runs in ascending order of their nodes, then events of these runs and of those before.
+impl Field for Settled {
+    const BYTES_MIN: usize = 1 + VersionVector::BYTES_MIN;
+
+    fn put(&self, writer: &mut Writer) {
+        let runs = self.runs().map(|(node, incarnation)| Run { node, incarnation });
+        writer.put(&runs.collect::<Vec<Run>>());
+        writer.put(self.events());
+    }
+
+    fn take(reader: &mut Reader) -> Result<Settled, WireError> {
+        let runs: Vec<Run> = reader.take("settled run")?;
+        let events: VersionVector = reader.take("settled events")?;
+        if !runs.is_sorted_by(|one, other| one.node < other.node) {
+            return Err(reader.error(Fault::NotAscending));
+        }
+        let up_to = runs.into_iter().map(|run| (run.node, run.incarnation));
+        let settled = Settled::new(up_to.collect(), events);
+        settled.map_err(|error| reader.error(Fault::Settled(error)))
     }
 }
 

@@ -19,7 +19,7 @@ mod slots;
 mod values;
 
 use slots::{parts, questions};
-use values::{client, clock, dot, event, introduction, key, present, run, slot_set, vector};
+use values::{client, clock, dot, event, introduction, key, present, run, settled, slot_set, vector};
 
 #[test]
 fn version_1_is_written_as_ever_and_read() {
@@ -104,10 +104,11 @@ fn streams() -> Vec<(&'static str, Sample)> {
             after: 43,
             number: 70,
         }),
-        confirmed: 12,
+        confirmed: Some(12),
         stable: 41,
         clock: clock(5),
         known: vector(),
+        settled: settled(),
     };
     let resend = SentResend {
         id: ResendId(3),

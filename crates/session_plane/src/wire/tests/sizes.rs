@@ -6,7 +6,7 @@ use cluster::{Incarnation, NodeId};
 use super::golden::goldens;
 use super::*;
 use crate::transfer::TransferBytes;
-use crate::{Dot, Interval, Run, Slot, VersionVector};
+use crate::{Dot, Interval, Run, Settled, Slot, VersionVector};
 
 impl TransferBytes for Bytes {
     fn bytes(&self) -> usize {
@@ -35,10 +35,11 @@ fn vector(runs: u64) -> VersionVector {
 fn heartbeat(runs: u64) -> usize {
     let heartbeat = Heartbeat {
         position: None,
-        confirmed: 0,
+        confirmed: Some(0),
         stable: 0,
         clock: Hlc::ZERO,
         known: vector(runs),
+        settled: Settled::default(),
     };
     Sample::Heartbeat(heartbeat).encode().len()
 }

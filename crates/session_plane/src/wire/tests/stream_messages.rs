@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use super::Sample;
 use super::membership_messages::views;
 use super::samples::{clocks, dots, numbers, runs, slot_sets, values, vectors};
-use crate::Dot;
 use crate::stream::{CoveredSlots, NumberRange, ResendId, StreamPosition};
 use crate::transfer::RunPosition;
 use crate::wire::{
     Confirm, EventPayload, Heartbeat, Message, NextEvent, SentEvent, SentEventKind, SentFlush, SentResend,
 };
+use crate::{Dot, Interval, Settled, VersionVector};
 use bytes::Bytes;
 
 pub(super) fn messages() -> BoxedStrategy<Sample> {
@@ -51,15 +51,27 @@ fn heartbeats() -> BoxedStrategy<Heartbeat> {
         number: after.saturating_add(more),
     });
     let position = proptest::option::of(position);
-    (position, numbers(0), numbers(0), clocks(), vectors())
-        .prop_map(|(position, confirmed, stable, clock, known)| Heartbeat {
+    let confirmed = proptest::option::of(numbers(0));
+    (position, confirmed, numbers(0), clocks(), vectors(), settled())
+        .prop_map(|(position, confirmed, stable, clock, known, settled)| Heartbeat {
             position,
             confirmed,
             stable,
             clock,
             known,
+            settled,
         })
         .boxed()
+}
+
+/// The last runs of which there are events.
+fn settled() -> BoxedStrategy<Settled> {
+    let of_events = |events: VersionVector| {
+        let last = events.intervals().iter().map(Interval::last);
+        let runs = last.map(|dot| (dot.run.node, dot.run.incarnation)).collect();
+        Settled::new(runs, events).expect("events of these runs")
+    };
+    vectors().prop_map(of_events).boxed()
 }
 
 /// Events are among the numbers, in ascending order, and of one run.

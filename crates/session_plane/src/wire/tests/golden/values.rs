@@ -9,8 +9,8 @@ use crate::membership::{Introduction, Side};
 use crate::transfer::{AnswerId, Digest, Group, QuestionId};
 use crate::wire::{EventPayload, SentEvent, SentEventKind};
 use crate::{
-    ClientId, Dot, EntryId, EntryKind, Interval, NodeState, PresentNode, Run, Slot, SlotSet, SwimIncarnation,
-    VersionVector,
+    ClientId, Dot, EntryId, EntryKind, Interval, NodeState, PresentNode, Run, Settled, Slot, SlotSet,
+    SwimIncarnation, VersionVector,
 };
 
 pub(super) fn introduction(node: u64, state: NodeState) -> Introduction {
@@ -61,6 +61,17 @@ pub(super) fn vector() -> VersionVector {
         vector.insert(interval).expect("few intervals");
     }
     vector
+}
+
+/// Runs of two nodes, of which one has a floor.
+pub(super) fn settled() -> Settled {
+    let mut events = VersionVector::default();
+    let retired = Interval::of_runs(NodeId(1), Incarnation(0), Incarnation(98)).expect("starts");
+    for interval in [retired, Interval::up_to(run(3), 40).expect("numbers")] {
+        events.insert(interval).expect("few intervals");
+    }
+    let runs = [(NodeId(1), Incarnation(99)), (NodeId(3), Incarnation(300))];
+    Settled::new(runs.into(), events).expect("settled runs")
 }
 
 pub(super) fn run(node: u64) -> Run {
