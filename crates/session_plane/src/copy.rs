@@ -12,7 +12,7 @@
 //! *Invariant*: covered events, taken events and holes are disjoint; a pending message is a taken
 //! event; an entry is of a covered or of a taken event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::session_plane::Hlc;
 
@@ -20,7 +20,7 @@ use crate::join::join;
 use crate::progress::Progress;
 use crate::retiring::{CopySets, Retired};
 use crate::slot_entries::{Change, SingleDotsFull, SlotEntries};
-use crate::{Birth, ClientId, Dot, Entry, EntryKind, Fact, Interval, VectorFull, VersionVector};
+use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, Interval, VectorFull, VersionVector};
 
 mod parts;
 
@@ -240,6 +240,11 @@ impl<V: Ord, M> SlotCopy<V, M> {
         self.pending.retain(|dot, _| !covered.covers(*dot));
         self.entries.drop_covered(covered);
         Ok(())
+    }
+
+    /// Drops entries of a client without an event ([`SlotEntries::drop_garbage`]).
+    pub(crate) fn drop_garbage(&mut self, client: &[u8], garbage: &BTreeSet<EntryId>) {
+        self.entries.drop_garbage(client, garbage);
     }
 
     /// Merges another copy of the slot by the merge rule, in one pass over both.

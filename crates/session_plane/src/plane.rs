@@ -1,9 +1,220 @@
-//! Plane: the parts of one run of one node that are more than one leaf module.
+//! Plane: the replication of sessions, routes and retained messages at one run of one node.
 //!
-//! [`Copies`] are the copies of all slots of the node. Streams say which numbers they take, transfers
-//! merge answers into them, and holes in them keep messages pending. Nothing here does I/O or reads a
-//! clock.
+//! ```text
+//!   node: change, publish                      connections to peers
+//!      |            ^ Durable, Queued              |            ^
+//!      v            |                              v receive    | Send, next_message
+//!   .------------------------------- Plane ---------------------------------.
+//!   | Membership   who is present          Streams    events out and in     |
+//!   | Holdings     copies, what is known   Transfers  becoming whole        |
+//!   '------------------------------------------------------------------------'
+//!                     | persist_point               ^ persisted
+//!                     v                             |
+//!                           disk of the node
+//! ```
+//!
+//! A change gets its dot, goes to the owners of its slots, and is durable when their disks have it.
+//! What comes from others is taken into the copies at once, and confirmed once this node's disk has
+//! it. [`Plane::tick`] does what is due. The rules are those of `docs/internals/session-plane.md`.
+//!
+//! *Invariants*: the plane does no I/O and reads no clock. A message of a peer is read in the
+//! peer's present stay only. A refused message changes nothing beyond what its sender had made
+//! before.
 
+mod action;
+mod changing;
+mod clock;
+mod collecting;
+mod config;
+mod content;
 mod copies;
+mod error;
+mod flushing;
+mod heartbeats;
+mod holdings;
+mod holes;
+mod image;
+mod joining;
+mod receiving;
+mod ring_changes;
+mod rings;
+mod streams;
+mod taking;
+mod transferring;
+mod transfers;
 
+pub use action::{PlaneAction, PlaneMessage, RunEnd};
+pub use config::{Limits, Now, PlaneConfig, Timing};
+pub use content::{EventContent, NewBirth, NewChange, NewEntry, SessionChange};
 pub use copies::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};
+pub use error::PlaneError;
+pub use holdings::Matching;
+pub use image::PlaneImage;
+pub use streams::PersistPoint;
+
+use std::time::Instant;
+
+use cluster::NodeId;
+use cluster::session_plane::Hlc;
+
+use crate::membership::{MembersError, Membership};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::{Garbage, NodeState, Retiring, Run, Slot, SlotSet, VersionVector};
+
+use clock::HybridClock;
+use holdings::Holdings;
+use rings::Rings;
+use streams::Streams;
+use transfers::Transfers;
+
+/// States that a node may pass through in one call.
+const NODE_STATES: usize = 4;
+
+/// Replicated state of one node.
+///
+/// `V` is the value of entries, `M` the content of messages, `R` finds the sessions that a message
+/// matches.
+#[derive(Debug)]
+pub struct Plane<V, M, R> {
+    run: Run,
+    /// Slots that the plane has copies of. None: all.
+    slots: Option<SlotSet>,
+    timing: Timing,
+    clock: HybridClock,
+    membership: Membership,
+    rings: Rings,
+    streams: Streams<EventContent<V, M>>,
+    holdings: Holdings<V, M, R>,
+    transfers: Transfers<V, M>,
+    garbage: Garbage,
+    retiring: Retiring,
+    heartbeat_at: Instant,
+    offer_at: Instant,
+}
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Plane of a run that begins with what is on the disk: JOINING, and alone.
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError`] where the configured members are no cluster.
+    pub fn new(
+        now: Now,
+        config: &PlaneConfig,
+        image: PlaneImage<V, M>,
+        matching: R,
+    ) -> Result<Plane<V, M, R>, MembersError> {
+        let membership = Membership::new(now.monotonic, &config.membership)?;
+        let mut rings = Rings::default();
+        let routing = rings.routing(membership.view());
+        let run = config.membership.run;
+        let (clock, copies) = image.into_parts();
+        let holdings = Holdings::new(copies, matching).expect("the disk has what fitted before");
+        let mut plane = Plane {
+            run,
+            slots: config.slots.clone(),
+            timing: config.timing,
+            clock: HybridClock::new(clock),
+            membership,
+            rings,
+            streams: Streams::new(run, routing, config.limits.outgoing, config.limits.incoming),
+            holdings,
+            transfers: Transfers::new(&config.limits, &config.timing),
+            garbage: Garbage::default(),
+            retiring: Retiring::new(run.node),
+            heartbeat_at: now.monotonic,
+            offer_at: now.monotonic,
+        };
+        plane.found().expect("the disk has what fitted before");
+        Ok(plane)
+    }
+
+    /// Does what is due at `now`, after everything that has arrived was handed in.
+    pub fn tick(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
+        let mut of_membership = Vec::new();
+        self.membership.tick(now.monotonic, &mut of_membership);
+        self.apply(now, of_membership, actions);
+        if now.monotonic >= self.heartbeat_at {
+            self.heartbeat_at = now.monotonic + self.timing.heartbeat_every;
+            self.send_heartbeats(now, actions);
+        }
+        self.watch_holes(now, actions);
+        self.collect_garbage();
+        self.review_copies(now, actions);
+        self.settle(now, actions);
+        for _ in 0..NODE_STATES {
+            if !self.report_progress(now, actions) {
+                return;
+            }
+            self.settle(now, actions);
+        }
+    }
+
+    /// Time at which [`Plane::tick`] has something to do.
+    pub fn deadline(&self) -> Instant {
+        let due = self.membership.deadline().into_iter();
+        due.chain([self.heartbeat_at, self.offer_at])
+            .min()
+            .unwrap_or(self.heartbeat_at)
+    }
+
+    /// This run.
+    pub fn run(&self) -> Run {
+        self.run
+    }
+
+    /// State of this node in its cluster.
+    pub fn state(&self) -> NodeState {
+        self.membership.own().state
+    }
+
+    /// Hybrid logical clock of the last event that this node has made or seen.
+    pub fn clock(&self) -> Hlc {
+        self.clock.latest()
+    }
+
+    /// Events that copies of this node have decided upon or taken. What a client is told goes by
+    /// these.
+    pub fn known(&self) -> &VersionVector {
+        self.holdings.known()
+    }
+
+    /// Own events that are not durable, or that are being resent; a gauge.
+    pub fn kept_events(&self) -> usize {
+        self.streams.outgoing.kept().count()
+    }
+
+    /// Nodes that are present.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// Copy of a slot.
+    pub fn copy(&self, slot: Slot) -> Option<CopyRef<'_, V>> {
+        self.holdings.copies.get(slot)
+    }
+
+    /// This node owns the slot, and its copy has merged with every present holder: sessions are
+    /// served from it (rule `serve-merged`).
+    pub fn is_merged(&self, slot: Slot) -> bool {
+        self.holdings.owned().contains(slot) && self.transfers.is_merged(slot)
+    }
+
+    /// Those of `slots` that the plane has copies of.
+    fn within(&self, slots: &SlotSet) -> SlotSet {
+        match &self.slots {
+            Some(own) => own.intersection(slots),
+            None => slots.clone(),
+        }
+    }
+
+    /// Owners of a slot by the view in force, the primary owner first.
+    pub fn owners(&self, slot: Slot) -> impl Iterator<Item = NodeId> + '_ {
+        self.streams.outgoing.routing().ring().owners(slot)
+    }
+}

@@ -146,6 +146,18 @@ impl<V: Ord> SessionEntries<V> {
         ids.filter(|id| covered(id.dot) && !live.contains(id)).collect()
     }
 
+    /// Birth of the only session. None where there is none or several, or where something is left
+    /// that waits to be garbage: an end, or what stands beside a will.
+    ///
+    /// Entries that name this birth are no garbage. Looks at few entries, and not at the queue.
+    pub fn only_birth(&self) -> Option<Birth> {
+        let waiting = [EntryKind::End, EntryKind::ConnectionEnd, EntryKind::WillNumber];
+        let is_left = |kind: EntryKind| self.of_kind(kind).next().is_some();
+        let mut births = self.of_kind(EntryKind::Session).map(|(_, entry)| entry.birth);
+        let first = births.next().filter(|_| !waiting.into_iter().any(is_left))?;
+        births.all(|birth| birth == first).then_some(first)
+    }
+
     /// Drops entries without an event: a copy that covers an entry and lacks it says that it was
     /// removed.
     pub fn drop_garbage(&mut self, garbage: &BTreeSet<EntryId>) {

@@ -109,6 +109,15 @@ impl View {
         let index = self.nodes.binary_search_by_key(&node, |present| present.run.node);
         index.ok().and_then(|index| self.nodes.get(index))
     }
+
+    /// The ring of both views is the same: they have the same nodes in the same states.
+    pub(crate) fn has_ring_of(&self, other: &View) -> bool {
+        let placed = |view: &View| -> Vec<(NodeId, NodeState)> {
+            let nodes = view.nodes.iter();
+            nodes.map(|present| (present.run.node, present.state)).collect()
+        };
+        placed(self) == placed(other)
+    }
 }
 
 /// Nodes that are no view. Nothing was changed.

@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::copy::{CopyState, PENDING_MAX};
 use crate::progress::Progress;
 use crate::{
-    Change, Dot, Interval, Pending, Slot, SlotCopy, SlotEntries, SlotSet, VectorFull, VersionVector,
+    Change, CopySets, Dot, EntryId, Interval, Pending, Retired, Slot, SlotCopy, SlotEntries, SlotSet,
+    VectorFull, VersionVector,
 };
 
 mod claiming;
@@ -113,6 +114,22 @@ impl<V: Ord, M> Copies<V, M> {
     /// Slots of the copies that are apart, in ascending order.
     pub fn apart(&self) -> impl Iterator<Item = Slot> + '_ {
         self.apart.keys().copied()
+    }
+
+    /// Copy of a slot that is apart.
+    pub fn apart_copy(&self, slot: Slot) -> Option<&SlotCopy<V, M>> {
+        self.apart.get(&slot)
+    }
+
+    /// Copies in step have holes.
+    pub fn has_shared_holes(&self) -> bool {
+        !self.in_step.is_empty() && !self.shared.holes().is_empty()
+    }
+
+    /// Events that copies lack: one set for those in step, and one for each other.
+    pub fn all_holes(&self) -> impl Iterator<Item = &VersionVector> {
+        let shared = (!self.in_step.is_empty()).then(|| self.shared.holes());
+        shared.into_iter().chain(self.apart.values().map(SlotCopy::holes))
     }
 
     /// Copy of a slot with a progress of its own: for a merge, or while it is not merged.
@@ -219,6 +236,18 @@ impl<V: Ord, M> Copies<V, M> {
         Ok(())
     }
 
+    /// As [`Copies::need`], in every copy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Copies::need`].
+    pub fn need_everywhere(&mut self, known: &VersionVector) -> Result<(), VectorFull> {
+        if !self.in_step.is_empty() {
+            self.shared.need(known)?;
+        }
+        self.apart.values_mut().try_for_each(|copy| copy.need(known))
+    }
+
     /// Parts the copies of other slots than `slots` from those in step: mostly none.
     fn leave_others(&mut self, slots: &SlotSet) {
         if !self.step_slots.is_within(slots) {
@@ -226,6 +255,48 @@ impl<V: Ord, M> Copies<V, M> {
                 self.leave(slot);
             }
         }
+    }
+
+    /// Drops garbage of a client.
+    pub fn drop_garbage(&mut self, slot: Slot, client: &[u8], garbage: &BTreeSet<EntryId>) {
+        if let Some(copy) = self.apart.get_mut(&slot) {
+            copy.drop_garbage(client, garbage);
+        } else if let Some(entries) = self.in_step.get_mut(&slot) {
+            entries.drop_garbage(client, garbage);
+        }
+    }
+
+    /// Covers all of runs that have ended, in the copies that have what was agreed of them. A copy
+    /// whose vector has no room keeps the runs.
+    pub fn retire(&mut self, retired: &Retired) {
+        if !self.in_step.is_empty() {
+            let before = self.shared.clone();
+            if self.shared.retire(retired).is_err() {
+                self.shared = before;
+            }
+            let covered = self.shared.covered();
+            for entries in self.in_step.values_mut() {
+                entries.drop_covered(covered);
+            }
+            for pending in self.pending.values_mut() {
+                pending.retain(|dot, _| !covered.covers(*dot));
+            }
+            self.pending.retain(|_, pending| !pending.is_empty());
+        }
+        for copy in self.apart.values_mut() {
+            // A vector without room stays as it is.
+            let _ = copy.retire(retired);
+        }
+    }
+
+    /// Sets of events of all copies; those in step are named once.
+    pub fn all_sets(&self) -> impl Iterator<Item = CopySets<'_>> {
+        let shared = (!self.in_step.is_empty()).then(|| CopySets {
+            covered: self.shared.covered(),
+            taken: self.shared.taken(),
+            holes: self.shared.holes(),
+        });
+        shared.into_iter().chain(self.apart.values().map(SlotCopy::sets))
     }
 
     /// Applies an event to one copy. False where it is refused; nothing is changed then.

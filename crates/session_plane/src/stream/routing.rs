@@ -1,21 +1,28 @@
 //! Routing: a view with its ring, as one value.
 
+use std::sync::Arc;
+
 use crate::{Ring, View};
 
 /// View of a run, and the ring by which the run routes while the view is in force.
 ///
-/// A ring takes milliseconds to make. Peers mostly have equal views, so the node makes a routing
-/// once for each view and shares it among the streams.
+/// A ring takes milliseconds to make, and mostly peers have equal ones. So the node makes a ring
+/// once, and shares it among the routings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Routing {
     view: View,
-    ring: Ring,
+    ring: Arc<Ring>,
 }
 
 impl Routing {
     /// Routing by the ring of `view`.
     pub fn new(view: View) -> Routing {
-        let ring = Ring::new(&view);
+        let ring = Arc::new(Ring::new(&view));
+        Routing { view, ring }
+    }
+
+    /// Routing by a ring that was made of a view with the same nodes and states.
+    pub(crate) fn with_ring(view: View, ring: Arc<Ring>) -> Routing {
         Routing { view, ring }
     }
 

@@ -176,6 +176,11 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Holder<V, M> {
         }
     }
 
+    /// A question waits for its answer to begin.
+    pub fn has_unbegun(&self) -> bool {
+        self.answers.values().any(|answer| answer.begun.is_none())
+    }
+
     /// Gives the next part of an answer; `entries` are those of this node's copy, if it has one.
     ///
     /// A question for an answer that a later question has voided is ignored.

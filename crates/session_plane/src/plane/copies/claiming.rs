@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Copies;
 use crate::copy::CopyState;
+use crate::transfer::Held;
 use crate::{
-    ClaimError, ClientId, Dot, Matched, Pending, Slot, SlotCopy, SlotEntries, VectorFull, VersionVector,
+    ClaimError, ClientId, Dot, Matched, Pending, PendingMessage, Slot, SlotCopy, SlotEntries, VectorFull,
+    VersionVector,
 };
 
 /// Copy of one slot, as it stands.
@@ -133,6 +135,27 @@ impl<V: Ord, M> Copies<V, M> {
             known.unite(copy.taken())?;
         }
         Ok(known)
+    }
+}
+
+impl<V: Ord, M: Clone> Copies<V, M> {
+    /// Copy of a slot as an answer about it begins.
+    pub(in crate::plane) fn held(&self, slot: Slot) -> Held<V, M> {
+        if let Some(copy) = self.apart.get(&slot) {
+            return Held::of_copy(copy);
+        }
+        let Some(copy) = self.get(slot) else {
+            return Held::default();
+        };
+        let mut held = Held::whole(copy.entries, copy.covered);
+        held.begin.taken = copy.taken.clone();
+        held.begin.holes = copy.holes.clone();
+        let pending = self.pending(slot).map(|(dot, pending)| PendingMessage {
+            dot,
+            pending: pending.clone(),
+        });
+        held.pending = pending.collect();
+        held
     }
 }
 

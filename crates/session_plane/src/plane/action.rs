@@ -1,0 +1,70 @@
+//! Actions: what the node does after a call of the plane.
+
+use cluster::NodeId;
+
+use super::{ClaimedMessage, EventContent};
+use crate::membership::GiveUpReason;
+use crate::wire::Message;
+use crate::{ClientId, Dot, PresentNode, Run, Slot};
+
+/// Message between two planes.
+pub type PlaneMessage<V, M> = Message<V, M, EventContent<V, M>>;
+
+/// Action of a plane, for the node to apply in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlaneAction<V, M> {
+    /// Sends a message over the connection to a peer, behind what went before. It is dropped where
+    /// there is no connection.
+    Send {
+        /// Receiver.
+        to: NodeId,
+        /// Message.
+        message: PlaneMessage<V, M>,
+    },
+    /// An own change is durable at all nodes that need it: what waits for it is acknowledged.
+    Durable(Dot),
+    /// A message was queued for a session of a copy of this node.
+    Queued(ClaimedMessage),
+    /// An event has changed a session in a copy of this node.
+    Changed {
+        /// Slot of the copy.
+        slot: Slot,
+        /// Client of the session.
+        client: ClientId,
+        /// Event.
+        by: Dot,
+    },
+    /// A copy has merged an answer. Sessions are looked at anew for connections that lost.
+    Merged {
+        /// Slot of the copy.
+        slot: Slot,
+    },
+    /// This run routes by another view from here on.
+    RingChanged,
+    /// A peer is present from here on.
+    Met(PresentNode),
+    /// A peer is given up; the connection to it is to be closed.
+    GaveUp {
+        /// Run that was present.
+        run: Run,
+        /// Reason, for the log.
+        reason: GiveUpReason,
+    },
+    /// The run cannot go on: the node closes all connections, and begins another run with what is
+    /// on its disk.
+    EndRun(RunEnd),
+}
+
+/// Reason for which a run ends itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunEnd {
+    /// Own events find no owners however often the ring changes.
+    #[error("the events of {rings} changes of the ring find no owner")]
+    NoOwners {
+        /// Rings with events that have too few copies.
+        rings: usize,
+    },
+    /// A set of events would be too long to be exact.
+    #[error("what this node has of other nodes is too scattered to be exact")]
+    TooScattered,
+}

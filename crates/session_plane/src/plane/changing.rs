@@ -1,0 +1,110 @@
+//! Own changes: each gets its dot, goes to its owners, and shows in this node's own copies at once.
+
+use super::content::{PlaneEvent, effects};
+use super::holdings::Arrival;
+use super::taking::report_changes;
+use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction};
+use crate::stream::{EventKind, NumberRange, StreamEvent, StreamFull};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::wire::EventPayload;
+use crate::{Dot, SlotSet};
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Changes a session in `slots`: that of the client, and the map of routes where they change.
+    ///
+    /// The dot is reported by [`PlaneAction::Durable`] once all present owners have the change on
+    /// their disks, and enough of them.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFull`] where too much is not durable: the client waits.
+    pub fn change(
+        &mut self,
+        now: Now,
+        slots: SlotSet,
+        change: NewChange<V>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<Dot, StreamFull> {
+        let dot = self.next_dot();
+        let clock = self.clock.tick(now.wall);
+        let content = EventContent::Change(change.made_by(dot, clock));
+        self.emit(now, slots, content, actions)
+    }
+
+    /// Publishes a message to the sessions of `slots`. It is reported as a change is.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFull`] where too much is not durable: the publisher waits.
+    pub fn publish(
+        &mut self,
+        now: Now,
+        slots: SlotSet,
+        message: M,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<Dot, StreamFull> {
+        self.clock.tick(now.wall);
+        self.emit(now, slots, EventContent::Message(message), actions)
+    }
+
+    /// Dot of the next event.
+    fn next_dot(&self) -> Dot {
+        let last = self.streams.outgoing.last();
+        let number = last.number + 1;
+        Dot { number, ..last }
+    }
+
+    /// Makes an event with the latest clock.
+    fn emit(
+        &mut self,
+        now: Now,
+        slots: SlotSet,
+        content: EventContent<V, M>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<Dot, StreamFull> {
+        let bytes = content.bytes();
+        let payload = self.payload(content);
+        let kind = EventKind::Change(slots.clone());
+        let mut durable = Vec::new();
+        let dot = self
+            .streams
+            .outgoing
+            .push(slots, payload.clone(), bytes, &mut durable)?;
+        self.take_own(&StreamEvent { dot, kind, payload }, actions);
+        actions.extend(durable.into_iter().map(PlaneAction::Durable));
+        self.settle(now, actions);
+        Ok(dot)
+    }
+
+    /// What goes with an event that is made now, behind the tick of the clock.
+    pub(super) fn payload(&self, content: EventContent<V, M>) -> EventPayload<EventContent<V, M>> {
+        EventPayload {
+            clock: self.clock.latest(),
+            known: self.holdings.known().clone(),
+            content,
+        }
+    }
+
+    /// Takes an own event into the copies that this node owns.
+    fn take_own(&mut self, event: &PlaneEvent<V, M>, actions: &mut Vec<PlaneAction<V, M>>) {
+        let number = event.dot.number;
+        let effects = effects(event, self.holdings.owned());
+        let mut touched = Vec::new();
+        report_changes(event.dot, &effects, &mut touched, actions);
+        let taken = self.holdings.take_own(Arrival {
+            run: self.run,
+            numbers: NumberRange {
+                first: number,
+                last: number,
+            },
+            effects: [(number, effects)].into(),
+        });
+        self.end_if_full(taken, actions);
+        self.note_garbage(touched);
+    }
+}

@@ -1,0 +1,131 @@
+//! Collecting: garbage in the copies, and runs that all members have settled (rules `known-to-all`
+//! and `retire-agreed`).
+//!
+//! Both keep state small, and change nothing that counts. A copy drops what every member knows to
+//! be of no use. A vector forgets the numbers of runs that have ended.
+
+use std::collections::BTreeSet;
+
+use cluster::{Incarnation, NodeId};
+
+use super::holdings::Holdings;
+use super::transfers::Transfers;
+use super::{Matching, Plane};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::{Birth, ClientId, EntryId, GarbagePlace, Run, Settled, Slot, VersionVector};
+
+/// Session in a copy of this node that an event has changed.
+#[derive(Debug)]
+pub(super) struct TouchedSession {
+    pub(super) slot: Slot,
+    pub(super) client: ClientId,
+    /// Birth that the entry names which was added.
+    pub(super) birth: Option<Birth>,
+}
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Notes the clients of a slot that may have garbage: behind a merge, or at the start.
+    pub(super) fn note_garbage_of(&mut self, slot: Slot) {
+        let Some(copy) = self.holdings.copies.get(slot) else {
+            return;
+        };
+        for (client, session) in copy.entries.sessions() {
+            let only = session.only_birth();
+            let is_of_one = |only: Birth| session.iter().all(|(_, entry)| entry.birth == only);
+            if !only.is_some_and(is_of_one) {
+                let client = client.clone();
+                self.garbage.note(GarbagePlace { slot, client });
+            }
+        }
+    }
+
+    /// Notes the sessions that may have garbage by changes that were taken.
+    pub(super) fn note_garbage(&mut self, touched: Vec<TouchedSession>) {
+        for TouchedSession { slot, client, birth } in touched {
+            let copy = self.holdings.copies.get(slot);
+            let session = copy.and_then(|copy| copy.entries.session(client.as_bytes()));
+            let only = session.map(|session| session.only_birth());
+            let is_clean = |only: Birth| birth.is_none_or(|birth| birth == only);
+            if only.is_some_and(|only| !only.is_some_and(is_clean)) {
+                self.garbage.note(GarbagePlace { slot, client });
+            }
+        }
+    }
+
+    /// Drops garbage that every member knows, and looks for more.
+    pub(super) fn collect_garbage(&mut self) {
+        let (holdings, transfers) = (&self.holdings, &self.transfers);
+        let find = |place: &GarbagePlace| find_garbage(holdings, transfers, place);
+        let awaited = self.garbage.awaited();
+        if awaited.is_some_and(|awaited| !self.membership.is_known_to_all(awaited)) {
+            return;
+        }
+        let dropped = self.garbage.take_known_to_all(find);
+        self.garbage.look(holdings.known(), find);
+        for garbage in dropped {
+            let GarbagePlace { slot, client } = garbage.place;
+            self.holdings
+                .copies
+                .drop_garbage(slot, client.as_bytes(), &garbage.entries);
+        }
+    }
+
+    /// What is settled at this node now, for the next heartbeat. Runs that all members have settled
+    /// are retired before.
+    pub(super) fn settle_runs(&mut self) -> Settled {
+        let settled = self.settled();
+        let present: BTreeSet<NodeId> = self.membership.peers().chain([self.run.node]).collect();
+        let members = self.membership.members();
+        let agreed = self.retiring.agreed(&settled, &present, &members);
+        let settled = if agreed.is_empty() {
+            settled
+        } else {
+            for retired in &agreed {
+                self.holdings.retire(retired);
+            }
+            self.settled()
+        };
+        self.retiring.tell(settled.clone());
+        settled
+    }
+
+    fn settled(&self) -> Settled {
+        let ended = self.membership.view();
+        let ended = ended.nodes().iter().filter_map(|present| {
+            let Run { node, incarnation } = present.run;
+            let before = incarnation.0.checked_sub(1)?;
+            Some((node, Incarnation(before)))
+        });
+        // No entry stands for a number of a second actor yet.
+        let named = VersionVector::default();
+        Settled::of_copies(self.holdings.copies.all_sets(), &named, &ended.collect())
+    }
+}
+
+/// Garbage of a client. None while its copy may not drop any.
+fn find_garbage<V, M, R>(
+    holdings: &Holdings<V, M, R>,
+    transfers: &Transfers<V, M>,
+    place: &GarbagePlace,
+) -> Option<BTreeSet<EntryId>>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    let slot = place.slot;
+    let Some(copy) = holdings.copies.get(slot) else {
+        return Some(BTreeSet::new());
+    };
+    let is_merged = holdings.owned().contains(slot) && transfers.is_merged(slot);
+    let has_claimed_all = copy.holes.is_empty() && copy.taken.is_empty();
+    if !is_merged || !has_claimed_all || transfers.holder.is_answering(slot) {
+        return None;
+    }
+    Some(copy.entries.garbage(copy.covered, place.client.as_bytes()))
+}

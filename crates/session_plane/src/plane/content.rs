@@ -1,0 +1,149 @@
+//! Content of an event: what it changes in the slots that it is for.
+
+use std::collections::BTreeMap;
+
+use cluster::session_plane::Hlc;
+
+use super::Effect;
+use crate::stream::{EventKind, StreamEvent};
+use crate::transfer::{OwnEvent, TransferBytes};
+use crate::wire::EventPayload;
+use crate::{Birth, Change, ClientId, Dot, Entry, Fact, Pending, PendingMessage, Slot, SlotSet};
+
+/// Content of an event.
+///
+/// `V` is the value of entries, `M` the content of messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventContent<V, M> {
+    /// None: the event is a ring marker.
+    Nothing,
+    /// Change of one session, in each slot that the event is for.
+    Change(SessionChange<V>),
+    /// Message for sessions of the slots that the event is for.
+    Message(M),
+}
+
+/// Change of one session, without its dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionChange<V> {
+    /// Client whose entries change.
+    pub client: ClientId,
+    /// Events whose entries are removed.
+    pub removes: Vec<Dot>,
+    /// Entry that is added.
+    pub adds: Option<Entry<V>>,
+}
+
+/// Change that a node wants to make: its dot and its clock are not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewChange<V> {
+    /// Client whose entries change.
+    pub client: ClientId,
+    /// Events whose entries are removed.
+    pub removes: Vec<Dot>,
+    /// Entry that is added.
+    pub adds: Option<NewEntry<V>>,
+}
+
+/// Entry that a node wants to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry<V> {
+    /// Session that the entry belongs to.
+    pub birth: NewBirth,
+    /// What the entry states.
+    pub fact: Fact,
+    /// Meaning of the entry to the node.
+    pub value: V,
+}
+
+/// Birth that an entry names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewBirth {
+    /// A session that exists.
+    Of(Birth),
+    /// The event that makes the entry.
+    Here {
+        /// The CONNECT asked for a Clean Start.
+        is_clean: bool,
+    },
+}
+
+/// Event of a stream as the plane has it.
+pub(super) type PlaneEvent<V, M> = StreamEvent<EventPayload<EventContent<V, M>>>;
+
+impl<V> NewChange<V> {
+    /// The change as the event `dot` makes it.
+    pub(super) fn made_by(self, dot: Dot, clock: Hlc) -> SessionChange<V> {
+        let adds = self.adds.map(|new| Entry {
+            birth: match new.birth {
+                NewBirth::Of(birth) => birth,
+                NewBirth::Here { is_clean } => Birth { dot, clock, is_clean },
+            },
+            clock,
+            fact: new.fact,
+            value: new.value,
+        });
+        SessionChange {
+            client: self.client,
+            removes: self.removes,
+            adds,
+        }
+    }
+}
+
+impl<V: TransferBytes, M: TransferBytes> EventContent<V, M> {
+    /// Bytes of the content, for the limits of what is kept.
+    pub(super) fn bytes(&self) -> usize {
+        /// Bytes of an event beside its values: dot, clock, knowledge of a few runs.
+        const FIXED: usize = 160;
+        FIXED
+            + match self {
+                EventContent::Nothing => 0,
+                EventContent::Message(message) => message.bytes(),
+                EventContent::Change(change) => {
+                    let adds = change.adds.as_ref().map_or(0, |entry| entry.value.bytes());
+                    change.client.as_bytes().len() + change.removes.len() * size_of::<Dot>() + adds
+                }
+            }
+    }
+}
+
+/// Effects of an event in those of `slots` that it is for.
+pub(super) fn effects<V: Clone, M: Clone>(
+    event: &PlaneEvent<V, M>,
+    slots: &SlotSet,
+) -> BTreeMap<Slot, Effect<V, M>> {
+    let EventKind::Change(of_event) = &event.kind else {
+        return BTreeMap::new();
+    };
+    let own = of_event.iter().filter(|slot| slots.contains(*slot));
+    own.filter_map(|slot| Some((slot, effect(event)?))).collect()
+}
+
+/// Effect of an event in a slot that it is for.
+fn effect<V: Clone, M: Clone>(event: &PlaneEvent<V, M>) -> Option<Effect<V, M>> {
+    match own_event(event)? {
+        OwnEvent::Change(change) => Some(Effect::Change(change)),
+        OwnEvent::Message(message) => Some(Effect::Message(message.pending)),
+    }
+}
+
+/// Event as an answer about one of its slots has it. None of a ring marker.
+pub(super) fn own_event<V: Clone, M: Clone>(event: &PlaneEvent<V, M>) -> Option<OwnEvent<V, M>> {
+    let dot = event.dot;
+    match &event.payload.content {
+        EventContent::Nothing => None,
+        EventContent::Change(change) => Some(OwnEvent::Change(Change {
+            dot,
+            client: change.client.clone(),
+            removes: change.removes.clone(),
+            adds: change.adds.clone(),
+        })),
+        EventContent::Message(message) => {
+            let clock = event.payload.clock;
+            let message = message.clone();
+            let pending = Pending { clock, message };
+            Some(OwnEvent::Message(PendingMessage { dot, pending }))
+        }
+    }
+}

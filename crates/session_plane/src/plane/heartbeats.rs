@@ -1,0 +1,69 @@
+//! Heartbeats and confirmations: what this node tells without being asked.
+
+use cluster::NodeId;
+
+use super::{Matching, Now, PersistPoint, Plane, PlaneAction};
+use crate::stream::ConfirmError;
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::wire::{Confirm, Heartbeat, Message};
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Point for the disk. The node takes it, persists [`Plane::image`], and hands it back. Points
+    /// are handed back in the order in which they were taken.
+    pub fn persist_point(&mut self) -> PersistPoint {
+        self.streams.persist_point()
+    }
+
+    /// Everything up to `point` is on the disk: it is confirmed, and own changes may be durable.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfirmError`] where points come in another order.
+    pub fn persisted(
+        &mut self,
+        point: PersistPoint,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), ConfirmError> {
+        let persisted = self.streams.persisted(point)?;
+        actions.extend(persisted.durable.into_iter().map(PlaneAction::Durable));
+        let answered: Vec<NodeId> = self.membership.answered_peers().collect();
+        for to in persisted.streams {
+            if let Some(number) = self.streams.durable(to).filter(|_| answered.contains(&to)) {
+                let message = Message::Confirm(Confirm { number });
+                actions.push(PlaneAction::Send { to, message });
+            }
+        }
+        for resent in persisted.resent {
+            let message = Message::ConfirmResent(resent.id);
+            let to = resent.from;
+            actions.push(PlaneAction::Send { to, message });
+        }
+        Ok(())
+    }
+
+    /// Sends each peer that is not suspected what it waits for.
+    pub(super) fn send_heartbeats(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
+        let answered: Vec<NodeId> = self.membership.answered_peers().collect();
+        let settled = self.settle_runs();
+        let stable = self.streams.outgoing.stable();
+        for to in answered {
+            let heartbeat = Heartbeat {
+                position: self.streams.outgoing.send_position(to),
+                confirmed: self.streams.durable(to),
+                stable,
+                clock: self.clock.latest(),
+                known: self.holdings.known().clone(),
+                settled: settled.clone(),
+            };
+            // The peer is present, as it is answered.
+            let _ = self.membership.record_answered(now.monotonic, to);
+            let message = Message::Heartbeat(heartbeat);
+            actions.push(PlaneAction::Send { to, message });
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Holdings: the copies of a node, which of them it owns, and what it knows through all of them.
+//!
+//! *Invariants*: `known` is what the copies cover or have taken. A slot that this node owns by its
+//! own ring, or by that of a present peer, has a copy.
+
+use std::collections::BTreeMap;
+
+use super::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};
+use crate::stream::NumberRange;
+use crate::{
+    ClaimError, Dot, EVENT_NUMBER_MAX, Interval, Matched, Pending, Retired, Run, Slot, SlotCopy, SlotSet,
+    VectorFull, VersionVector,
+};
+
+/// Sessions that a message matches; the node decides by its filters.
+pub trait Matching<V, M> {
+    /// Sessions of a copy that a message matches, by the subscriptions that count and that are
+    /// earlier than the message (rule `since`).
+    fn matches(&self, copy: &CopyRef<'_, V>, message: Dot, pending: &Pending<M>) -> Vec<Matched<V>>;
+}
+
+/// Copies of one node.
+#[derive(Debug)]
+pub(super) struct Holdings<V, M, R> {
+    pub(super) copies: Copies<V, M>,
+    matching: R,
+    /// Slots that this node owns by its own ring.
+    owned: SlotSet,
+    known: VersionVector,
+}
+
+/// Numbers of a run that came together, and what the events among them do.
+#[derive(Debug)]
+pub(super) struct Arrival<V, M> {
+    pub(super) run: Run,
+    pub(super) numbers: NumberRange,
+    /// By number; each in `numbers`.
+    pub(super) effects: BTreeMap<u64, BTreeMap<Slot, Effect<V, M>>>,
+}
+
+impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
+    /// Holdings with the copies that a restart reads.
+    pub(super) fn new(copies: Copies<V, M>, matching: R) -> Result<Holdings<V, M, R>, VectorFull> {
+        let known = copies.known()?;
+        Ok(Holdings {
+            copies,
+            matching,
+            owned: SlotSet::default(),
+            known,
+        })
+    }
+
+    /// Slots that this node owns by its own ring.
+    pub(super) fn owned(&self) -> &SlotSet {
+        &self.owned
+    }
+
+    /// Events that a copy covers or has taken.
+    pub(super) fn known(&self) -> &VersionVector {
+        &self.known
+    }
+
+    /// Takes numbers for `slots`, with the effects of the events among them (rule `claim-by-ring`).
+    pub(super) fn take(&mut self, arrival: Arrival<V, M>, slots: &SlotSet) -> Result<(), VectorFull> {
+        take(&mut self.copies, &mut self.known, arrival, slots)
+    }
+
+    /// Takes numbers of this node's own run.
+    pub(super) fn take_own(&mut self, arrival: Arrival<V, M>) -> Result<(), VectorFull> {
+        take(&mut self.copies, &mut self.known, arrival, &self.owned)
+    }
+
+    /// Makes holes of what the copies lack of `known`, which the sender of an event knew (rule
+    /// `causal`).
+    pub(super) fn need_everywhere(&mut self, known: &VersionVector) -> Result<(), VectorFull> {
+        self.copies.need_everywhere(known)
+    }
+
+    /// As [`Holdings::need_everywhere`], for what is told outside of events: a copy that is only
+    /// held gets no more of those.
+    pub(super) fn need_where_owned(&mut self, known: &VersionVector) -> Result<(), VectorFull> {
+        self.copies.need(&self.owned, known)
+    }
+
+    /// Makes holes of the numbers up to `number` in slots that a marker has just given this node.
+    /// Slots without a copy get one, which lacks all that this node knows but its own events.
+    pub(super) fn gain(&mut self, slots: &SlotSet, marker: Dot, own: Run) -> Result<(), VectorFull> {
+        let without_copy = slots.minus(&self.copies.slots());
+        if !without_copy.is_empty() {
+            let mut lacking = self.known_or_needed()?;
+            if marker.run != own {
+                let of_own = Interval::up_to(own, EVENT_NUMBER_MAX);
+                lacking = lacking.minus(&VersionVector::of_apart(of_own));
+            }
+            for slot in without_copy.iter() {
+                self.copies.make(slot, lacking.clone());
+            }
+        }
+        match Interval::up_to(marker.run, marker.number) {
+            Some(before) => self.copies.need(slots, &VersionVector::of_apart([before])),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets the slots that this node owns by its own ring, behind [`Holdings::gain`].
+    pub(super) fn own(&mut self, owned: SlotSet) -> Result<(), VectorFull> {
+        let gained = owned.minus(&self.owned);
+        for lost in self.owned.minus(&owned).iter() {
+            self.copies.leave(lost);
+        }
+        self.owned = owned;
+        let known = self.known.clone();
+        self.copies.need(&gained, &known)
+    }
+
+    /// Parts a copy from those in step, because it is asked for.
+    pub(super) fn part(&mut self, slots: &SlotSet) {
+        for slot in slots.iter() {
+            self.copies.leave(slot);
+        }
+    }
+
+    /// Claims what the copies have taken, where no hole is and `is_merged` says so, and brings
+    /// copies in step.
+    pub(super) fn claim(&mut self, is_merged: impl Fn(Slot) -> bool, queued: &mut Vec<ClaimedMessage>) {
+        let matching = &self.matching;
+        let matches =
+            |copy: &CopyRef<'_, V>, dot: Dot, pending: &Pending<M>| matching.matches(copy, dot, pending);
+        // A vector without room leaves everything taken, as a hole does.
+        queued.extend(self.copies.claim_shared(matches).unwrap_or_default());
+        let apart: Vec<Slot> = self.copies.apart().collect();
+        for slot in apart {
+            let is_owned = self.owned.contains(slot);
+            if is_owned && !is_merged(slot) {
+                continue;
+            }
+            match self.copies.claim_apart(slot, matches) {
+                Ok(claimed) => queued.extend(claimed),
+                Err(ClaimError::HasHole | ClaimError::VectorFull(_)) => continue,
+            }
+            if is_owned {
+                self.copies.join(slot);
+            }
+        }
+    }
+
+    /// Changes one copy, which is apart: it merges, or closes holes.
+    pub(super) fn change<T, E: From<VectorFull>>(
+        &mut self,
+        slot: Slot,
+        change: impl FnOnce(&mut SlotCopy<V, M>) -> Result<T, E>,
+    ) -> Option<Result<T, E>> {
+        let copy = self.copies.leave(slot)?;
+        let changed = change(copy);
+        let (covered, taken) = (copy.covered(), copy.taken());
+        let united = self.known.unite(covered).and_then(|()| self.known.unite(taken));
+        Some(changed.and_then(|changed| united.map(|()| changed).map_err(E::from)))
+    }
+
+    /// Covers runs that have ended as a whole, where they are agreed.
+    pub(super) fn retire(&mut self, retired: &Retired) {
+        self.copies.retire(retired);
+        if let Ok(known) = self.copies.known() {
+            self.known = known;
+        }
+    }
+
+    /// Deletes a copy. What it knew is a hole of the routes, unless they know it: this node has told
+    /// that it knows it (rule `told-among-all`).
+    pub(super) fn delete(&mut self, slot: Slot) -> Result<(), VectorFull> {
+        if let Some(copy) = self.copies.get(slot) {
+            let mut known = copy.covered.clone();
+            known.unite(copy.taken)?;
+            let routes = [Slot::ROUTES].into_iter().collect();
+            self.copies.need(&routes, &known)?;
+        }
+        self.copies.remove(slot);
+        self.known = self.copies.known()?;
+        Ok(())
+    }
+
+    /// Events that are known to exist: those that copies have, and those that they lack.
+    fn known_or_needed(&self) -> Result<VersionVector, VectorFull> {
+        let mut events = self.known.clone();
+        for holes in self.copies.all_holes() {
+            events.unite(holes)?;
+        }
+        Ok(events)
+    }
+}
+
+/// Takes numbers into the copies of `slots`, one event after the other.
+fn take<V: Ord, M>(
+    copies: &mut Copies<V, M>,
+    known: &mut VersionVector,
+    arrival: Arrival<V, M>,
+    slots: &SlotSet,
+) -> Result<(), VectorFull> {
+    if slots.is_empty() {
+        return Ok(());
+    }
+    let (run, numbers) = (arrival.run, arrival.numbers);
+    let mut first = numbers.first;
+    let after = std::iter::once((numbers.last, BTreeMap::new()));
+    for (last, effects) in arrival.effects.into_iter().chain(after) {
+        if let Some(numbers) = Interval::new(run, first, last) {
+            // What a copy refuses is a hole there, and is asked for as any other.
+            copies.take(TakenNumbers {
+                numbers,
+                slots,
+                effects,
+            })?;
+            known.insert(numbers)?;
+            first = last + 1;
+        }
+    }
+    Ok(())
+}

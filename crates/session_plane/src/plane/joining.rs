@@ -1,0 +1,137 @@
+//! Joining: peers that are met and given up, and connections to them.
+
+use std::collections::BTreeSet;
+
+use cluster::NodeId;
+
+use super::{Matching, Now, Plane, PlaneAction, PlaneError};
+use crate::Run;
+use crate::membership::{Action, GiveUpReason, Handshake};
+use crate::transfer::{RunPosition, TransferBytes, TransferValue};
+use crate::wire::Message;
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Begins a new connection to a peer, in both directions. What it has not confirmed or answered
+    /// is sent and asked again.
+    pub fn connected(&mut self, now: Now, peer: NodeId, actions: &mut Vec<PlaneAction<V, M>>) {
+        self.streams.restart_connection(peer);
+        self.transfers.restart_connection(peer);
+        self.settle(now, actions);
+    }
+
+    /// The machine of a peer has refused a connection: the process is gone.
+    pub fn refused(&mut self, peer: NodeId) {
+        // Nothing ends with a node that is not present.
+        let _ = self.membership.record_refused(peer);
+    }
+
+    /// Receives a message of a handshake. It is dropped while the stream has no room for another
+    /// ring: the next offer will do.
+    pub(super) fn receive_handshake(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        message: &Handshake,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        if !self.streams.outgoing.can_welcome() {
+            return Ok(());
+        }
+        let was_present = self.membership.is_present(from);
+        let mut of_membership = Vec::new();
+        let received = self
+            .membership
+            .receive_handshake(now.monotonic, from, message, &mut of_membership);
+        self.apply(now, of_membership, actions);
+        if was_present {
+            self.repeat_behind(from, message, received.is_ok());
+        }
+        Ok(received?)
+    }
+
+    /// A Confirm of the present stay was sent or received once more, because the first one may be
+    /// lost: what followed it was not read, and is sent again behind this one.
+    fn repeat_behind(&mut self, peer: NodeId, message: &Handshake, is_sent: bool) {
+        match message {
+            Handshake::Answer(_) if is_sent => {
+                self.streams.outgoing.restart_connection(peer);
+                self.transfers.restart_connection(peer);
+            }
+            Handshake::Confirm(_) => self.streams.restart_incoming(peer),
+            Handshake::Answer(_) | Handshake::Offer(_) => {}
+        }
+    }
+
+    /// Applies actions of the membership, and makes the marker that is due behind them.
+    pub(super) fn apply(
+        &mut self,
+        now: Now,
+        of_membership: Vec<Action>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) {
+        let welcomed = self.apply_one_by_one(of_membership, actions);
+        if self.membership.is_changed() {
+            self.mark(now, welcomed, actions);
+        }
+    }
+
+    /// Applies actions of the membership. Gives the peer that was met.
+    pub(super) fn apply_one_by_one(
+        &mut self,
+        of_membership: Vec<Action>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Option<NodeId> {
+        let mut welcomed = None;
+        for action in of_membership {
+            match action {
+                Action::SendHandshake { to, message } => {
+                    let message = Message::Handshake(message);
+                    actions.push(PlaneAction::Send { to, message });
+                }
+                Action::SendConviction { to, convicted } => {
+                    let message = Message::Conviction(convicted);
+                    actions.push(PlaneAction::Send { to, message });
+                }
+                Action::Met { peer } => {
+                    welcomed = Some(peer.run.node);
+                    self.meet(peer.run);
+                    actions.push(PlaneAction::Met(peer));
+                }
+                Action::GaveUp { run, reason } => self.give_up(run, reason, actions),
+                Action::StateChanged { .. } => {}
+            }
+        }
+        welcomed
+    }
+
+    fn meet(&mut self, run: Run) {
+        self.streams.meet(run);
+        self.transfers.meet(run.node);
+        self.garbage.begin_anew();
+        let owned = self.holdings.owned().clone();
+        self.holdings.part(&owned);
+    }
+
+    fn give_up(&mut self, run: Run, reason: GiveUpReason, actions: &mut Vec<PlaneAction<V, M>>) {
+        let others: BTreeSet<NodeId> = self.membership.peers().collect();
+        let mut durable = Vec::new();
+        self.streams.give_up(run.node, &mut durable);
+        self.transfers.give_up(run.node, &others);
+        self.garbage.begin_anew();
+        self.retiring.forget(run.node);
+        let unmerged = self.transfers.unmerged(self.holdings.owned());
+        self.holdings.part(&unmerged);
+        actions.push(PlaneAction::GaveUp { run, reason });
+        actions.extend(durable.into_iter().map(PlaneAction::Durable));
+        let number = self.streams.of_run(run).map_or(0, |ended| ended.position());
+        for to in others {
+            let message = Message::FlushPosition(RunPosition { run, number });
+            actions.push(PlaneAction::Send { to, message });
+        }
+    }
+}

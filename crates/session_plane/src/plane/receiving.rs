@@ -1,0 +1,251 @@
+//! Receiving: messages of peers, each read in the peer's present stay only.
+
+use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
+use crate::stream::{EventKind, Received, StreamMessage, StreamPosition};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::wire::{Heartbeat, Message, NextEvent, SentEvent, SentResend};
+use crate::{Dot, Run, SlotSet};
+
+use super::content::PlaneEvent;
+use super::streams::Resent;
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Receives a message that came from the run `from` over its connection.
+    ///
+    /// # Errors
+    ///
+    /// [`PlaneError`] where the message is refused. Unless [`PlaneError::is_ordinary`], the node
+    /// logs it and closes the connection.
+    pub fn receive(
+        &mut self,
+        now: Now,
+        from: Run,
+        message: PlaneMessage<V, M>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let received = self.dispatch(now, from, message, actions);
+        if let Err(PlaneError::Full(full)) = &received {
+            self.end_if_full(Err(*full), actions);
+        }
+        self.settle(now, actions);
+        received
+    }
+
+    /// Next message of this run's stream to a peer. The node asks when the connection can take one,
+    /// and sends it behind the actions of all calls before.
+    pub fn next_message(&mut self, to: cluster::NodeId) -> Option<PlaneMessage<V, M>> {
+        match self.streams.outgoing.send_event(to) {
+            Some(StreamMessage::Welcome(event)) => Some(Message::Welcome(SentEvent::from(event))),
+            Some(StreamMessage::Event { after, event }) => Some(Message::Event(NextEvent {
+                after,
+                event: SentEvent::from(event),
+            })),
+            None => {
+                let resend = self.streams.outgoing.send_resend(to)?;
+                Some(Message::Resend(SentResend::from(&resend)))
+            }
+        }
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Now,
+        from: Run,
+        message: PlaneMessage<V, M>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let peer = from.node;
+        match message {
+            Message::Handshake(handshake) => {
+                return self.receive_handshake(now, peer, &handshake, actions);
+            }
+            Message::Conviction(stay) => {
+                self.membership.receive_conviction(now.monotonic, peer, stay)?;
+                return Ok(());
+            }
+            _ => self.check_present(now, from)?,
+        }
+        match message {
+            Message::Welcome(event) => self.receive_welcome(now, from, event, actions),
+            Message::Event(next) => self.receive_event(now, from, next, actions),
+            Message::Heartbeat(heartbeat) => self.receive_heartbeat(from, &heartbeat, actions),
+            Message::Confirm(confirm) => self.confirm(from, confirm.number, actions),
+            Message::Resend(resend) => {
+                let resent = Resent {
+                    from: peer,
+                    id: resend.id,
+                };
+                self.streams.take_resent(resent)?;
+                Ok(self.take_resend(from, resend, actions)?)
+            }
+            Message::ConfirmResent(id) => {
+                let mut durable = Vec::new();
+                self.streams.outgoing.confirm_resend(peer, id, &mut durable)?;
+                actions.extend(durable.into_iter().map(PlaneAction::Durable));
+                Ok(())
+            }
+            Message::FlushPosition(position) => Ok(self.receive_flush_position(peer, position, actions)?),
+            Message::FlushEvents(flush) => self.receive_flush(flush, actions),
+            Message::Transfer(transfer) => self.receive_transfer(peer, transfer, actions),
+            Message::Hello(_) | Message::Handshake(_) | Message::Conviction(_) | Message::Feed(_) => {
+                Err(PlaneError::NotForPlane)
+            }
+        }
+    }
+
+    /// The run is present, and is heard.
+    fn check_present(&mut self, now: Now, from: Run) -> Result<(), PlaneError> {
+        self.membership.record_heard(now.monotonic, from.node)?;
+        match self.membership.find(from.node) {
+            Some(present) if present.run != from => Err(PlaneError::OtherRun {
+                found: from,
+                present: present.run,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Receives the marker that begins a stream: what came before is a hole where this node owns.
+    fn receive_welcome(
+        &mut self,
+        now: Now,
+        from: Run,
+        sent: SentEvent<EventContent<V, M>>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let event = self.event(sent);
+        let bytes = event.payload.content.bytes();
+        let Some(stream) = self.streams.of_peer_mut(from.node) else {
+            return Ok(());
+        };
+        let received = stream.receive_welcome(event.clone(), bytes)?;
+        self.streams.set_welcomed(from.node);
+        let Received::Begun { gained } = received else {
+            return Ok(());
+        };
+        self.clock.see(event.payload.clock);
+        self.gain(event.dot, &gained)?;
+        self.holdings.need_where_owned(&event.payload.known)?;
+        self.see_marker(now, from, &event, actions)
+    }
+
+    /// Receives the next event of a stream.
+    fn receive_event(
+        &mut self,
+        now: Now,
+        from: Run,
+        next: NextEvent<EventContent<V, M>>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let event = self.event(next.event);
+        let bytes = event.payload.content.bytes();
+        let Some(stream) = self.streams.of_peer_mut(from.node) else {
+            return Ok(());
+        };
+        let received = stream.receive_event(next.after, event.clone(), bytes)?;
+        let Received::Taken { numbers, gained } = received else {
+            return Ok(());
+        };
+        self.clock.see(event.payload.clock);
+        let slots = self.owned_at(from, numbers.first);
+        self.take(from, numbers, std::slice::from_ref(&event), &slots, actions)?;
+        self.gain(event.dot, &gained)?;
+        self.holdings.need_everywhere(&event.payload.known)?;
+        self.transfers.answers_are_due = true;
+        self.see_marker(now, from, &event, actions)
+    }
+
+    /// Gains the slots that a peer's marker gives this node.
+    fn gain(&mut self, marker: Dot, gained: &SlotSet) -> Result<(), PlaneError> {
+        if !gained.is_empty() {
+            let gained = self.within(gained);
+            self.holdings.gain(&gained, marker, self.run)?;
+        }
+        Ok(())
+    }
+
+    /// Learns from a peer's marker who is present to it.
+    fn see_marker(
+        &mut self,
+        now: Now,
+        from: Run,
+        event: &PlaneEvent<V, M>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let EventKind::RingMarker(routing) = &event.kind else {
+            return Ok(());
+        };
+        self.transfers.note_change();
+        let mut of_membership = Vec::new();
+        let seen =
+            self.membership
+                .receive_marker(now.monotonic, from.node, routing.view(), &mut of_membership);
+        self.apply(now, of_membership, actions);
+        Ok(seen?)
+    }
+
+    fn receive_heartbeat(
+        &mut self,
+        from: Run,
+        heartbeat: &Heartbeat,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        self.clock.see(heartbeat.clock);
+        if let Some(position) = heartbeat.position {
+            self.receive_position(from, position, actions)?;
+            if let Some(stream) = self.streams.of_peer_mut(from.node) {
+                stream.receive_stable(heartbeat.stable)?;
+            }
+        }
+        self.holdings.need_where_owned(&heartbeat.known)?;
+        let recorded = self.membership.record_knowledge(from.node, &heartbeat.known);
+        let among = self.membership.nodes_of(from.node);
+        self.retiring.record(from.node, heartbeat.settled.clone(), among);
+        if let Some(number) = heartbeat.confirmed {
+            self.confirm(from, number, actions)?;
+        }
+        Ok(recorded?)
+    }
+
+    /// Takes the numbers up to a position, of which no event is for this node.
+    fn receive_position(
+        &mut self,
+        from: Run,
+        position: StreamPosition,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let Some(stream) = self.streams.of_peer_mut(from.node) else {
+            return Ok(());
+        };
+        if let Some(numbers) = stream.receive_position(position)? {
+            let slots = self.owned_at(from, numbers.first);
+            self.take(from, numbers, &[], &slots, actions)?;
+            self.transfers.answers_are_due = true;
+        }
+        Ok(())
+    }
+
+    fn confirm(
+        &mut self,
+        from: Run,
+        number: u64,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let mut durable = Vec::new();
+        self.streams.outgoing.confirm(from.node, number, &mut durable)?;
+        actions.extend(durable.into_iter().map(PlaneAction::Durable));
+        Ok(())
+    }
+
+    /// Slots of the plane that this node owned by a run's ring at `number`.
+    pub(super) fn owned_at(&self, run: Run, number: u64) -> SlotSet {
+        let stream = self.streams.of_run(run);
+        let owned = stream.and_then(|stream| stream.owned_at(number));
+        owned.map_or_else(SlotSet::default, |owned| self.within(owned))
+    }
+}

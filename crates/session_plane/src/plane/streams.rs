@@ -1,0 +1,245 @@
+//! Streams of a node: that of its own run, those of its peers, and those of runs that it has given
+//! up.
+//!
+//! *Invariants*: each present peer has a stream in both directions. A position is confirmed only
+//! behind a [`PersistPoint`] that has it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use cluster::NodeId;
+
+use super::error::PlaneError;
+use crate::stream::{
+    ConfirmError, IncomingLimits, IncomingStream, OutgoingLimits, OutgoingStream, ResendId, Routing,
+};
+use crate::transfer::RunPosition;
+use crate::wire::EventPayload;
+use crate::{Dot, Run, Slot, SlotSet};
+
+/// Runs that were given up of which events are kept for passing on. Beyond, the run that was given
+/// up first is forgotten: what it would have brought comes with merges.
+pub(super) const ENDED_MAX: usize = 64;
+/// Resends that are taken and not durable. A further one is refused, and comes again over the next
+/// connection.
+const RESENT_MAX: usize = 65_536;
+
+/// Streams of one node.
+#[derive(Debug)]
+pub(super) struct Streams<C> {
+    run: Run,
+    limits: IncomingLimits,
+    pub(super) outgoing: OutgoingStream<EventPayload<C>>,
+    present: BTreeMap<NodeId, Peer<C>>,
+    /// The run that was given up last is the last.
+    ended: VecDeque<Peer<C>>,
+    /// Resends that are not durable yet.
+    resent: BTreeSet<Resent>,
+}
+
+/// Stream of a run to this node.
+#[derive(Debug)]
+struct Peer<C> {
+    run: Run,
+    /// The Welcome of the present stay has come. Before, the stream is that of an earlier stay.
+    is_welcomed: bool,
+    incoming: IncomingStream<EventPayload<C>>,
+}
+
+/// Resend that this node has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Resent {
+    pub(super) from: NodeId,
+    pub(super) id: ResendId,
+}
+
+/// What is durable once the state of the plane at this moment is on the disk.
+///
+/// The node takes one, persists what the plane holds, and hands it back to
+/// [`Plane::persisted`](super::Plane::persisted).
+#[derive(Debug)]
+#[must_use = "nothing is acknowledged until the point is handed back"]
+pub struct PersistPoint {
+    own: u64,
+    received: Vec<RunPosition>,
+    resent: BTreeSet<Resent>,
+}
+
+/// What became durable with a point.
+#[derive(Debug, Default)]
+pub(super) struct Persisted {
+    /// Own changes that are durable at all who need them.
+    pub(super) durable: Vec<Dot>,
+    /// Peers whose streams are durable further than before.
+    pub(super) streams: Vec<NodeId>,
+    /// Resends to confirm.
+    pub(super) resent: Vec<Resent>,
+}
+
+impl<C> Streams<C> {
+    pub(super) fn new(
+        run: Run,
+        routing: Arc<Routing>,
+        outgoing: OutgoingLimits,
+        limits: IncomingLimits,
+    ) -> Streams<C> {
+        Streams {
+            run,
+            limits,
+            outgoing: OutgoingStream::new(run, routing, outgoing),
+            present: BTreeMap::new(),
+            ended: VecDeque::new(),
+            resent: BTreeSet::new(),
+        }
+    }
+
+    /// Begins a stay: the stream of `run` begins, or goes on.
+    pub(super) fn meet(&mut self, run: Run) {
+        let before = self.ended.iter().position(|ended| ended.run == run);
+        let before = before.and_then(|index| self.ended.remove(index));
+        let mut peer = before.unwrap_or_else(|| Peer {
+            run,
+            is_welcomed: false,
+            incoming: IncomingStream::new(self.run.node, run, self.limits),
+        });
+        peer.is_welcomed = false;
+        peer.incoming.restart_connection();
+        self.present.insert(run.node, peer);
+    }
+
+    /// Ends a stay.
+    pub(super) fn give_up(&mut self, node: NodeId, durable: &mut Vec<Dot>) {
+        self.outgoing.give_up(node, durable);
+        self.resent.retain(|resent| resent.from != node);
+        if let Some(peer) = self.present.remove(&node) {
+            self.ended.push_back(peer);
+        }
+        while self.ended.len() > ENDED_MAX {
+            self.ended.pop_front();
+        }
+    }
+
+    /// Begins a new connection to a peer.
+    pub(super) fn restart_connection(&mut self, node: NodeId) {
+        self.outgoing.restart_connection(node);
+        self.restart_incoming(node);
+    }
+
+    /// A peer sends again what was not confirmed to it.
+    pub(super) fn restart_incoming(&mut self, node: NodeId) {
+        if let Some(peer) = self.present.get_mut(&node) {
+            peer.incoming.restart_connection();
+        }
+    }
+
+    /// The Welcome of the present stay has come.
+    pub(super) fn set_welcomed(&mut self, node: NodeId) {
+        if let Some(peer) = self.present.get_mut(&node) {
+            peer.is_welcomed = true;
+        }
+    }
+
+    /// Position of a present peer's stream that is durable here. None before its Welcome.
+    pub(super) fn durable(&self, node: NodeId) -> Option<u64> {
+        let peer = self.present.get(&node).filter(|peer| peer.is_welcomed)?;
+        Some(peer.incoming.durable())
+    }
+
+    /// Stream of a present peer, to receive from it.
+    pub(super) fn of_peer_mut(&mut self, node: NodeId) -> Option<&mut IncomingStream<EventPayload<C>>> {
+        self.present.get_mut(&node).map(|peer| &mut peer.incoming)
+    }
+
+    /// Stream of a run, whether it is present or was given up.
+    pub(super) fn of_run(&self, run: Run) -> Option<&IncomingStream<EventPayload<C>>> {
+        let present = self.present.get(&run.node).filter(|peer| peer.run == run);
+        let ended = || self.ended.iter().find(|peer| peer.run == run);
+        present.or_else(ended).map(|peer| &peer.incoming)
+    }
+
+    /// Stream of a run that was given up.
+    pub(super) fn of_ended_mut(&mut self, run: Run) -> Option<&mut IncomingStream<EventPayload<C>>> {
+        let mut ended = self.ended.iter_mut();
+        ended.find(|peer| peer.run == run).map(|peer| &mut peer.incoming)
+    }
+
+    /// Position that this node has taken of a present run, its own among them.
+    pub(super) fn position(&self, run: Run) -> Option<u64> {
+        if run == self.run {
+            return Some(self.outgoing.last().number);
+        }
+        let peer = self.present.get(&run.node).filter(|peer| peer.run == run)?;
+        Some(peer.incoming.position())
+    }
+
+    /// For each present peer's run the marker that made this node an owner of `slot`. None until
+    /// each has sent one.
+    pub(super) fn owner_since(&self, slot: Slot) -> Option<Vec<RunPosition>> {
+        let since = self.present.values().map(|peer| {
+            let number = peer.incoming.owner_since(slot).filter(|_| peer.is_welcomed)?;
+            let run = peer.run;
+            Some(RunPosition { run, number })
+        });
+        since.collect()
+    }
+
+    /// Slots that the peers' rings in force name this node an owner of. None before each peer has
+    /// sent its first marker: it may name any.
+    pub(super) fn owned_by_peers(&self) -> Option<SlotSet> {
+        let mut owned = SlotSet::default();
+        for peer in self.present.values() {
+            let next = peer.incoming.position() + 1;
+            let by_peer = peer.incoming.owned_at(next).filter(|_| peer.is_welcomed)?;
+            owned = owned.union(by_peer);
+        }
+        Some(owned)
+    }
+
+    /// Notes a resend that was taken.
+    pub(super) fn take_resent(&mut self, resent: Resent) -> Result<(), PlaneError> {
+        if self.resent.len() >= RESENT_MAX {
+            return Err(PlaneError::TooManyResends { max: RESENT_MAX });
+        }
+        self.resent.insert(resent);
+        Ok(())
+    }
+
+    /// Point that has everything that was taken so far.
+    pub(super) fn persist_point(&mut self) -> PersistPoint {
+        let received = self.present.values().map(|peer| RunPosition {
+            run: peer.run,
+            number: peer.incoming.position(),
+        });
+        PersistPoint {
+            own: self.outgoing.last().number,
+            received: received.collect(),
+            resent: std::mem::take(&mut self.resent),
+        }
+    }
+
+    /// Takes note that a point is on the disk.
+    pub(super) fn persisted(&mut self, point: PersistPoint) -> Result<Persisted, ConfirmError> {
+        let mut persisted = Persisted::default();
+        let own = self.run.node;
+        self.outgoing.confirm(own, point.own, &mut persisted.durable)?;
+        for RunPosition { run, number } in point.received {
+            let Some(peer) = self.present.get_mut(&run.node).filter(|peer| peer.run == run) else {
+                continue;
+            };
+            let before = peer.incoming.durable();
+            peer.incoming.persisted(number);
+            if peer.incoming.durable() > before && peer.is_welcomed {
+                persisted.streams.push(run.node);
+            }
+        }
+        for resent in point.resent {
+            if resent.from == own {
+                self.outgoing
+                    .confirm_resend(own, resent.id, &mut persisted.durable)?;
+            } else if self.present.contains_key(&resent.from) {
+                persisted.resent.push(resent);
+            }
+        }
+        Ok(persisted)
+    }
+}

@@ -1,0 +1,114 @@
+//! Taking: what arrives changes the copies, and what follows from it (rules `claim-by-ring`,
+//! `holes`, `causal` and `rematch`).
+
+use std::collections::BTreeMap;
+
+use super::action::RunEnd;
+use super::collecting::TouchedSession;
+use super::content::{PlaneEvent, effects};
+use super::holdings::Arrival;
+use super::{Effect, EventContent, Matching, Now, Plane, PlaneAction};
+use crate::stream::NumberRange;
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::wire::{SentEvent, SentResend};
+use crate::{Dot, Run, Slot, SlotSet, VectorFull};
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Does what follows from a step: a ring marker, claims, questions and answers.
+    pub(super) fn settle(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
+        self.mark_if_changed(now, actions);
+        self.claim(actions);
+        self.ask_and_answer(actions);
+    }
+
+    /// Takes numbers of a run that came with `events`, for the slots that this node owned.
+    pub(super) fn take(
+        &mut self,
+        run: Run,
+        numbers: NumberRange,
+        events: &[PlaneEvent<V, M>],
+        slots: &SlotSet,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), VectorFull> {
+        let (mut by_number, mut touched) = (BTreeMap::new(), Vec::new());
+        for event in events {
+            let effects = effects(event, slots);
+            report_changes(event.dot, &effects, &mut touched, actions);
+            by_number.insert(event.dot.number, effects);
+        }
+        let arrival = Arrival {
+            run,
+            numbers,
+            effects: by_number,
+        };
+        self.holdings.take(arrival, slots)?;
+        self.note_garbage(touched);
+        Ok(())
+    }
+
+    /// Takes a resend: events of a present run, outside of the order of its stream.
+    pub(super) fn take_resend(
+        &mut self,
+        run: Run,
+        resend: SentResend<EventContent<V, M>>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), VectorFull> {
+        let slots = self.within(&resend.slots);
+        let lacking = slots.minus(&self.holdings.copies.slots());
+        let nothing = Dot { run, number: 0 };
+        self.holdings.gain(&lacking, nothing, self.run)?;
+        let events: Vec<PlaneEvent<V, M>> =
+            resend.events.into_iter().map(|event| self.event(event)).collect();
+        self.take(run, resend.numbers, &events, &slots, actions)?;
+        for event in &events {
+            self.clock.see(event.payload.clock);
+            self.holdings.need_everywhere(&event.payload.known)?;
+        }
+        Ok(())
+    }
+
+    /// Event of a stream, with the ring of a marker.
+    pub(super) fn event(&mut self, sent: SentEvent<EventContent<V, M>>) -> PlaneEvent<V, M> {
+        let rings = &mut self.rings;
+        sent.into_event(|view| rings.routing(view))
+    }
+
+    /// Ends the run where a set would be too long to be exact: nothing that was not taken may be
+    /// confirmed.
+    pub(super) fn end_if_full(&self, taken: Result<(), VectorFull>, actions: &mut Vec<PlaneAction<V, M>>) {
+        if taken.is_err() {
+            actions.push(PlaneAction::EndRun(RunEnd::TooScattered));
+        }
+    }
+
+    fn claim(&mut self, actions: &mut Vec<PlaneAction<V, M>>) {
+        let transfers = &self.transfers;
+        let mut queued = Vec::new();
+        self.holdings.claim(|slot| transfers.is_merged(slot), &mut queued);
+        actions.extend(queued.into_iter().map(PlaneAction::Queued));
+    }
+}
+
+/// Tells which sessions an event changes in copies of this node.
+pub(super) fn report_changes<V, M>(
+    by: Dot,
+    effects: &BTreeMap<Slot, Effect<V, M>>,
+    touched: &mut Vec<TouchedSession>,
+    actions: &mut Vec<PlaneAction<V, M>>,
+) {
+    for (slot, effect) in effects {
+        let Effect::Change(change) = effect else { continue };
+        let (slot, client) = (*slot, change.client.clone());
+        touched.push(TouchedSession {
+            slot,
+            client: client.clone(),
+            birth: change.adds.as_ref().map(|entry| entry.birth),
+        });
+        actions.push(PlaneAction::Changed { slot, client, by });
+    }
+}

@@ -1,0 +1,291 @@
+//! Transferring: questions and answers of this node, and what it does with its own copies then.
+
+use std::collections::BTreeSet;
+
+use cluster::NodeId;
+
+use super::content::own_event;
+use super::holes::HoleStep;
+use super::streams::Streams;
+use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError};
+use crate::membership::TransferProgress;
+use crate::transfer::{
+    Closing, ClosingLimits, CopyPlace, CopyUse, Held, PartReceived, RunPosition, TransferAction,
+    TransferBytes, TransferMessage, TransferValue,
+};
+use crate::wire::Message;
+use crate::{Interval, NodeState, Slot, SlotSet, VersionVector};
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    pub(super) fn receive_transfer(
+        &mut self,
+        from: NodeId,
+        message: TransferMessage<V, M>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        let mut answers = Vec::new();
+        let transfers = &mut self.transfers;
+        match message {
+            TransferMessage::AskSlot(ask) => {
+                transfers.holder.receive_question(from, ask)?;
+                transfers.answers_are_due = true;
+            }
+            TransferMessage::AskPart(ask) => {
+                let copy = self.holdings.copies.get(ask.id.slot);
+                let entries = copy.map(|copy| copy.entries);
+                transfers
+                    .holder
+                    .receive_ask_part(from, &ask, entries, &mut answers)?;
+            }
+            TransferMessage::SlotPart(part) => {
+                let slot = part.id.slot;
+                let received = self.holdings.change(slot, |copy| {
+                    let received = transfers.asker.receive_part(from, part, copy, &mut answers);
+                    received.map_err(PlaneError::from)
+                });
+                self.send_transfers(answers, actions);
+                if let Some(PartReceived::Merged) = received.transpose()? {
+                    self.transfers.note_change();
+                    self.note_garbage_of(slot);
+                    actions.push(PlaneAction::Merged { slot });
+                }
+                return Ok(());
+            }
+            TransferMessage::SlotMerged(id) => {
+                if let Some(served) = transfers.holder.receive_merged(from, id)? {
+                    transfers.handover.receive_served(&served);
+                }
+                transfers.answers_are_due = true;
+            }
+            TransferMessage::DropQuestion(id) => {
+                transfers.holder.receive_drop(from, id);
+                transfers.answers_are_due = true;
+            }
+            TransferMessage::Offer { slot } => {
+                if self.holdings.owned().contains(slot) {
+                    transfers.asker.receive_offer(from, slot);
+                    transfers.asks_are_due = true;
+                    self.holdings.part(&[slot].into_iter().collect());
+                }
+            }
+        }
+        self.send_transfers(answers, actions);
+        Ok(())
+    }
+
+    /// Asks and answers what may be asked and answered now.
+    pub(super) fn ask_and_answer(&mut self, actions: &mut Vec<PlaneAction<V, M>>) {
+        let mut messages = Vec::new();
+        let (streams, copies) = (&self.streams, &self.holdings.copies);
+        if std::mem::take(&mut self.transfers.asks_are_due) {
+            self.transfers.asker.ask(
+                |slot| streams.owner_since(slot),
+                |slot| copies.apart_copy(slot),
+                &mut messages,
+            );
+        }
+        let may_answer = std::mem::take(&mut self.transfers.answers_are_due);
+        if may_answer && self.transfers.holder.has_unbegun() {
+            let abandoned = self.abandoned();
+            let has_merged_all = self.transfers.asker.has_merged_all();
+            self.transfers.holder.begin_ready(
+                |run| streams.position(run),
+                |ask| {
+                    let slot = ask.id.slot;
+                    let mut held = copies.held(slot);
+                    add_own(&mut held, streams, slot);
+                    held.begin.has_merged_all = has_merged_all;
+                    held.is_abandoned = abandoned.contains(slot);
+                    held
+                },
+                &mut messages,
+            );
+        }
+        self.send_transfers(messages, actions);
+    }
+
+    /// Sends messages of transfers.
+    pub(super) fn send_transfers(
+        &self,
+        messages: Vec<TransferAction<V, M>>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) {
+        actions.extend(messages.into_iter().map(|TransferAction { to, message }| {
+            let message = Message::Transfer(message);
+            PlaneAction::Send { to, message }
+        }));
+    }
+
+    /// Deals with holes that stay.
+    pub(super) fn watch_holes(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
+        let has_shared = self.holdings.copies.has_shared_holes();
+        if self.transfers.holes.look_in_step(now.monotonic, has_shared) {
+            let owned = self.holdings.owned().clone();
+            self.holdings.part(&owned);
+        }
+        let peers: BTreeSet<NodeId> = self.membership.peers().collect();
+        let apart: Vec<Slot> = self.holdings.copies.apart().collect();
+        for slot in apart {
+            if !self.transfers.is_merged(slot) {
+                continue;
+            }
+            let copy = self.holdings.copies.apart_copy(slot);
+            if copy.is_none_or(|copy| copy.is_whole()) {
+                self.transfers.holes.forget(slot);
+                continue;
+            }
+            let is_complete = self.membership.is_complete();
+            match self.transfers.holes.look(now.monotonic, slot, is_complete) {
+                HoleStep::Wait => {}
+                HoleStep::AskAgain => {
+                    self.transfers.asker.ask_again(slot, &peers);
+                    self.transfers.asks_are_due = true;
+                }
+                HoleStep::Close => self.close(slot, &peers, actions),
+            }
+        }
+    }
+
+    /// Closes the holes of which every peer has said that it lacks them, or asks them for that.
+    fn close(&mut self, slot: Slot, peers: &BTreeSet<NodeId>, actions: &mut Vec<PlaneAction<V, M>>) {
+        let Some(mut present) = self.streams.owner_since(slot) else {
+            return;
+        };
+        let own = self.streams.outgoing.last();
+        present.push(RunPosition {
+            run: own.run,
+            number: own.number,
+        });
+        let limits = ClosingLimits {
+            present,
+            reserved: VersionVector::default(),
+        };
+        let asker = &mut self.transfers.asker;
+        let closed = self
+            .holdings
+            .change(slot, |copy| asker.close(slot, &limits, copy));
+        match closed {
+            Some(Ok(true)) => self.transfers.holes.forget(slot),
+            Some(Ok(false)) => {
+                let holes = self.copy(slot).map(|copy| copy.holes.clone());
+                let holes = holes.unwrap_or_default();
+                let numbers = holes.qos2_numbers();
+                let closing = Closing {
+                    events: holes.minus(&numbers),
+                    numbers,
+                };
+                self.transfers.asker.begin_closing(slot, closing, peers);
+                self.transfers.asks_are_due = true;
+            }
+            Some(Err(full)) => self.end_if_full(Err(full), actions),
+            None => {}
+        }
+    }
+
+    /// Deletes copies that nobody needs, and offers those that owners have not merged.
+    pub(super) fn review_copies(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
+        let mut messages = Vec::new();
+        let abandoned = self.abandoned();
+        let held = self.holdings.copies.slots().minus(self.holdings.owned());
+        let is_offering = now.monotonic >= self.offer_at;
+        if is_offering {
+            self.offer_at = now.monotonic + self.timing.offer_every;
+        }
+        for slot in held.iter() {
+            let place = self.place(slot, &abandoned);
+            match self.transfers.handover.review(&place, &mut messages) {
+                CopyUse::Needed if is_offering && place.is_abandoned => {
+                    self.transfers.handover.offer(&place, &mut messages);
+                }
+                CopyUse::Needed => {}
+                CopyUse::Unneeded => {
+                    self.garbage.forget(slot);
+                    let deleted = self.holdings.delete(slot);
+                    self.end_if_full(deleted, actions);
+                }
+            }
+        }
+        if is_offering && self.is_giving() {
+            for slot in self.holdings.copies.slots().iter() {
+                let place = self.place(slot, &abandoned);
+                self.transfers.handover.offer(&place, &mut messages);
+            }
+        }
+        self.send_transfers(messages, actions);
+    }
+
+    /// Tells the membership how far transfers are. True where the state of this node changes.
+    pub(super) fn report_progress(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) -> bool {
+        if self.state() == NodeState::Running {
+            return false;
+        }
+        let progress = TransferProgress {
+            has_given: !self.is_giving() || self.has_given(),
+            has_received: self.transfers.asker.has_all(),
+        };
+        let mut of_membership = Vec::new();
+        self.membership
+            .record_progress(now.monotonic, progress, &mut of_membership);
+        let has_changed = !of_membership.is_empty();
+        self.apply(now, of_membership, actions);
+        has_changed
+    }
+
+    /// The node is in a state that ends when the owners have merged its copies.
+    fn is_giving(&self) -> bool {
+        matches!(self.state(), NodeState::Joining | NodeState::MergeMinority)
+    }
+
+    fn has_given(&self) -> bool {
+        let nothing = SlotSet::default();
+        let slots = self.holdings.copies.slots();
+        let mut places = slots.iter().map(|slot| self.place(slot, &nothing));
+        places.all(|place| self.transfers.handover.has_given(&place))
+    }
+
+    /// Slots with copies of which no ring of a present node names this node an owner.
+    fn abandoned(&self) -> SlotSet {
+        let by_peers = self.streams.owned_by_peers();
+        by_peers.map_or_else(SlotSet::default, |by_peers| {
+            self.holdings
+                .copies
+                .slots()
+                .minus(self.holdings.owned())
+                .minus(&by_peers)
+        })
+    }
+
+    /// Slot of a copy, for the handover.
+    fn place(&self, slot: Slot, abandoned: &SlotSet) -> CopyPlace {
+        let view = self.streams.outgoing.routing();
+        let nodes = view.view().nodes().len();
+        CopyPlace {
+            slot,
+            owners: self
+                .owners(slot)
+                .filter(|owner| *owner != self.run.node)
+                .collect(),
+            owners_min: nodes.min(crate::ring::OWNERS),
+            is_abandoned: abandoned.contains(slot),
+            is_asked: self.transfers.holder.is_asked(slot),
+        }
+    }
+}
+
+/// Adds own events that too few owners have, of which the copy may have none (rule
+/// `own-unconfirmed`).
+fn add_own<V: Clone, M: Clone>(held: &mut Held<V, M>, streams: &Streams<EventContent<V, M>>, slot: Slot) {
+    let run = streams.outgoing.last().run;
+    let unconfirmed = streams.outgoing.unconfirmed(slot);
+    let numbers = unconfirmed.numbers.iter();
+    let own = numbers.filter_map(|range| Interval::new(run, range.first, range.last));
+    held.begin.own = VersionVector::of_apart(own);
+    let events = unconfirmed.events.into_iter();
+    let lacking = events.filter(|event| !held.begin.covered.covers(event.dot));
+    held.own = lacking.filter_map(own_event).collect();
+}

@@ -1,0 +1,154 @@
+//! Checks of a history at rest: all owners have the same, and what was promised.
+
+use cluster::NodeId;
+use session_plane::{Dot, Entry, EntryId, EntryKind, NodeState, Slot, VersionVector};
+
+use super::clients::{CLIENTS, RemovedEntry, client, slot};
+use super::machine::Value;
+use super::world::World;
+
+/// What a copy has of a client at rest.
+#[derive(Debug)]
+struct Resting<'a> {
+    id: u64,
+    covered: &'a VersionVector,
+    entries: Vec<Listed<'a>>,
+}
+
+/// Entry of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Listed<'a> {
+    id: EntryId,
+    entry: &'a Entry<Value>,
+}
+
+impl World {
+    /// Everybody runs, nothing is under way, and nobody lacks anything.
+    pub(super) fn is_at_rest(&self) -> Result<(), String> {
+        for (id, machine) in &self.machines {
+            let plane = machine.plane.as_ref().ok_or(format!("{id} is down"))?;
+            if plane.state() != NodeState::Running || !plane.membership().is_complete() {
+                return Err(format!("{id} is {:?}", plane.state()));
+            }
+            if plane.kept_events() > 0 {
+                return Err(format!("{id} keeps {} events", plane.kept_events()));
+            }
+            for number in 0..CLIENTS {
+                self.is_slot_at_rest(*id, slot(number))?;
+            }
+            self.is_slot_at_rest(*id, Slot::ROUTES)?;
+        }
+        Ok(())
+    }
+
+    fn is_slot_at_rest(&self, id: u64, slot: Slot) -> Result<(), String> {
+        let plane = self.machines[&id].plane.as_ref().ok_or("it is down")?;
+        let is_owner = plane.owners(slot).any(|owner| owner == NodeId(id));
+        match plane.copy(slot) {
+            None if !is_owner => Ok(()),
+            None => Err(format!("{id} has no copy of {slot:?}")),
+            Some(_) if !is_owner => Err(format!("{id} keeps a copy of {slot:?}")),
+            Some(_) if !plane.is_merged(slot) => Err(format!("{id} has not merged {slot:?}")),
+            Some(copy) if !copy.holes.is_empty() || !copy.taken.is_empty() => Err(format!(
+                "{id} lacks {:?} and has taken {:?} of {slot:?}",
+                copy.holes, copy.taken
+            )),
+            Some(copy) if copy.covered.intervals().len() as u64 > self.nodes => {
+                Err(format!("{id} remembers runs in {:?} of {slot:?}", copy.covered))
+            }
+            Some(copy) => {
+                let mut clients = copy.entries.sessions().map(|(client, _)| client.as_bytes());
+                match clients.find(|client| !copy.entries.garbage(copy.covered, client).is_empty()) {
+                    Some(client) => Err(format!("{id} keeps garbage of {client:?} in {slot:?}")),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// All owners have the same, and what was promised.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for number in 0..CLIENTS {
+            let mut first: Option<Resting<'_>> = None;
+            for id in 1..=self.nodes {
+                let Some(resting) = self.resting(id, number) else {
+                    continue;
+                };
+                self.check_session(number, &resting)?;
+                if let Some(first) = &first {
+                    self.compare(number, first, &resting)?;
+                }
+                first.get_or_insert(resting);
+            }
+        }
+        Ok(())
+    }
+
+    fn resting(&self, id: u64, number: u8) -> Option<Resting<'_>> {
+        let copy = self.machines[&id].plane.as_ref()?.copy(slot(number))?;
+        let session = copy.entries.session(client(number).as_bytes());
+        let entries = session.into_iter().flat_map(|session| session.iter());
+        Some(Resting {
+            id,
+            covered: copy.covered,
+            entries: entries.map(|(id, entry)| Listed { id, entry }).collect(),
+        })
+    }
+
+    fn compare(&self, number: u8, one: &Resting<'_>, other: &Resting<'_>) -> Result<(), String> {
+        let pairs = [(one, other), (other, one)];
+        for (mine, theirs) in pairs {
+            let only = mine
+                .entries
+                .iter()
+                .filter(|entry| !theirs.entries.contains(entry));
+            for Listed { id, .. } in only {
+                let is_covered = one.covered.covers(id.dot) && other.covered.covers(id.dot);
+                let clients = self.expected.get(&id.dot);
+                let is_promised = clients.is_some_and(|clients| clients.contains(&number));
+                // Copies may decide otherwise about a message that came beside its subscription.
+                let is_race = id.kind == EntryKind::Message && is_covered && !is_promised;
+                if !is_race {
+                    return Err(format!(
+                        "only {} and not {} has {id:?} of client {number}",
+                        mine.id, theirs.id
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_session(&self, number: u8, resting: &Resting<'_>) -> Result<(), String> {
+        let id = resting.id;
+        let has = |dot: Dot, kind: EntryKind| {
+            let wanted = EntryId { kind, dot };
+            resting.entries.iter().any(|entry| entry.id == wanted)
+        };
+        let is_gone = |entry: &&Listed<'_>| {
+            let (client, dot) = (number, entry.id.dot);
+            self.gone.contains(&RemovedEntry { client, dot })
+        };
+        if let Some(returned) = resting.entries.iter().find(is_gone) {
+            return Err(format!("{id} has {:?} of {number} again", returned.id));
+        }
+        let session = &self.sessions[&number];
+        if let Some(subscription) = &session.subscription
+            && !has(subscription.dot, EntryKind::Subscription)
+        {
+            return Err(format!(
+                "{id} lost the subscription {:?} of {number}",
+                subscription.dot
+            ));
+        }
+        for (message, clients) in &self.expected {
+            let (client, dot) = (number, *message);
+            let removed = RemovedEntry { client, dot };
+            let is_removed = self.removed.contains(&removed);
+            if clients.contains(&number) && !is_removed && !has(*message, EntryKind::Message) {
+                return Err(format!("{id} lost the message {message:?} for {number}"));
+            }
+        }
+        Ok(())
+    }
+}

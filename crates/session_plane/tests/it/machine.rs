@@ -1,0 +1,202 @@
+//! Machine of a history: a process with its plane, and a disk that outlives it.
+
+use std::time::{Duration, Instant};
+
+use cluster::{Incarnation, NodeId};
+
+use session_plane::membership::MembershipConfig;
+use session_plane::plane::{
+    CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneAction, PlaneConfig, PlaneImage, PlaneMessage,
+    Timing,
+};
+use session_plane::stream::{IncomingLimits, OutgoingLimits};
+use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
+use session_plane::{Dot, EntryKind, Matched, Pending, Run, SlotSet};
+
+pub(super) const SILENCE_MAX: u64 = 500;
+
+/// Value of an entry, and content of a message: which one it is, as if it were so many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Value(pub(super) u8);
+
+/// Content of a message.
+pub(super) type Body = Value;
+pub(super) type TestPlane = Plane<Value, Body, AllSubscribers>;
+pub(super) type TestAction = PlaneAction<Value, Body>;
+pub(super) type TestMessage = PlaneMessage<Value, Body>;
+
+/// Each message matches each client that has subscribed earlier, in the session that was begun last.
+#[derive(Debug)]
+pub(super) struct AllSubscribers;
+
+impl Matching<Value, Body> for AllSubscribers {
+    fn matches(&self, copy: &CopyRef<'_, Value>, _: Dot, pending: &Pending<Body>) -> Vec<Matched<Value>> {
+        let mut matched = Vec::new();
+        for (client, _) in copy.entries.sessions() {
+            let live = copy
+                .entries
+                .live(copy.covered, client.as_bytes(), EntryKind::Subscription);
+            let earlier = live.filter(|(_, entry)| entry.clock < pending.clock);
+            if let Some((_, subscription)) =
+                earlier.max_by_key(|(_, entry)| (entry.birth.clock, entry.birth.dot))
+            {
+                matched.push(Matched {
+                    client: client.clone(),
+                    birth: subscription.birth,
+                    value: pending.message,
+                });
+            }
+        }
+        matched
+    }
+}
+
+impl TransferBytes for Value {
+    fn bytes(&self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl TransferValue for Value {
+    fn append_digest(&self, bytes: &mut Vec<u8>) {
+        bytes.push(self.0);
+    }
+}
+
+/// State that is being written.
+#[derive(Debug)]
+pub(super) struct Writing {
+    ready_at: u64,
+    point: PersistPoint,
+    image: PlaneImage<Value, Body>,
+}
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) id: u64,
+    pub(super) nodes: u64,
+    pub(super) slots: SlotSet,
+    /// None while the process does not run.
+    pub(super) plane: Option<TestPlane>,
+    disk: PlaneImage<Value, Body>,
+    writing: Option<Writing>,
+    starts: u32,
+    /// The process stands still until then.
+    pub(super) paused_until: u64,
+    /// Time that its monotonic clock lacks.
+    lost: u64,
+    epoch: Instant,
+}
+
+impl Machine {
+    pub(super) fn new(id: u64, nodes: u64, slots: SlotSet, epoch: Instant) -> Machine {
+        Machine {
+            id,
+            nodes,
+            slots,
+            plane: None,
+            disk: PlaneImage::default(),
+            writing: None,
+            starts: 0,
+            paused_until: 0,
+            lost: 0,
+            epoch,
+        }
+    }
+
+    /// Clocks of the machine at `now` milliseconds.
+    pub(super) fn now(&self, now: u64) -> Now {
+        Now {
+            monotonic: self.epoch + Duration::from_millis(now.saturating_sub(self.lost)),
+            wall: 1_000_000 + now,
+        }
+    }
+
+    /// The process runs and does not stand still.
+    pub(super) fn is_up(&self, now: u64) -> bool {
+        self.plane.is_some() && now >= self.paused_until
+    }
+
+    pub(super) fn start(&mut self, now: u64) {
+        self.starts += 1;
+        let run = Run {
+            node: NodeId(self.id),
+            incarnation: Incarnation(self.starts),
+        };
+        let config = config(run, self.nodes, self.slots.clone());
+        let plane = Plane::new(self.now(now), &config, self.disk.clone(), AllSubscribers);
+        self.plane = Some(plane.expect("a cluster"));
+    }
+
+    pub(super) fn crash(&mut self) {
+        self.plane = None;
+        self.writing = None;
+    }
+
+    pub(super) fn pause(&mut self, now: u64, millis: u64) {
+        self.paused_until = now + millis;
+        self.lost += millis;
+    }
+
+    /// Goes on with the disk; `takes` is the time of the next write.
+    pub(super) fn write(&mut self, now: u64, takes: u64, actions: &mut Vec<TestAction>) {
+        let Some(plane) = &mut self.plane else { return };
+        if let Some(writing) = self.writing.take_if(|writing| writing.ready_at <= now) {
+            self.disk = writing.image;
+            plane
+                .persisted(writing.point, actions)
+                .expect("points are in order");
+        }
+        if self.writing.is_none() {
+            self.writing = Some(Writing {
+                ready_at: now + takes,
+                image: plane.image(),
+                point: plane.persist_point(),
+            });
+        }
+    }
+}
+
+fn config(run: Run, nodes: u64, slots: SlotSet) -> PlaneConfig {
+    let millis = Duration::from_millis;
+    PlaneConfig {
+        membership: MembershipConfig {
+            run,
+            members: (1..=nodes).map(NodeId).collect(),
+            silence_max: millis(SILENCE_MAX),
+            gone_after: millis(SILENCE_MAX / 5),
+            found_after: millis(2 * SILENCE_MAX),
+            offer_every: millis(SILENCE_MAX / 4),
+        },
+        slots: Some(slots),
+        timing: Timing {
+            heartbeat_every: millis(SILENCE_MAX / 5),
+            ask_again_after: millis(SILENCE_MAX * 2 / 3),
+            close_after: millis(SILENCE_MAX * 2),
+            offer_every: millis(SILENCE_MAX / 2),
+        },
+        limits: Limits {
+            outgoing: OutgoingLimits {
+                events_max: 1_000,
+                bytes_max: 1 << 20,
+                rings_max: 64,
+                copies_min: 1,
+            },
+            incoming: IncomingLimits {
+                events_max: 20,
+                bytes_max: 1 << 20,
+            },
+            asker: AskerLimits {
+                questions_per_peer_max: 4,
+                questions_max: 8,
+                staged_bytes_max: 1 << 20,
+                question_bytes_max: 400,
+            },
+            holder: HolderLimits {
+                questions_per_peer_max: 4,
+                answers_max: 8,
+                part_bytes_max: 600,
+            },
+        },
+    }
+}

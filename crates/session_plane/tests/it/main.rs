@@ -1,0 +1,48 @@
+//! Clusters of planes, the shipped code, on a simulated network, clock and disk.
+
+use proptest::prelude::*;
+
+mod checks;
+mod clients;
+mod faults;
+mod machine;
+mod network;
+mod random;
+mod world;
+
+use world::World;
+
+/// Plays one history: `REPLAY=SEED,NODES cargo test -p session_plane --test it replay`.
+#[test]
+fn replay() {
+    let Ok(replayed) = std::env::var("REPLAY") else {
+        return;
+    };
+    let (seed, nodes) = replayed.split_once(',').expect("a seed and a number of nodes");
+    let mut world = World::new(seed.parse().expect("a seed"), nodes.parse().expect("a number"));
+    assert_eq!(world.play(), Ok(()));
+}
+
+/// Few of these take as long as all other tests of the crate. `PROPTEST_CASES` plays more.
+fn cases() -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 16;
+    }
+    // A smaller seed is no smaller history.
+    config.max_shrink_iters = 0;
+    config
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// What was acknowledged is kept and delivered, and all owners come to the same copies, after any
+    /// splits, broken connections, pauses, crashes and restarts.
+    #[test]
+    fn clusters_keep_what_they_acknowledge(seed in any::<u64>(), nodes in 1..=5_u64) {
+        let mut world = World::new(seed, nodes);
+        let played = world.play();
+        prop_assert!(played.is_ok(), "seed {seed}, {nodes} nodes: {}", played.unwrap_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! World of a history: machines, the network between them, clients, and what was promised to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use cluster::NodeId;
+use session_plane::plane::{Now, PlaneAction};
+use session_plane::{Dot, Slot, SlotSet};
+
+use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
+use super::machine::{Machine, TestAction, TestMessage, TestPlane};
+use super::network::{Network, Way};
+use super::random::Random;
+
+/// Milliseconds of a step.
+pub(super) const TICK: u64 = 10;
+/// Milliseconds with faults.
+const STORM: u64 = 12_000;
+/// Milliseconds in which a cluster without faults comes to rest.
+const REST: u64 = 30_000;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an `Instant` cannot be made in another way; only differences matter"
+)]
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) now: u64,
+    pub(super) nodes: u64,
+    pub(super) random: Random,
+    pub(super) network: Network,
+    pub(super) machines: BTreeMap<u64, Machine>,
+    pub(super) sessions: BTreeMap<u8, Session>,
+    pub(super) waiting: BTreeMap<Dot, Waiting>,
+    /// Messages that were acknowledged, and the clients that are to have them.
+    pub(super) expected: BTreeMap<Dot, BTreeSet<u8>>,
+    /// Messages whose removal was begun.
+    pub(super) removed: BTreeSet<RemovedEntry>,
+    /// Entries whose removal was acknowledged.
+    pub(super) gone: BTreeSet<RemovedEntry>,
+    /// First thing that went wrong.
+    wrong: Option<String>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, nodes: u64) -> World {
+        let slots: SlotSet = (0..CLIENTS).map(slot).chain([Slot::ROUTES]).collect();
+        let machines = (1..=nodes).map(|id| (id, Machine::new(id, nodes, slots.clone(), *ORIGIN)));
+        let mut world = World {
+            now: 0,
+            nodes,
+            random: Random::new(seed),
+            network: Network::default(),
+            machines: machines.collect(),
+            sessions: (0..CLIENTS).map(|number| (number, Session::default())).collect(),
+            waiting: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            wrong: None,
+        };
+        world.start_all();
+        world
+    }
+
+    /// Plays a storm, and what follows it.
+    pub(super) fn play(&mut self) -> Result<(), String> {
+        while self.now < STORM {
+            self.disturb();
+            self.act_as_clients();
+            self.step()?;
+        }
+        self.mend();
+        let end = self.now + REST;
+        while let Err(why) = self.is_at_rest() {
+            if self.now >= end {
+                return Err(format!("no rest after {REST} ms: {why}"));
+            }
+            self.step()?;
+        }
+        self.check()
+    }
+
+    pub(super) fn machine(&mut self, id: u64) -> &mut Machine {
+        self.machines.get_mut(&id).expect("a machine of the world")
+    }
+
+    /// Each pair of machines once.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        let ids = 1..=self.nodes;
+        let pairs = ids
+            .clone()
+            .flat_map(|from| ids.clone().map(move |to| Way { from, to }));
+        pairs.filter(|way| way.from < way.to).collect()
+    }
+
+    pub(super) fn start(&mut self, id: u64) {
+        let now = self.now;
+        self.machine(id).start(now);
+    }
+
+    pub(super) fn crash(&mut self, id: u64) {
+        self.machine(id).crash();
+        for to in 1..=self.nodes {
+            self.network.break_off(Way { from: id, to });
+        }
+    }
+
+    /// One tick of every machine.
+    fn step(&mut self) -> Result<(), String> {
+        self.now += TICK;
+        self.connect();
+        for id in 1..=self.nodes {
+            if self.machines[&id].is_up(self.now) {
+                self.receive_all(id);
+                self.tick(id);
+                self.send_streams(id);
+            }
+        }
+        self.wrong.take().map_or(Ok(()), Err)
+    }
+
+    /// Connects what can be connected, and refuses what is down.
+    fn connect(&mut self) {
+        let now = self.now;
+        for way in self.ways() {
+            if self.network.is_cut(way) || self.network.is_connected(way) {
+                continue;
+            }
+            let is_running = |world: &World, id: u64| world.machines[&id].plane.is_some();
+            if is_running(self, way.from) && is_running(self, way.to) {
+                self.network.connect(way);
+                for way in [way, way.back()] {
+                    self.with_plane(way.from, |plane, at, actions| {
+                        plane.connected(at, NodeId(way.to), actions);
+                    });
+                }
+            }
+            for way in [way, way.back()] {
+                let is_refused = !is_running(self, way.to) && self.machines[&way.from].is_up(now);
+                if let Some(plane) = self.machine(way.from).plane.as_mut().filter(|_| is_refused) {
+                    plane.refused(NodeId(way.to));
+                }
+            }
+        }
+    }
+
+    fn receive_all(&mut self, id: u64) {
+        for from in (1..=self.nodes).filter(|from| *from != id) {
+            let way = Way { from, to: id };
+            while let Some(letter) = self.network.receive(way, self.now) {
+                let said = format!("{:?}", letter.message);
+                let mut received = Ok(());
+                self.with_plane(id, |plane, at, actions| {
+                    received = plane.receive(at, letter.from, letter.message, actions);
+                });
+                if let Err(error) = received.as_ref()
+                    && !error.is_ordinary()
+                {
+                    self.wrong
+                        .get_or_insert(format!("{id} refused {said:.300} of {from}: {error}"));
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, id: u64) {
+        let takes = self.random.below(40);
+        let now = self.now;
+        let mut actions = Vec::new();
+        self.machine(id).write(now, takes, &mut actions);
+        self.apply(id, actions);
+        self.with_plane(id, |plane, at, actions| {
+            if plane.deadline() <= at.monotonic {
+                plane.tick(at, actions);
+            }
+        });
+    }
+
+    /// Sends what the streams have, as far as the connections take it.
+    fn send_streams(&mut self, id: u64) {
+        for to in (1..=self.nodes).filter(|to| *to != id) {
+            let way = Way { from: id, to };
+            if !self.network.is_connected(way) {
+                continue;
+            }
+            for _ in 0..self.random.below(6) {
+                let plane = self.machine(id).plane.as_mut();
+                let Some(message) = plane.and_then(|plane| plane.next_message(NodeId(to))) else {
+                    break;
+                };
+                self.send(way, message);
+            }
+        }
+    }
+
+    fn send(&mut self, way: Way, message: TestMessage) {
+        let arrives_at = self.now + self.random.below(3) * TICK;
+        if let Some(run) = self.machines[&way.from].plane.as_ref().map(|plane| plane.run()) {
+            self.network.send(way, run, message, arrives_at);
+        }
+    }
+
+    /// Lets a plane do something, and applies its actions.
+    pub(super) fn with_plane(
+        &mut self,
+        id: u64,
+        act: impl FnOnce(&mut TestPlane, Now, &mut Vec<TestAction>),
+    ) {
+        let now = self.now;
+        let machine = self.machine(id);
+        let at = machine.now(now);
+        let mut actions = Vec::new();
+        if let Some(plane) = &mut machine.plane {
+            act(plane, at, &mut actions);
+        }
+        self.apply(id, actions);
+    }
+
+    fn apply(&mut self, id: u64, actions: Vec<TestAction>) {
+        for action in actions {
+            match action {
+                PlaneAction::Send { to, message } => self.send(Way { from: id, to: to.0 }, message),
+                PlaneAction::Durable(dot) => self.acknowledge(dot),
+                PlaneAction::GaveUp { run, .. } => self.forget_receiver(id, run.node.0),
+                PlaneAction::EndRun(why) => {
+                    self.wrong.get_or_insert(format!("{id} ends its run: {why}"));
+                }
+                PlaneAction::Queued(_)
+                | PlaneAction::Changed { .. }
+                | PlaneAction::Merged { .. }
+                | PlaneAction::RingChanged
+                | PlaneAction::Met(_) => {}
+            }
+        }
+    }
+}
