@@ -44,6 +44,14 @@ pub struct Asker<V, M> {
     /// Slots that this node owns.
     slots: BTreeMap<Slot, OwnedSlot>,
     exchanges: BTreeMap<ExchangeKey, Exchange<V, M>>,
+    /// Answers that are merged, and whose holders were not told. They count as questions.
+    unreported: BTreeSet<MergedAnswer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct MergedAnswer {
+    holder: NodeId,
+    id: AnswerId,
 }
 
 /// Slot that this node owns.
@@ -68,6 +76,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             last_question: 0,
             slots: BTreeMap::new(),
             exchanges: BTreeMap::new(),
+            unreported: BTreeSet::new(),
         }
     }
 
@@ -94,7 +103,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
 
     /// Meets a peer: all slots are asked of it.
     pub fn meet(&mut self, peer: NodeId) {
-        self.exchanges.retain(|key, _| key.holder != peer);
+        self.forget_questions(peer);
         for owned in self.slots.values_mut() {
             owned.closing = None;
             owned.has_merged = false;
@@ -107,7 +116,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     ///
     /// A number that is being closed stays a hole: not every member is present.
     pub fn give_up(&mut self, peer: NodeId, others: &BTreeSet<NodeId>) {
-        self.exchanges.retain(|key, _| key.holder != peer);
+        self.forget_questions(peer);
         let mut asked_again = Vec::new();
         for (slot, owned) in &mut self.slots {
             owned.closing = None;
@@ -126,7 +135,19 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
 
     /// Begins a new connection to a peer: what it has not answered is asked anew.
     pub fn restart_connection(&mut self, peer: NodeId) {
+        self.forget_questions(peer);
+    }
+
+    /// A holder was told that its answer is merged, by the message that the merge has given. The node
+    /// sends that message once the merged copy is durable: the holder may delete its copy then.
+    pub fn reported(&mut self, holder: NodeId, id: AnswerId) {
+        self.unreported.remove(&MergedAnswer { holder, id });
+    }
+
+    /// The holder has no answer for this node any more.
+    fn forget_questions(&mut self, peer: NodeId) {
         self.exchanges.retain(|key, _| key.holder != peer);
+        self.unreported.retain(|merged| merged.holder != peer);
     }
 
     /// Takes the offer of a holder that has something to give: it is asked. An answer that is under
@@ -253,9 +274,10 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     }
 
     fn has_room(&self, holder: NodeId) -> bool {
-        let of_holder = self.exchanges.keys().filter(|key| key.holder == holder);
+        let asked = self.exchanges.keys().filter(|key| key.holder == holder);
+        let merged = self.unreported.iter().filter(|merged| merged.holder == holder);
         self.exchanges.len() < self.limits.questions_max
-            && of_holder.count() < self.limits.questions_per_peer_max
+            && asked.count() + merged.count() < self.limits.questions_per_peer_max
     }
 
     fn question(&mut self, key: ExchangeKey, positions: Vec<RunPosition>) -> AskSlot {

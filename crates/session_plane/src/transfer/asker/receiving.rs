@@ -2,7 +2,7 @@
 
 use cluster::NodeId;
 
-use super::{Asker, ExchangeKey, drop_question, range_of};
+use super::{Asker, ExchangeKey, MergedAnswer, drop_question, range_of};
 use crate::transfer::exchange::{Exchange, Stage};
 use crate::transfer::message::{AnswerId, AskPart, SlotPart, TransferAction, TransferMessage};
 use crate::transfer::{PartError, TransferBytes, TransferValue};
@@ -140,6 +140,8 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             to: key.holder,
             message: TransferMessage::SlotMerged(id),
         });
+        let holder = key.holder;
+        self.unreported.insert(MergedAnswer { holder, id });
         if let Some(owned) = self.slots.get_mut(&key.slot).filter(|_| counts) {
             owned.unanswered.remove(&key.holder);
             owned.has_merged |= owned.unanswered.is_empty();

@@ -2,8 +2,8 @@
 
 use super::refusals::Scene;
 use super::*;
-use crate::VersionVector;
 use crate::copy::tests::history::{client, dot};
+use crate::{SlotCopy, VersionVector};
 
 #[test]
 fn questions_that_cannot_be_next_are_refused() {
@@ -131,4 +131,60 @@ fn too_many_questions_are_refused() {
         holding.receive_merged(node(1), ask(0).id),
         Err(AskError::NotBegun)
     );
+}
+
+/// Passes messages between an asker and a holder without copies. Gives the answers that were merged.
+fn exchange(asker: &mut Asker<Value, ()>, holder: &mut Holder<Value, ()>) -> Vec<AnswerId> {
+    let mut copy = SlotCopy::new(VersionVector::default());
+    let (mut messages, mut merged) = (Vec::new(), Vec::new());
+    asker.ask(|_| Some(Vec::new()), |_| Some(&copy), &mut messages);
+    while let Some(TransferAction { message, .. }) = messages.pop() {
+        match message {
+            TransferMessage::AskSlot(ask) => {
+                holder
+                    .receive_question(node(1), ask)
+                    .expect("the holder has room");
+                holder.begin_ready(|_| None, |_| Held::default(), &mut messages);
+            }
+            TransferMessage::AskPart(ask) => {
+                let asked = holder.receive_ask_part(node(1), &ask, None, &mut messages);
+                asked.expect("the next part");
+            }
+            TransferMessage::SlotPart(part) => {
+                let received = asker.receive_part(node(2), part, &mut copy, &mut messages);
+                received.expect("the next part");
+            }
+            TransferMessage::SlotMerged(id) => merged.push(id),
+            TransferMessage::DropQuestion(_) | TransferMessage::Offer { .. } => unreachable!(),
+        }
+    }
+    merged
+}
+
+/// Its holder keeps the answer until then.
+#[test]
+fn a_merged_answer_counts_as_a_question_until_its_holder_is_told() {
+    let mut asker: Asker<Value, ()> = Asker::new(asker_limits(400));
+    let answers_max = 8;
+    let mut holder: Holder<Value, ()> = Holder::new(HolderLimits {
+        answers_max,
+        ..holder_limits(400)
+    });
+    let holders = BTreeSet::from([node(2)]);
+    for number in 0..9 {
+        asker.begin(slot(number), &holders);
+    }
+    let merged = exchange(&mut asker, &mut holder);
+    assert_eq!(merged.len(), 4);
+    assert_eq!(exchange(&mut asker, &mut holder), []);
+    for id in &merged[..3] {
+        let served = holder.receive_merged(node(1), *id);
+        assert!(served.expect("its answer").is_some());
+        asker.reported(node(2), *id);
+    }
+    assert_eq!(exchange(&mut asker, &mut holder).len(), 3);
+    asker.restart_connection(node(2));
+    holder.restart_connection(node(1));
+    assert_eq!(exchange(&mut asker, &mut holder).len(), 2);
+    assert!(asker.has_all());
 }

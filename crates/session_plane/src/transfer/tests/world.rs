@@ -160,6 +160,9 @@ impl World<'_> {
     }
 
     fn send(&mut self, from: usize, to: NodeId, message: Message) {
+        if let Message::SlotMerged(id) = &message {
+            self.nodes[from].asker.reported(to, *id);
+        }
         let link = Link { from, to: index(to) };
         self.queues.entry(link).or_default().push_back(message);
     }
