@@ -33,8 +33,9 @@ impl Membership {
     /// had exactly the members for present then.
     pub fn is_known_to_all(&self, events: &VersionVector) -> bool {
         let members = self.members();
-        let is_among_all = |peer: &Peer| peer.told_among == members && events.is_within(&peer.told);
-        self.is_complete() && self.peers_with_ids().all(|(_, peer)| is_among_all(peer))
+        let mut peers = self.peers_with_ids();
+        self.is_complete()
+            && peers.all(|(node, peer)| peer.told_among == members && self.has_told(node, events))
     }
 
     /// Configured members, and this node.

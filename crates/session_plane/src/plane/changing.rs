@@ -1,10 +1,7 @@
 //! Own changes: each gets its dot, goes to its owners, and shows in this node's own copies at once.
 
-use super::content::{PlaneEvent, effects};
-use super::holdings::Arrival;
-use super::taking::report_changes;
 use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction};
-use crate::stream::{EventKind, NumberRange, StreamEvent, StreamFull};
+use crate::stream::{EventKind, StreamEvent, StreamFull};
 use crate::transfer::{TransferBytes, TransferValue};
 use crate::wire::EventPayload;
 use crate::{Dot, SlotSet};
@@ -75,7 +72,9 @@ where
             .streams
             .outgoing
             .push(slots, payload.clone(), bytes, &mut durable)?;
-        self.take_own(&StreamEvent { dot, kind, payload }, actions);
+        let event = StreamEvent { dot, kind, payload };
+        let taken = self.take_own(dot.number, &[event], actions);
+        self.end_if_full(taken, actions);
         actions.extend(durable.into_iter().map(PlaneAction::Durable));
         self.settle(now, actions);
         Ok(dot)
@@ -88,23 +87,5 @@ where
             known: self.holdings.known().clone(),
             content,
         }
-    }
-
-    /// Takes an own event into the copies that this node owns.
-    fn take_own(&mut self, event: &PlaneEvent<V, M>, actions: &mut Vec<PlaneAction<V, M>>) {
-        let number = event.dot.number;
-        let effects = effects(event, self.holdings.owned());
-        let mut touched = Vec::new();
-        report_changes(event.dot, &effects, &mut touched, actions);
-        let taken = self.holdings.take_own(Arrival {
-            run: self.run,
-            numbers: NumberRange {
-                first: number,
-                last: number,
-            },
-            effects: [(number, effects)].into(),
-        });
-        self.end_if_full(taken, actions);
-        self.note_garbage(touched);
     }
 }

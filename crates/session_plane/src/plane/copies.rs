@@ -126,10 +126,16 @@ impl<V: Ord, M> Copies<V, M> {
         !self.in_step.is_empty() && !self.shared.holes().is_empty()
     }
 
+    /// A copy of one of `slots` has a hole among `events`.
+    pub fn lack(&self, slots: &SlotSet, events: &Interval) -> bool {
+        let mut apart = self.apart.iter().filter(|(slot, _)| slots.contains(**slot));
+        self.has_shared_holes() && self.shared.holes().meets(events)
+            || apart.any(|(_, copy)| copy.holes().meets(events))
+    }
+
     /// Events that copies lack: one set for those in step, and one for each other.
     pub fn all_holes(&self) -> impl Iterator<Item = &VersionVector> {
-        let shared = (!self.in_step.is_empty()).then(|| self.shared.holes());
-        shared.into_iter().chain(self.apart.values().map(SlotCopy::holes))
+        self.all_sets().map(|sets| sets.holes)
     }
 
     /// Copy of a slot with a progress of its own: for a merge, or while it is not merged.
@@ -270,10 +276,8 @@ impl<V: Ord, M> Copies<V, M> {
     /// whose vector has no room keeps the runs.
     pub fn retire(&mut self, retired: &Retired) {
         if !self.in_step.is_empty() {
-            let before = self.shared.clone();
-            if self.shared.retire(retired).is_err() {
-                self.shared = before;
-            }
+            // A vector without room stays as it is, here and below.
+            let _ = self.shared.retire(retired);
             let covered = self.shared.covered();
             for entries in self.in_step.values_mut() {
                 entries.drop_covered(covered);
@@ -284,7 +288,6 @@ impl<V: Ord, M> Copies<V, M> {
             self.pending.retain(|_, pending| !pending.is_empty());
         }
         for copy in self.apart.values_mut() {
-            // A vector without room stays as it is.
             let _ = copy.retire(retired);
         }
     }

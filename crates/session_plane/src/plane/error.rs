@@ -1,10 +1,9 @@
 //! Messages that a plane refuses, and what follows.
 
-use crate::Run;
-use crate::VectorFull;
 use crate::membership::{ConvictionError, HandshakeError, KnowledgeError, MarkerError, NotPresent};
 use crate::stream::{ConfirmError, ReceiveError};
 use crate::transfer::{AskError, PartError};
+use crate::{Run, VectorFull};
 
 /// A message of another node was refused. It changed nothing beyond what its sender had made
 /// before.
@@ -45,10 +44,10 @@ pub enum PlaneError {
     /// Part of an answer.
     #[error(transparent)]
     Part(#[from] PartError),
-    /// Too many resends wait for the disk.
-    #[error("{max} resends are not durable: the next one comes again later")]
-    TooManyResends {
-        /// Resends that wait at most.
+    /// Too much waits for the disk.
+    #[error("{max} receipts wait for the disk: the resend comes again later")]
+    TooManyReceipts {
+        /// Receipts that wait at most.
         max: usize,
     },
     /// Message that a plane has no part in.

@@ -109,10 +109,7 @@ where
             .gain(&both, crate::Dot { run, number: before }, self.run)?;
         self.take(run, part.numbers, events, &taken, actions)?;
         for event in events {
-            let one = NumberRange {
-                first: event.dot.number,
-                last: event.dot.number,
-            };
+            let one = NumberRange::one(event.dot.number);
             self.take(run, one, std::slice::from_ref(event), &lacking, actions)?;
         }
         self.need(run, part.numbers, &lacking)

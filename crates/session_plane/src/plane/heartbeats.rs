@@ -2,9 +2,10 @@
 
 use cluster::NodeId;
 
+use super::streams::{Receipt, ReceiptOf};
 use super::{Matching, Now, PersistPoint, Plane, PlaneAction};
 use crate::stream::ConfirmError;
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::{TransferBytes, TransferMessage, TransferValue};
 use crate::wire::{Confirm, Heartbeat, Message};
 
 impl<V, M, R> Plane<V, M, R>
@@ -16,7 +17,9 @@ where
     /// Point for the disk. The node takes it, persists [`Plane::image`], and hands it back. Points
     /// are handed back in the order in which they were taken.
     pub fn persist_point(&mut self) -> PersistPoint {
-        self.streams.persist_point()
+        let holdings = &self.holdings;
+        self.streams
+            .persist_point(|events| holdings.copies.lack(holdings.owned(), events))
     }
 
     /// Everything up to `point` is on the disk: it is confirmed, and own changes may be durable.
@@ -38,11 +41,18 @@ where
                 actions.push(PlaneAction::Send { to, message });
             }
         }
-        for resent in persisted.resent {
-            let message = Message::ConfirmResent(resent.id);
-            let to = resent.from;
+        for Receipt { to, of } in persisted.receipts {
+            let message = match of {
+                ReceiptOf::Resend(id) => Message::ConfirmResent(id),
+                ReceiptOf::Answer(id) => {
+                    self.transfers.asker.reported(to, id);
+                    self.transfers.asks_are_due = true;
+                    Message::Transfer(TransferMessage::SlotMerged(id))
+                }
+            };
             actions.push(PlaneAction::Send { to, message });
         }
+        self.ask_and_answer(actions);
         Ok(())
     }
 

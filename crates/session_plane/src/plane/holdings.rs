@@ -61,13 +61,28 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
     }
 
     /// Takes numbers for `slots`, with the effects of the events among them (rule `claim-by-ring`).
-    pub(super) fn take(&mut self, arrival: Arrival<V, M>, slots: &SlotSet) -> Result<(), VectorFull> {
-        take(&mut self.copies, &mut self.known, arrival, slots)
-    }
-
-    /// Takes numbers of this node's own run.
-    pub(super) fn take_own(&mut self, arrival: Arrival<V, M>) -> Result<(), VectorFull> {
-        take(&mut self.copies, &mut self.known, arrival, &self.owned)
+    /// False where a copy has refused an event or numbers: they are a hole there, and are asked for
+    /// as any other.
+    pub(super) fn take(&mut self, arrival: Arrival<V, M>, slots: &SlotSet) -> Result<bool, VectorFull> {
+        let (run, numbers) = (arrival.run, arrival.numbers);
+        let (mut first, mut is_whole) = (numbers.first, true);
+        if slots.is_empty() {
+            return Ok(is_whole);
+        }
+        let after = std::iter::once((numbers.last, BTreeMap::new()));
+        for (last, effects) in arrival.effects.into_iter().chain(after) {
+            if let Some(numbers) = Interval::new(run, first, last) {
+                let refused = self.copies.take(TakenNumbers {
+                    numbers,
+                    slots,
+                    effects,
+                })?;
+                is_whole &= refused.is_empty();
+                self.known.insert(numbers)?;
+                first = last + 1;
+            }
+        }
+        Ok(is_whole)
     }
 
     /// Makes holes of what the copies lack of `known`, which the sender of an event knew (rule
@@ -187,32 +202,4 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
         }
         Ok(events)
     }
-}
-
-/// Takes numbers into the copies of `slots`, one event after the other.
-fn take<V: Ord, M>(
-    copies: &mut Copies<V, M>,
-    known: &mut VersionVector,
-    arrival: Arrival<V, M>,
-    slots: &SlotSet,
-) -> Result<(), VectorFull> {
-    if slots.is_empty() {
-        return Ok(());
-    }
-    let (run, numbers) = (arrival.run, arrival.numbers);
-    let mut first = numbers.first;
-    let after = std::iter::once((numbers.last, BTreeMap::new()));
-    for (last, effects) in arrival.effects.into_iter().chain(after) {
-        if let Some(numbers) = Interval::new(run, first, last) {
-            // What a copy refuses is a hole there, and is asked for as any other.
-            copies.take(TakenNumbers {
-                numbers,
-                slots,
-                effects,
-            })?;
-            known.insert(numbers)?;
-            first = last + 1;
-        }
-    }
-    Ok(())
 }

@@ -7,7 +7,6 @@ use crate::wire::{Heartbeat, Message, NextEvent, SentEvent, SentResend};
 use crate::{Dot, Run, SlotSet};
 
 use super::content::PlaneEvent;
-use super::streams::Resent;
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -76,11 +75,7 @@ where
             Message::Heartbeat(heartbeat) => self.receive_heartbeat(from, &heartbeat, actions),
             Message::Confirm(confirm) => self.confirm(from, confirm.number, actions),
             Message::Resend(resend) => {
-                let resent = Resent {
-                    from: peer,
-                    id: resend.id,
-                };
-                self.streams.take_resent(resent)?;
+                self.streams.check_resend_room()?;
                 Ok(self.take_resend(from, resend, actions)?)
             }
             Message::ConfirmResent(id) => {
@@ -98,15 +93,14 @@ where
         }
     }
 
-    /// The run is present, and is heard.
+    /// The run is present, and is heard. A message of another run is no sign of its life.
     fn check_present(&mut self, now: Now, from: Run) -> Result<(), PlaneError> {
-        self.membership.record_heard(now.monotonic, from.node)?;
         match self.membership.find(from.node) {
             Some(present) if present.run != from => Err(PlaneError::OtherRun {
                 found: from,
                 present: present.run,
             }),
-            _ => Ok(()),
+            _ => Ok(self.membership.record_heard(now.monotonic, from.node)?),
         }
     }
 
@@ -120,9 +114,7 @@ where
     ) -> Result<(), PlaneError> {
         let event = self.event(sent);
         let bytes = event.payload.content.bytes();
-        let Some(stream) = self.streams.of_peer_mut(from.node) else {
-            return Ok(());
-        };
+        let stream = self.streams.of_peer_mut(from.node)?;
         let received = stream.receive_welcome(event.clone(), bytes)?;
         self.streams.set_welcomed(from.node);
         let Received::Begun { gained } = received else {
@@ -144,16 +136,14 @@ where
     ) -> Result<(), PlaneError> {
         let event = self.event(next.event);
         let bytes = event.payload.content.bytes();
-        let Some(stream) = self.streams.of_peer_mut(from.node) else {
-            return Ok(());
-        };
+        let stream = self.streams.of_peer_mut(from.node)?;
         let received = stream.receive_event(next.after, event.clone(), bytes)?;
         let Received::Taken { numbers, gained } = received else {
             return Ok(());
         };
         self.clock.see(event.payload.clock);
         let slots = self.owned_at(from, numbers.first);
-        self.take(from, numbers, std::slice::from_ref(&event), &slots, actions)?;
+        self.take_next(from, numbers, std::slice::from_ref(&event), &slots, actions)?;
         self.gain(event.dot, &gained)?;
         self.holdings.need_everywhere(&event.payload.known)?;
         self.transfers.answers_are_due = true;
@@ -198,9 +188,8 @@ where
         self.clock.see(heartbeat.clock);
         if let Some(position) = heartbeat.position {
             self.receive_position(from, position, actions)?;
-            if let Some(stream) = self.streams.of_peer_mut(from.node) {
-                stream.receive_stable(heartbeat.stable)?;
-            }
+            let stream = self.streams.of_peer_mut(from.node)?;
+            stream.receive_stable(heartbeat.stable)?;
         }
         self.holdings.need_where_owned(&heartbeat.known)?;
         let recorded = self.membership.record_knowledge(from.node, &heartbeat.known);
@@ -219,12 +208,10 @@ where
         position: StreamPosition,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), PlaneError> {
-        let Some(stream) = self.streams.of_peer_mut(from.node) else {
-            return Ok(());
-        };
+        let stream = self.streams.of_peer_mut(from.node)?;
         if let Some(numbers) = stream.receive_position(position)? {
             let slots = self.owned_at(from, numbers.first);
-            self.take(from, numbers, &[], &slots, actions)?;
+            self.take_next(from, numbers, &[], &slots, actions)?;
             self.transfers.answers_are_due = true;
         }
         Ok(())

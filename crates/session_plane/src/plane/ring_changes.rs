@@ -5,10 +5,8 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use super::action::RunEnd;
-use super::holdings::Arrival;
-use super::streams::Resent;
 use super::{EventContent, Matching, Now, Plane, PlaneAction};
-use crate::stream::{NumberRange, RingsFull, Routing};
+use crate::stream::{RingsFull, Routing};
 use crate::transfer::{TransferBytes, TransferValue};
 use crate::view::NODES_MAX;
 use crate::wire::SentResend;
@@ -88,14 +86,7 @@ where
         routing: &Routing,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), VectorFull> {
-        self.holdings.take_own(Arrival {
-            run: self.run,
-            numbers: NumberRange {
-                first: marker.number,
-                last: marker.number,
-            },
-            effects: [].into(),
-        })?;
+        self.take_own(marker.number, &[], actions)?;
         self.change_owned(marker, routing, actions)?;
         self.take_own_resends(actions)
     }
@@ -133,15 +124,7 @@ where
         let own = self.run.node;
         while let Some(resend) = self.streams.outgoing.send_resend(own) {
             let sent = SentResend::from(&resend);
-            let resent = Resent {
-                from: own,
-                id: sent.id,
-            };
             self.take_resend(self.run, sent, actions)?;
-            // Own resends are as many as the kept rings allow, which is below the limit.
-            if self.streams.take_resent(resent).is_err() {
-                return Err(VectorFull);
-            }
         }
         Ok(())
     }

@@ -10,19 +10,21 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use super::error::PlaneError;
+use crate::membership::NotPresent;
 use crate::stream::{
-    ConfirmError, IncomingLimits, IncomingStream, OutgoingLimits, OutgoingStream, ResendId, Routing,
+    ConfirmError, IncomingLimits, IncomingStream, NumberRange, OutgoingLimits, OutgoingStream, ResendId,
+    Routing,
 };
-use crate::transfer::RunPosition;
+use crate::transfer::{AnswerId, RunPosition};
 use crate::wire::EventPayload;
-use crate::{Dot, Run, Slot, SlotSet};
+use crate::{Dot, Interval, Run, Slot, SlotSet};
 
 /// Runs that were given up of which events are kept for passing on. Beyond, the run that was given
 /// up first is forgotten: what it would have brought comes with merges.
 pub(super) const ENDED_MAX: usize = 64;
-/// Resends that are taken and not durable. A further one is refused, and comes again over the next
+/// Receipts that wait for the disk. A further resend is refused, and comes again over the next
 /// connection.
-const RESENT_MAX: usize = 65_536;
+const RECEIPTS_MAX: usize = 65_536;
 
 /// Streams of one node.
 #[derive(Debug)]
@@ -33,8 +35,10 @@ pub(super) struct Streams<C> {
     present: BTreeMap<NodeId, Peer<C>>,
     /// The run that was given up last is the last.
     ended: VecDeque<Peer<C>>,
-    /// Resends that are not durable yet.
-    resent: BTreeSet<Resent>,
+    /// What was taken and is not durable yet.
+    receipts: BTreeSet<Receipt>,
+    /// Numbers of this run between which a copy of this node has refused an event.
+    own_refused: Option<NumberRange>,
 }
 
 /// Stream of a run to this node.
@@ -43,14 +47,24 @@ struct Peer<C> {
     run: Run,
     /// The Welcome of the present stay has come. Before, the stream is that of an earlier stay.
     is_welcomed: bool,
+    /// Numbers between which a copy of this node has refused an event.
+    refused: Option<NumberRange>,
     incoming: IncomingStream<EventPayload<C>>,
 }
 
-/// Resend that this node has taken.
+/// What this node tells a peer, or itself, once it is durable here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Resent {
-    pub(super) from: NodeId,
-    pub(super) id: ResendId,
+pub(super) struct Receipt {
+    pub(super) to: NodeId,
+    pub(super) of: ReceiptOf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ReceiptOf {
+    /// Resend that was taken.
+    Resend(ResendId),
+    /// Answer that was merged: its holder may delete its copy then.
+    Answer(AnswerId),
 }
 
 /// What is durable once the state of the plane at this moment is on the disk.
@@ -62,7 +76,7 @@ pub(super) struct Resent {
 pub struct PersistPoint {
     own: u64,
     received: Vec<RunPosition>,
-    resent: BTreeSet<Resent>,
+    receipts: BTreeSet<Receipt>,
 }
 
 /// What became durable with a point.
@@ -72,8 +86,8 @@ pub(super) struct Persisted {
     pub(super) durable: Vec<Dot>,
     /// Peers whose streams are durable further than before.
     pub(super) streams: Vec<NodeId>,
-    /// Resends to confirm.
-    pub(super) resent: Vec<Resent>,
+    /// Receipts for peers.
+    pub(super) receipts: Vec<Receipt>,
 }
 
 impl<C> Streams<C> {
@@ -89,7 +103,8 @@ impl<C> Streams<C> {
             outgoing: OutgoingStream::new(run, routing, outgoing),
             present: BTreeMap::new(),
             ended: VecDeque::new(),
-            resent: BTreeSet::new(),
+            receipts: BTreeSet::new(),
+            own_refused: None,
         }
     }
 
@@ -100,9 +115,10 @@ impl<C> Streams<C> {
         let mut peer = before.unwrap_or_else(|| Peer {
             run,
             is_welcomed: false,
+            refused: None,
             incoming: IncomingStream::new(self.run.node, run, self.limits),
         });
-        peer.is_welcomed = false;
+        (peer.is_welcomed, peer.refused) = (false, None);
         peer.incoming.restart_connection();
         self.present.insert(run.node, peer);
     }
@@ -110,7 +126,7 @@ impl<C> Streams<C> {
     /// Ends a stay.
     pub(super) fn give_up(&mut self, node: NodeId, durable: &mut Vec<Dot>) {
         self.outgoing.give_up(node, durable);
-        self.resent.retain(|resent| resent.from != node);
+        self.receipts.retain(|receipt| receipt.to != node);
         if let Some(peer) = self.present.remove(&node) {
             self.ended.push_back(peer);
         }
@@ -146,8 +162,16 @@ impl<C> Streams<C> {
     }
 
     /// Stream of a present peer, to receive from it.
-    pub(super) fn of_peer_mut(&mut self, node: NodeId) -> Option<&mut IncomingStream<EventPayload<C>>> {
-        self.present.get_mut(&node).map(|peer| &mut peer.incoming)
+    ///
+    /// # Errors
+    ///
+    /// [`NotPresent`] where the node has none.
+    pub(super) fn of_peer_mut(
+        &mut self,
+        node: NodeId,
+    ) -> Result<&mut IncomingStream<EventPayload<C>>, NotPresent> {
+        let peer = self.present.get_mut(&node).ok_or(NotPresent { node })?;
+        Ok(&mut peer.incoming)
     }
 
     /// Stream of a run, whether it is present or was given up.
@@ -195,25 +219,58 @@ impl<C> Streams<C> {
         Some(owned)
     }
 
-    /// Notes a resend that was taken.
-    pub(super) fn take_resent(&mut self, resent: Resent) -> Result<(), PlaneError> {
-        if self.resent.len() >= RESENT_MAX {
-            return Err(PlaneError::TooManyResends { max: RESENT_MAX });
+    /// There is room to take a resend.
+    pub(super) fn check_resend_room(&self) -> Result<(), PlaneError> {
+        if self.receipts.len() >= RECEIPTS_MAX {
+            return Err(PlaneError::TooManyReceipts { max: RECEIPTS_MAX });
         }
-        self.resent.insert(resent);
         Ok(())
     }
 
-    /// Point that has everything that was taken so far.
-    pub(super) fn persist_point(&mut self) -> PersistPoint {
+    /// Notes what is told once it is durable.
+    pub(super) fn add_receipt(&mut self, receipt: Receipt) {
+        self.receipts.insert(receipt);
+    }
+
+    /// Notes that a copy has refused an event among `numbers` of a run, which is a hole there. The
+    /// run is confirmed only up to before, until the copy has it.
+    pub(super) fn hold_back(&mut self, run: Run, numbers: NumberRange) {
+        let of_peer = self.present.get_mut(&run.node).filter(|peer| peer.run == run);
+        let refused = match of_peer {
+            Some(peer) => &mut peer.refused,
+            None if run == self.run => &mut self.own_refused,
+            None => return,
+        };
+        let (first, last) = (numbers.first, numbers.last);
+        *refused = Some(refused.map_or(numbers, |before| NumberRange {
+            first: before.first.min(first),
+            last: before.last.max(last),
+        }));
+    }
+
+    /// Point that has everything that was taken so far. `lacks` says whether a copy that this node owns
+    /// has a hole among some events.
+    pub(super) fn persist_point(&mut self, lacks: impl Fn(&Interval) -> bool) -> PersistPoint {
+        let still_lacks = |run: Run, refused: Option<NumberRange>| {
+            refused.filter(|range| {
+                Interval::new(run, range.first, range.last).is_some_and(|events| lacks(&events))
+            })
+        };
+        let before = |refused: Option<NumberRange>, position: u64| {
+            refused.map_or(position, |range| position.min(range.first - 1))
+        };
+        self.own_refused = still_lacks(self.run, self.own_refused);
+        for peer in self.present.values_mut() {
+            peer.refused = still_lacks(peer.run, peer.refused);
+        }
         let received = self.present.values().map(|peer| RunPosition {
             run: peer.run,
-            number: peer.incoming.position(),
+            number: before(peer.refused, peer.incoming.position()),
         });
         PersistPoint {
-            own: self.outgoing.last().number,
+            own: before(self.own_refused, self.outgoing.last().number),
             received: received.collect(),
-            resent: std::mem::take(&mut self.resent),
+            receipts: std::mem::take(&mut self.receipts),
         }
     }
 
@@ -232,12 +289,13 @@ impl<C> Streams<C> {
                 persisted.streams.push(run.node);
             }
         }
-        for resent in point.resent {
-            if resent.from == own {
-                self.outgoing
-                    .confirm_resend(own, resent.id, &mut persisted.durable)?;
-            } else if self.present.contains_key(&resent.from) {
-                persisted.resent.push(resent);
+        for receipt in point.receipts {
+            match receipt.of {
+                ReceiptOf::Resend(id) if receipt.to == own => {
+                    self.outgoing.confirm_resend(own, id, &mut persisted.durable)?;
+                }
+                _ if self.present.contains_key(&receipt.to) => persisted.receipts.push(receipt),
+                _ => {}
             }
         }
         Ok(persisted)

@@ -7,6 +7,7 @@ use super::action::RunEnd;
 use super::collecting::TouchedSession;
 use super::content::{PlaneEvent, effects};
 use super::holdings::Arrival;
+use super::streams::{Receipt, ReceiptOf};
 use super::{Effect, EventContent, Matching, Now, Plane, PlaneAction};
 use crate::stream::NumberRange;
 use crate::transfer::{TransferBytes, TransferValue};
@@ -26,8 +27,9 @@ where
         self.ask_and_answer(actions);
     }
 
-    /// Takes numbers of a run that came with `events`, for the slots that this node owned.
-    pub(super) fn take(
+    /// Takes the next numbers of a run, its own or that of a peer. Numbers that a copy refuses are not
+    /// confirmed.
+    pub(super) fn take_next(
         &mut self,
         run: Run,
         numbers: NumberRange,
@@ -35,6 +37,22 @@ where
         slots: &SlotSet,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), VectorFull> {
+        if !self.take(run, numbers, events, slots, actions)? {
+            self.streams.hold_back(run, numbers);
+        }
+        Ok(())
+    }
+
+    /// Takes numbers of a run that came with `events`, for the slots that this node owned. False where
+    /// a copy has refused some.
+    pub(super) fn take(
+        &mut self,
+        run: Run,
+        numbers: NumberRange,
+        events: &[PlaneEvent<V, M>],
+        slots: &SlotSet,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<bool, VectorFull> {
         let (mut by_number, mut touched) = (BTreeMap::new(), Vec::new());
         for event in events {
             let effects = effects(event, slots);
@@ -46,12 +64,24 @@ where
             numbers,
             effects: by_number,
         };
-        self.holdings.take(arrival, slots)?;
+        let is_whole = self.holdings.take(arrival, slots)?;
         self.note_garbage(touched);
-        Ok(())
+        Ok(is_whole)
     }
 
-    /// Takes a resend: events of a present run, outside of the order of its stream.
+    /// Takes a number of this run, for the slots that this node owns.
+    pub(super) fn take_own(
+        &mut self,
+        number: u64,
+        events: &[PlaneEvent<V, M>],
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), VectorFull> {
+        let owned = self.holdings.owned().clone();
+        self.take_next(self.run, NumberRange::one(number), events, &owned, actions)
+    }
+
+    /// Takes a resend: events of a present run, outside of the order of its stream. It is confirmed if
+    /// no copy has refused anything of it.
     pub(super) fn take_resend(
         &mut self,
         run: Run,
@@ -59,12 +89,14 @@ where
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), VectorFull> {
         let slots = self.within(&resend.slots);
-        let lacking = slots.minus(&self.holdings.copies.slots());
         let nothing = Dot { run, number: 0 };
-        self.holdings.gain(&lacking, nothing, self.run)?;
+        self.holdings.gain(&slots, nothing, self.run)?;
         let events: Vec<PlaneEvent<V, M>> =
             resend.events.into_iter().map(|event| self.event(event)).collect();
-        self.take(run, resend.numbers, &events, &slots, actions)?;
+        if self.take(run, resend.numbers, &events, &slots, actions)? {
+            let (to, of) = (run.node, ReceiptOf::Resend(resend.id));
+            self.streams.add_receipt(Receipt { to, of });
+        }
         for event in &events {
             self.clock.see(event.payload.clock);
             self.holdings.need_everywhere(&event.payload.known)?;
@@ -95,7 +127,7 @@ where
 }
 
 /// Tells which sessions an event changes in copies of this node.
-pub(super) fn report_changes<V, M>(
+fn report_changes<V, M>(
     by: Dot,
     effects: &BTreeMap<Slot, Effect<V, M>>,
     touched: &mut Vec<TouchedSession>,

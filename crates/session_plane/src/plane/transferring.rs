@@ -6,7 +6,7 @@ use cluster::NodeId;
 
 use super::content::own_event;
 use super::holes::HoleStep;
-use super::streams::Streams;
+use super::streams::{Receipt, ReceiptOf, Streams};
 use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError};
 use crate::membership::TransferProgress;
 use crate::transfer::{
@@ -109,16 +109,22 @@ where
         self.send_transfers(messages, actions);
     }
 
-    /// Sends messages of transfers.
+    /// Sends messages of transfers. A holder learns that its answer is merged once that is durable: it
+    /// may delete its copy then.
     pub(super) fn send_transfers(
-        &self,
+        &mut self,
         messages: Vec<TransferAction<V, M>>,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) {
-        actions.extend(messages.into_iter().map(|TransferAction { to, message }| {
-            let message = Message::Transfer(message);
-            PlaneAction::Send { to, message }
-        }));
+        for TransferAction { to, message } in messages {
+            if let TransferMessage::SlotMerged(id) = message {
+                let of = ReceiptOf::Answer(id);
+                self.streams.add_receipt(Receipt { to, of });
+            } else {
+                let message = Message::Transfer(message);
+                actions.push(PlaneAction::Send { to, message });
+            }
+        }
     }
 
     /// Deals with holes that stay.
@@ -129,6 +135,7 @@ where
             self.holdings.part(&owned);
         }
         let peers: BTreeSet<NodeId> = self.membership.peers().collect();
+        let is_complete = self.membership.is_complete();
         let apart: Vec<Slot> = self.holdings.copies.apart().collect();
         for slot in apart {
             if !self.transfers.is_merged(slot) {
@@ -139,7 +146,6 @@ where
                 self.transfers.holes.forget(slot);
                 continue;
             }
-            let is_complete = self.membership.is_complete();
             match self.transfers.holes.look(now.monotonic, slot, is_complete) {
                 HoleStep::Wait => {}
                 HoleStep::AskAgain => {
@@ -156,10 +162,12 @@ where
         let Some(mut present) = self.streams.owner_since(slot) else {
             return;
         };
-        let own = self.streams.outgoing.last();
+        // Own events that are kept are not nobody's, also where a copy of this node has refused them.
+        let kept = self.streams.outgoing.kept().next();
+        let last = self.streams.outgoing.last().number;
         present.push(RunPosition {
-            run: own.run,
-            number: own.number,
+            run: self.run,
+            number: kept.map_or(last, |event| event.dot.number - 1),
         });
         let limits = ClosingLimits {
             present,

@@ -60,6 +60,12 @@ pub struct NumberRange {
 }
 
 impl NumberRange {
+    /// The range of one number.
+    pub(crate) fn one(number: u64) -> NumberRange {
+        let (first, last) = (number, number);
+        NumberRange { first, last }
+    }
+
     pub(crate) fn contains(self, number: u64) -> bool {
         self.first <= number && number <= self.last
     }

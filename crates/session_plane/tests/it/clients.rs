@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    fn change(
+    pub(super) fn change(
         &mut self,
         id: u64,
         number: u8,
@@ -260,7 +260,7 @@ impl World {
     }
 
     /// Waits for an event, which cannot be durable before the disk of its node has it.
-    fn wait_for(&mut self, dot: Dot, waiting: Waiting) {
+    pub(super) fn wait_for(&mut self, dot: Dot, waiting: Waiting) {
         self.waiting.insert(dot, waiting);
     }
 

@@ -178,7 +178,7 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> PlaneConfig {
         limits: Limits {
             outgoing: OutgoingLimits {
                 events_max: 1_000,
-                bytes_max: 1 << 20,
+                bytes_max: 1 << 22,
                 rings_max: 64,
                 copies_min: 1,
             },

@@ -8,6 +8,7 @@ mod faults;
 mod machine;
 mod network;
 mod random;
+mod refusals;
 mod world;
 
 use world::World;

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use cluster::NodeId;
 use session_plane::plane::{Now, PlaneAction};
+use session_plane::transfer::TransferMessage;
+use session_plane::wire::Message;
 use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
@@ -74,6 +76,12 @@ impl World {
             self.step()?;
         }
         self.mend();
+        self.rest()?;
+        self.check()
+    }
+
+    /// Lets everything come to rest.
+    pub(super) fn rest(&mut self) -> Result<(), String> {
         let end = self.now + REST;
         while let Err(why) = self.is_at_rest() {
             if self.now >= end {
@@ -81,7 +89,16 @@ impl World {
             }
             self.step()?;
         }
-        self.check()
+        Ok(())
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&mut self, millis: u64) -> Result<(), String> {
+        let end = self.now + millis;
+        while self.now < end {
+            self.step()?;
+        }
+        Ok(())
     }
 
     pub(super) fn machine(&mut self, id: u64) -> &mut Machine {
@@ -217,6 +234,10 @@ impl World {
         if let Some(plane) = &mut machine.plane {
             act(plane, at, &mut actions);
         }
+        if let Some(action) = actions.iter().find(|action| tells_what_is_durable(action)) {
+            self.wrong
+                .get_or_insert(format!("{id} tells before its disk has it: {action:?}"));
+        }
         self.apply(id, actions);
     }
 
@@ -237,4 +258,15 @@ impl World {
             }
         }
     }
+}
+
+/// The action tells a peer that something is on the disk of this node.
+fn tells_what_is_durable(action: &TestAction) -> bool {
+    let PlaneAction::Send { message, .. } = action else {
+        return false;
+    };
+    matches!(
+        message,
+        Message::Confirm(_) | Message::ConfirmResent(_) | Message::Transfer(TransferMessage::SlotMerged(_))
+    )
 }

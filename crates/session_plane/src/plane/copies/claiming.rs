@@ -126,13 +126,9 @@ impl<V: Ord, M> Copies<V, M> {
     /// [`VectorFull`] where they are too scattered to name.
     pub fn known(&self) -> Result<VersionVector, VectorFull> {
         let mut known = VersionVector::default();
-        if !self.in_step.is_empty() {
-            known = self.shared.covered().clone();
-            known.unite(self.shared.taken())?;
-        }
-        for copy in self.apart.values() {
-            known.unite(copy.covered())?;
-            known.unite(copy.taken())?;
+        for sets in self.all_sets() {
+            known.unite(sets.covered)?;
+            known.unite(sets.taken)?;
         }
         Ok(known)
     }

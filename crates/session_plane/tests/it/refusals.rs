@@ -1,0 +1,40 @@
+//! What a copy refuses is not acknowledged.
+
+use cluster::{Incarnation, NodeId};
+use session_plane::slot_entries::SINGLE_DOTS_MAX;
+use session_plane::{Dot, Run};
+
+use super::clients::Waiting;
+use super::world::World;
+
+/// Longer than holes stand before they are closed.
+const LONG: u64 = 5_000;
+
+/// Removes events of another node from a session, and waits for that.
+fn remove(world: &mut World, count: usize) -> Dot {
+    let run = Run {
+        node: NodeId(9),
+        incarnation: Incarnation(1),
+    };
+    let numbers = 1..=u64::try_from(count).expect("a count");
+    let removes = numbers.map(|number| Dot { run, number }).collect();
+    let dot = world.change(1, 0, removes, None).expect("the stream has room");
+    let (client, dots) = (0, Vec::new());
+    world.wait_for(dot, Waiting::Remove { client, dots });
+    dot
+}
+
+#[test]
+fn what_a_copy_refuses_and_what_follows_is_not_acknowledged() {
+    let mut world = World::new(1, 1);
+    world.rest().expect("a node alone comes to rest");
+    let taken = remove(&mut world, 1);
+    world.pass(LONG).expect("nothing goes wrong");
+    assert!(!world.waiting.contains_key(&taken));
+
+    let refused = remove(&mut world, SINGLE_DOTS_MAX + 1);
+    let behind = remove(&mut world, 1);
+    world.pass(LONG).expect("nothing goes wrong");
+    assert!(world.waiting.contains_key(&refused));
+    assert!(world.waiting.contains_key(&behind), "positions have no gaps");
+}
