@@ -21,6 +21,15 @@ impl Outbound {
         Self { head, tail }
     }
 
+    /// Last piece of a message as its tail: shared where that costs less than a copy, otherwise empty.
+    pub fn tail_of(last: &Bytes) -> Bytes {
+        if last.len() >= TAIL_MIN {
+            last.clone()
+        } else {
+            Bytes::new()
+        }
+    }
+
     /// Its bytes.
     #[expect(clippy::len_without_is_empty, reason = "no message is empty")]
     pub fn len(&self) -> usize {

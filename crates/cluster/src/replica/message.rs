@@ -21,7 +21,6 @@ use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
 use super::log::{content, set_content};
 use super::members::decode_changes;
 use super::record::EntryKind;
-use crate::outbound::TAIL_MIN;
 use crate::{GroupId, NodeId, Outbound, peer_header};
 
 /// Version of the messages in this file whose entries all hold data.
@@ -77,11 +76,8 @@ pub(super) fn encode(group: GroupId, message: &Message) -> Outbound {
     } else {
         VERSION_KINDS
     };
-    let tail = contents().next_back().map(|(_, held)| held);
-    let tail = tail
-        .filter(|held| held.len() >= TAIL_MIN)
-        .cloned()
-        .unwrap_or_default();
+    let last = contents().next_back();
+    let tail = last.map_or_else(Bytes::new, |(_, held)| Outbound::tail_of(held));
     let entries: usize = contents().map(|(_, held)| 13 + held.len()).sum();
     let entries = entries - tail.len();
     let room = HEADER_LEN + 1 + message.context.len() + entries;
@@ -270,7 +266,8 @@ mod tests {
     use bytes::Bytes;
     use raft::eraftpb::{Entry, Message, MessageType};
 
-    use super::{EntryKind, MessageError, Route, TAIL_MIN, TYPES, decode, set_content};
+    use super::{EntryKind, MessageError, Route, TYPES, decode, set_content};
+    use crate::outbound::TAIL_MIN;
     use crate::peer_header::HEADER_LENGTH;
     use crate::random::Random;
     use crate::replica::members::{MemberChange, encode_changes};

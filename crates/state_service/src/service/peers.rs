@@ -26,7 +26,6 @@
 //! Everything may come twice, and what is not answered is asked again; so nothing here is confirmed.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use cluster::outbound::TAIL_MIN;
 use cluster::peer_header::{self, HEADER_LENGTH, PeerError};
 use cluster::replica::Members;
 use cluster::replica::record::{self, LogPoint};
@@ -114,7 +113,7 @@ impl PeerMessage {
     /// Message with its header. A large entry is not copied.
     pub(super) fn encode(&self, group: GroupId) -> Outbound {
         let tail = match self {
-            Self::Commands { entry, .. } if entry.len() >= TAIL_MIN => entry.clone(),
+            Self::Commands { entry, .. } => Outbound::tail_of(entry),
             _ => Bytes::new(),
         };
         let body = match self {
@@ -360,6 +359,7 @@ fn number(bytes: &[u8]) -> Result<u64, PeerError> {
 #[cfg(test)]
 mod tests {
     use cluster::NodeId;
+    use cluster::outbound::TAIL_MIN;
 
     use super::*;
 
