@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::session_plane::Hlc;
 
-use crate::join::join;
+use crate::dirty::DirtySet;
+use crate::join::{Joined, join};
 use crate::progress::Progress;
 use crate::retiring::{CopySets, Retired};
 use crate::slot_entries::{Change, SingleDotsFull, SlotEntries};
@@ -186,6 +187,7 @@ impl<V: Ord, M> SlotCopy<V, M> {
         }
         take_one(&mut self.progress, dot)?;
         self.pending.insert(dot, pending);
+        self.entries.dirty_mut().pending.mark(dot, false);
         Ok(())
     }
 
@@ -208,6 +210,7 @@ impl<V: Ord, M> SlotCopy<V, M> {
         let mut pending: Vec<(Dot, Pending<M>)> = std::mem::take(&mut self.pending).into_iter().collect();
         pending.sort_by_key(|(dot, pending)| (pending.clock, *dot));
         for (dot, pending) in &pending {
+            self.entries.dirty_mut().pending.mark(*dot, true);
             for matched in matches(self, *dot, pending) {
                 self.add_message(*dot, pending.clock, matched);
             }
@@ -237,13 +240,13 @@ impl<V: Ord, M> SlotCopy<V, M> {
     pub fn retire(&mut self, retired: &Retired) -> Result<(), VectorFull> {
         self.progress.retire(retired)?;
         let covered = self.progress.covered();
-        self.pending.retain(|dot, _| !covered.covers(*dot));
+        drop_decided(&mut self.pending, covered, &mut self.entries.dirty_mut().pending);
         self.entries.drop_covered(covered);
         Ok(())
     }
 
     /// Drops entries of a client without an event ([`SlotEntries::drop_garbage`]).
-    pub(crate) fn drop_garbage(&mut self, client: &[u8], garbage: &BTreeSet<EntryId>) {
+    pub(crate) fn drop_garbage(&mut self, client: &ClientId, garbage: &BTreeSet<EntryId>) {
         self.entries.drop_garbage(client, garbage);
     }
 
@@ -261,11 +264,17 @@ impl<V: Ord, M> SlotCopy<V, M> {
             other.progress.covered(),
             merged.covered(),
         );
+        let dirty = &mut self.entries.dirty_mut().pending;
+        let stays = |at: Joined<Dot, Pending<M>>| {
+            let (had_message, stays) = (at.mine.is_some(), !merged.covered().covers(at.key));
+            if had_message != stays {
+                dirty.mark(at.key, had_message);
+            }
+            let pending = at.mine.or(at.theirs).filter(|_| stays)?;
+            Some((at.key, pending))
+        };
         let pending = join(std::mem::take(&mut self.pending), other.pending);
-        self.pending = pending
-            .filter(|at| !merged.covered().covers(at.key))
-            .filter_map(|at| at.mine.or(at.theirs).map(|pending| (at.key, pending)))
-            .collect();
+        self.pending = pending.filter_map(stays).collect();
         self.progress = merged;
         Ok(())
     }
@@ -309,6 +318,11 @@ impl<V: Ord, M> SlotCopy<V, M> {
         self.pending.iter().map(|(dot, pending)| (*dot, pending))
     }
 
+    /// Pending message of an event.
+    pub(crate) fn pending_message(&self, dot: Dot) -> Option<&Pending<M>> {
+        self.pending.get(&dot)
+    }
+
     /// Entries and single covered dots.
     pub fn entries(&self) -> &SlotEntries<V> {
         &self.entries
@@ -335,6 +349,21 @@ impl<V: Ord, M> SlotCopy<V, M> {
         self.entries
             .add(self.progress.covered(), matched.client, dot, entry);
     }
+}
+
+/// Drops pending messages that the vector has come to cover, and marks them in `dirty`.
+pub(crate) fn drop_decided<M>(
+    pending: &mut BTreeMap<Dot, Pending<M>>,
+    covered: &VersionVector,
+    dirty: &mut DirtySet<Dot>,
+) {
+    pending.retain(|dot, _| {
+        let stays = !covered.covers(*dot);
+        if !stays {
+            dirty.mark(*dot, true);
+        }
+        stays
+    });
 }
 
 /// Marks one event as taken.

@@ -3,6 +3,7 @@
 //! *Invariant*: the three sets are disjoint, and none is longer than a vector may be. What would
 //! need a longer one is refused whole, and nothing is changed.
 
+use crate::dirty::DirtySet;
 use crate::retiring::Retired;
 use crate::version_vector::INTERVALS_MAX;
 use crate::{Interval, VectorFull, VersionVector};
@@ -16,6 +17,8 @@ pub(crate) struct Progress {
     taken: VersionVector,
     /// Events that are known to exist and are neither covered nor taken.
     holes: VersionVector,
+    /// The sets differ from the disk.
+    dirty: DirtySet<()>,
 }
 
 impl Progress {
@@ -47,6 +50,7 @@ impl Progress {
             covered,
             taken,
             holes,
+            dirty: DirtySet::default(),
         })
     }
 
@@ -65,14 +69,16 @@ impl Progress {
     /// Makes holes of what the copy lacks of `known`.
     pub(crate) fn need(&mut self, known: &VersionVector) -> Result<(), VectorFull> {
         let lacking = known.minus(&self.covered).minus(&self.taken);
-        if lacking.is_empty() {
+        if lacking.is_within(&self.holes) {
             return Ok(());
         }
+        self.mark();
         self.holes.unite(&lacking)
     }
 
     /// Marks events as taken, unless they are covered.
     pub(crate) fn take(&mut self, events: Interval) -> Result<(), VectorFull> {
+        self.mark();
         if !self.covered.meets(&events) && !self.holes.meets(&events) {
             // The next events of a stream change no other set.
             return self.taken.insert(events);
@@ -93,6 +99,7 @@ impl Progress {
         let holes = bounded(left)?;
         self.covered.unite(&closed)?;
         self.holes = holes;
+        self.mark();
         Ok(())
     }
 
@@ -101,6 +108,7 @@ impl Progress {
         if retired.apply(&mut self.covered)? {
             self.taken = self.taken.minus(&self.covered);
             self.holes = self.holes.minus(&self.covered);
+            self.mark();
         }
         Ok(())
     }
@@ -108,6 +116,10 @@ impl Progress {
     /// Progress after a claim of all that was taken.
     pub(crate) fn claimed(&self) -> Result<Progress, VectorFull> {
         let mut claimed = self.clone();
+        if self.taken.is_empty() {
+            return Ok(claimed);
+        }
+        claimed.mark();
         claimed.covered.unite(&self.taken)?;
         claimed.taken = VersionVector::default();
         Ok(claimed)
@@ -122,11 +134,24 @@ impl Progress {
         let lacking = |holes: &VersionVector| holes.minus(&covered).minus(&taken);
         let mut holes = lacking(&self.holes);
         holes.unite(&lacking(&other.holes))?;
+        let mut dirty = self.dirty.clone();
+        dirty.mark((), true);
         Ok(Progress {
             covered,
             taken,
             holes,
+            dirty,
         })
+    }
+
+    /// The sets have changed since this was asked last, and differ from the disk.
+    pub(crate) fn take_dirty(&mut self) -> bool {
+        !self.dirty.take().is_empty()
+    }
+
+    /// Marks the sets: they are to be written.
+    pub(crate) fn mark(&mut self) {
+        self.dirty.mark((), true);
     }
 }
 

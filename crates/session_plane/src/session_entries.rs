@@ -52,10 +52,13 @@ impl<V: Ord> SessionEntries<V> {
         }
     }
 
-    /// Removes the entries of every kind that the event `dot` made.
-    pub fn remove(&mut self, dot: Dot) {
+    /// Removes the entries of every kind that the event `dot` made, and calls `removed` with each.
+    pub(crate) fn remove(&mut self, dot: Dot, mut removed: impl FnMut(EntryId)) {
         for kind in EntryKind::ALL {
-            self.entries.remove(&EntryId { kind, dot });
+            let id = EntryId { kind, dot };
+            if self.entries.remove(&id).is_some() {
+                removed(id);
+            }
         }
     }
 
@@ -69,12 +72,34 @@ impl<V: Ord> SessionEntries<V> {
         theirs: SessionEntries<V>,
         theirs_cover: impl Fn(Dot) -> bool,
     ) -> SessionEntries<V> {
-        let stays = |id: EntryId, mine: Option<Entry<V>>, theirs: Option<Entry<V>>| {
-            let was_removed = match (&mine, &theirs) {
-                (Some(_), None) => theirs_cover(id.dot),
-                (None, Some(_)) => mine_covers(id.dot),
-                _ => false,
+        self.merge_noting(mine_covers, theirs, theirs_cover, |_, _| {})
+    }
+
+    /// As [`SessionEntries::merge`]. Calls `changed` with each entry that comes, goes or becomes
+    /// another, and with whether there was one before.
+    pub(crate) fn merge_noting(
+        self,
+        mine_covers: impl Fn(Dot) -> bool,
+        theirs: SessionEntries<V>,
+        theirs_cover: impl Fn(Dot) -> bool,
+        mut changed: impl FnMut(EntryId, bool),
+    ) -> SessionEntries<V> {
+        let mut stays = |id: EntryId, mine: Option<Entry<V>>, theirs: Option<Entry<V>>| {
+            let had_entry = mine.is_some();
+            let (was_removed, is_changed) = match (&mine, &theirs) {
+                (Some(_), None) => {
+                    let was_removed = theirs_cover(id.dot);
+                    (was_removed, was_removed)
+                }
+                (None, Some(_)) => {
+                    let was_removed = mine_covers(id.dot);
+                    (was_removed, !was_removed)
+                }
+                (mine, theirs) => (false, mine < theirs),
             };
+            if is_changed {
+                changed(id, had_entry);
+            }
             mine.max(theirs).filter(|_| !was_removed)
         };
         let joined = join(self.entries, theirs.entries);
@@ -159,9 +184,13 @@ impl<V: Ord> SessionEntries<V> {
     }
 
     /// Drops entries without an event: a copy that covers an entry and lacks it says that it was
-    /// removed.
-    pub fn drop_garbage(&mut self, garbage: &BTreeSet<EntryId>) {
-        self.entries.retain(|id, _| !garbage.contains(id));
+    /// removed. Calls `dropped` with each.
+    pub(crate) fn drop_garbage(&mut self, garbage: &BTreeSet<EntryId>, mut dropped: impl FnMut(EntryId)) {
+        for id in garbage {
+            if self.entries.remove(id).is_some() {
+                dropped(*id);
+            }
+        }
     }
 
     /// What the rule of reading needs to know of all entries, for those of `kind`.

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::dirty::DirtySet;
 use crate::join::join;
-use crate::{ClientId, Dot, VersionVector};
+use crate::{ClientDot, ClientId, Dot, VersionVector};
 
 /// Covered dots of clients, beside a vector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,8 +44,8 @@ impl SingleDots {
         self.clients.iter()
     }
 
-    /// Adds a dot of a client.
-    pub(crate) fn insert(&mut self, client: &ClientId, dot: Dot) {
+    /// Adds a dot of a client, and marks it in `dirty`.
+    pub(crate) fn insert(&mut self, client: &ClientId, dot: Dot, dirty: &mut DirtySet<ClientDot>) {
         let is_new = match self.clients.get_mut(client) {
             Some(dots) => dots.insert(dot),
             None => {
@@ -52,28 +53,49 @@ impl SingleDots {
                 true
             }
         };
-        self.count += usize::from(is_new);
+        if is_new {
+            self.count += 1;
+            let client = client.clone();
+            dirty.mark(ClientDot { client, dot }, false);
+        }
     }
 
-    /// Dots of both that `covered` does not cover.
-    pub(crate) fn merge(self, theirs: SingleDots, covered: &VersionVector) -> SingleDots {
+    /// Dots of both that `covered` does not cover. Marks in `dirty` what comes and goes.
+    pub(crate) fn merge(
+        self,
+        theirs: SingleDots,
+        covered: &VersionVector,
+        dirty: &mut DirtySet<ClientDot>,
+    ) -> SingleDots {
         let joined = join(self.clients, theirs.clients).map(|at| {
             let mut dots = at.mine.unwrap_or_default();
-            dots.extend(at.theirs.unwrap_or_default());
+            for dot in at.theirs.unwrap_or_default() {
+                if dots.insert(dot) {
+                    let client = at.key.clone();
+                    dirty.mark(ClientDot { client, dot }, false);
+                }
+            }
             (at.key, dots)
         });
         let mut merged = SingleDots {
             clients: joined.collect(),
             count: 0,
         };
-        merged.drop_covered(covered);
+        merged.drop_covered(covered, dirty);
         merged
     }
 
-    /// Drops what `covered` covers.
-    pub(crate) fn drop_covered(&mut self, covered: &VersionVector) {
-        self.clients.retain(|_, dots| {
-            dots.retain(|dot| !covered.covers(*dot));
+    /// Drops what `covered` covers, and marks it in `dirty`.
+    pub(crate) fn drop_covered(&mut self, covered: &VersionVector, dirty: &mut DirtySet<ClientDot>) {
+        self.clients.retain(|client, dots| {
+            dots.retain(|dot| {
+                let stays = !covered.covers(*dot);
+                if !stays {
+                    let (client, dot) = (client.clone(), *dot);
+                    dirty.mark(ClientDot { client, dot }, true);
+                }
+                stays
+            });
             !dots.is_empty()
         });
         self.count = self.clients.values().map(BTreeSet::len).sum();

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use crate::dirty::{ClientEntryId, DirtySet, SlotDirty};
 use crate::join::{Joined, join};
 use crate::session_entries::SessionEntries;
 use crate::single_dots::SingleDots;
@@ -48,6 +49,8 @@ pub struct SlotEntries<V> {
     /// No session is without entries.
     sessions: BTreeMap<ClientId, SessionEntries<V>>,
     single: SingleDots,
+    /// What of the slot differs from the disk.
+    dirty: SlotDirty,
 }
 
 impl<V> Default for SlotEntries<V> {
@@ -56,7 +59,20 @@ impl<V> Default for SlotEntries<V> {
         SlotEntries {
             sessions: BTreeMap::new(),
             single: SingleDots::default(),
+            dirty: SlotDirty::default(),
         }
+    }
+}
+
+impl<V> SlotEntries<V> {
+    /// What of the slot differs from the disk.
+    pub(crate) fn dirty(&self) -> &SlotDirty {
+        &self.dirty
+    }
+
+    /// What of the slot differs from the disk, to mark more or to take it.
+    pub(crate) fn dirty_mut(&mut self) -> &mut SlotDirty {
+        &mut self.dirty
     }
 }
 
@@ -77,7 +93,7 @@ impl<V: Ord> SlotEntries<V> {
     /// has found.
     pub(crate) fn apply_with(&mut self, covered: &VersionVector, change: Change<V>, to_come: BTreeSet<Dot>) {
         for dot in to_come {
-            self.single.insert(&change.client, dot);
+            self.single.insert(&change.client, dot, &mut self.dirty.single);
         }
         self.remove(&change.client, &change.removes);
         if let Some(entry) = change.adds {
@@ -107,7 +123,11 @@ impl<V: Ord> SlotEntries<V> {
     /// Adds the entry of an event unless the copy has decided upon the event for this client.
     pub fn add(&mut self, covered: &VersionVector, client: ClientId, dot: Dot, entry: Entry<V>) {
         if !self.covers(covered, client.as_bytes(), dot) {
-            self.sessions.entry(client).or_default().insert(dot, entry);
+            let id = entry.id(dot);
+            let session = self.sessions.entry(client.clone()).or_default();
+            let had_entry = session.get(id).is_some();
+            session.insert(dot, entry);
+            self.dirty.entries.mark(ClientEntryId { client, id }, had_entry);
         }
     }
 
@@ -121,7 +141,7 @@ impl<V: Ord> SlotEntries<V> {
             slot.sessions.entry(client).or_default().insert(dot, entry);
         }
         for ClientDot { client, dot } in single {
-            slot.single.insert(&client, dot);
+            slot.single.insert(&client, dot, &mut DirtySet::default());
         }
         slot
     }
@@ -142,17 +162,20 @@ impl<V: Ord> SlotEntries<V> {
             let mine_covers = covers_for(covered, my_single.of_client(at.key.as_bytes()));
             let theirs_cover = covers_for(theirs_covered, their_single.of_client(at.key.as_bytes()));
             let (mine, theirs) = (at.mine.unwrap_or_default(), at.theirs.unwrap_or_default());
-            let entries = mine.merge(mine_covers, theirs, theirs_cover);
+            let entries = mine.merge_noting(mine_covers, theirs, theirs_cover, |id, had_entry| {
+                let client = at.key.clone();
+                self.dirty.entries.mark(ClientEntryId { client, id }, had_entry);
+            });
             (!entries.is_empty()).then_some((at.key, entries))
         };
         let joined = join(std::mem::take(&mut self.sessions), theirs.sessions);
         self.sessions = joined.filter_map(merged).collect();
-        self.single = my_single.merge(their_single, both_covered);
+        self.single = my_single.merge(their_single, both_covered, &mut self.dirty.single);
     }
 
     /// Drops single dots that the vector has come to cover; a pass over all of them.
     pub fn drop_covered(&mut self, covered: &VersionVector) {
-        self.single.drop_covered(covered);
+        self.single.drop_covered(covered, &mut self.dirty.single);
     }
 
     /// The copy has decided upon the event `dot` as far as `client` is concerned.
@@ -184,11 +207,14 @@ impl<V: Ord> SlotEntries<V> {
 
     /// Drops entries of a client without an event. The vector covers them, so a merge reads their
     /// lack as a removal.
-    pub fn drop_garbage(&mut self, client: &[u8], garbage: &BTreeSet<EntryId>) {
+    pub fn drop_garbage(&mut self, client: &ClientId, garbage: &BTreeSet<EntryId>) {
         let Some(entries) = self.sessions.get_mut(client) else {
             return;
         };
-        entries.drop_garbage(garbage);
+        entries.drop_garbage(garbage, |id| {
+            let client = client.clone();
+            self.dirty.entries.mark(ClientEntryId { client, id }, true);
+        });
         if entries.is_empty() {
             self.sessions.remove(client);
         }
@@ -223,12 +249,20 @@ impl<V: Ord> SlotEntries<V> {
         &self.single
     }
 
+    /// Entry of a client, whether or not it counts.
+    pub(crate) fn entry(&self, of: &ClientEntryId) -> Option<&Entry<V>> {
+        self.sessions.get(&of.client)?.get(of.id)
+    }
+
     fn remove(&mut self, client: &ClientId, removes: &[Dot]) {
         let Some(session) = self.sessions.get_mut(client) else {
             return;
         };
         for dot in removes {
-            session.remove(*dot);
+            session.remove(*dot, |id| {
+                let client = client.clone();
+                self.dirty.entries.mark(ClientEntryId { client, id }, true);
+            });
         }
         if session.is_empty() {
             self.sessions.remove(client);

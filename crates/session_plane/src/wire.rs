@@ -41,7 +41,7 @@ mod transfer;
 mod value;
 mod writer;
 
-pub use error::{Fault, WireError};
+pub use error::{Fault, Subject, WireError};
 pub use flush::SentFlush;
 pub use kind::{KINDS, Kind, KindModule, KindRow};
 pub use membership::Hello;
@@ -49,8 +49,9 @@ pub use stream::{Confirm, EventPayload, Heartbeat, NextEvent, SentEvent, SentEve
 pub use value::WireValue;
 
 use feed::{ClosedFeed, GrantedWindow};
-use reader::Reader;
-use writer::Writer;
+pub(crate) use field::Field;
+pub(crate) use reader::Reader;
+pub(crate) use writer::Writer;
 
 /// Version of all messages. It is raised with each change of an encoding, and golden files of the
 /// new version are added.
@@ -139,7 +140,7 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
     /// [`WireError`] where they are no message of this version. It names the message and the field.
     pub fn decode(mut bytes: Bytes) -> Result<Message<V, M, C>, WireError> {
         let kind = take_frame(&mut bytes)?;
-        let mut reader = Reader::new(kind, bytes);
+        let mut reader = Reader::new(Subject::Message(kind), bytes);
         let message = take_message(&mut reader, kind)?;
         reader.end()?;
         Ok(message)

@@ -153,7 +153,7 @@ impl<V: Ord + Clone> KnownSession<V> {
         let entries = self.entries.iter();
         let removed = entries.filter(|(id, entry)| routes.has_removed(*id, entry));
         let removed: BTreeSet<EntryId> = removed.map(|(id, _)| id).collect();
-        self.entries.drop_garbage(&removed);
+        self.entries.drop_garbage(&removed, |_| {});
         let routed = routes.entries.iter();
         let untold: Vec<(Dot, &Entry<V>)> = routed
             .filter(|(id, _)| is_routed(id.kind) && !self.covers(id.dot))
@@ -179,7 +179,7 @@ impl<V: Ord + Clone> KnownSession<V> {
     /// Removes the entries that some events made.
     pub(super) fn remove(&mut self, dots: &BTreeSet<Dot>) {
         for dot in dots {
-            self.entries.remove(*dot);
+            self.entries.remove(*dot, |_| {});
         }
     }
 }

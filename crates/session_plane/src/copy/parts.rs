@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{PENDING_MAX, Pending, SlotCopy};
+use crate::dirty::SlotDirty;
 use crate::progress::Progress;
 use crate::slot_entries::SINGLE_DOTS_MAX;
 use crate::{ClientId, Dot, Entry, SlotEntries, VersionVector};
@@ -186,6 +187,16 @@ impl<V, M> SlotCopy<V, M> {
             progress: self.progress,
             pending: self.pending,
         }
+    }
+
+    /// Takes what differs from the disk, but for the sets of events.
+    pub(crate) fn take_dirty(&mut self) -> SlotDirty {
+        std::mem::take(self.entries.dirty_mut())
+    }
+
+    /// The sets of events have changed since this was asked last, and differ from the disk.
+    pub(crate) fn take_dirty_progress(&mut self) -> bool {
+        self.progress.take_dirty()
     }
 
     /// Sets of events of the copy.

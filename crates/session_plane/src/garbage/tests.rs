@@ -258,7 +258,7 @@ impl Cluster {
         for garbage in self.garbage[at].take_known_to_all(|_| Some(copy.garbage())) {
             self.copies[at]
                 .entries
-                .drop_garbage(garbage.place.client.as_bytes(), &garbage.entries);
+                .drop_garbage(&garbage.place.client, &garbage.entries);
         }
     }
 

@@ -5,28 +5,42 @@
 use cluster::session_plane::Hlc;
 
 /// Latest moment that the node has given or seen.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HybridClock(Hlc);
+#[derive(Debug)]
+pub(super) struct HybridClock {
+    latest: Hlc,
+    /// Moment that the disk has, or that goes there next.
+    written: Hlc,
+}
 
 impl HybridClock {
     /// Clock of a run whose node has seen nothing later than `latest`.
     pub(super) fn new(latest: Hlc) -> HybridClock {
-        HybridClock(latest)
+        HybridClock {
+            latest,
+            written: latest,
+        }
     }
 
     /// Latest moment.
-    pub(super) fn latest(self) -> Hlc {
-        self.0
+    pub(super) fn latest(&self) -> Hlc {
+        self.latest
     }
 
     /// Gives the moment of an event that is made now; `wall` is in milliseconds.
     pub(super) fn tick(&mut self, wall: u64) -> Hlc {
-        self.0 = self.0.next().max(Hlc::at(wall));
-        self.0
+        self.latest = self.latest.next().max(Hlc::at(wall));
+        self.latest
     }
 
     /// Sees the moment of another node.
     pub(super) fn see(&mut self, seen: Hlc) {
-        self.0 = self.0.max(seen);
+        self.latest = self.latest.max(seen);
+    }
+
+    /// Latest moment, if the disk has an earlier one. It has this one from here on.
+    pub(super) fn take_unwritten(&mut self) -> Option<Hlc> {
+        let is_later = self.latest > self.written;
+        self.written = self.latest;
+        is_later.then_some(self.latest)
     }
 }

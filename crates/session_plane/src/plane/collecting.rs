@@ -69,9 +69,7 @@ where
         self.garbage.look(holdings.known(), find);
         for garbage in dropped {
             let GarbagePlace { slot, client } = garbage.place;
-            self.holdings
-                .copies
-                .drop_garbage(slot, client.as_bytes(), &garbage.entries);
+            self.holdings.copies.drop_garbage(slot, &client, &garbage.entries);
         }
     }
 

@@ -16,16 +16,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::copy::{CopyState, PENDING_MAX};
+use crate::copy::{CopyState, PENDING_MAX, drop_decided};
 use crate::progress::Progress;
 use crate::{
-    Change, CopySets, Dot, EntryId, Interval, Pending, Retired, Slot, SlotCopy, SlotEntries, SlotSet,
-    VectorFull, VersionVector,
+    Change, ClientId, CopySets, Dot, EntryId, Interval, Pending, Retired, Slot, SlotCopy, SlotEntries,
+    SlotSet, VectorFull, VersionVector,
 };
 
 mod claiming;
+mod records;
 
 pub use claiming::{ClaimedMessage, CopyRef};
+use records::DirtyCopies;
 
 /// Copies of one node, by slot.
 ///
@@ -42,6 +44,8 @@ pub struct Copies<V, M> {
     /// Copies in step that may have single dots.
     with_single: BTreeSet<Slot>,
     apart: BTreeMap<Slot, SlotCopy<V, M>>,
+    /// What differs from the disk.
+    dirty: DirtyCopies,
 }
 
 /// Effect of an event in one slot.
@@ -74,6 +78,7 @@ impl<V, M> Default for Copies<V, M> {
             pending: BTreeMap::new(),
             with_single: BTreeSet::new(),
             apart: BTreeMap::new(),
+            dirty: DirtyCopies::default(),
         }
     }
 }
@@ -83,13 +88,8 @@ impl<V: Ord, M> Copies<V, M> {
     pub fn make(&mut self, slot: Slot, known: VersionVector) {
         if !self.contains(slot) {
             self.apart.insert(slot, SlotCopy::new(known));
+            self.dirty.places.mark(slot, false);
         }
-    }
-
-    /// Adds a copy, as a restart reads it. One that the slot had is gone.
-    pub fn insert(&mut self, slot: Slot, copy: SlotCopy<V, M>) {
-        self.remove(slot);
-        self.apart.insert(slot, copy);
     }
 
     /// Deletes the copy of a slot.
@@ -98,7 +98,9 @@ impl<V: Ord, M> Copies<V, M> {
     /// settled, and would have given away what it tells that it never had ([`Retiring`](crate::Retiring)).
     pub fn remove(&mut self, slot: Slot) {
         self.leave(slot);
-        self.apart.remove(&slot);
+        if let Some(copy) = self.apart.remove(&slot) {
+            self.dirty.remove_copy(slot, &copy);
+        }
     }
 
     /// The slot has a copy.
@@ -149,8 +151,11 @@ impl<V: Ord, M> Copies<V, M> {
                 pending: self.pending.remove(&slot).unwrap_or_default(),
             });
             self.apart.insert(slot, copy);
+            self.dirty.places.mark(slot, true);
         }
-        self.apart.get_mut(&slot)
+        let copy = self.apart.get_mut(&slot)?;
+        self.dirty.content.insert(slot);
+        Some(copy)
     }
 
     /// Brings a merged copy in step, if it has the same progress as those in step, or if none is.
@@ -165,12 +170,19 @@ impl<V: Ord, M> Copies<V, M> {
         let Some(copy) = self.apart.remove(&slot) else {
             return false;
         };
-        let CopyState {
-            entries,
-            progress,
-            pending,
-        } = copy.into_state();
-        self.shared = progress;
+        let state = copy.into_state();
+        if self.in_step.is_empty() {
+            self.shared = state.progress.clone();
+            self.shared.mark();
+        }
+        self.dirty.places.mark(slot, true);
+        self.put_in_step(slot, state);
+        true
+    }
+
+    /// Adds a copy whose sets of events are the shared ones.
+    fn put_in_step(&mut self, slot: Slot, state: CopyState<V, M>) {
+        let CopyState { entries, pending, .. } = state;
         if !pending.is_empty() {
             self.pending.insert(slot, pending);
         }
@@ -179,7 +191,6 @@ impl<V: Ord, M> Copies<V, M> {
         }
         self.in_step.insert(slot, entries);
         self.step_slots.insert(slot);
-        true
     }
 
     /// Takes numbers for the slots that have a copy. Gives the slots in which they, or the event
@@ -264,7 +275,8 @@ impl<V: Ord, M> Copies<V, M> {
     }
 
     /// Drops garbage of a client.
-    pub fn drop_garbage(&mut self, slot: Slot, client: &[u8], garbage: &BTreeSet<EntryId>) {
+    pub fn drop_garbage(&mut self, slot: Slot, client: &ClientId, garbage: &BTreeSet<EntryId>) {
+        self.dirty.content.insert(slot);
         if let Some(copy) = self.apart.get_mut(&slot) {
             copy.drop_garbage(client, garbage);
         } else if let Some(entries) = self.in_step.get_mut(&slot) {
@@ -279,16 +291,18 @@ impl<V: Ord, M> Copies<V, M> {
             // A vector without room stays as it is, here and below.
             let _ = self.shared.retire(retired);
             let covered = self.shared.covered();
-            for entries in self.in_step.values_mut() {
+            for (slot, entries) in &mut self.in_step {
                 entries.drop_covered(covered);
-            }
-            for pending in self.pending.values_mut() {
-                pending.retain(|dot, _| !covered.covers(*dot));
+                if let Some(pending) = self.pending.get_mut(slot) {
+                    drop_decided(pending, covered, &mut entries.dirty_mut().pending);
+                }
+                self.dirty.note(*slot, entries);
             }
             self.pending.retain(|_, pending| !pending.is_empty());
         }
-        for copy in self.apart.values_mut() {
+        for (slot, copy) in &mut self.apart {
             let _ = copy.retire(retired);
+            self.dirty.note(*slot, copy.entries());
         }
     }
 
@@ -304,6 +318,7 @@ impl<V: Ord, M> Copies<V, M> {
 
     /// Applies an event to one copy. False where it is refused; nothing is changed then.
     fn apply(&mut self, slot: Slot, dot: Dot, effect: Effect<V, M>) -> bool {
+        self.dirty.content.insert(slot);
         if let Some(copy) = self.apart.get_mut(&slot) {
             let applied = match effect {
                 Effect::Change(change) => copy.apply(change),
@@ -328,11 +343,13 @@ impl<V: Ord, M> Copies<V, M> {
             Effect::Message(_) if self.shared.covered().covers(dot) => true,
             Effect::Message(pending) => {
                 let of_slot = self.pending.entry(slot).or_default();
-                let has_room = of_slot.len() < PENDING_MAX || of_slot.contains_key(&dot);
-                if has_room {
-                    of_slot.entry(dot).or_insert(pending);
+                let is_known = of_slot.contains_key(&dot);
+                let has_room = of_slot.len() < PENDING_MAX;
+                if !is_known && has_room {
+                    of_slot.insert(dot, pending);
+                    entries.dirty_mut().pending.mark(dot, false);
                 }
-                has_room
+                is_known || has_room
             }
         }
     }

@@ -7,6 +7,7 @@ use super::{Matching, Now, PersistPoint, Plane, PlaneAction};
 use crate::stream::ConfirmError;
 use crate::transfer::{TransferBytes, TransferMessage, TransferValue};
 use crate::wire::{Confirm, Heartbeat, Message};
+use crate::{RecordBatch, RecordValue};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -14,9 +15,18 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    /// Point for the disk. The node takes it, persists [`Plane::image`], and hands it back. Points
-    /// are handed back in the order in which they were taken.
-    pub fn persist_point(&mut self) -> PersistPoint {
+    /// Point for the disk. Appends what differs from the disk to `batch`. The node writes the batch,
+    /// behind those of earlier points, and hands the point back when it is durable. Points are
+    /// handed back in the order in which they were taken.
+    pub fn persist_point(&mut self, batch: &mut RecordBatch) -> PersistPoint
+    where
+        V: RecordValue,
+        M: RecordValue,
+    {
+        if let Some(clock) = self.clock.take_unwritten() {
+            batch.put_clock(clock);
+        }
+        self.holdings.copies.write_records(batch);
         let holdings = &self.holdings;
         self.streams
             .persist_point(|events| holdings.copies.lack(holdings.owned(), events))

@@ -1,15 +1,15 @@
-//! Image of a plane: what a node has on its disk, and what its next run begins with.
+//! Image of a plane: what its next run begins with.
 //!
 //! Streams are not in it. The next run is met anew, and what came meanwhile is a hole until it is
 //! merged. Nothing that was confirmed is lost: it is in the copies.
 
 use cluster::session_plane::Hlc;
 
-use super::{Copies, Matching, Plane};
-use crate::transfer::{TransferBytes, TransferValue};
+use super::Copies;
+use crate::{RecordError, RecordValue, RecordsReader};
 
 /// State that outlives a run.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct PlaneImage<V, M> {
     /// Latest moment that the node has given or seen: later events have later clocks.
     clock: Hlc,
@@ -26,25 +26,24 @@ impl<V, M> Default for PlaneImage<V, M> {
     }
 }
 
+impl<V: Ord + RecordValue, M: RecordValue> PlaneImage<V, M> {
+    /// Image of all records of a disk.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] where they do not go together: the disk is damaged, and the node must not
+    /// start with a part of it.
+    pub fn of_records(records: RecordsReader<V, M>) -> Result<PlaneImage<V, M>, RecordError> {
+        let read = records.finish();
+        let clock = read.clock;
+        let copies = Copies::of_records(read)?;
+        Ok(PlaneImage { clock, copies })
+    }
+}
+
 impl<V, M> PlaneImage<V, M> {
     /// Clock and copies.
     pub(super) fn into_parts(self) -> (Hlc, Copies<V, M>) {
         (self.clock, self.copies)
-    }
-}
-
-impl<V, M, R> Plane<V, M, R>
-where
-    V: TransferValue + Ord + Clone,
-    M: TransferBytes + Clone,
-    R: Matching<V, M>,
-{
-    /// State that is to be on the disk before a [`PersistPoint`](super::PersistPoint) of this
-    /// moment is handed back.
-    pub fn image(&self) -> PlaneImage<V, M> {
-        PlaneImage {
-            clock: self.clock.latest(),
-            copies: self.holdings.copies.clone(),
-        }
     }
 }

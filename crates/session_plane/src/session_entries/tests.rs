@@ -221,7 +221,7 @@ proptest! {
         let before = entries_of(&entries);
         let mut after = before.clone();
         let all = |_| true;
-        after.drop_garbage(&before.garbage(all, all));
+        after.drop_garbage(&before.garbage(all, all), |_| {});
         for kind in EntryKind::ALL.into_iter().filter(|kind| *kind != EntryKind::End) {
             prop_assert!(before.live(kind, all).eq(after.live(kind, all)), "{:?}", kind);
         }
@@ -256,7 +256,7 @@ proptest! {
     #[test]
     fn a_removal_takes_the_entries_of_its_dot(entries in samples(), number in 1..12_u64) {
         let mut session = entries_of(&entries);
-        session.remove(dot(number));
+        session.remove(dot(number), |_| {});
         let left: BTreeMap<EntryId, Entry<u64>> = entries
             .into_iter()
             .filter(|(id, _)| id.dot != dot(number))
@@ -310,7 +310,7 @@ fn an_end_beats_what_its_session_has_beaten() {
     assert_eq!(session.live(EntryKind::Message, all).count(), 0);
     let garbage = session.garbage(all, all);
     assert_eq!(garbage.len(), 3, "the end goes with what it beats");
-    session.drop_garbage(&garbage);
+    session.drop_garbage(&garbage, |_| {});
     assert!(session.is_empty());
 }
 
@@ -447,7 +447,7 @@ fn the_removal_of_a_will_ends_what_stands_beside_it() {
     let mut session = session_of([will(2, 3, None), end(2, 4), number(3, 5)]);
     assert_eq!(live(&session, EntryKind::ConnectionEnd), [4]);
     assert_eq!(live(&session, EntryKind::WillNumber), [5]);
-    session.remove(dot(3));
+    session.remove(dot(3), |_| {});
     assert_eq!(live(&session, EntryKind::ConnectionEnd), []);
     assert_eq!(live(&session, EntryKind::WillNumber), []);
     assert_eq!(session.garbage(|_| true, |_| true).len(), 2);

@@ -40,23 +40,34 @@ pub enum WireError {
         kind: Kind,
     },
     /// A field of the message is no value of its type.
-    #[error("{message} message: {field}: {fault}")]
+    #[error("{of}: {field}: {fault}")]
     Field {
-        /// Message that was read.
-        message: Kind,
+        /// What was read.
+        of: Subject,
         /// Field of the message, or of a part of it.
         field: &'static str,
         /// What is wrong.
         fault: Fault,
     },
     /// The message goes on behind its last field.
-    #[error("{message} message: {bytes} bytes are left over")]
+    #[error("{of}: {bytes} bytes are left over")]
     LeftOver {
-        /// Message that was read.
-        message: Kind,
+        /// What was read.
+        of: Subject,
         /// Bytes behind the last field.
         bytes: usize,
     },
+}
+
+/// What is encoded: a message, or a record, which has the same types of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Subject {
+    /// Message between nodes.
+    #[error("{0} message")]
+    Message(Kind),
+    /// Record of the disk.
+    #[error("record")]
+    Record,
 }
 
 /// Fault of a field.

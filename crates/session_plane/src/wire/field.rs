@@ -17,7 +17,7 @@ use crate::{ClientId, Dot, Interval, Run, Slot, SlotSet, VectorFull, VersionVect
 ///
 /// Differences of numbers wrap when they are written. A difference that wraps is refused when it is
 /// read, so a value that breaks its own order never becomes another value.
-pub(super) trait Field: Sized {
+pub(crate) trait Field: Sized {
     /// Bytes of a value at least; at least 1. Bounds what a list reserves.
     const BYTES_MIN: usize;
 
@@ -27,12 +27,12 @@ pub(super) trait Field: Sized {
 }
 
 impl Writer {
-    pub(super) fn put<T: Field>(&mut self, value: &T) {
+    pub(crate) fn put<T: Field>(&mut self, value: &T) {
         value.put(self);
     }
 
     /// Appends a list: the number of its items, then each of them.
-    pub(super) fn put_list<'a, T: Field + 'a>(&mut self, items: impl ExactSizeIterator<Item = &'a T>) {
+    pub(crate) fn put_list<'a, T: Field + 'a>(&mut self, items: impl ExactSizeIterator<Item = &'a T>) {
         self.put_number(items.len() as u64);
         for item in items {
             item.put(self);
@@ -42,7 +42,7 @@ impl Writer {
 
 impl Reader {
     /// Reads a field; errors name it, or a field that it has.
-    pub(super) fn take<T: Field>(&mut self, field: &'static str) -> Result<T, WireError> {
+    pub(crate) fn take<T: Field>(&mut self, field: &'static str) -> Result<T, WireError> {
         let outer = self.enter(field);
         let value = T::take(self)?;
         self.enter(outer);
@@ -50,7 +50,7 @@ impl Reader {
     }
 
     /// Reads a list. It reserves memory once, for items that the message has bytes for.
-    pub(super) fn list<T: Field>(&mut self) -> Result<Vec<T>, WireError> {
+    pub(crate) fn list<T: Field>(&mut self) -> Result<Vec<T>, WireError> {
         let count = self.count(T::BYTES_MIN)?;
         let mut items = Vec::with_capacity(count);
         for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Reading of a message that a peer sent, without trust.
+//! Reading of a message that a peer sent, or of a record of the disk, without trust.
 //!
 //! *Invariants*: a list reserves memory for no more items than the bytes behind it can hold. Byte
 //! strings share the memory of the message. Nothing recurses: a type is never a part of itself.
@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use bytes::{Buf, Bytes};
 use cluster::{Incarnation, NodeId};
 
-use super::{Fault, Kind, WireError, WireValue};
+use super::{Fault, Subject, WireError, WireValue};
 use crate::Run;
 
-/// Message that is being read.
+/// Message or record that is being read.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     rest: Bytes,
-    message: Kind,
+    of: Subject,
     /// Field that is being read, for errors.
     field: &'static str,
     /// Runs that the message has spelled out, in their order.
@@ -25,11 +25,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Begins behind the frame of a message.
-    pub(super) fn new(message: Kind, rest: Bytes) -> Reader {
+    /// Begins behind the frame of a message, or behind the version of a record.
+    pub(crate) fn new(of: Subject, rest: Bytes) -> Reader {
         Reader {
             rest,
-            message,
+            of,
             field: "",
             runs: Vec::new(),
             spelled_out: BTreeSet::new(),
@@ -37,22 +37,22 @@ impl Reader {
     }
 
     /// Nothing may be left.
-    pub(super) fn end(&self) -> Result<(), WireError> {
-        let (message, bytes) = (self.message, self.rest.len());
+    pub(crate) fn end(&self) -> Result<(), WireError> {
+        let (of, bytes) = (self.of, self.rest.len());
         if bytes == 0 {
             Ok(())
         } else {
-            Err(WireError::LeftOver { message, bytes })
+            Err(WireError::LeftOver { of, bytes })
         }
     }
 
     /// Begins a field: errors name it from here on. Gives the field before.
-    pub(super) fn enter(&mut self, field: &'static str) -> &'static str {
+    pub(crate) fn enter(&mut self, field: &'static str) -> &'static str {
         std::mem::replace(&mut self.field, field)
     }
 
     /// Reads a value of the node.
-    pub(super) fn value<T: WireValue>(&mut self, field: &'static str) -> Result<T, WireError> {
+    pub(crate) fn value<T: WireValue>(&mut self, field: &'static str) -> Result<T, WireError> {
         let outer = self.enter(field);
         let bytes = self.bytes()?;
         let length = bytes.len();
@@ -62,7 +62,7 @@ impl Reader {
     }
 
     /// Reads the number of items of a list, each of which has at least `bytes_min` bytes.
-    pub(super) fn count(&mut self, bytes_min: usize) -> Result<usize, WireError> {
+    pub(crate) fn count(&mut self, bytes_min: usize) -> Result<usize, WireError> {
         let (count, bytes) = (self.number()?, self.rest.len());
         let fits = usize::try_from(count)
             .ok()
@@ -70,13 +70,13 @@ impl Reader {
         fits.ok_or(self.error(Fault::TooMany { count, bytes }))
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, WireError> {
+    pub(crate) fn byte(&mut self) -> Result<u8, WireError> {
         let [byte] = self.fixed()?;
         Ok(byte)
     }
 
     /// Reads bytes whose number the type says.
-    pub(super) fn fixed<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+    pub(crate) fn fixed<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let taken = self.rest.first_chunk::<N>().copied();
         let taken = taken.ok_or(self.error(Fault::TooShort))?;
         self.rest.advance(N);
@@ -84,7 +84,7 @@ impl Reader {
     }
 
     /// Reads a number: LEB128 in its shortest form.
-    pub(super) fn number(&mut self) -> Result<u64, WireError> {
+    pub(crate) fn number(&mut self) -> Result<u64, WireError> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
             let byte = self.byte()?;
@@ -104,13 +104,13 @@ impl Reader {
     }
 
     /// Reads a number of 32 bits.
-    pub(super) fn small_number(&mut self) -> Result<u32, WireError> {
+    pub(crate) fn small_number(&mut self) -> Result<u32, WireError> {
         let (found, max) = (self.number()?, u64::from(u32::MAX));
         u32::try_from(found).map_err(|_| self.error(Fault::TooHigh { found, max }))
     }
 
     /// Reads a number that counts from 1.
-    pub(super) fn positive(&mut self) -> Result<u64, WireError> {
+    pub(crate) fn positive(&mut self) -> Result<u64, WireError> {
         match self.number()? {
             0 => Err(self.error(Fault::Zero)),
             number => Ok(number),
@@ -118,7 +118,7 @@ impl Reader {
     }
 
     /// Reads a byte string: its length, then the bytes.
-    pub(super) fn bytes(&mut self) -> Result<Bytes, WireError> {
+    pub(crate) fn bytes(&mut self) -> Result<Bytes, WireError> {
         let length = self.number()?;
         match usize::try_from(length) {
             Ok(length) => self.slice(length),
@@ -127,7 +127,7 @@ impl Reader {
     }
 
     /// Reads the id of a node: eight bytes.
-    pub(super) fn node(&mut self) -> Result<NodeId, WireError> {
+    pub(crate) fn node(&mut self) -> Result<NodeId, WireError> {
         match u64::from_be_bytes(self.fixed()?) {
             0 => Err(self.error(Fault::Zero)),
             node => Ok(NodeId(node)),
@@ -135,7 +135,7 @@ impl Reader {
     }
 
     /// Reads a run: spelled out, or by its place among those before it.
-    pub(super) fn run(&mut self) -> Result<Run, WireError> {
+    pub(crate) fn run(&mut self) -> Result<Run, WireError> {
         let found = self.number()?;
         let Some(index) = found.checked_sub(1) else {
             return self.spelled_out_run();
@@ -147,9 +147,9 @@ impl Reader {
     }
 
     /// Error of the field that is being read.
-    pub(super) fn error(&self, fault: impl Into<Fault>) -> WireError {
+    pub(crate) fn error(&self, fault: impl Into<Fault>) -> WireError {
         WireError::Field {
-            message: self.message,
+            of: self.of,
             field: self.field,
             fault: fault.into(),
         }

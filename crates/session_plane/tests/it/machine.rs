@@ -1,7 +1,9 @@
 //! Machine of a history: a process with its plane, and a disk that outlives it.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use cluster::{Incarnation, NodeId};
 
 use session_plane::membership::MembershipConfig;
@@ -11,7 +13,9 @@ use session_plane::plane::{
 };
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
-use session_plane::{Dot, EntryKind, Matched, Pending, Run, SlotSet};
+use session_plane::{
+    Dot, EntryKind, Matched, Pending, RecordBatch, RecordValue, RecordWrite, RecordsReader, Run, SlotSet,
+};
 
 pub(super) const SILENCE_MAX: u64 = 500;
 
@@ -63,12 +67,28 @@ impl TransferValue for Value {
     }
 }
 
-/// State that is being written.
+/// Odd values are contents, which messages share.
+impl RecordValue for Value {
+    fn content(&self) -> Option<Bytes> {
+        (self.0 % 2 == 1).then(|| Bytes::copy_from_slice(&[self.0]))
+    }
+
+    fn to_record(&self) -> Bytes {
+        Bytes::copy_from_slice(&[if self.0 % 2 == 1 { 0 } else { self.0 }])
+    }
+
+    fn from_record(record: Bytes, content: Option<Bytes>) -> Option<Value> {
+        let content = content.unwrap_or(record);
+        Some(Value(content.first().copied()?))
+    }
+}
+
+/// Batch that is being written.
 #[derive(Debug)]
 pub(super) struct Writing {
     ready_at: u64,
     point: PersistPoint,
-    image: PlaneImage<Value, Body>,
+    batch: RecordBatch,
 }
 
 #[derive(Debug)]
@@ -78,7 +98,7 @@ pub(super) struct Machine {
     pub(super) slots: SlotSet,
     /// None while the process does not run.
     pub(super) plane: Option<TestPlane>,
-    disk: PlaneImage<Value, Body>,
+    disk: BTreeMap<Bytes, Bytes>,
     writing: Option<Writing>,
     starts: u32,
     /// The process stands still until then.
@@ -95,7 +115,7 @@ impl Machine {
             nodes,
             slots,
             plane: None,
-            disk: PlaneImage::default(),
+            disk: BTreeMap::new(),
             writing: None,
             starts: 0,
             paused_until: 0,
@@ -124,8 +144,16 @@ impl Machine {
             incarnation: Incarnation(self.starts),
         };
         let config = config(run, self.nodes, self.slots.clone());
-        let plane = Plane::new(self.now(now), &config, self.disk.clone(), AllSubscribers);
+        let plane = Plane::new(self.now(now), &config, self.read_disk(), AllSubscribers);
         self.plane = Some(plane.expect("a cluster"));
+    }
+
+    fn read_disk(&self) -> PlaneImage<Value, Body> {
+        let mut records = RecordsReader::default();
+        for (key, value) in &self.disk {
+            records.read(key.clone(), value).expect("the disk is not damaged");
+        }
+        PlaneImage::of_records(records).expect("the disk has all of the copies")
     }
 
     pub(super) fn crash(&mut self) {
@@ -142,18 +170,37 @@ impl Machine {
     pub(super) fn write(&mut self, now: u64, takes: u64, actions: &mut Vec<TestAction>) {
         let Some(plane) = &mut self.plane else { return };
         if let Some(writing) = self.writing.take_if(|writing| writing.ready_at <= now) {
-            self.disk = writing.image;
+            writing
+                .batch
+                .into_writes()
+                .into_iter()
+                .for_each(|write| apply(&mut self.disk, write));
             plane
                 .persisted(writing.point, actions)
                 .expect("points are in order");
         }
         if self.writing.is_none() {
+            let mut batch = RecordBatch::default();
+            let point = plane.persist_point(&mut batch);
             self.writing = Some(Writing {
                 ready_at: now + takes,
-                image: plane.image(),
-                point: plane.persist_point(),
+                point,
+                batch,
             });
         }
+    }
+}
+
+fn apply(disk: &mut BTreeMap<Bytes, Bytes>, write: RecordWrite) {
+    match write {
+        RecordWrite::Put { key, value } => {
+            disk.insert(key, value);
+        }
+        RecordWrite::Remove { key } => {
+            let removed = disk.remove(&key);
+            assert!(removed.is_some(), "only what the disk has is removed from it");
+        }
+        RecordWrite::RemoveRange { from, to } => disk.retain(|key, _| *key < from || *key >= to),
     }
 }
 

@@ -9,6 +9,8 @@ use crate::copy::tests::{Value, entry_of, matched, vector_of};
 use crate::{Birth, Fact, Matched};
 use cluster::session_plane::Hlc;
 
+mod records;
+
 type Sample = Copies<Value, ()>;
 type Naive = BTreeMap<Slot, SlotCopy<Value, ()>>;
 

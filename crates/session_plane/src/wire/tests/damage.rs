@@ -30,8 +30,8 @@ proptest! {
         let cut = decode(&bytes[..at.index(bytes.len())]);
         prop_assert!(cut.is_err(), "{:?}", cut);
         let longer = decode(&[&bytes[..], &[0]].concat());
-        let message = message.kind();
-        prop_assert_eq!(longer, Err(WireError::LeftOver { message, bytes: 1 }));
+        let of = Subject::Message(message.kind());
+        prop_assert_eq!(longer, Err(WireError::LeftOver { of, bytes: 1 }));
     }
 
     #[test]

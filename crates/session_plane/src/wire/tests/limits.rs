@@ -264,11 +264,8 @@ fn values_share_the_memory_of_their_message() {
 
 fn field(message: Kind, field: &'static str, fault: impl Into<Fault>) -> WireError {
     let fault = fault.into();
-    WireError::Field {
-        message,
-        field,
-        fault,
-    }
+    let of = Subject::Message(message);
+    WireError::Field { of, field, fault }
 }
 
 fn client() -> ClientId {

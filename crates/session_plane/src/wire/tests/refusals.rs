@@ -13,12 +13,8 @@ const CLOCK: [u8; 8] = [0; 8];
 /// Field and fault for which the fields of a message are refused.
 pub(super) fn refusal(kind: Kind, fields: &[u8]) -> (&'static str, Fault) {
     match decode(&[&[VERSION, kind.number()], fields].concat()) {
-        Err(WireError::Field {
-            message,
-            field,
-            fault,
-        }) => {
-            assert_eq!(message, kind);
+        Err(WireError::Field { of, field, fault }) => {
+            assert_eq!(of, Subject::Message(kind));
             (field, fault)
         }
         other => panic!("{other:?}"),

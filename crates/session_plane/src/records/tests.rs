@@ -1,0 +1,258 @@
+//! Records: golden bytes, and what is refused.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use cluster::session_plane::Hlc;
+use cluster::{Incarnation, NodeId};
+
+use super::*;
+use crate::dirty::ClientEntryId;
+use crate::progress::Progress;
+use crate::wire::{Fault, Subject, WireError};
+use crate::{
+    Birth, ClientDot, ClientId, Dot, Entry, EntryId, EntryKind, Fact, Interval, Pending, Run, Slot,
+    SlotOutOfRange, VersionVector,
+};
+
+type Reader = RecordsReader<Bytes, Bytes>;
+type Records = BTreeMap<Bytes, Bytes>;
+
+fn dot(number: u64) -> Dot {
+    let run = Run {
+        node: NodeId(1),
+        incarnation: Incarnation(2),
+    };
+    Dot { run, number }
+}
+
+fn vector(first: u64, last: u64) -> VersionVector {
+    VersionVector::of_apart(Interval::new(dot(1).run, first, last))
+}
+
+fn slot(number: u16) -> Slot {
+    Slot::new(number).expect("in range")
+}
+
+fn client() -> ClientId {
+    ClientId::new(b"press").expect("short")
+}
+
+fn entry(fact: Fact, value: &'static [u8]) -> Entry<Bytes> {
+    Entry {
+        birth: Birth {
+            dot: dot(1),
+            clock: Hlc::at(1_000),
+            is_clean: true,
+        },
+        clock: Hlc::at(2_000),
+        fact,
+        value: Bytes::from_static(value),
+    }
+}
+
+fn id(kind: EntryKind, number: u64) -> ClientEntryId {
+    let id = EntryId {
+        kind,
+        dot: dot(number),
+    };
+    let client = client();
+    ClientEntryId { client, id }
+}
+
+/// One record of each kind, and a few forms of values.
+fn sample() -> Records {
+    let mut batch = RecordBatch::default();
+    batch.put_clock(Hlc::at(3_000));
+    batch.put_shared(&Progress::whole(vector(1, 9)));
+    let own = Progress::of_sets(vector(1, 3), vector(5, 6), vector(4, 4)).expect("apart");
+    batch.put_copy(slot(7), None);
+    batch.put_copy(slot(8), Some(&own));
+    batch.put_content(dot(5), &Bytes::from_static(b"content"));
+    batch.put_entry(slot(7), &id(EntryKind::Session, 1), &entry(Fact::Session, b"s"));
+    batch.put_entry(
+        slot(7),
+        &id(EntryKind::Message, 5),
+        &entry(Fact::Message, b"content"),
+    );
+    let delivery = Fact::Delivery { message: dot(5) };
+    batch.put_entry(slot(8), &id(EntryKind::Delivery, 6), &entry(delivery, b"d"));
+    batch.put_single(
+        slot(8),
+        &ClientDot {
+            client: client(),
+            dot: dot(4),
+        },
+    );
+    let clock = Hlc::at(1_500);
+    let message = Bytes::from_static(b"content");
+    batch.put_pending(slot(8), dot(5), &Pending { clock, message });
+    let puts = batch.into_writes().into_iter().map(|write| match write {
+        RecordWrite::Put { key, value } => (key, value),
+        other => panic!("{other:?}"),
+    });
+    puts.collect()
+}
+
+fn read(records: &Records) -> Result<ReadRecords<Bytes, Bytes>, RecordError> {
+    let mut reader = Reader::default();
+    for (key, value) in records {
+        reader.read(key.clone(), value)?;
+    }
+    Ok(reader.finish())
+}
+
+fn key_of(kind: RecordKind, records: &Records) -> Bytes {
+    let mut keys = records.keys();
+    let key = keys.find(|key| key.first() == Some(&kind.number()));
+    key.expect("a record of each kind").clone()
+}
+
+#[test]
+fn version_1_is_written_as_ever() {
+    let mut lines = String::new();
+    for (key, value) in sample() {
+        writeln!(lines, "{key:x} {value:x}").expect("a string has room");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records-1.hex");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &lines).expect("the folder is writable");
+    }
+    assert_eq!(lines, fs::read_to_string(path).expect("the golden file"));
+}
+
+#[test]
+fn records_are_read_as_they_were_written() {
+    let read = read(&sample()).expect("records");
+    assert_eq!(read.clock, Hlc::at(3_000));
+    assert_eq!(read.shared, Some(Progress::whole(vector(1, 9))));
+    let in_step = &read.copies[&slot(7)];
+    assert!(matches!(in_step.place, Place::InStep));
+    let values = in_step.entries.iter().map(|entry| entry.entry.clone());
+    let expected = [entry(Fact::Session, b"s"), entry(Fact::Message, b"content")];
+    assert_eq!(values.collect::<Vec<_>>(), expected);
+    let apart = &read.copies[&slot(8)];
+    assert!(matches!(&apart.place, Place::Apart(own) if *own.holes() == vector(4, 4)));
+    assert_eq!(
+        apart.single,
+        [ClientDot {
+            client: client(),
+            dot: dot(4)
+        }]
+    );
+    assert_eq!(&apart.pending[0].pending.message[..], b"content");
+}
+
+#[test]
+fn a_key_is_none_of_another_kind_slot_or_length() {
+    let refusal = |key: &[u8]| {
+        let read = Reader::default().read(Bytes::copy_from_slice(key), &Bytes::from_static(&[1]));
+        match read {
+            Err(RecordError::Key { error, .. }) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refusal(&[]), KeyError::Length);
+    assert_eq!(refusal(&[0]), KeyError::UnknownKind { number: 0 });
+    assert_eq!(refusal(&[8]), KeyError::UnknownKind { number: 8 });
+    assert_eq!(refusal(&[1, 0]), KeyError::Length);
+    assert_eq!(refusal(&[4, 0x10]), KeyError::Length);
+    assert_eq!(
+        refusal(&[4, 0x10, 0x02]),
+        KeyError::Slot(SlotOutOfRange { number: 4_098 })
+    );
+    assert_eq!(refusal(&[&[3][..], &[0; 20]].concat()), KeyError::NoEvent);
+    let entry = [&[5, 0, 7][..], &[0; 16], &[11], &[1; 20]].concat();
+    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 11 });
+}
+
+#[test]
+fn keys_that_do_not_ascend_are_refused() {
+    let mut reader = Reader::default();
+    let records = sample();
+    let (key, value) = records.iter().next_back().expect("records");
+    for (key, value) in &records {
+        reader.read(key.clone(), value).expect("ascending");
+    }
+    let kind = RecordKind::Pending;
+    let again = reader.read(key.clone(), value);
+    assert_eq!(again, Err(RecordError::NotAscending { kind }));
+}
+
+#[test]
+fn a_record_that_is_missing_is_named_by_what_needs_it() {
+    let without = |kind: RecordKind| {
+        let mut records = sample();
+        records.remove(&key_of(kind, &records));
+        read(&records).expect_err("a record is missing")
+    };
+    assert_eq!(
+        without(RecordKind::Content),
+        RecordError::NoContent { dot: dot(5) }
+    );
+    let (kind, slot) = (RecordKind::Entry, slot(7));
+    assert_eq!(without(RecordKind::Copy), RecordError::NoCopy { kind, slot });
+    let text = RecordError::NoContent { dot: dot(5) }.to_string();
+    assert!(text.starts_with("the content of the message"), "{text}");
+}
+
+#[test]
+fn a_value_of_another_version_or_with_more_bytes_is_refused() {
+    for kind in [
+        RecordKind::Clock,
+        RecordKind::Shared,
+        RecordKind::Copy,
+        RecordKind::Entry,
+        RecordKind::Single,
+        RecordKind::Pending,
+    ] {
+        let records = sample();
+        let key = key_of(kind, &records);
+        let changed = |value: Vec<u8>| {
+            let mut records = records.clone();
+            records.insert(key.clone(), Bytes::from(value));
+            read(&records).expect_err("the value is damaged")
+        };
+        let value = records[&key].to_vec();
+        assert_eq!(changed(Vec::new()), RecordError::OtherVersion { kind, found: 0 });
+        let other = [&[2], &value[1..]].concat();
+        assert_eq!(changed(other), RecordError::OtherVersion { kind, found: 2 });
+        let of = Subject::Record;
+        let error = WireError::LeftOver { of, bytes: 1 };
+        assert_eq!(
+            changed([&value[..], &[0]].concat()),
+            RecordError::Value { kind, error }
+        );
+        let cut = changed(value[..value.len() - 1].to_vec());
+        let is_too_short = |error: &WireError| {
+            matches!(
+                error,
+                WireError::Field {
+                    fault: Fault::TooShort,
+                    ..
+                }
+            )
+        };
+        assert!(
+            matches!(&cut, RecordError::Value { error, .. } if is_too_short(error)),
+            "{cut}"
+        );
+    }
+}
+
+#[test]
+fn a_value_under_another_key_is_refused() {
+    let mut records = sample();
+    let key = key_of(RecordKind::Entry, &records);
+    let value = records.remove(&key).expect("an entry");
+    let mut other = key.to_vec();
+    other[3] ^= 1;
+    records.insert(Bytes::from(other), value);
+    let kind = RecordKind::Entry;
+    assert_eq!(
+        read(&records).expect_err("another client"),
+        RecordError::OtherKey { kind }
+    );
+}
