@@ -24,9 +24,6 @@
 use bytes::Bytes;
 
 use crate::feed::FeedMessage;
-use crate::membership::{Handshake, Stay};
-use crate::stream::{ResendId, StreamMessage};
-use crate::transfer::{RunPosition, TransferMessage};
 
 mod entry;
 mod error;
@@ -36,55 +33,39 @@ mod flush;
 mod kind;
 mod membership;
 mod reader;
+mod replication;
 mod stream;
 mod transfer;
 mod value;
+mod with_kind;
 mod writer;
 
 pub use error::{Fault, Subject, WireError};
 pub use flush::SentFlush;
 pub use kind::{KINDS, Kind, KindModule, KindRow};
 pub use membership::Hello;
+pub use replication::ReplicationMessage;
 pub use stream::{Confirm, EventPayload, Heartbeat, NextEvent, SentEvent, SentEventKind, SentResend};
 pub use value::WireValue;
 
-use feed::{ClosedFeed, GrantedWindow};
 pub(crate) use field::Field;
 pub(crate) use reader::Reader;
+use with_kind::WithKind;
 pub(crate) use writer::Writer;
 
 /// Version of all messages. It is raised with each change of an encoding, and golden files of the
 /// new version are added.
 pub const VERSION: u8 = 1;
 
-/// Message between nodes.
+/// Message between nodes, by its receiver there. A plane has no part in those of the services that
+/// stand beside it, and cannot be handed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<V, M, C> {
-    /// First message of a connection.
+    /// First message of a connection, for what opens connections.
     Hello(Hello),
-    /// Message of a handshake.
-    Handshake(Handshake),
-    /// Another peer has given the receiver up, in this stay.
-    Conviction(Stay),
-    /// Ring marker that begins a stream.
-    Welcome(SentEvent<C>),
-    /// Next event of a stream.
-    Event(NextEvent<C>),
-    /// Positions, clock and knowledge.
-    Heartbeat(Heartbeat),
-    /// Position that is durable.
-    Confirm(Confirm),
-    /// Events that too few owners had confirmed.
-    Resend(SentResend<C>),
-    /// The resend is durable at the sender.
-    ConfirmResent(ResendId),
-    /// How far the sender has the stream of a run that it has given up.
-    FlushPosition(RunPosition),
-    /// Last events of a run that was given up.
-    FlushEvents(SentFlush<C>),
-    /// Message of a transfer.
-    Transfer(TransferMessage<V, M>),
-    /// Message of a feed.
+    /// Message for the [plane](crate::plane::Plane).
+    Replication(ReplicationMessage<V, M, C>),
+    /// Message for the [feeds](crate::feed).
     Feed(FeedMessage<V>),
 }
 
@@ -93,20 +74,8 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
     pub fn kind(&self) -> Kind {
         match self {
             Message::Hello(_) => Kind::Hello,
-            Message::Handshake(Handshake::Offer(_)) => Kind::HandshakeOffer,
-            Message::Handshake(Handshake::Answer(_)) => Kind::HandshakeAnswer,
-            Message::Handshake(Handshake::Confirm(_)) => Kind::HandshakeConfirm,
-            Message::Conviction(_) => Kind::Conviction,
-            Message::Welcome(_) => Kind::Welcome,
-            Message::Event(_) => Kind::Event,
-            Message::Heartbeat(_) => Kind::Heartbeat,
-            Message::Confirm(_) => Kind::Confirm,
-            Message::Resend(_) => Kind::Resend,
-            Message::ConfirmResent(_) => Kind::ConfirmResent,
-            Message::FlushPosition(_) => Kind::FlushPosition,
-            Message::FlushEvents(_) => Kind::FlushEvents,
-            Message::Transfer(message) => kind_of_transfer(message),
-            Message::Feed(message) => kind_of_feed(message),
+            Message::Replication(message) => message.kind(),
+            Message::Feed(message) => message.kind(),
         }
     }
 
@@ -115,20 +84,8 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
         let mut writer = Writer::new(self.kind());
         match self {
             Message::Hello(hello) => writer.put(hello),
-            Message::Handshake(Handshake::Offer(offer)) => writer.put(offer),
-            Message::Handshake(Handshake::Answer(answer)) => writer.put(answer),
-            Message::Handshake(Handshake::Confirm(confirm)) => writer.put(confirm),
-            Message::Conviction(convicted) => writer.put(convicted),
-            Message::Welcome(event) => writer.put(event),
-            Message::Event(next) => writer.put(next),
-            Message::Heartbeat(heartbeat) => writer.put(heartbeat),
-            Message::Confirm(confirm) => writer.put(confirm),
-            Message::Resend(resend) => writer.put(resend),
-            Message::ConfirmResent(id) => writer.put(id),
-            Message::FlushPosition(position) => writer.put(position),
-            Message::FlushEvents(flush) => writer.put(flush),
-            Message::Transfer(message) => put_transfer(&mut writer, message),
-            Message::Feed(message) => put_feed(&mut writer, message),
+            Message::Replication(message) => message.put_fields(&mut writer),
+            Message::Feed(message) => message.put_fields(&mut writer),
         }
         writer.finish()
     }
@@ -144,19 +101,6 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
         let message = take_message(&mut reader, kind)?;
         reader.end()?;
         Ok(message)
-    }
-}
-
-impl<V, M, C: Clone> From<StreamMessage<'_, EventPayload<C>>> for Message<V, M, C> {
-    /// Next message of a stream as its receiver gets it.
-    fn from(message: StreamMessage<'_, EventPayload<C>>) -> Message<V, M, C> {
-        match message {
-            StreamMessage::Welcome(event) => Message::Welcome(event.into()),
-            StreamMessage::Event { after, event } => {
-                let event = event.into();
-                Message::Event(NextEvent { after, event })
-            }
-        }
     }
 }
 
@@ -177,107 +121,14 @@ fn take_message<V: WireValue, M: WireValue, C: WireValue>(
     reader: &mut Reader,
     kind: Kind,
 ) -> Result<Message<V, M, C>, WireError> {
-    Ok(match kind {
-        Kind::Hello => Message::Hello(reader.take("hello")?),
-        Kind::HandshakeOffer => Message::Handshake(Handshake::Offer(reader.take("offer")?)),
-        Kind::HandshakeAnswer => Message::Handshake(Handshake::Answer(reader.take("answer")?)),
-        Kind::HandshakeConfirm => Message::Handshake(Handshake::Confirm(reader.take("confirmation")?)),
-        Kind::Conviction => Message::Conviction(reader.take("convicted stay")?),
-        Kind::Welcome => Message::Welcome(reader.take("event")?),
-        Kind::Event => Message::Event(reader.take("event")?),
-        Kind::Heartbeat => Message::Heartbeat(reader.take("heartbeat")?),
-        Kind::Confirm => Message::Confirm(reader.take("confirmation")?),
-        Kind::Resend => Message::Resend(reader.take("resend")?),
-        Kind::ConfirmResent => Message::ConfirmResent(reader.take("id of a resend")?),
-        Kind::FlushPosition => Message::FlushPosition(reader.take("position of a run")?),
-        Kind::FlushEvents => Message::FlushEvents(reader.take("flush")?),
-        _ => return take_of_slot(reader, kind),
-    })
-}
-
-/// Reads what is about the copy of one slot: transfers and feeds. All other kinds are reserved.
-fn take_of_slot<V: WireValue, M: WireValue, C: WireValue>(
-    reader: &mut Reader,
-    kind: Kind,
-) -> Result<Message<V, M, C>, WireError> {
-    let transfer = match kind {
-        Kind::AskSlot => TransferMessage::AskSlot(reader.take("question")?),
-        Kind::AskPart => TransferMessage::AskPart(reader.take("question")?),
-        Kind::SlotPart => TransferMessage::SlotPart(reader.take("part")?),
-        Kind::SlotMerged => TransferMessage::SlotMerged(reader.take("answer")?),
-        Kind::DropQuestion => TransferMessage::DropQuestion(reader.take("answer")?),
-        Kind::Offer => TransferMessage::Offer {
-            slot: reader.take("slot")?,
-        },
-        _ => return take_of_feed(reader, kind).map(Message::Feed),
-    };
-    Ok(Message::Transfer(transfer))
-}
-
-fn take_of_feed<V: WireValue>(reader: &mut Reader, kind: Kind) -> Result<FeedMessage<V>, WireError> {
-    Ok(match kind {
-        Kind::FeedOpen => FeedMessage::Open(reader.take("question")?),
-        Kind::FeedItems => FeedMessage::Items(reader.take("items")?),
-        Kind::FeedWindow => {
-            let GrantedWindow { feed, window } = reader.take("window")?;
-            FeedMessage::Window { feed, window }
+    Ok(match kind.module() {
+        KindModule::Wire => Message::Hello(reader.take("hello")?),
+        KindModule::Membership | KindModule::Stream | KindModule::Transfer => {
+            Message::Replication(ReplicationMessage::take_fields(reader, kind)?)
         }
-        Kind::FeedClose => FeedMessage::Close {
-            feed: reader.take("feed")?,
-        },
-        Kind::FeedClosed => {
-            let ClosedFeed { feed, reason } = reader.take("end of a feed")?;
-            FeedMessage::Closed { feed, reason }
-        }
-        _ => return Err(WireError::ReservedKind { kind }),
+        KindModule::Feed => Message::Feed(FeedMessage::take_fields(reader, kind)?),
+        KindModule::Reserved => return Err(WireError::ReservedKind { kind }),
     })
-}
-
-fn kind_of_transfer<V, M>(message: &TransferMessage<V, M>) -> Kind {
-    match message {
-        TransferMessage::AskSlot(_) => Kind::AskSlot,
-        TransferMessage::AskPart(_) => Kind::AskPart,
-        TransferMessage::SlotPart(_) => Kind::SlotPart,
-        TransferMessage::SlotMerged(_) => Kind::SlotMerged,
-        TransferMessage::DropQuestion(_) => Kind::DropQuestion,
-        TransferMessage::Offer { .. } => Kind::Offer,
-    }
-}
-
-fn put_transfer<V: WireValue, M: WireValue>(writer: &mut Writer, message: &TransferMessage<V, M>) {
-    match message {
-        TransferMessage::AskSlot(ask) => writer.put(ask),
-        TransferMessage::AskPart(ask) => writer.put(ask),
-        TransferMessage::SlotPart(part) => writer.put(part),
-        TransferMessage::SlotMerged(id) | TransferMessage::DropQuestion(id) => writer.put(id),
-        TransferMessage::Offer { slot } => writer.put(slot),
-    }
-}
-
-fn kind_of_feed<V>(message: &FeedMessage<V>) -> Kind {
-    match message {
-        FeedMessage::Open(_) => Kind::FeedOpen,
-        FeedMessage::Items(_) => Kind::FeedItems,
-        FeedMessage::Window { .. } => Kind::FeedWindow,
-        FeedMessage::Close { .. } => Kind::FeedClose,
-        FeedMessage::Closed { .. } => Kind::FeedClosed,
-    }
-}
-
-fn put_feed<V: WireValue>(writer: &mut Writer, message: &FeedMessage<V>) {
-    match message {
-        FeedMessage::Open(open) => writer.put(open),
-        FeedMessage::Items(items) => writer.put(items),
-        FeedMessage::Window { feed, window } => writer.put(&GrantedWindow {
-            feed: *feed,
-            window: *window,
-        }),
-        FeedMessage::Close { feed } => writer.put(feed),
-        FeedMessage::Closed { feed, reason } => writer.put(&ClosedFeed {
-            feed: *feed,
-            reason: *reason,
-        }),
-    }
 }
 
 /// Bytes of a frame: version and kind.

@@ -4,11 +4,11 @@ use cluster::NodeId;
 
 use super::{ClaimedMessage, EventContent};
 use crate::membership::GiveUpReason;
-use crate::wire::Message;
+use crate::wire::ReplicationMessage;
 use crate::{ClientId, Dot, PresentNode, Run, Slot};
 
 /// Message between two planes.
-pub type PlaneMessage<V, M> = Message<V, M, EventContent<V, M>>;
+pub type PlaneMessage<V, M> = ReplicationMessage<V, M, EventContent<V, M>>;
 
 /// Action of a plane, for the node to apply in order.
 #[derive(Debug, Clone, PartialEq, Eq)]

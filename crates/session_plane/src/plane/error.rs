@@ -50,9 +50,6 @@ pub enum PlaneError {
         /// Receipts that wait at most.
         max: usize,
     },
-    /// Message that a plane has no part in.
-    #[error("the message is not for the plane")]
-    NotForPlane,
     /// The sender's events are too scattered to say exactly which of them this node has.
     #[error("what this node has of its peers is too scattered: {0}")]
     Full(#[from] VectorFull),

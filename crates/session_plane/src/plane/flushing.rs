@@ -6,10 +6,10 @@
 use cluster::NodeId;
 
 use super::content::PlaneEvent;
-use super::{EventContent, Matching, Plane, PlaneAction, PlaneError};
+use super::{EventContent, Matching, Plane, PlaneAction, PlaneError, PlaneMessage};
 use crate::stream::{NumberRange, TakenFlush, TakenPart};
 use crate::transfer::{RunPosition, TransferBytes, TransferValue};
-use crate::wire::{Message, SentFlush};
+use crate::wire::SentFlush;
 use crate::{Interval, Run, SlotSet, VectorFull, VersionVector};
 
 impl<V, M, R> Plane<V, M, R>
@@ -31,7 +31,7 @@ where
         };
         let mine = stream.position();
         if mine > number {
-            let message = Message::FlushEvents(SentFlush::from(&stream.flush(number)));
+            let message = PlaneMessage::FlushEvents(SentFlush::from(&stream.flush(number)));
             actions.push(PlaneAction::Send { to: from, message });
         } else if number > mine && !self.is_present(run) {
             let owned = self.owned_at(run, mine + 1);
@@ -41,7 +41,7 @@ where
             };
             self.need(run, lacking, &owned)?;
             let number = mine;
-            let message = Message::FlushPosition(RunPosition { run, number });
+            let message = PlaneMessage::FlushPosition(RunPosition { run, number });
             actions.push(PlaneAction::Send { to: from, message });
         }
         Ok(())

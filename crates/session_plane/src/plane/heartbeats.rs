@@ -3,10 +3,10 @@
 use cluster::NodeId;
 
 use super::streams::{Receipt, ReceiptOf};
-use super::{Matching, Now, PersistPoint, Plane, PlaneAction};
+use super::{Matching, Now, PersistPoint, Plane, PlaneAction, PlaneMessage};
 use crate::stream::ConfirmError;
 use crate::transfer::{TransferBytes, TransferMessage, TransferValue};
-use crate::wire::{Confirm, Heartbeat, Message};
+use crate::wire::{Confirm, Heartbeat};
 use crate::{RecordBatch, RecordValue};
 
 impl<V, M, R> Plane<V, M, R>
@@ -47,17 +47,17 @@ where
         let answered: Vec<NodeId> = self.membership.answered_peers().collect();
         for to in persisted.streams {
             if let Some(number) = self.streams.durable(to).filter(|_| answered.contains(&to)) {
-                let message = Message::Confirm(Confirm { number });
+                let message = PlaneMessage::Confirm(Confirm { number });
                 actions.push(PlaneAction::Send { to, message });
             }
         }
         for Receipt { to, of } in persisted.receipts {
             let message = match of {
-                ReceiptOf::Resend(id) => Message::ConfirmResent(id),
+                ReceiptOf::Resend(id) => PlaneMessage::ConfirmResent(id),
                 ReceiptOf::Answer(id) => {
                     self.transfers.asker.reported(to, id);
                     self.transfers.asks_are_due = true;
-                    Message::Transfer(TransferMessage::SlotMerged(id))
+                    PlaneMessage::Transfer(TransferMessage::SlotMerged(id))
                 }
             };
             actions.push(PlaneAction::Send { to, message });
@@ -82,7 +82,7 @@ where
             };
             // The peer is present, as it is answered.
             let _ = self.membership.record_answered(now.monotonic, to);
-            let message = Message::Heartbeat(heartbeat);
+            let message = PlaneMessage::Heartbeat(heartbeat);
             actions.push(PlaneAction::Send { to, message });
         }
     }

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use cluster::NodeId;
 
-use super::{Matching, Now, Plane, PlaneAction, PlaneError};
+use super::{Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
 use crate::Run;
 use crate::membership::{Action, GiveUpReason, Handshake};
 use crate::transfer::{RunPosition, TransferBytes, TransferValue};
-use crate::wire::Message;
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -90,11 +89,11 @@ where
         for action in of_membership {
             match action {
                 Action::SendHandshake { to, message } => {
-                    let message = Message::Handshake(message);
+                    let message = PlaneMessage::Handshake(message);
                     actions.push(PlaneAction::Send { to, message });
                 }
                 Action::SendConviction { to, convicted } => {
-                    let message = Message::Conviction(convicted);
+                    let message = PlaneMessage::Conviction(convicted);
                     actions.push(PlaneAction::Send { to, message });
                 }
                 Action::Met { peer } => {
@@ -130,7 +129,7 @@ where
         actions.extend(durable.into_iter().map(PlaneAction::Durable));
         let number = self.streams.of_run(run).map_or(0, |ended| ended.position());
         for to in others {
-            let message = Message::FlushPosition(RunPosition { run, number });
+            let message = PlaneMessage::FlushPosition(RunPosition { run, number });
             actions.push(PlaneAction::Send { to, message });
         }
     }

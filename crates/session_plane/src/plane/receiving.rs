@@ -3,7 +3,7 @@
 use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
 use crate::stream::{EventKind, Received, StreamMessage, StreamPosition};
 use crate::transfer::{TransferBytes, TransferValue};
-use crate::wire::{Heartbeat, Message, NextEvent, SentEvent, SentResend};
+use crate::wire::{Heartbeat, NextEvent, SentEvent, SentResend};
 use crate::{Dot, Run, SlotSet};
 
 use super::content::PlaneEvent;
@@ -39,14 +39,14 @@ where
     /// and sends it behind the actions of all calls before.
     pub fn next_message(&mut self, to: cluster::NodeId) -> Option<PlaneMessage<V, M>> {
         match self.streams.outgoing.send_event(to) {
-            Some(StreamMessage::Welcome(event)) => Some(Message::Welcome(SentEvent::from(event))),
-            Some(StreamMessage::Event { after, event }) => Some(Message::Event(NextEvent {
+            Some(StreamMessage::Welcome(event)) => Some(PlaneMessage::Welcome(SentEvent::from(event))),
+            Some(StreamMessage::Event { after, event }) => Some(PlaneMessage::Event(NextEvent {
                 after,
                 event: SentEvent::from(event),
             })),
             None => {
                 let resend = self.streams.outgoing.send_resend(to)?;
-                Some(Message::Resend(SentResend::from(&resend)))
+                Some(PlaneMessage::Resend(SentResend::from(&resend)))
             }
         }
     }
@@ -59,42 +59,48 @@ where
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), PlaneError> {
         let peer = from.node;
-        match message {
-            Message::Handshake(handshake) => {
-                return self.receive_handshake(now, peer, &handshake, actions);
-            }
-            Message::Conviction(stay) => {
-                self.membership.receive_conviction(now.monotonic, peer, stay)?;
-                return Ok(());
-            }
-            _ => self.check_present(now, from)?,
+        let is_of_membership = matches!(message, PlaneMessage::Handshake(_) | PlaneMessage::Conviction(_));
+        if !is_of_membership {
+            self.record_heard(now, from)?;
         }
         match message {
-            Message::Welcome(event) => self.receive_welcome(now, from, event, actions),
-            Message::Event(next) => self.receive_event(now, from, next, actions),
-            Message::Heartbeat(heartbeat) => self.receive_heartbeat(from, &heartbeat, actions),
-            Message::Confirm(confirm) => self.confirm(from, confirm.number, actions),
-            Message::Resend(resend) => {
+            PlaneMessage::Handshake(handshake) => self.receive_handshake(now, peer, &handshake, actions),
+            PlaneMessage::Conviction(stay) => {
+                Ok(self.membership.receive_conviction(now.monotonic, peer, stay)?)
+            }
+            PlaneMessage::Welcome(event) => self.receive_welcome(now, from, event, actions),
+            PlaneMessage::Event(next) => self.receive_event(now, from, next, actions),
+            PlaneMessage::Heartbeat(heartbeat) => self.receive_heartbeat(from, &heartbeat, actions),
+            PlaneMessage::Confirm(confirm) => self.confirm(from, confirm.number, actions),
+            PlaneMessage::Resend(resend) => {
                 self.streams.check_resend_room()?;
                 Ok(self.take_resend(from, resend, actions)?)
             }
-            Message::ConfirmResent(id) => {
+            PlaneMessage::ConfirmResent(id) => {
                 let mut durable = Vec::new();
                 self.streams.outgoing.confirm_resend(peer, id, &mut durable)?;
                 actions.extend(durable.into_iter().map(PlaneAction::Durable));
                 Ok(())
             }
-            Message::FlushPosition(position) => Ok(self.receive_flush_position(peer, position, actions)?),
-            Message::FlushEvents(flush) => self.receive_flush(flush, actions),
-            Message::Transfer(transfer) => self.receive_transfer(peer, transfer, actions),
-            Message::Hello(_) | Message::Handshake(_) | Message::Conviction(_) | Message::Feed(_) => {
-                Err(PlaneError::NotForPlane)
+            PlaneMessage::FlushPosition(position) => {
+                Ok(self.receive_flush_position(peer, position, actions)?)
             }
+            PlaneMessage::FlushEvents(flush) => self.receive_flush(flush, actions),
+            PlaneMessage::Transfer(transfer) => self.receive_transfer(peer, transfer, actions),
         }
     }
 
-    /// The run is present, and is heard. A message of another run is no sign of its life.
-    fn check_present(&mut self, now: Now, from: Run) -> Result<(), PlaneError> {
+    /// Records that the run `from` is alive: a message of it has come over its connection.
+    ///
+    /// The node calls it before it hands a message to a service beside the plane, which is read in
+    /// the sender's present stay only, as those of the plane are. A message of another run of the
+    /// node is no sign of life.
+    ///
+    /// # Errors
+    ///
+    /// [`PlaneError::NotPresent`] or [`PlaneError::OtherRun`] where the run is not present. The node
+    /// drops the message.
+    pub fn record_heard(&mut self, now: Now, from: Run) -> Result<(), PlaneError> {
         match self.membership.find(from.node) {
             Some(present) if present.run != from => Err(PlaneError::OtherRun {
                 found: from,

@@ -7,13 +7,12 @@ use cluster::NodeId;
 use super::content::own_event;
 use super::holes::HoleStep;
 use super::streams::{Receipt, ReceiptOf, Streams};
-use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError};
+use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
 use crate::membership::TransferProgress;
 use crate::transfer::{
     Closing, ClosingLimits, CopyPlace, CopyUse, Held, PartReceived, RunPosition, TransferAction,
     TransferBytes, TransferMessage, TransferValue,
 };
-use crate::wire::Message;
 use crate::{Interval, NodeState, Slot, SlotSet, VersionVector};
 
 impl<V, M, R> Plane<V, M, R>
@@ -121,7 +120,7 @@ where
                 let of = ReceiptOf::Answer(id);
                 self.streams.add_receipt(Receipt { to, of });
             } else {
-                let message = Message::Transfer(message);
+                let message = PlaneMessage::Transfer(message);
                 actions.push(PlaneAction::Send { to, message });
             }
         }

@@ -16,27 +16,75 @@ use cluster::session_plane::Hlc;
 
 use super::field::Field;
 use super::reader::Reader;
+use super::with_kind::WithKind;
 use super::writer::Writer;
-use super::{Fault, WireError, WireValue};
+use super::{Fault, Kind, WireError, WireValue};
 use crate::feed::{
-    CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery,
-    QueueKey, Window,
+    CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedMessage, FeedOpen,
+    KnownDelivery, QueueKey, Window,
 };
 use crate::transfer::RunPosition;
 use crate::{ClientId, Dot, VersionVector};
 
 /// Window of a feed, as its message has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct GrantedWindow {
-    pub(super) feed: FeedId,
-    pub(super) window: Window,
+struct GrantedWindow {
+    feed: FeedId,
+    window: Window,
 }
 
 /// End of a feed by its owner, as its message has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ClosedFeed {
-    pub(super) feed: FeedId,
-    pub(super) reason: CloseReason,
+struct ClosedFeed {
+    feed: FeedId,
+    reason: CloseReason,
+}
+
+impl<V: WireValue> WithKind for FeedMessage<V> {
+    fn kind(&self) -> Kind {
+        match self {
+            FeedMessage::Open(_) => Kind::FeedOpen,
+            FeedMessage::Items(_) => Kind::FeedItems,
+            FeedMessage::Window { .. } => Kind::FeedWindow,
+            FeedMessage::Close { .. } => Kind::FeedClose,
+            FeedMessage::Closed { .. } => Kind::FeedClosed,
+        }
+    }
+
+    fn put_fields(&self, writer: &mut Writer) {
+        match self {
+            FeedMessage::Open(open) => writer.put(open),
+            FeedMessage::Items(items) => writer.put(items),
+            FeedMessage::Window { feed, window } => writer.put(&GrantedWindow {
+                feed: *feed,
+                window: *window,
+            }),
+            FeedMessage::Close { feed } => writer.put(feed),
+            FeedMessage::Closed { feed, reason } => writer.put(&ClosedFeed {
+                feed: *feed,
+                reason: *reason,
+            }),
+        }
+    }
+
+    fn take_fields(reader: &mut Reader, kind: Kind) -> Result<FeedMessage<V>, WireError> {
+        Ok(match kind {
+            Kind::FeedOpen => FeedMessage::Open(reader.take("question")?),
+            Kind::FeedItems => FeedMessage::Items(reader.take("items")?),
+            Kind::FeedWindow => {
+                let GrantedWindow { feed, window } = reader.take("window")?;
+                FeedMessage::Window { feed, window }
+            }
+            Kind::FeedClose => FeedMessage::Close {
+                feed: reader.take("feed")?,
+            },
+            Kind::FeedClosed => {
+                let ClosedFeed { feed, reason } = reader.take("end of a feed")?;
+                FeedMessage::Closed { feed, reason }
+            }
+            _ => return Err(WireError::ReservedKind { kind }),
+        })
+    }
 }
 
 impl Field for FeedId {

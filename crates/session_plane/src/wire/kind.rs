@@ -148,13 +148,21 @@ impl Kind {
     pub fn number(self) -> u8 {
         self as u8
     }
+
+    /// Module whose types the kind has.
+    pub fn module(self) -> KindModule {
+        self.row().module
+    }
+
+    fn row(self) -> KindRow {
+        KINDS[usize::from(self.number()) - 1]
+    }
 }
 
 impl fmt::Display for Kind {
     /// Name of the kind.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = KINDS.iter().find(|row| row.kind == *self);
-        formatter.write_str(row.map_or("", |row| row.name))
+        formatter.write_str(self.row().name)
     }
 }
 

@@ -18,6 +18,9 @@ mod transfer_messages;
 /// Message whose values are bytes.
 type Sample = Message<Bytes, Bytes, Bytes>;
 
+/// Message of a plane whose values are bytes.
+type Replication = ReplicationMessage<Bytes, Bytes, Bytes>;
+
 fn decode(bytes: &[u8]) -> Result<Sample, WireError> {
     Sample::decode(Bytes::copy_from_slice(bytes))
 }

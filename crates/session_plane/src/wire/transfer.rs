@@ -10,15 +10,53 @@
 
 use super::field::Field;
 use super::reader::Reader;
+use super::with_kind::WithKind;
 use super::writer::Writer;
-use super::{Fault, WireError};
+use super::{Fault, Kind, WireError, WireValue};
 use crate::transfer::{
     AnswerId, AskPart, AskSessions, AskSlot, Block, ClientRange, Digest, Except, QuestionId, SessionBlocks,
-    Wanted,
+    TransferMessage, Wanted,
 };
 use crate::{ClientId, EntryId, Slot};
 
 mod parts;
+
+impl<V: WireValue, M: WireValue> WithKind for TransferMessage<V, M> {
+    fn kind(&self) -> Kind {
+        match self {
+            TransferMessage::AskSlot(_) => Kind::AskSlot,
+            TransferMessage::AskPart(_) => Kind::AskPart,
+            TransferMessage::SlotPart(_) => Kind::SlotPart,
+            TransferMessage::SlotMerged(_) => Kind::SlotMerged,
+            TransferMessage::DropQuestion(_) => Kind::DropQuestion,
+            TransferMessage::Offer { .. } => Kind::Offer,
+        }
+    }
+
+    fn put_fields(&self, writer: &mut Writer) {
+        match self {
+            TransferMessage::AskSlot(ask) => writer.put(ask),
+            TransferMessage::AskPart(ask) => writer.put(ask),
+            TransferMessage::SlotPart(part) => writer.put(part),
+            TransferMessage::SlotMerged(id) | TransferMessage::DropQuestion(id) => writer.put(id),
+            TransferMessage::Offer { slot } => writer.put(slot),
+        }
+    }
+
+    fn take_fields(reader: &mut Reader, kind: Kind) -> Result<TransferMessage<V, M>, WireError> {
+        Ok(match kind {
+            Kind::AskSlot => TransferMessage::AskSlot(reader.take("question")?),
+            Kind::AskPart => TransferMessage::AskPart(reader.take("question")?),
+            Kind::SlotPart => TransferMessage::SlotPart(reader.take("part")?),
+            Kind::SlotMerged => TransferMessage::SlotMerged(reader.take("answer")?),
+            Kind::DropQuestion => TransferMessage::DropQuestion(reader.take("answer")?),
+            Kind::Offer => TransferMessage::Offer {
+                slot: reader.take("slot")?,
+            },
+            _ => return Err(WireError::ReservedKind { kind }),
+        })
+    }
+}
 
 impl Field for QuestionId {
     const BYTES_MIN: usize = 1;

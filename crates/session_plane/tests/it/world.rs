@@ -7,7 +7,6 @@ use std::time::Instant;
 use cluster::NodeId;
 use session_plane::plane::{Now, PlaneAction};
 use session_plane::transfer::TransferMessage;
-use session_plane::wire::Message;
 use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
@@ -267,6 +266,8 @@ fn tells_what_is_durable(action: &TestAction) -> bool {
     };
     matches!(
         message,
-        Message::Confirm(_) | Message::ConfirmResent(_) | Message::Transfer(TransferMessage::SlotMerged(_))
+        TestMessage::Confirm(_)
+            | TestMessage::ConfirmResent(_)
+            | TestMessage::Transfer(TransferMessage::SlotMerged(_))
     )
 }

@@ -6,29 +6,27 @@ use bytes::Bytes;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 
-use super::Sample;
 use super::samples::{clients, clocks, dots, numbers, runs, values, vectors};
 use crate::Dot;
 use crate::feed::{
     CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedMessage, FeedOpen,
     KnownDelivery, QueueKey, Window,
 };
-use crate::wire::Message;
 
-pub(super) fn messages() -> BoxedStrategy<Sample> {
+pub(super) fn messages() -> BoxedStrategy<FeedMessage<Bytes>> {
     let reasons = proptest::sample::select(vec![
         CloseReason::NotOwner,
         CloseReason::Full,
         CloseReason::TooManyDeliveries,
     ]);
-    let message = prop_oneof![
+    prop_oneof![
         2 => opens().prop_map(FeedMessage::Open),
         3 => items().prop_map(FeedMessage::Items),
         1 => (feeds(), windows()).prop_map(|(feed, window)| FeedMessage::Window { feed, window }),
         1 => feeds().prop_map(|feed| FeedMessage::Close { feed }),
         1 => (feeds(), reasons).prop_map(|(feed, reason)| FeedMessage::Closed { feed, reason }),
-    ];
-    message.prop_map(Message::Feed).boxed()
+    ]
+    .boxed()
 }
 
 fn opens() -> BoxedStrategy<FeedOpen> {

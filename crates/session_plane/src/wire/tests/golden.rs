@@ -11,8 +11,9 @@ use super::*;
 use crate::feed::{
     CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery, Window,
 };
-use crate::membership::Answer;
-use crate::stream::{CoveredSlots, NumberRange, StreamPosition};
+use crate::membership::{Answer, Handshake, Stay};
+use crate::stream::{CoveredSlots, NumberRange, ResendId, StreamPosition};
+use crate::transfer::RunPosition;
 use crate::{NodeState, SwimIncarnation, View};
 
 mod slots;
@@ -49,16 +50,15 @@ fn compare(name: &str, bytes: &[u8]) -> Bytes {
 
 /// One message of each kind at least, by the name of its file.
 pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
-    let mut all = membership();
-    all.extend(streams());
-    all.extend(flushes());
-    all.extend(questions());
-    all.extend(parts());
+    let mut all = vec![("hello", Message::Hello(Hello { run: run(1) }))];
+    let planes = [membership(), streams(), flushes(), questions(), parts()];
+    let planes = planes.into_iter().flatten();
+    all.extend(planes.map(|(name, message)| (name, Message::Replication(message))));
     all.extend(feeds());
     all
 }
 
-fn membership() -> Vec<(&'static str, Sample)> {
+fn membership() -> Vec<(&'static str, Replication)> {
     let stay = |node, incarnation| Stay {
         run: run(node),
         incarnation: SwimIncarnation(incarnation),
@@ -74,21 +74,23 @@ fn membership() -> Vec<(&'static str, Sample)> {
         minority: Some(NodeId(2)),
     };
     vec![
-        ("hello", Message::Hello(Hello { run: run(1) })),
         (
             "handshake-offer",
-            Message::Handshake(Handshake::Offer(introduction(1, NodeState::Running))),
+            Replication::Handshake(Handshake::Offer(introduction(1, NodeState::Running))),
         ),
-        ("handshake-answer", Message::Handshake(Handshake::Answer(answer))),
+        (
+            "handshake-answer",
+            Replication::Handshake(Handshake::Answer(answer)),
+        ),
         (
             "handshake-confirm",
-            Message::Handshake(Handshake::Confirm(confirm)),
+            Replication::Handshake(Handshake::Confirm(confirm)),
         ),
-        ("conviction", Message::Conviction(stay(3, 300))),
+        ("conviction", Replication::Conviction(stay(3, 300))),
     ]
 }
 
-fn streams() -> Vec<(&'static str, Sample)> {
+fn streams() -> Vec<(&'static str, Replication)> {
     let view = View::new(vec![
         present(1, NodeState::Running),
         present(2, NodeState::Joining),
@@ -117,16 +119,16 @@ fn streams() -> Vec<(&'static str, Sample)> {
         events: vec![event(30, change(&[1])), event(45, change(&[4_095, 4_097]))],
     };
     vec![
-        ("welcome", Message::Welcome(event(38, marker))),
-        ("event", Message::Event(next)),
-        ("heartbeat", Message::Heartbeat(heartbeat)),
-        ("confirm", Message::Confirm(Confirm { number: 70 })),
-        ("resend", Message::Resend(resend)),
-        ("confirm-resent", Message::ConfirmResent(ResendId(3))),
+        ("welcome", Replication::Welcome(event(38, marker))),
+        ("event", Replication::Event(next)),
+        ("heartbeat", Replication::Heartbeat(heartbeat)),
+        ("confirm", Replication::Confirm(Confirm { number: 70 })),
+        ("resend", Replication::Resend(resend)),
+        ("confirm-resent", Replication::ConfirmResent(ResendId(3))),
     ]
 }
 
-fn flushes() -> Vec<(&'static str, Sample)> {
+fn flushes() -> Vec<(&'static str, Replication)> {
     let covered = |first, last, slots: &[u16]| CoveredSlots {
         numbers: NumberRange { first, last },
         slots: slot_set(slots),
@@ -147,8 +149,8 @@ fn flushes() -> Vec<(&'static str, Sample)> {
         number: 41,
     };
     vec![
-        ("flush-position", Message::FlushPosition(position)),
-        ("flush-events", Message::FlushEvents(flush)),
+        ("flush-position", Replication::FlushPosition(position)),
+        ("flush-events", Replication::FlushEvents(flush)),
     ]
 }
 

@@ -232,7 +232,7 @@ fn a_set_has_every_slot_at_most() {
         writer.finish()
     };
     let message = Sample::decode(fields(4_098)).expect("all slots");
-    let Message::Resend(resend) = message else {
+    let Message::Replication(Replication::Resend(resend)) = message else {
         panic!("{message:?}");
     };
     assert_eq!(resend.slots, crate::Slot::all().collect::<SlotSet>());
@@ -244,7 +244,7 @@ fn a_set_has_every_slot_at_most() {
 /// The bytes of a value are those of the message, not a copy.
 #[test]
 fn values_share_the_memory_of_their_message() {
-    let message = Sample::Welcome(SentEvent {
+    let message = Replication::Welcome(SentEvent {
         dot: DOT,
         kind: SentEventKind::Change(SlotSet::default()),
         payload: EventPayload {
@@ -253,9 +253,9 @@ fn values_share_the_memory_of_their_message() {
             content: Bytes::from(vec![7; 1_000]),
         },
     });
-    let bytes = message.encode();
+    let bytes = Sample::Replication(message).encode();
     let range = bytes.as_ptr_range();
-    let Ok(Message::Welcome(event)) = Sample::decode(bytes.clone()) else {
+    let Ok(Message::Replication(Replication::Welcome(event))) = Sample::decode(bytes.clone()) else {
         panic!("a Welcome");
     };
     assert!(range.contains(&event.payload.content.as_ptr()));

@@ -4,21 +4,19 @@ use cluster::NodeId;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 
-use super::Sample;
+use super::Replication;
 use super::samples::runs;
 use crate::membership::{Answer, Confirm, Handshake, Introduction, Side, Stay};
-use crate::wire::{Hello, Message};
 use crate::{NodeState, PresentNode, Run, SwimIncarnation, View};
 
-pub(super) fn messages() -> BoxedStrategy<Sample> {
+pub(super) fn messages() -> BoxedStrategy<Replication> {
     prop_oneof![
-        runs().prop_map(|run| Message::Hello(Hello { run })),
-        introductions().prop_map(|offer| Message::Handshake(Handshake::Offer(offer))),
+        introductions().prop_map(|offer| Replication::Handshake(Handshake::Offer(offer))),
         (introductions(), stays()).prop_map(|(introduction, offer)| {
-            Message::Handshake(Handshake::Answer(Answer { introduction, offer }))
+            Replication::Handshake(Handshake::Answer(Answer { introduction, offer }))
         }),
-        confirms().prop_map(|confirm| Message::Handshake(Handshake::Confirm(confirm))),
-        stays().prop_map(Message::Conviction),
+        confirms().prop_map(|confirm| Replication::Handshake(Handshake::Confirm(confirm))),
+        stays().prop_map(Replication::Conviction),
     ]
     .boxed()
 }

@@ -84,7 +84,7 @@ fn a_refusal_names_the_message_and_the_field() {
 fn a_number_has_one_form_and_64_bits() {
     let confirm = |number: &[u8]| decode(&[&[VERSION, Kind::Confirm.number()], number].concat());
     let read = |number: &[u8]| match confirm(number) {
-        Ok(Message::Confirm(Confirm { number })) => Some(number),
+        Ok(Message::Replication(Replication::Confirm(Confirm { number }))) => Some(number),
         _ => None,
     };
     let most = [&[0xff; 9][..], &[0x01]].concat();

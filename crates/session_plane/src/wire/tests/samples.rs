@@ -14,11 +14,15 @@ use crate::{
 
 /// Any message of any kind that has an encoding.
 pub(super) fn messages() -> BoxedStrategy<Sample> {
-    prop_oneof![
+    let of_planes = prop_oneof![
         1 => membership_messages::messages(),
         2 => stream_messages::messages(),
         3 => transfer_messages::messages(),
-        2 => feed_messages::messages(),
+    ];
+    prop_oneof![
+        1 => runs().prop_map(|run| Message::Hello(Hello { run })),
+        12 => of_planes.prop_map(Message::Replication),
+        4 => feed_messages::messages().prop_map(Message::Feed),
     ]
     .boxed()
 }

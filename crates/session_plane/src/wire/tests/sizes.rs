@@ -41,7 +41,9 @@ fn heartbeat(runs: u64) -> usize {
         known: vector(runs),
         settled: Settled::default(),
     };
-    Sample::Heartbeat(heartbeat).encode().len()
+    Sample::Replication(Replication::Heartbeat(heartbeat))
+        .encode()
+        .len()
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn a_run_is_spelled_out_once() {
             after: 999_990,
             event: event(known),
         };
-        Sample::Event(next).encode().len()
+        Sample::Replication(Replication::Event(next)).encode().len()
     };
     assert_eq!(bytes(VersionVector::default()), 32);
     assert_eq!(bytes(vector(1)) - bytes(VersionVector::default()), 1 + 1 + 1 + 3);
@@ -81,7 +83,7 @@ fn a_run_is_spelled_out_once() {
 fn no_part_has_more_bytes_than_its_limit_counts() {
     let mut checked = 0;
     for (name, message) in goldens() {
-        if let Message::Transfer(transfer) = &message {
+        if let Message::Replication(Replication::Transfer(transfer)) = &message {
             let (written, counted) = (message.encode().len() - FRAME_BYTES, transfer.bytes());
             assert!(written <= counted, "{name}: {written} bytes, {counted} counted");
             checked += 1;

@@ -3,30 +3,31 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::Sample;
+use super::Replication;
 use super::membership_messages::views;
 use super::samples::{clocks, dots, numbers, runs, slot_sets, values, vectors};
 use crate::stream::{CoveredSlots, NumberRange, ResendId, StreamPosition};
 use crate::transfer::RunPosition;
 use crate::wire::{
-    Confirm, EventPayload, Heartbeat, Message, NextEvent, SentEvent, SentEventKind, SentFlush, SentResend,
+    Confirm, EventPayload, Heartbeat, NextEvent, SentEvent, SentEventKind, SentFlush, SentResend,
 };
 use crate::{Dot, Interval, Settled, VersionVector};
 use bytes::Bytes;
 
-pub(super) fn messages() -> BoxedStrategy<Sample> {
+pub(super) fn messages() -> BoxedStrategy<Replication> {
     prop_oneof![
-        events().prop_map(Message::Welcome),
+        events().prop_map(Replication::Welcome),
         (events(), any::<u64>()).prop_map(|(event, drawn)| {
             let after = drawn % event.dot.number;
-            Message::Event(NextEvent { after, event })
+            Replication::Event(NextEvent { after, event })
         }),
-        heartbeats().prop_map(Message::Heartbeat),
-        numbers(0).prop_map(|number| Message::Confirm(Confirm { number })),
-        resends().prop_map(Message::Resend),
-        numbers(1).prop_map(|id| Message::ConfirmResent(ResendId(id))),
-        (runs(), numbers(0)).prop_map(|(run, number)| Message::FlushPosition(RunPosition { run, number })),
-        flushes().prop_map(Message::FlushEvents),
+        heartbeats().prop_map(Replication::Heartbeat),
+        numbers(0).prop_map(|number| Replication::Confirm(Confirm { number })),
+        resends().prop_map(Replication::Resend),
+        numbers(1).prop_map(|id| Replication::ConfirmResent(ResendId(id))),
+        (runs(), numbers(0))
+            .prop_map(|(run, number)| Replication::FlushPosition(RunPosition { run, number })),
+        flushes().prop_map(Replication::FlushEvents),
     ]
     .boxed()
 }

@@ -61,13 +61,13 @@ fn events_of_a_stream_come_out_as_they_were() {
     let mut stream = stream();
     let mut count = 0;
     while let Some(message) = stream.send_event(PEER) {
-        let (sent, expected) = (Sample::from(message.clone()), message);
+        let (sent, expected) = (Sample::Replication(message.clone().into()), message);
         let event = match (Sample::decode(sent.encode()), expected) {
-            (Ok(Message::Welcome(event)), StreamMessage::Welcome(expected)) => {
+            (Ok(Message::Replication(Replication::Welcome(event))), StreamMessage::Welcome(expected)) => {
                 assert!(matches!(expected.kind, EventKind::RingMarker(_)));
                 (received(event), expected)
             }
-            (Ok(Message::Event(next)), StreamMessage::Event { after, event }) => {
+            (Ok(Message::Replication(Replication::Event(next))), StreamMessage::Event { after, event }) => {
                 assert_eq!(next.after, after);
                 (received(next.event), event)
             }
@@ -83,8 +83,9 @@ fn events_of_a_stream_come_out_as_they_were() {
 fn a_resend_comes_out_as_it_was() {
     let mut stream = stream();
     let resend = stream.send_resend(PEER).expect("the event before has one copy");
-    let sent = Sample::Resend(SentResend::from(&resend)).encode();
-    let Ok(Message::Resend(read)) = Sample::decode(sent) else {
+    let sent = Replication::Resend(SentResend::from(&resend));
+    let sent = Sample::Replication(sent).encode();
+    let Ok(Message::Replication(Replication::Resend(read))) = Sample::decode(sent) else {
         panic!("a resend");
     };
     assert_eq!((read.id, read.numbers), (resend.id, resend.numbers));

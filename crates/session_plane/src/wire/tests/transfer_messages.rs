@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::Sample;
+use super::Replication;
 use super::samples::{
     changes, clients, dots, entries, entry_ids, numbers, pending_messages, runs, single_dots, slots, vectors,
 };
@@ -15,9 +15,8 @@ use crate::transfer::{
     QuestionId, RestPart, RunPosition, SessionBlocks, SessionDifference, SessionsPart, SlotPart,
     TransferMessage, Wanted,
 };
-use crate::wire::Message;
 
-pub(super) fn messages() -> BoxedStrategy<Sample> {
+pub(super) fn messages() -> BoxedStrategy<Replication> {
     let positions = (runs(), numbers(0)).prop_map(|(run, number)| RunPosition { run, number });
     let asked = (answers(), vec(positions, 0..5), vectors());
     let asked = asked.prop_map(|(id, positions, closing)| AskSlot {
@@ -37,7 +36,7 @@ pub(super) fn messages() -> BoxedStrategy<Sample> {
         1 => answers().prop_map(TransferMessage::DropQuestion),
         1 => slots().prop_map(|slot| TransferMessage::Offer { slot }),
     ];
-    message.prop_map(Message::Transfer).boxed()
+    message.prop_map(Replication::Transfer).boxed()
 }
 
 fn answers() -> BoxedStrategy<AnswerId> {

@@ -8,14 +8,13 @@ use crate::transfer::{
     GroupsPart, HeaderPart, KeptEntry, ListedEntry, OwnEvent, PartContent, RestPart, RunPosition,
     SessionBlocks, SessionDifference, SessionsPart, SlotPart, TransferMessage, Wanted,
 };
-use crate::wire::Message;
-use crate::wire::tests::Sample;
+use crate::wire::tests::Replication;
 use crate::{
     Birth, Change, ClientDot, Ended, Entry, EntryKind, Fact, Interval, Pending, PendingMessage,
     VersionVector, WillTerms,
 };
 
-pub(super) fn questions() -> Vec<(&'static str, Sample)> {
+pub(super) fn questions() -> Vec<(&'static str, Replication)> {
     let position = |node, number| RunPosition {
         run: run(node),
         number,
@@ -27,7 +26,7 @@ pub(super) fn questions() -> Vec<(&'static str, Sample)> {
     };
     let part = |part, wanted| {
         let id = answer_id();
-        Message::Transfer(TransferMessage::AskPart(AskPart { id, part, wanted }))
+        Replication::Transfer(TransferMessage::AskPart(AskPart { id, part, wanted }))
     };
     let blocks = SessionBlocks {
         client: client("panel"),
@@ -44,7 +43,7 @@ pub(super) fn questions() -> Vec<(&'static str, Sample)> {
         Wanted::Sessions(AskSessions { range, except })
     };
     vec![
-        ("ask-slot", Message::Transfer(TransferMessage::AskSlot(ask))),
+        ("ask-slot", Replication::Transfer(TransferMessage::AskSlot(ask))),
         ("ask-part-header", part(1, Wanted::Header)),
         ("ask-part-compare", part(2, Wanted::Compare { covered: vector() })),
         (
@@ -62,23 +61,23 @@ pub(super) fn questions() -> Vec<(&'static str, Sample)> {
         ("ask-part-more", part(7, Wanted::More)),
         (
             "slot-merged",
-            Message::Transfer(TransferMessage::SlotMerged(answer_id())),
+            Replication::Transfer(TransferMessage::SlotMerged(answer_id())),
         ),
         (
             "drop-question",
-            Message::Transfer(TransferMessage::DropQuestion(answer_id())),
+            Replication::Transfer(TransferMessage::DropQuestion(answer_id())),
         ),
         (
             "offer",
-            Message::Transfer(TransferMessage::Offer { slot: slot(3_825) }),
+            Replication::Transfer(TransferMessage::Offer { slot: slot(3_825) }),
         ),
     ]
 }
 
-pub(super) fn parts() -> Vec<(&'static str, Sample)> {
+pub(super) fn parts() -> Vec<(&'static str, Replication)> {
     let part = |part, content| {
         let id = answer_id();
-        Message::Transfer(TransferMessage::SlotPart(SlotPart { id, part, content }))
+        Replication::Transfer(TransferMessage::SlotPart(SlotPart { id, part, content }))
     };
     let groups = GroupsPart {
         groups: vec![group(Some("panel"), 0x61, false), group(None, 0x62, true)],
