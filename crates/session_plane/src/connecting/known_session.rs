@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::copy::MERGED_COPIES_MAX;
 use crate::slot_entries::SINGLE_DOTS_MAX;
 use crate::{
     ClientId, Dot, Entry, EntryId, EntryKind, SessionEntries, SlotCopy, SlotEntries, VectorFull,
@@ -48,8 +49,14 @@ pub enum KnownSessionError {
         /// Kind of the entry.
         kind: EntryKind,
     },
-    /// A copy has fewer single dots.
-    #[error("a client has {count} single dots, at most {SINGLE_DOTS_MAX}")]
+    /// A single dot is beside the vector.
+    #[error("the vector covers the single dot {dot:?}")]
+    SingleDotCovered {
+        /// Event that is covered twice.
+        dot: Dot,
+    },
+    /// More single dots than [`MERGED_COPIES_MAX`] copies have.
+    #[error("a client has {count} single dots, at most {}", SINGLE_DOTS_MAX * MERGED_COPIES_MAX)]
     TooManySingleDots {
         /// Dots that were given.
         count: usize,
@@ -88,39 +95,6 @@ impl<V: Ord + Clone> KnownSession<V> {
         let single = single.into_iter().flatten().copied();
         known.single = single.filter(|dot| !covered.covers(*dot)).collect();
         known
-    }
-
-    /// Session of these parts, as a peer gives them. What the vector covers is no single dot.
-    ///
-    /// # Errors
-    ///
-    /// [`KnownSessionError`] where an owner cannot have answered so.
-    pub fn from_parts(
-        covered: VersionVector,
-        single: BTreeSet<Dot>,
-        listed: Vec<(Dot, Entry<V>)>,
-    ) -> Result<KnownSession<V>, KnownSessionError> {
-        let count = single.len();
-        if count > SINGLE_DOTS_MAX {
-            return Err(KnownSessionError::TooManySingleDots { count });
-        }
-        let mut entries = SessionEntries::default();
-        for (dot, entry) in listed {
-            if dot.number == 0 || entry.names_no_event() {
-                return Err(KnownSessionError::NoEvent);
-            }
-            let kind = entry.fact.kind();
-            if !KINDS.contains(&kind) {
-                return Err(KnownSessionError::UnexpectedKind { kind });
-            }
-            entries.insert(dot, entry);
-        }
-        let single = single.into_iter().filter(|dot| !covered.covers(*dot)).collect();
-        Ok(KnownSession {
-            entries,
-            covered,
-            single,
-        })
     }
 
     /// Merges what another copy has, by the merge rule.
@@ -185,6 +159,41 @@ impl<V: Ord + Clone> KnownSession<V> {
 }
 
 impl<V: Ord> KnownSession<V> {
+    /// Session of these parts, as a peer gives them.
+    ///
+    /// # Errors
+    ///
+    /// [`KnownSessionError`] where an owner cannot have answered so.
+    pub fn from_parts(
+        covered: VersionVector,
+        single: BTreeSet<Dot>,
+        listed: Vec<(Dot, Entry<V>)>,
+    ) -> Result<KnownSession<V>, KnownSessionError> {
+        let count = single.len();
+        if count > SINGLE_DOTS_MAX * MERGED_COPIES_MAX {
+            return Err(KnownSessionError::TooManySingleDots { count });
+        }
+        if let Some(dot) = single.iter().copied().find(|dot| covered.covers(*dot)) {
+            return Err(KnownSessionError::SingleDotCovered { dot });
+        }
+        let mut entries = SessionEntries::default();
+        for (dot, entry) in listed {
+            if dot.number == 0 || entry.names_no_event() {
+                return Err(KnownSessionError::NoEvent);
+            }
+            let kind = entry.fact.kind();
+            if !KINDS.contains(&kind) {
+                return Err(KnownSessionError::UnexpectedKind { kind });
+            }
+            entries.insert(dot, entry);
+        }
+        Ok(KnownSession {
+            entries,
+            covered,
+            single,
+        })
+    }
+
     /// Entries of the client, whether or not they count.
     pub fn entries(&self) -> &SessionEntries<V> {
         &self.entries

@@ -1,8 +1,10 @@
 use super::node::{session, vector};
 use super::*;
 use crate::EntryId;
+use crate::copy::MERGED_COPIES_MAX;
 use crate::copy::tests::history::{Event as HistoryEvent, histories};
 use crate::copy::tests::take_event;
+use crate::slot_entries::SINGLE_DOTS_MAX;
 
 /// Entries of a copy that a claim reads.
 fn read(copy: &Sample) -> BTreeMap<EntryId, Entry<Value>> {
@@ -105,10 +107,20 @@ fn parts_that_no_owner_gives_are_refused() {
     let kind = EntryKind::Message;
     let message = parts(dot(1, 1), Fact::Message);
     assert_eq!(message, Err(KnownSessionError::UnexpectedKind { kind }));
-    let many: BTreeSet<Dot> = (1..=crate::slot_entries::SINGLE_DOTS_MAX as u64 + 1)
-        .map(|number| dot(1, number))
-        .collect();
-    let count = many.len();
-    let many = KnownSession::<Value>::from_parts(VersionVector::default(), many, Vec::new());
-    assert_eq!(many, Err(KnownSessionError::TooManySingleDots { count }));
+    let covered = KnownSession::<Value>::from_parts(vector(&[dot(1, 4)]), [dot(1, 4)].into(), Vec::new());
+    let beside = KnownSessionError::SingleDotCovered { dot: dot(1, 4) };
+    assert_eq!(covered, Err(beside));
+}
+
+/// A merge keeps the single dots of both copies, so a copy may have more than it takes itself.
+#[test]
+fn an_answer_has_as_many_single_dots_as_a_merged_copy() {
+    let with = |count: usize| {
+        let single = (1..=count as u64).map(|number| dot(1, number)).collect();
+        KnownSession::<Value>::from_parts(VersionVector::default(), single, Vec::new())
+    };
+    let most = SINGLE_DOTS_MAX * MERGED_COPIES_MAX;
+    assert!(with(most).is_ok());
+    let count = most + 1;
+    assert_eq!(with(count), Err(KnownSessionError::TooManySingleDots { count }));
 }
