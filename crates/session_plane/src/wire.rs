@@ -23,8 +23,10 @@
 
 use bytes::Bytes;
 
+use crate::connecting::ConnectingMessage;
 use crate::feed::FeedMessage;
 
+mod connecting;
 mod entry;
 mod error;
 mod feed;
@@ -65,16 +67,19 @@ pub enum Message<V, M, C> {
     Hello(Hello),
     /// Message for the [plane](crate::plane::Plane).
     Replication(ReplicationMessage<V, M, C>),
+    /// Message for the [claims of sessions](crate::connecting).
+    Connecting(ConnectingMessage<V>),
     /// Message for the [feeds](crate::feed).
     Feed(FeedMessage<V>),
 }
 
-impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
+impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
     /// Kind of the message.
     pub fn kind(&self) -> Kind {
         match self {
             Message::Hello(_) => Kind::Hello,
             Message::Replication(message) => message.kind(),
+            Message::Connecting(message) => message.kind(),
             Message::Feed(message) => message.kind(),
         }
     }
@@ -85,6 +90,7 @@ impl<V: WireValue, M: WireValue, C: WireValue> Message<V, M, C> {
         match self {
             Message::Hello(hello) => writer.put(hello),
             Message::Replication(message) => message.put_fields(&mut writer),
+            Message::Connecting(message) => message.put_fields(&mut writer),
             Message::Feed(message) => message.put_fields(&mut writer),
         }
         writer.finish()
@@ -117,7 +123,7 @@ fn take_frame(bytes: &mut Bytes) -> Result<Kind, WireError> {
     Kind::of_number(number).ok_or(WireError::UnknownKind { number })
 }
 
-fn take_message<V: WireValue, M: WireValue, C: WireValue>(
+fn take_message<V: WireValue + Ord, M: WireValue, C: WireValue>(
     reader: &mut Reader,
     kind: Kind,
 ) -> Result<Message<V, M, C>, WireError> {
@@ -126,6 +132,7 @@ fn take_message<V: WireValue, M: WireValue, C: WireValue>(
         KindModule::Membership | KindModule::Stream | KindModule::Transfer => {
             Message::Replication(ReplicationMessage::take_fields(reader, kind)?)
         }
+        KindModule::Connecting => Message::Connecting(ConnectingMessage::take_fields(reader, kind)?),
         KindModule::Feed => Message::Feed(FeedMessage::take_fields(reader, kind)?),
         KindModule::Reserved => return Err(WireError::ReservedKind { kind }),
     })

@@ -1,4 +1,4 @@
-//! Messages of a claim, as plain structs. Their encoding comes with the formats.
+//! Messages of a claim, as plain structs. [`crate::wire`] has their encoding.
 //!
 //! *Invariants*: a question names a connection of its sender. A question and its answer name the
 //! round of the claim, so an answer of an earlier round is void.

@@ -136,12 +136,17 @@ fn take_ended(reader: &mut Reader) -> Result<Ended, WireError> {
     Ended::new(seen, resumed).map_err(|error| reader.error(error))
 }
 
+/// Appends the entry of an event, as a [`ListedEntry`] is.
+pub(super) fn put_listed<V: WireValue>(writer: &mut Writer, dot: Dot, entry: &Entry<V>) {
+    writer.put(&dot);
+    writer.put(entry);
+}
+
 impl<V: WireValue> Field for ListedEntry<V> {
     const BYTES_MIN: usize = Dot::BYTES_MIN + Entry::<V>::BYTES_MIN;
 
     fn put(&self, writer: &mut Writer) {
-        writer.put(&self.dot);
-        writer.put(&self.entry);
+        put_listed(writer, self.dot, &self.entry);
     }
 
     fn take(reader: &mut Reader) -> Result<ListedEntry<V>, WireError> {

@@ -1,6 +1,7 @@
 //! Bytes that are no message, and what is wrong with them.
 
 use super::{Kind, VERSION};
+use crate::connecting::KnownSessionError;
 use crate::{ClientIdTooLong, EndedError, SettledError, SlotOutOfRange, VectorFull, ViewError};
 
 /// Bytes of a peer were refused: no part of the message was applied.
@@ -139,6 +140,9 @@ pub enum Fault {
     /// Parts are no end of a session.
     #[error(transparent)]
     Ended(#[from] EndedError),
+    /// Parts are no session as an owner has it.
+    #[error(transparent)]
+    Session(#[from] KnownSessionError),
     /// The node refuses the bytes of a value.
     #[error("{bytes} bytes are no value of the node")]
     Value {

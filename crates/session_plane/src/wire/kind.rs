@@ -54,7 +54,7 @@ pub enum Kind {
     Offer = 21,
     /// Question for a client's session.
     AskSession = 22,
-    /// A client's session.
+    /// A client's session, or the refusal of the question.
     Session = 23,
     /// The receiver is to end an older connection.
     Release = 24,
@@ -85,6 +85,8 @@ pub enum KindModule {
     Stream,
     /// [`crate::transfer`].
     Transfer,
+    /// [`crate::connecting`].
+    Connecting,
     /// [`crate::feed`].
     Feed,
     /// None yet: a message of the kind is refused.
@@ -125,10 +127,10 @@ pub const KINDS: [KindRow; 31] = [
     row(Kind::SlotMerged, "SlotMerged", KindModule::Transfer),
     row(Kind::DropQuestion, "DropQuestion", KindModule::Transfer),
     row(Kind::Offer, "Offer", KindModule::Transfer),
-    row(Kind::AskSession, "AskSession", KindModule::Reserved),
-    row(Kind::Session, "Session", KindModule::Reserved),
-    row(Kind::Release, "Release", KindModule::Reserved),
-    row(Kind::Released, "Released", KindModule::Reserved),
+    row(Kind::AskSession, "AskSession", KindModule::Connecting),
+    row(Kind::Session, "Session", KindModule::Connecting),
+    row(Kind::Release, "Release", KindModule::Connecting),
+    row(Kind::Released, "Released", KindModule::Connecting),
     row(Kind::Give, "Give", KindModule::Reserved),
     row(Kind::FeedOpen, "FeedOpen", KindModule::Feed),
     row(Kind::FeedItems, "FeedItems", KindModule::Feed),

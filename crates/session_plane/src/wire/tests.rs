@@ -2,6 +2,7 @@ use bytes::Bytes;
 
 use super::*;
 
+mod connecting_messages;
 mod damage;
 mod feed_messages;
 mod golden;
@@ -9,6 +10,7 @@ mod kinds;
 mod limits;
 mod membership_messages;
 mod refusals;
+mod refused_sessions;
 mod samples;
 mod sizes;
 mod stream_messages;

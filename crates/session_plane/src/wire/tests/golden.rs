@@ -16,9 +16,11 @@ use crate::stream::{CoveredSlots, NumberRange, ResendId, StreamPosition};
 use crate::transfer::RunPosition;
 use crate::{NodeState, SwimIncarnation, View};
 
+mod connecting;
 mod slots;
 mod values;
 
+use connecting::claims;
 use slots::{parts, questions};
 use values::{client, clock, dot, event, introduction, key, present, run, settled, slot_set, vector};
 
@@ -54,6 +56,8 @@ pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
     let planes = [membership(), streams(), flushes(), questions(), parts()];
     let planes = planes.into_iter().flatten();
     all.extend(planes.map(|(name, message)| (name, Message::Replication(message))));
+    let claims = claims().into_iter();
+    all.extend(claims.map(|(name, message)| (name, Message::Connecting(message))));
     all.extend(feeds());
     all
 }

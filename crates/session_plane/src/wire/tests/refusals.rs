@@ -332,7 +332,7 @@ fn a_clock_and_a_side_are_in_range() {
 #[test]
 fn a_value_that_the_node_refuses_is_named() {
     /// Value that has no bytes.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
     struct Nothing;
 
     impl WireValue for Nothing {

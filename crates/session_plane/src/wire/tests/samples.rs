@@ -22,6 +22,7 @@ pub(super) fn messages() -> BoxedStrategy<Sample> {
     prop_oneof![
         1 => runs().prop_map(|run| Message::Hello(Hello { run })),
         12 => of_planes.prop_map(Message::Replication),
+        4 => connecting_messages::messages().prop_map(Message::Connecting),
         4 => feed_messages::messages().prop_map(Message::Feed),
     ]
     .boxed()

@@ -148,7 +148,7 @@ fn header() -> HeaderPart<Bytes, Bytes> {
 }
 
 /// One fact of each kind, and a will with a delay.
-fn facts() -> Vec<Fact> {
+pub(super) fn facts() -> Vec<Fact> {
     let seen = Interval::up_to(run(3), 26).expect("a number");
     let mut vector = VersionVector::default();
     vector.insert(seen).expect("one interval");
@@ -176,7 +176,7 @@ fn facts() -> Vec<Fact> {
     ]
 }
 
-fn listed(fact: Fact) -> ListedEntry<Bytes> {
+pub(super) fn listed(fact: Fact) -> ListedEntry<Bytes> {
     ListedEntry {
         dot: dot(1, 1_000_000),
         entry: Entry {
