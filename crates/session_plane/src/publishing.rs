@@ -36,14 +36,16 @@ mod message;
 mod numbered_uses;
 mod packet_use;
 mod releasing;
+mod route;
 mod routing;
 mod storing;
 
 pub use action::{PublishViolation, PublishingAction, RefusePublish};
-pub use error::PublishingError;
+pub use error::{NoSlots, PublishingError};
 pub use event::{MadeEvent, OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
 pub use numbered_uses::{FilledMessage, NumberedUses};
 pub use packet_use::{ContentId, NumberedMessage, PacketId, PacketUse, UseEntry, counting_uses};
+pub use route::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};
 
 use connection::OpenConnection;
 use message::Message;

@@ -25,6 +25,7 @@ use bytes::Bytes;
 
 use crate::connecting::ConnectingMessage;
 use crate::feed::FeedMessage;
+use crate::publishing::PublishingMessage;
 
 mod connecting;
 mod entry;
@@ -34,6 +35,7 @@ mod field;
 mod flush;
 mod kind;
 mod membership;
+mod publishing;
 mod reader;
 mod replication;
 mod stream;
@@ -71,6 +73,8 @@ pub enum Message<V, M, C> {
     Connecting(ConnectingMessage<V>),
     /// Message for the [feeds](crate::feed).
     Feed(FeedMessage<V>),
+    /// Message for the [routes of QoS 2 numbers](crate::publishing).
+    Publishing(PublishingMessage<M>),
 }
 
 impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
@@ -81,6 +85,7 @@ impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Replication(message) => message.kind(),
             Message::Connecting(message) => message.kind(),
             Message::Feed(message) => message.kind(),
+            Message::Publishing(message) => message.kind(),
         }
     }
 
@@ -92,6 +97,7 @@ impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Replication(message) => message.put_fields(&mut writer),
             Message::Connecting(message) => message.put_fields(&mut writer),
             Message::Feed(message) => message.put_fields(&mut writer),
+            Message::Publishing(message) => message.put_fields(&mut writer),
         }
         writer.finish()
     }
@@ -134,6 +140,7 @@ fn take_message<V: WireValue + Ord, M: WireValue, C: WireValue>(
         }
         KindModule::Connecting => Message::Connecting(ConnectingMessage::take_fields(reader, kind)?),
         KindModule::Feed => Message::Feed(FeedMessage::take_fields(reader, kind)?),
+        KindModule::Publishing => Message::Publishing(PublishingMessage::take_fields(reader, kind)?),
         KindModule::Reserved => return Err(WireError::ReservedKind { kind }),
     })
 }

@@ -48,7 +48,7 @@ pub enum PublishingAction {
     },
     /// Sends a message under its number; to this node itself, too. Each node covers the number for
     /// the slots that it owns by the marker's ring, and takes the message where it matches. It
-    /// confirms with number and marker.
+    /// confirms with number and marker. The message between nodes is [`Route`](super::Route).
     Route {
         /// Message.
         message: NumberedMessage,

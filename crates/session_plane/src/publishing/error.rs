@@ -29,3 +29,8 @@ pub enum PublishingError {
         last: u64,
     },
 }
+
+/// A routed message is for no slot of its receiver. Nothing was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a routed message has no slot that it is for")]
+pub struct NoSlots;

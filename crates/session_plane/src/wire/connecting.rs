@@ -18,7 +18,7 @@ use std::sync::Arc;
 use cluster::session_plane::Hlc;
 
 use super::entry::put_listed;
-use super::field::Field;
+use super::field::{Field, Positive};
 use super::reader::Reader;
 use super::with_kind::WithKind;
 use super::writer::Writer;
@@ -45,13 +45,13 @@ impl<V: WireValue + Ord> WithKind for ConnectingMessage<V> {
             ConnectingMessage::Ask(ask) => writer.put(ask),
             ConnectingMessage::Session(answer) => {
                 writer.put(&answer.connection);
-                writer.put(&Round(answer.round));
+                writer.put(&Positive(answer.round));
                 writer.put(&AnswerForm::Session);
                 writer.put(&answer.session);
             }
             ConnectingMessage::Refused(refused) => {
                 writer.put(&refused.connection);
-                writer.put(&Round(refused.round));
+                writer.put(&Positive(refused.round));
                 writer.put(&AnswerForm::Refused(refused.reason));
             }
             ConnectingMessage::Release(release) => writer.put(release),
@@ -73,7 +73,7 @@ impl<V: WireValue + Ord> WithKind for ConnectingMessage<V> {
 /// Reads the answer of an owner: the session, or a refusal.
 fn take_answer<V: WireValue + Ord>(reader: &mut Reader) -> Result<ConnectingMessage<V>, WireError> {
     let connection = reader.take("connection that asks")?;
-    let Round(round) = reader.take("round")?;
+    let Positive(round) = reader.take("round")?;
     Ok(match reader.take("form of an answer")? {
         AnswerForm::Session => ConnectingMessage::Session(SessionAnswer {
             connection,
@@ -86,22 +86,6 @@ fn take_answer<V: WireValue + Ord>(reader: &mut Reader) -> Result<ConnectingMess
             reason,
         }),
     })
-}
-
-/// Round of a claim; from 1.
-#[derive(Debug)]
-struct Round(u64);
-
-impl Field for Round {
-    const BYTES_MIN: usize = 1;
-
-    fn put(&self, writer: &mut Writer) {
-        writer.put_number(self.0);
-    }
-
-    fn take(reader: &mut Reader) -> Result<Round, WireError> {
-        reader.positive().map(Round)
-    }
 }
 
 /// Form of an owner's answer.
@@ -134,19 +118,19 @@ impl Field for AnswerForm {
 
 impl Field for AskSession {
     const BYTES_MIN: usize =
-        ClientId::BYTES_MIN + Dot::BYTES_MIN + Round::BYTES_MIN + VersionVector::BYTES_MIN;
+        ClientId::BYTES_MIN + Dot::BYTES_MIN + Positive::BYTES_MIN + VersionVector::BYTES_MIN;
 
     fn put(&self, writer: &mut Writer) {
         writer.put(&self.client);
         writer.put(&self.connection);
-        writer.put(&Round(self.round));
+        writer.put(&Positive(self.round));
         writer.put(self.known.as_ref());
     }
 
     fn take(reader: &mut Reader) -> Result<AskSession, WireError> {
         let client = reader.take("client")?;
         let connection = reader.take("connection that asks")?;
-        let Round(round) = reader.take("round")?;
+        let Positive(round) = reader.take("round")?;
         Ok(AskSession {
             client,
             connection,

@@ -2,6 +2,7 @@
 
 use super::{Kind, VERSION};
 use crate::connecting::KnownSessionError;
+use crate::publishing::NoSlots;
 use crate::{ClientIdTooLong, EndedError, SettledError, SlotOutOfRange, VectorFull, ViewError};
 
 /// Bytes of a peer were refused: no part of the message was applied.
@@ -143,6 +144,9 @@ pub enum Fault {
     /// Parts are no session as an owner has it.
     #[error(transparent)]
     Session(#[from] KnownSessionError),
+    /// A routed message is for no slot.
+    #[error(transparent)]
+    NoSlots(#[from] NoSlots),
     /// The node refuses the bytes of a value.
     #[error("{bytes} bytes are no value of the node")]
     Value {

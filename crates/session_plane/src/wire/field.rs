@@ -133,6 +133,22 @@ impl Field for u64 {
     }
 }
 
+/// Number that counts from 1.
+#[derive(Debug)]
+pub(super) struct Positive(pub(super) u64);
+
+impl Field for Positive {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        writer.put_number(self.0);
+    }
+
+    fn take(reader: &mut Reader) -> Result<Positive, WireError> {
+        reader.positive().map(Positive)
+    }
+}
+
 /// Eight bytes, big endian: ids are drawn at random, so a shorter form of them is rare.
 impl Field for NodeId {
     const BYTES_MIN: usize = 8;

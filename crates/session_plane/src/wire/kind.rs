@@ -89,6 +89,8 @@ pub enum KindModule {
     Connecting,
     /// [`crate::feed`].
     Feed,
+    /// [`crate::publishing`].
+    Publishing,
     /// None yet: a message of the kind is refused.
     Reserved,
 }
@@ -119,8 +121,8 @@ pub const KINDS: [KindRow; 31] = [
     row(Kind::ConfirmResent, "ConfirmResent", KindModule::Stream),
     row(Kind::FlushPosition, "FlushPosition", KindModule::Stream),
     row(Kind::FlushEvents, "FlushEvents", KindModule::Stream),
-    row(Kind::Route, "Route", KindModule::Reserved),
-    row(Kind::ConfirmRoute, "ConfirmRoute", KindModule::Reserved),
+    row(Kind::Route, "Route", KindModule::Publishing),
+    row(Kind::ConfirmRoute, "ConfirmRoute", KindModule::Publishing),
     row(Kind::AskSlot, "AskSlot", KindModule::Transfer),
     row(Kind::AskPart, "AskPart", KindModule::Transfer),
     row(Kind::SlotPart, "SlotPart", KindModule::Transfer),

@@ -36,10 +36,7 @@ enum Content {
         message: NumberedMessage,
         marker: u64,
     },
-    RouteConfirmed {
-        number: Dot,
-        marker: u64,
-    },
+    RouteConfirmed(ConfirmRoute),
     /// What a node tells its own publishing a little later.
     Own(PublishingEvent),
 }
@@ -278,18 +275,16 @@ impl World {
             Content::Route { message, marker } => {
                 self.machines[to].disk.take(message);
                 let number = message.number;
-                self.answer(to, from, Content::RouteConfirmed { number, marker });
+                let confirm = ConfirmRoute { number, marker };
+                self.answer(to, from, Content::RouteConfirmed(confirm));
             }
             Content::EntryConfirmed { entry } => {
                 self.machines[to].confirm(back, entry);
                 self.complete_waits(to);
             }
-            Content::RouteConfirmed { number, marker } => {
-                let from = from.node;
-                self.tell(
-                    to,
-                    PublishingEvent::RouteConfirmed(RouteConfirmation { from, number, marker }),
-                );
+            Content::RouteConfirmed(confirm) => {
+                let confirmation = confirm.of_node(from.node);
+                self.tell(to, PublishingEvent::RouteConfirmed(confirmation));
             }
             Content::Own(event) => self.tell(to, event),
         }

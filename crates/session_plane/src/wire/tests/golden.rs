@@ -17,10 +17,12 @@ use crate::transfer::RunPosition;
 use crate::{NodeState, SwimIncarnation, View};
 
 mod connecting;
+mod publishing;
 mod slots;
 mod values;
 
 use connecting::claims;
+use publishing::routes;
 use slots::{parts, questions};
 use values::{client, clock, dot, event, introduction, key, present, run, settled, slot_set, vector};
 
@@ -59,6 +61,8 @@ pub(super) fn goldens() -> Vec<(&'static str, Sample)> {
     let claims = claims().into_iter();
     all.extend(claims.map(|(name, message)| (name, Message::Connecting(message))));
     all.extend(feeds());
+    let routes = routes().into_iter();
+    all.extend(routes.map(|(name, message)| (name, Message::Publishing(message))));
     all
 }
 

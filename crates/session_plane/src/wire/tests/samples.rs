@@ -24,6 +24,7 @@ pub(super) fn messages() -> BoxedStrategy<Sample> {
         12 => of_planes.prop_map(Message::Replication),
         4 => connecting_messages::messages().prop_map(Message::Connecting),
         4 => feed_messages::messages().prop_map(Message::Feed),
+        3 => publishing_messages::messages().prop_map(Message::Publishing),
     ]
     .boxed()
 }
