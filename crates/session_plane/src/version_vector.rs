@@ -293,6 +293,10 @@ impl VersionVector {
     pub(crate) fn of_apart(intervals: impl IntoIterator<Item = Interval>) -> VersionVector {
         let mut intervals: Vec<Interval> = intervals.into_iter().collect();
         intervals.sort_unstable();
+        assert!(
+            intervals.is_sorted_by(Interval::is_apart_before),
+            "intervals touch: {intervals:?}"
+        );
         VersionVector { intervals }
     }
 

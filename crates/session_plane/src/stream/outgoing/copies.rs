@@ -14,7 +14,7 @@ use crate::{Dot, Slot, SlotSet};
 /// Own events of which a slot has too few copies.
 #[derive(Debug)]
 pub struct Unconfirmed<'a, P> {
-    /// Numbers, in ascending order.
+    /// Numbers, in ascending order and with a gap between each two ranges.
     pub numbers: Vec<NumberRange>,
     /// Events among these numbers that are for the slot.
     pub events: Vec<&'a StreamEvent<P>>,
@@ -39,11 +39,9 @@ impl<P> OutgoingStream<P> {
                     first: epoch.first(),
                     last,
                 };
-                numbers.extend(short_parts(
-                    &self.confirmed_copies(epoch, slot),
-                    all,
-                    self.limits.copies_min,
-                ));
+                let copies = self.confirmed_copies(epoch, slot);
+                let short = short_parts(&copies, all, self.limits.copies_min);
+                short.into_iter().for_each(|part| append(&mut numbers, part));
             }
         }
         let events = numbers.iter().flat_map(|part| {
@@ -224,5 +222,13 @@ impl<P> OutgoingStream<P> {
     fn expected_position(&self, node: NodeId) -> Option<LivePosition> {
         let (begin, position) = (self.streams.get(&node)?.begin(), u64::MAX);
         Some(LivePosition { begin, position })
+    }
+}
+
+/// Appends numbers behind those before, and joins them where no gap is between.
+fn append(numbers: &mut Vec<NumberRange>, next: NumberRange) {
+    match numbers.last_mut() {
+        Some(before) if before.last + 1 == next.first => before.last = next.last,
+        _ => numbers.push(next),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::naive::{Copy, NaiveEvent, Target, numbers_of};
 use super::*;
 use crate::Slot;
+use crate::stream::NumberRange;
 
 /// Receiver of one stream.
 #[derive(Debug, Default)]
@@ -284,6 +285,8 @@ impl World {
         let unconfirmed = self.stream.unconfirmed(slot);
         let numbers = numbers_of(&unconfirmed.numbers);
         assert_eq!(numbers, self.naive.unconfirmed(slot));
+        let are_apart = |one: &NumberRange, other: &NumberRange| one.last + 1 < other.first;
+        assert!(unconfirmed.numbers.is_sorted_by(are_apart), "{unconfirmed:?}");
         let events = unconfirmed.events.iter().map(|event| event.dot.number);
         let all = self.naive.events.iter();
         let of_slot = all.filter(|(number, event)| numbers.contains(number) && event.slots.contains(&slot));
