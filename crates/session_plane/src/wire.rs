@@ -16,7 +16,8 @@
 //!
 //! Values are generic over [`WireValue`] and not fixed to bytes: a node that has its own types would
 //! otherwise translate each message part by part. The three of them are what the modules have: `V`
-//! of entries, `M` of pending messages, `C` of events.
+//! of entries, `M` of messages, `C` of events. A plane has
+//! [`EventContent`](crate::plane::EventContent) for `C`, which is a value with an encoding here.
 //!
 //! *Invariants*: what is decoded keeps the invariants of its types, and has one encoding. Decoding
 //! never panics. It reserves memory for no more items than the bytes that are there can hold.
@@ -28,6 +29,7 @@ use crate::feed::FeedMessage;
 use crate::publishing::PublishingMessage;
 
 mod connecting;
+mod content;
 mod entry;
 mod error;
 mod feed;

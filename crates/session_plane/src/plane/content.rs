@@ -1,4 +1,5 @@
-//! Content of an event: what it changes in the slots that it is for.
+//! Content of an event: what it changes in the slots that it is for. [`crate::wire`] has its
+//! encoding.
 
 use std::collections::BTreeMap;
 

@@ -8,10 +8,12 @@
 
 use cluster::session_plane::Hlc;
 
+use super::content::put_change;
 use super::field::Field;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Fault, WireError, WireValue};
+use crate::plane::SessionChange;
 use crate::transfer::{EntryCheck, KeptEntry, ListedEntry, OwnEvent};
 use crate::{
     Birth, Change, ClientDot, ClientId, Dot, Ended, Entry, EntryId, EntryKind, Fact, Pending, PendingMessage,
@@ -186,21 +188,25 @@ impl Field for EntryCheck {
 }
 
 impl<V: WireValue> Field for Change<V> {
-    const BYTES_MIN: usize = Dot::BYTES_MIN + ClientId::BYTES_MIN + 2;
+    const BYTES_MIN: usize = Dot::BYTES_MIN + SessionChange::<V>::BYTES_MIN;
 
     fn put(&self, writer: &mut Writer) {
         writer.put(&self.dot);
-        writer.put(&self.client);
-        writer.put(&self.removes);
-        writer.put(&self.adds);
+        put_change(writer, &self.client, &self.removes, self.adds.as_ref());
     }
 
     fn take(reader: &mut Reader) -> Result<Change<V>, WireError> {
+        let dot = reader.take("dot of a change")?;
+        let SessionChange {
+            client,
+            removes,
+            adds,
+        } = SessionChange::take(reader)?;
         Ok(Change {
-            dot: reader.take("dot of a change")?,
-            client: reader.take("client of a change")?,
-            removes: reader.take("removals of a change")?,
-            adds: reader.take("entry of a change")?,
+            dot,
+            client,
+            removes,
+            adds,
         })
     }
 }

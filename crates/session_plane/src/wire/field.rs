@@ -38,6 +38,14 @@ impl Writer {
             item.put(self);
         }
     }
+
+    /// Appends what may be absent: a 0; or a 1 and the value.
+    pub(super) fn put_optional<T: Field>(&mut self, value: Option<&T>) {
+        self.put(&value.is_some());
+        if let Some(value) = value {
+            self.put(value);
+        }
+    }
 }
 
 impl Reader {
@@ -64,10 +72,7 @@ impl<T: Field> Field for Option<T> {
     const BYTES_MIN: usize = 1;
 
     fn put(&self, writer: &mut Writer) {
-        writer.put(&self.is_some());
-        if let Some(value) = self {
-            writer.put(value);
-        }
+        writer.put_optional(self.as_ref());
     }
 
     fn take(reader: &mut Reader) -> Result<Option<T>, WireError> {

@@ -25,7 +25,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Begins behind the frame of a message, or behind the version of a record.
+    /// Begins behind the frame of a message or the version of a record, or with the first byte of a
+    /// value.
     pub(crate) fn new(of: Subject, rest: Bytes) -> Reader {
         Reader {
             rest,

@@ -3,6 +3,7 @@ use bytes::Bytes;
 use super::*;
 
 mod connecting_messages;
+mod contents;
 mod damage;
 mod feed_messages;
 mod golden;

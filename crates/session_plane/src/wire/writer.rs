@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Kind, VERSION, WireValue};
 use crate::Run;
 
-/// Message or record that is being written. Writing never fails: what a type allows has bytes.
+/// Message, value or record that is being written. Writing never fails: what a type allows has bytes.
 #[derive(Debug)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
@@ -33,7 +33,12 @@ impl Writer {
         }
     }
 
-    /// Ends the message.
+    /// Begins a value, which has no frame.
+    pub(super) fn of_value() -> Writer {
+        Writer::behind(Vec::new())
+    }
+
+    /// Ends what is written.
     pub(crate) fn finish(self) -> Bytes {
         Bytes::from(self.bytes)
     }

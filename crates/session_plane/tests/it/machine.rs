@@ -13,6 +13,7 @@ use session_plane::plane::{
 };
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
+use session_plane::wire::WireValue;
 use session_plane::{
     Dot, EntryKind, Matched, Pending, RecordBatch, RecordValue, RecordWrite, RecordsReader, Run, SlotSet,
 };
@@ -64,6 +65,19 @@ impl TransferBytes for Value {
 impl TransferValue for Value {
     fn append_digest(&self, bytes: &mut Vec<u8>) {
         bytes.push(self.0);
+    }
+}
+
+impl WireValue for Value {
+    fn to_bytes(&self) -> Bytes {
+        Bytes::copy_from_slice(&[self.0])
+    }
+
+    fn from_bytes(bytes: Bytes) -> Option<Value> {
+        match bytes[..] {
+            [value] => Some(Value(value)),
+            _ => None,
+        }
     }
 }
 

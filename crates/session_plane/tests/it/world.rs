@@ -7,6 +7,7 @@ use std::time::Instant;
 use cluster::NodeId;
 use session_plane::plane::{Now, PlaneAction};
 use session_plane::transfer::TransferMessage;
+use session_plane::wire::Message;
 use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
@@ -213,10 +214,21 @@ impl World {
         }
     }
 
+    /// Sends a message as its bytes are read.
     fn send(&mut self, way: Way, message: TestMessage) {
         let arrives_at = self.now + self.random.below(3) * TICK;
-        if let Some(run) = self.machines[&way.from].plane.as_ref().map(|plane| plane.run()) {
-            self.network.send(way, run, message, arrives_at);
+        let Some(run) = self.machines[&way.from].plane.as_ref().map(|plane| plane.run()) else {
+            return;
+        };
+        let sent = Message::Replication(message);
+        match Message::decode(sent.encode()) {
+            Ok(read) if read != sent => {
+                self.wrong.get_or_insert(format!("{sent:?} is read as {read:?}"));
+            }
+            Ok(Message::Replication(read)) => self.network.send(way, run, read, arrives_at),
+            other => {
+                self.wrong.get_or_insert(format!("{sent:?} is read as {other:?}"));
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cluster::NodeId;
 
+use super::contents::PlaneSample;
 use super::*;
 use crate::feed::{
     CloseReason, DeliveryChanges, FeedDelivery, FeedId, FeedItem, FeedItems, FeedOpen, KnownDelivery, Window,
@@ -17,6 +18,7 @@ use crate::transfer::RunPosition;
 use crate::{NodeState, SwimIncarnation, View};
 
 mod connecting;
+mod contents;
 mod publishing;
 mod slots;
 mod values;
@@ -38,6 +40,14 @@ fn version_1_is_written_as_ever_and_read() {
     }
     let with_encoding = KINDS.iter().filter(|row| row.module != KindModule::Reserved);
     assert_eq!(kinds, with_encoding.map(|row| row.kind).collect());
+}
+
+#[test]
+fn version_1_has_contents_of_events_as_ever() {
+    for (name, message) in contents::contents() {
+        let golden = compare(name, &message.encode());
+        assert_eq!(PlaneSample::decode(golden), Ok(message), "{name}");
+    }
 }
 
 fn compare(name: &str, bytes: &[u8]) -> Bytes {

@@ -1,0 +1,91 @@
+//! Contents of events, as values: what one plane tells another to change.
+//!
+//! ```text
+//! content | form; of form 1: change; of form 2: value of the message
+//! change  | client, removals, entry
+//! ```
+//!
+//! A content is a byte string of its event and a message of its own: it spells out its runs itself.
+//! So an event is read, kept and passed on without a look at its content. A change in a transfer is
+//! written in the same way behind its dot.
+
+use bytes::Bytes;
+
+use super::field::Field;
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{Fault, Kind, Subject, WireError, WireValue};
+use crate::plane::{EventContent, SessionChange};
+use crate::{ClientId, Dot, Entry};
+
+impl<V: WireValue, M: WireValue> WireValue for EventContent<V, M> {
+    /// Copies the content of a message behind its form.
+    fn to_bytes(&self) -> Bytes {
+        let mut writer = Writer::of_value();
+        writer.put(self);
+        writer.finish()
+    }
+
+    fn from_bytes(bytes: Bytes) -> Option<EventContent<V, M>> {
+        // An error would name the message. The event that has the content names itself.
+        let mut reader = Reader::new(Subject::Message(Kind::Event), bytes);
+        let content = reader.take("content of an event").ok()?;
+        reader.end().ok()?;
+        Some(content)
+    }
+}
+
+impl<V: WireValue, M: WireValue> Field for EventContent<V, M> {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            EventContent::Nothing => writer.put_byte(0),
+            EventContent::Change(change) => {
+                writer.put_byte(1);
+                writer.put(change);
+            }
+            EventContent::Message(message) => {
+                writer.put_byte(2);
+                writer.put_value(message);
+            }
+        }
+    }
+
+    fn take(reader: &mut Reader) -> Result<EventContent<V, M>, WireError> {
+        Ok(match reader.byte()? {
+            0 => EventContent::Nothing,
+            1 => EventContent::Change(reader.take("change")?),
+            2 => EventContent::Message(reader.value("content of a message")?),
+            found => return Err(reader.error(Fault::UnknownForm { found })),
+        })
+    }
+}
+
+impl<V: WireValue> Field for SessionChange<V> {
+    const BYTES_MIN: usize = ClientId::BYTES_MIN + 2;
+
+    fn put(&self, writer: &mut Writer) {
+        put_change(writer, &self.client, &self.removes, self.adds.as_ref());
+    }
+
+    fn take(reader: &mut Reader) -> Result<SessionChange<V>, WireError> {
+        Ok(SessionChange {
+            client: reader.take("client of a change")?,
+            removes: reader.take("removals of a change")?,
+            adds: reader.take("entry of a change")?,
+        })
+    }
+}
+
+/// Appends a change without its dot, as [`SessionChange`] is read.
+pub(super) fn put_change<V: WireValue>(
+    writer: &mut Writer,
+    client: &ClientId,
+    removes: &[Dot],
+    adds: Option<&Entry<V>>,
+) {
+    writer.put(client);
+    writer.put_list(removes.iter());
+    writer.put_optional(adds);
+}

@@ -1,0 +1,46 @@
+//! Golden events with contents as planes have them.
+
+use bytes::Bytes;
+
+use super::slots::listed;
+use super::values::{client, clock, dot, slot_set, vector};
+use crate::plane::{EventContent, SessionChange};
+use crate::wire::tests::contents::PlaneSample;
+use crate::wire::{EventPayload, Message, NextEvent, ReplicationMessage, SentEvent, SentEventKind};
+use crate::{Fact, WillTerms};
+
+/// One content of each form, and a change that adds. The facts are in the parts of an answer, whose
+/// entries are written in the same way.
+pub(super) fn contents() -> Vec<(&'static str, PlaneSample)> {
+    let change = |adds| {
+        EventContent::Change(SessionChange {
+            client: client("panel"),
+            removes: vec![dot(3, 6), dot(1, 5)],
+            adds,
+        })
+    };
+    let will = Fact::Will(Box::new(WillTerms {
+        connection: dot(2, 21),
+        delayed_since: Some(clock(22)),
+    }));
+    let message = EventContent::Message(Bytes::from_static(b"7.5 bar"));
+    vec![
+        ("content-nothing", event(EventContent::Nothing)),
+        ("content-change", event(change(None))),
+        ("content-change-adds", event(change(Some(listed(will).entry)))),
+        ("content-message", event(message)),
+    ]
+}
+
+fn event(content: EventContent<Bytes, Bytes>) -> PlaneSample {
+    let event = SentEvent {
+        dot: dot(1, 43),
+        kind: SentEventKind::Change(slot_set(&[9, 2_000])),
+        payload: EventPayload {
+            clock: clock(43),
+            known: vector(),
+            content,
+        },
+    };
+    Message::Replication(ReplicationMessage::Event(NextEvent { after: 40, event }))
+}
