@@ -1,6 +1,7 @@
 //! What a copy refuses is not acknowledged.
 
 use cluster::{Incarnation, NodeId};
+use session_plane::plane::PlaneError;
 use session_plane::slot_entries::SINGLE_DOTS_MAX;
 use session_plane::{Dot, Run};
 
@@ -37,4 +38,24 @@ fn what_a_copy_refuses_and_what_follows_is_not_acknowledged() {
     world.pass(LONG).expect("nothing goes wrong");
     assert!(world.waiting.contains_key(&refused));
     assert!(world.waiting.contains_key(&behind), "positions have no gaps");
+}
+
+/// Messages of services beside the plane come in the present stay of their sender, too.
+#[test]
+fn only_the_run_that_is_present_gives_a_sign_of_life() {
+    let mut world = World::new(1, 2);
+    world.rest().expect("two nodes come to rest");
+    let mut record = |node, incarnation| {
+        let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
+        let run = Run { node, incarnation };
+        let mut heard = Ok(());
+        world.with_plane(1, |plane, at, _| heard = plane.record_heard(at, run));
+        heard
+    };
+    assert_eq!(record(2, 1), Ok(()));
+    let later = record(2, 2).expect_err("another run");
+    assert!(matches!(later, PlaneError::OtherRun { .. }), "{later:?}");
+    let unknown = record(9, 1).expect_err("no member");
+    assert!(matches!(unknown, PlaneError::NotPresent(_)), "{unknown:?}");
+    assert!(later.is_ordinary() && unknown.is_ordinary());
 }
