@@ -1,4 +1,4 @@
-//! Publishing: QoS 2 PUBLISH from the clients of one run of this node (rules 38 to 50).
+//! Publishing: QoS 2 PUBLISH from the clients of one run of this node (rules 40 to 52).
 //!
 //! ```text
 //!  PUBLISH     number   event made     all owners have it    lower numbers are out   all nodes have it
