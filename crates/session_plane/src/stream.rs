@@ -28,7 +28,9 @@ pub use incoming::{
     CoveredSlots, Flush, FlushedSlots, IncomingLimits, IncomingStream, ReceiveError, Received, ReceivedFlush,
     TakenFlush, TakenPart,
 };
-pub use outgoing::{OutgoingLimits, OutgoingStream, RingsFull, StreamFull, StreamMessage, Unconfirmed};
+pub use outgoing::{
+    GivingId, OutgoingLimits, OutgoingStream, RingsFull, StreamFull, StreamMessage, Unconfirmed,
+};
 pub use peer_stream::{ConfirmError, StreamPosition};
 pub use resend::{Resend, ResendId};
 pub use routing::Routing;

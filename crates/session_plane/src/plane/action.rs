@@ -4,6 +4,7 @@ use cluster::NodeId;
 
 use super::{ClaimedMessage, EventContent};
 use crate::membership::GiveUpReason;
+use crate::stream::GivingId;
 use crate::wire::ReplicationMessage;
 use crate::{ClientId, Dot, PresentNode, Run, Slot};
 
@@ -23,6 +24,9 @@ pub enum PlaneAction<V, M> {
     },
     /// An own change is durable at all nodes that need it: what waits for it is acknowledged.
     Durable(Dot),
+    /// All nodes that [`Plane::give`](super::Plane::give) gave an entry to have it on their disks, or
+    /// were given up.
+    Given(GivingId),
     /// A message was queued for a session of a copy of this node.
     Queued(ClaimedMessage),
     /// An event has changed a session in a copy of this node.

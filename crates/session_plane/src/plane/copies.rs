@@ -208,7 +208,7 @@ impl<V: Ord, M> Copies<V, M> {
             slots,
             effects,
         } = taken;
-        self.leave_others(slots);
+        let is_for_step = self.part_for(slots, &VersionVector::of_apart([numbers]));
         let event = numbers.last();
         let mut refused = SlotSet::default();
         for (slot, effect) in effects {
@@ -217,7 +217,7 @@ impl<V: Ord, M> Copies<V, M> {
                 self.refuse(slot, numbers, event)?;
             }
         }
-        if !self.in_step.is_empty() && self.shared.take(numbers).is_err() {
+        if is_for_step && !self.in_step.is_empty() && self.shared.take(numbers).is_err() {
             for slot in self.step_slots.clone().iter() {
                 self.leave(slot);
             }
@@ -239,12 +239,8 @@ impl<V: Ord, M> Copies<V, M> {
     /// [`VectorFull`] where a copy has no room for the holes. Others may have them already; the
     /// node must not take the event that told of `known`.
     pub fn need(&mut self, slots: &SlotSet, known: &VersionVector) -> Result<(), VectorFull> {
-        let is_new = !known.minus(self.shared.covered()).is_within(self.shared.taken());
-        if is_new && !self.in_step.is_empty() {
-            self.leave_others(slots);
-            if !self.in_step.is_empty() {
-                self.shared.need(known)?;
-            }
+        if self.part_for(slots, known) && !self.in_step.is_empty() {
+            self.shared.need(known)?;
         }
         let owned = self.apart.iter_mut().filter(|(slot, _)| slots.contains(**slot));
         for (_, copy) in owned {
@@ -265,13 +261,24 @@ impl<V: Ord, M> Copies<V, M> {
         self.apart.values_mut().try_for_each(|copy| copy.need(known))
     }
 
-    /// Parts the copies of other slots than `slots` from those in step: mostly none.
-    fn leave_others(&mut self, slots: &SlotSet) {
-        if !self.step_slots.is_within(slots) {
-            for slot in self.step_slots.minus(slots).iter() {
-                self.leave(slot);
-            }
+    /// Parts copies in step where `events` are only for some of them, and new to them: the fewer ones
+    /// leave. True where `events` are for all that are in step then.
+    ///
+    /// Mostly they are for all. An event that is sent again is for one.
+    fn part_for(&mut self, slots: &SlotSet, events: &VersionVector) -> bool {
+        if self.step_slots.is_within(slots) {
+            return true;
         }
+        if events.minus(self.shared.covered()).is_within(self.shared.taken()) {
+            return false;
+        }
+        let inside = self.step_slots.intersection(slots);
+        let outside = self.step_slots.minus(slots);
+        let stay = outside.len() < inside.len();
+        for slot in if stay { outside } else { inside }.iter() {
+            self.leave(slot);
+        }
+        stay
     }
 
     /// Drops garbage of a client.

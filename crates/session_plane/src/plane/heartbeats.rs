@@ -44,6 +44,7 @@ where
     ) -> Result<(), ConfirmError> {
         let persisted = self.streams.persisted(point)?;
         actions.extend(persisted.durable.into_iter().map(PlaneAction::Durable));
+        self.report_given(actions);
         let answered: Vec<NodeId> = self.membership.answered_peers().collect();
         for to in persisted.streams {
             if let Some(number) = self.streams.durable(to).filter(|_| answered.contains(&to)) {

@@ -120,7 +120,10 @@ where
     }
 
     /// Takes what this node resends to itself as a new owner.
-    fn take_own_resends(&mut self, actions: &mut Vec<PlaneAction<V, M>>) -> Result<(), VectorFull> {
+    pub(super) fn take_own_resends(
+        &mut self,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), VectorFull> {
         let own = self.run.node;
         while let Some(resend) = self.streams.outgoing.send_resend(own) {
             let sent = SentResend::from(&resend);

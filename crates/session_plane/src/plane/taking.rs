@@ -22,6 +22,7 @@ where
 {
     /// Does what follows from a step: a ring marker, claims, questions and answers.
     pub(super) fn settle(&mut self, now: Now, actions: &mut Vec<PlaneAction<V, M>>) {
+        self.report_given(actions);
         self.mark_if_changed(now, actions);
         self.claim(actions);
         self.ask_and_answer(actions);

@@ -16,16 +16,18 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use crate::stream::peer_stream::PeerStream;
-use crate::stream::resend::Resends;
+use crate::stream::resend::{Confirmed, Resends};
 use crate::stream::ring_epoch::RingEpoch;
 use crate::stream::{ConfirmError, EventKind, Resend, ResendId, Routing, StreamEvent, StreamPosition};
 use crate::{Dot, Run, SlotSet};
 
 mod copies;
 mod kept;
+mod late_copies;
 mod limits;
 
 pub use copies::Unconfirmed;
+pub use late_copies::GivingId;
 pub use limits::{OutgoingLimits, RingsFull, StreamFull};
 
 use kept::{Kept, Receivers};
@@ -45,7 +47,12 @@ pub struct OutgoingStream<P> {
     streams: BTreeMap<NodeId, PeerStream>,
     /// In ascending order; the last one is in force.
     epochs: Vec<RingEpoch>,
-    resends: Resends,
+    resends: Resends<P>,
+    last_giving: u64,
+    /// Receivers of late copies that have not confirmed them.
+    givings: BTreeMap<GivingId, usize>,
+    /// Givings that have ended since they were taken last.
+    given: Vec<GivingId>,
     kept: BTreeMap<u64, Kept<P>>,
     kept_bytes: usize,
     /// Kept events that no stream is to confirm, and that have too few copies.
@@ -77,6 +84,9 @@ impl<P> OutgoingStream<P> {
             streams: BTreeMap::from([(run.node, PeerStream::new(0))]),
             epochs: vec![RingEpoch::new(routing, 1)],
             resends: Resends::default(),
+            last_giving: 0,
+            givings: BTreeMap::new(),
+            given: Vec::new(),
             kept: BTreeMap::new(),
             kept_bytes: 0,
             short: BTreeSet::new(),
@@ -176,6 +186,9 @@ impl<P> OutgoingStream<P> {
 
     /// Next resend to `peer` over its present connection; to this node itself, too.
     pub fn send_resend(&mut self, peer: NodeId) -> Option<Resend<'_, P>> {
+        if !self.resends.has_unsent(peer) {
+            return self.next_late(peer);
+        }
         let (id, resend) = self.resends.send(peer)?;
         let kept = self.kept.range(resend.numbers.first..=resend.numbers.last);
         let events = kept.map(|(_, kept)| &kept.event);
@@ -233,8 +246,10 @@ impl<P> OutgoingStream<P> {
         id: ResendId,
         durable: &mut Vec<Dot>,
     ) -> Result<(), ConfirmError> {
-        if let Some(resend) = self.resends.confirm(peer, id)? {
-            self.add_copy(resend, durable);
+        match self.resends.confirm(peer, id)? {
+            Some(Confirmed::Resent(resend)) => self.add_copy(resend, durable),
+            Some(Confirmed::Late(giving)) => self.settle_late(giving),
+            None => {}
         }
         Ok(())
     }

@@ -264,7 +264,7 @@ impl World {
         self.waiting.insert(dot, waiting);
     }
 
-    fn present_to(&self, id: u64) -> BTreeSet<u64> {
+    pub(super) fn present_to(&self, id: u64) -> BTreeSet<u64> {
         let plane = self.machines[&id].plane.as_ref();
         let peers = plane.into_iter().flat_map(|plane| plane.membership().peers());
         peers.map(|peer| peer.0).chain([id]).collect()

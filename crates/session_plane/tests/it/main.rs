@@ -5,6 +5,7 @@ use proptest::prelude::*;
 mod checks;
 mod clients;
 mod faults;
+mod giving;
 mod machine;
 mod network;
 mod random;

@@ -11,6 +11,7 @@ use session_plane::wire::Message;
 use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
+use super::giving::{GivenBy, Giving};
 use super::machine::{Machine, TestAction, TestMessage, TestPlane};
 use super::network::{Network, Way};
 use super::random::Random;
@@ -43,6 +44,8 @@ pub(super) struct World {
     pub(super) removed: BTreeSet<RemovedEntry>,
     /// Entries whose removal was acknowledged.
     pub(super) gone: BTreeSet<RemovedEntry>,
+    /// Entries that are being given to new owners.
+    pub(super) giving: BTreeMap<GivenBy, Giving>,
     /// First thing that went wrong.
     wrong: Option<String>,
 }
@@ -62,6 +65,7 @@ impl World {
             expected: BTreeMap::new(),
             removed: BTreeSet::new(),
             gone: BTreeSet::new(),
+            giving: BTreeMap::new(),
             wrong: None,
         };
         world.start_all();
@@ -101,6 +105,11 @@ impl World {
         Ok(())
     }
 
+    /// Notes what went wrong, unless something has before.
+    pub(super) fn fail(&mut self, what: String) {
+        self.wrong.get_or_insert(what);
+    }
+
     pub(super) fn machine(&mut self, id: u64) -> &mut Machine {
         self.machines.get_mut(&id).expect("a machine of the world")
     }
@@ -120,6 +129,7 @@ impl World {
     }
 
     pub(super) fn crash(&mut self, id: u64) {
+        self.giving.retain(|by, _| by.run.node.0 != id);
         self.machine(id).crash();
         for to in 1..=self.nodes {
             self.network.break_off(Way { from: id, to });
@@ -252,19 +262,27 @@ impl World {
         self.apply(id, actions);
     }
 
-    fn apply(&mut self, id: u64, actions: Vec<TestAction>) {
+    pub(super) fn apply(&mut self, id: u64, actions: Vec<TestAction>) {
         for action in actions {
             match action {
                 PlaneAction::Send { to, message } => self.send(Way { from: id, to: to.0 }, message),
                 PlaneAction::Durable(dot) => self.acknowledge(dot),
-                PlaneAction::GaveUp { run, .. } => self.forget_receiver(id, run.node.0),
+                PlaneAction::Given(giving) => {
+                    let run = self.machines[&id].plane.as_ref().map(TestPlane::run);
+                    run.into_iter()
+                        .for_each(|run| self.check_given(GivenBy { run, id: giving }));
+                }
+                PlaneAction::RingChanged => self.give_subscriptions(id),
+                PlaneAction::GaveUp { run, .. } => {
+                    self.forget_receiver(id, run.node.0);
+                    self.forget_given(id, run.node.0);
+                }
                 PlaneAction::EndRun(why) => {
                     self.wrong.get_or_insert(format!("{id} ends its run: {why}"));
                 }
                 PlaneAction::Queued(_)
                 | PlaneAction::Changed { .. }
                 | PlaneAction::Merged { .. }
-                | PlaneAction::RingChanged
                 | PlaneAction::Met(_) => {}
             }
         }

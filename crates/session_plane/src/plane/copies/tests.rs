@@ -255,9 +255,25 @@ fn a_copy_that_numbers_are_not_for_goes_apart_and_comes_back() {
     assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(2)]);
     assert!(!copies.join(slot(2)));
     assert_eq!(copies.take(taken(1, 3, &set(0b100))), Ok(SlotSet::default()));
-    // These numbers are not for the others, which are apart now, too.
-    assert_eq!(copies.apart().count(), 3);
-    assert!((0..SLOTS).all(|number| copies.join(slot(number))));
+    // The others have these numbers, and stay.
+    assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(2)]);
+    assert!(copies.join(slot(2)));
+    assert_eq!(copies.apart().count(), 0);
+}
+
+#[test]
+fn a_copy_leaves_alone_for_numbers_that_are_for_it_alone() {
+    let (mut copies, _) = all_in_step();
+    assert_eq!(copies.take(taken(1, 3, &set(0b100))), Ok(SlotSet::default()));
+    assert_eq!(copies.apart().collect::<Vec<Slot>>(), [slot(2)]);
+    assert!(copies.get(slot(0)).is_some_and(|copy| copy.taken.is_empty()));
+    assert!(
+        copies
+            .get(slot(2))
+            .is_some_and(|copy| copy.taken.covers(dot(0, 3)))
+    );
+    assert_eq!(copies.take(taken(1, 3, &set(0b011))), Ok(SlotSet::default()));
+    assert!(copies.join(slot(2)));
     assert_eq!(copies.apart().count(), 0);
 }
 

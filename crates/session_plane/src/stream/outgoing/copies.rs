@@ -108,10 +108,14 @@ impl<P> OutgoingStream<P> {
 
     /// Drops the resends to a peer that is given up.
     pub(super) fn drop_resends(&mut self, peer: NodeId) {
-        for resend in self.resends.drop_peer(peer) {
+        let dropped = self.resends.drop_peer(peer);
+        for resend in dropped.resent {
             for number in self.kept_for(&resend.slots, resend.numbers) {
                 self.end_resend(number);
             }
+        }
+        for giving in dropped.late {
+            self.settle_late(giving);
         }
     }
 
