@@ -9,6 +9,7 @@ use crate::stream::tests::{OWN, node, routing, run, slot};
 use naive::{Naive, SAMPLE_SLOTS};
 use world::World;
 
+mod late_copies;
 mod limits;
 mod naive;
 mod world;
