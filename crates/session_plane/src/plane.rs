@@ -61,7 +61,7 @@ use cluster::session_plane::Hlc;
 
 use crate::membership::{MembersError, Membership};
 use crate::transfer::{TransferBytes, TransferValue};
-use crate::{Garbage, NodeState, Retiring, Run, Slot, SlotSet, VersionVector};
+use crate::{Dot, Garbage, NodeState, Retiring, Run, Slot, SlotSet, VersionVector};
 
 use clock::HybridClock;
 use holdings::Holdings;
@@ -168,6 +168,11 @@ where
     /// This run.
     pub fn run(&self) -> Run {
         self.run
+    }
+
+    /// Last event of this run; the number is 0 before the first.
+    pub fn last(&self) -> Dot {
+        self.streams.outgoing.last()
     }
 
     /// State of this node in its cluster.

@@ -42,7 +42,7 @@ mod storing;
 
 pub use action::{PublishViolation, PublishingAction, RefusePublish};
 pub use error::{NoSlots, PublishingError};
-pub use event::{MadeEvent, OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
+pub use event::{OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
 pub use numbered_uses::{FilledMessage, NumberedUses};
 pub use packet_use::{ContentId, NumberedMessage, PacketId, PacketUse, UseEntry, counting_uses};
 pub use route::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};

@@ -307,6 +307,11 @@ impl<V: Ord + Clone> Connections<V> {
         self.due.first().map(|(due, _)| *due)
     }
 
+    /// Slots of the clients that are connected, in any phase.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.slots.keys().copied()
+    }
+
     /// Connections in any phase.
     pub fn len(&self) -> usize {
         self.connections.len()

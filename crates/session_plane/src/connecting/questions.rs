@@ -154,6 +154,11 @@ impl Questions {
         self.due.first().map(|(due, _)| *due)
     }
 
+    /// Slots with questions that wait.
+    pub fn slots(&self) -> BTreeSet<Slot> {
+        self.waiting.keys().map(|place| place.slot).collect()
+    }
+
     /// Questions that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

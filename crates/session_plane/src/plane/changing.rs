@@ -1,10 +1,12 @@
 //! Own changes: each gets its dot, goes to its owners, and shows in this node's own copies at once.
 
+use cluster::session_plane::Hlc;
+
 use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction};
 use crate::stream::{EventKind, StreamEvent, StreamFull};
 use crate::transfer::{TransferBytes, TransferValue};
 use crate::wire::EventPayload;
-use crate::{Dot, SlotSet};
+use crate::{Dot, MadeEvent, SlotSet};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -26,11 +28,17 @@ where
         slots: SlotSet,
         change: NewChange<V>,
         actions: &mut Vec<PlaneAction<V, M>>,
-    ) -> Result<Dot, StreamFull> {
+    ) -> Result<MadeEvent, StreamFull> {
         let dot = self.next_dot();
         let clock = self.clock.tick(now.wall);
         let content = EventContent::Change(change.made_by(dot, clock));
-        self.emit(now, slots, content, actions)
+        self.emit(now, slots, content, actions)?;
+        Ok(MadeEvent { dot, clock })
+    }
+
+    /// Sees a moment: later events of this node have later clocks.
+    pub fn see(&mut self, moment: Hlc) {
+        self.clock.see(moment);
     }
 
     /// Publishes a message to the sessions of `slots`. It is reported as a change is.

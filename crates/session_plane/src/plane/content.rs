@@ -66,6 +66,8 @@ pub enum NewBirth {
     Here {
         /// The CONNECT asked for a Clean Start.
         is_clean: bool,
+        /// Clock of the birth. None: that of the event.
+        clock: Option<Hlc>,
     },
 }
 
@@ -78,7 +80,14 @@ impl<V> NewChange<V> {
         let adds = self.adds.map(|new| Entry {
             birth: match new.birth {
                 NewBirth::Of(birth) => birth,
-                NewBirth::Here { is_clean } => Birth { dot, clock, is_clean },
+                NewBirth::Here {
+                    is_clean,
+                    clock: of_birth,
+                } => Birth {
+                    dot,
+                    clock: of_birth.unwrap_or(clock),
+                    is_clean,
+                },
             },
             clock,
             fact: new.fact,

@@ -7,7 +7,7 @@ use cluster::session_plane::Hlc;
 
 use super::packet_use::{ContentId, PacketId, UseEntry};
 use crate::connecting::ConnectionId;
-use crate::{ClientId, Dot};
+use crate::{ClientId, Dot, MadeEvent};
 
 /// Connection that has its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,15 +34,6 @@ pub struct Publish {
     pub is_dup: bool,
     /// Content.
     pub content: ContentId,
-}
-
-/// Event that this node has made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MadeEvent {
-    /// The event.
-    pub dot: Dot,
-    /// Its clock.
-    pub clock: Hlc,
 }
 
 /// Confirmation of a message: a node has taken it durably; this node itself, too.

@@ -3,10 +3,9 @@
 use super::Publishing;
 use super::action::{PublishViolation, PublishingAction};
 use super::connection::Stage;
-use super::event::MadeEvent;
 use super::packet_use::{PacketId, UseEntry};
-use crate::Dot;
 use crate::connecting::ConnectionId;
+use crate::{Dot, MadeEvent};
 
 impl Publishing {
     /// PUBREL: writes that the packet id is free. PUBCOMP follows when that is durable.

@@ -4,12 +4,12 @@ use cluster::session_plane::Hlc;
 
 use super::action::{PublishViolation, PublishingAction, RefusePublish};
 use super::connection::{OpenConnection, Stage};
-use super::event::{MadeEvent, OpenedConnection, Publish};
+use super::event::{OpenedConnection, Publish};
 use super::message::{Message, Phase};
 use super::packet_use::{NumberedMessage, UseEntry};
 use super::{Publishing, PublishingLimits};
 use crate::connecting::ConnectionId;
-use crate::{ClientId, Dot};
+use crate::{ClientId, Dot, MadeEvent};
 
 impl Publishing {
     pub(super) fn open(&mut self, opened: OpenedConnection) {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::ClientId;
+use crate::{ClientId, MadeEvent};
 use world::World;
 
 mod exchanges;

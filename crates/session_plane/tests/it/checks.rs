@@ -4,6 +4,7 @@ use cluster::NodeId;
 use session_plane::{Dot, Entry, EntryId, EntryKind, NodeState, Slot, VersionVector};
 
 use super::clients::{CLIENTS, RemovedEntry, client, slot};
+use super::connections::CONNECTING;
 use super::machine::Value;
 use super::world::World;
 
@@ -26,23 +27,23 @@ impl World {
     /// Everybody runs, nothing is under way, and nobody lacks anything.
     pub(super) fn is_at_rest(&self) -> Result<(), String> {
         for (id, machine) in &self.machines {
-            let plane = machine.plane.as_ref().ok_or(format!("{id} is down"))?;
+            let plane = machine.plane().ok_or(format!("{id} is down"))?;
             if plane.state() != NodeState::Running || !plane.membership().is_complete() {
                 return Err(format!("{id} is {:?}", plane.state()));
             }
             if plane.kept_events() > 0 {
                 return Err(format!("{id} keeps {} events", plane.kept_events()));
             }
-            for number in 0..CLIENTS {
+            for number in (0..CLIENTS).chain(CONNECTING) {
                 self.is_slot_at_rest(*id, slot(number))?;
             }
             self.is_slot_at_rest(*id, Slot::ROUTES)?;
         }
-        Ok(())
+        self.are_connections_at_rest()
     }
 
     fn is_slot_at_rest(&self, id: u64, slot: Slot) -> Result<(), String> {
-        let plane = self.machines[&id].plane.as_ref().ok_or("it is down")?;
+        let plane = self.machines[&id].plane().ok_or("it is down")?;
         let is_owner = plane.owners(slot).any(|owner| owner == NodeId(id));
         match plane.copy(slot) {
             None if !is_owner => Ok(()),
@@ -68,7 +69,7 @@ impl World {
 
     /// All owners have the same, and what was promised.
     pub(super) fn check(&self) -> Result<(), String> {
-        for number in 0..CLIENTS {
+        for number in (0..CLIENTS).chain(CONNECTING) {
             let mut first: Option<Resting<'_>> = None;
             for id in 1..=self.nodes {
                 let Some(resting) = self.resting(id, number) else {
@@ -85,7 +86,7 @@ impl World {
     }
 
     fn resting(&self, id: u64, number: u8) -> Option<Resting<'_>> {
-        let copy = self.machines[&id].plane.as_ref()?.copy(slot(number))?;
+        let copy = self.machines[&id].plane()?.copy(slot(number))?;
         let session = copy.entries.session(client(number).as_bytes());
         let entries = session.into_iter().flat_map(|session| session.iter());
         Some(Resting {
@@ -132,8 +133,8 @@ impl World {
         if let Some(returned) = resting.entries.iter().find(is_gone) {
             return Err(format!("{id} has {:?} of {number} again", returned.id));
         }
-        let session = &self.sessions[&number];
-        if let Some(subscription) = &session.subscription
+        let session = self.sessions.get(&number);
+        if let Some(subscription) = session.and_then(|session| session.subscription.as_ref())
             && !has(subscription.dot, EntryKind::Subscription)
         {
             return Err(format!(

@@ -3,13 +3,23 @@
 
 use std::collections::BTreeSet;
 
+use session_plane::connecting::ConnectionId;
 use session_plane::plane::{NewBirth, NewChange, NewEntry};
-use session_plane::{Birth, ClientId, Dot, Ending, EntryKind, Fact, Slot, SlotSet};
+use session_plane::{Birth, ClientId, Dot, Ending, EntryKind, Fact, MadeEvent, Slot, SlotSet};
 
 use super::machine::Value;
 use super::world::World;
 
 pub(super) const CLIENTS: u8 = 5;
+
+/// No connection: the change is of none.
+const NOBODY: ConnectionId = ConnectionId(0);
+
+/// Birth of a session that its client begins.
+const BEGUN: NewBirth = NewBirth::Here {
+    is_clean: false,
+    clock: None,
+};
 
 /// Session of a client.
 #[derive(Debug, Default)]
@@ -96,6 +106,9 @@ impl World {
     pub(super) fn acknowledge(&mut self, dot: Dot) {
         match self.waiting.remove(&dot) {
             Some(Waiting::Begin { client, birth }) => self.session(client).birth = Some(birth),
+            Some(Waiting::Subscribe { client, known_at }) if client >= CLIENTS => {
+                self.acknowledge_connected(client, dot, known_at);
+            }
             Some(Waiting::Subscribe { client, known_at }) => {
                 self.session(client).subscription = Some(Subscription { dot, known_at });
             }
@@ -138,7 +151,7 @@ impl World {
         }
         let (birth, fact) = match session.birth {
             Some(birth) => (NewBirth::Of(birth), Fact::Subscription),
-            None => (NewBirth::Here { is_clean: false }, Fact::Session),
+            None => (BEGUN, Fact::Session),
         };
         let known_at = self.present_to(id);
         let adds = NewEntry {
@@ -146,7 +159,7 @@ impl World {
             fact,
             value: Value(number),
         };
-        let Some(dot) = self.change(id, number, Vec::new(), Some(adds)) else {
+        let Some(made) = self.change(id, number, Vec::new(), Some(adds)) else {
             return;
         };
         let waiting = match birth {
@@ -154,8 +167,8 @@ impl World {
                 client: number,
                 known_at,
             },
-            NewBirth::Here { is_clean } => {
-                let clock = self.machines[&id].plane.as_ref().expect("it is up").clock();
+            NewBirth::Here { is_clean, .. } => {
+                let MadeEvent { dot, clock } = made;
                 let birth = Birth { dot, clock, is_clean };
                 Waiting::Begin {
                     client: number,
@@ -163,7 +176,7 @@ impl World {
                 }
             }
         };
-        self.wait_for(dot, waiting);
+        self.wait_for(made.dot, waiting);
     }
 
     fn publish(&mut self, id: u64) {
@@ -175,8 +188,8 @@ impl World {
         let subscribed = self.sessions.iter().filter(|(_, session)| is_to_have(session));
         let clients: BTreeSet<u8> = subscribed.map(|(number, _)| *number).collect();
         let mut dot = None;
-        self.with_plane(id, |plane, at, actions| {
-            dot = plane.publish(at, slots, Value(20), actions).ok();
+        self.with_sessions(id, |sessions, at, actions| {
+            dot = sessions.publish(at, slots, Value(20), actions).ok();
         });
         if let Some(dot) = dot {
             self.wait_for(dot, Waiting::Publish { clients });
@@ -186,8 +199,7 @@ impl World {
     /// Removes a message of a session from its queue, as the acknowledgement of a subscriber does.
     fn remove_message(&mut self, id: u64, number: u8) {
         let Some(copy) = self.machines[&id]
-            .plane
-            .as_ref()
+            .plane()
             .and_then(|plane| plane.copy(slot(number)))
         else {
             return;
@@ -200,7 +212,7 @@ impl World {
             return;
         };
         drop(messages);
-        if let Some(dot) = self.change(id, number, vec![message], None) {
+        if let Some(MadeEvent { dot, .. }) = self.change(id, number, vec![message], None) {
             let (client, dots) = (number, vec![message]);
             self.removed.insert(RemovedEntry { client, dot: message });
             self.wait_for(dot, Waiting::Remove { client, dots });
@@ -209,7 +221,7 @@ impl World {
 
     /// Ends all sessions of a client that a node sees. Nothing of them is promised any more.
     fn end_session(&mut self, id: u64, number: u8) {
-        let Some(plane) = self.machines[&id].plane.as_ref() else {
+        let Some(plane) = self.machines[&id].plane() else {
             return;
         };
         let client = client(number);
@@ -226,7 +238,7 @@ impl World {
             fact,
             value: Value(number),
         };
-        if let Some(dot) = self.change(id, number, dots.clone(), Some(adds)) {
+        if let Some(MadeEvent { dot, .. }) = self.change(id, number, dots.clone(), Some(adds)) {
             self.sessions.insert(number, Session::default());
             self.waiting.retain(|_, waiting| !waiting.is_of_session(number));
             let promised = self.expected.values_mut();
@@ -244,7 +256,7 @@ impl World {
         number: u8,
         removes: Vec<Dot>,
         adds: Option<NewEntry<Value>>,
-    ) -> Option<Dot> {
+    ) -> Option<MadeEvent> {
         let routes = adds.as_ref().map(|_| Slot::ROUTES);
         let slots: SlotSet = routes.into_iter().chain([slot(number)]).collect();
         let change = NewChange {
@@ -252,11 +264,11 @@ impl World {
             removes,
             adds,
         };
-        let mut dot = None;
-        self.with_plane(id, |plane, at, actions| {
-            dot = plane.change(at, slots, change, actions).ok();
+        let mut made = None;
+        self.with_sessions(id, |sessions, at, actions| {
+            made = sessions.change(at, NOBODY, slots, change, actions).ok();
         });
-        dot
+        made
     }
 
     /// Waits for an event, which cannot be durable before the disk of its node has it.
@@ -265,7 +277,7 @@ impl World {
     }
 
     pub(super) fn present_to(&self, id: u64) -> BTreeSet<u64> {
-        let plane = self.machines[&id].plane.as_ref();
+        let plane = self.machines[&id].plane();
         let peers = plane.into_iter().flat_map(|plane| plane.membership().peers());
         peers.map(|peer| peer.0).chain([id]).collect()
     }

@@ -58,7 +58,7 @@ impl World {
 
     pub(super) fn start_all(&mut self) {
         for id in 1..=self.nodes {
-            if self.machine(id).plane.is_none() {
+            if self.machine(id).sessions.is_none() {
                 self.start(id);
             }
         }

@@ -6,19 +6,23 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::{Incarnation, NodeId};
 
+use session_plane::connecting::{ConnectionLimits, QuestionLimits};
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
-    CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneAction, PlaneConfig, PlaneImage, PlaneMessage,
-    Timing,
+    CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, Timing,
 };
+use session_plane::sessions::{SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
 use session_plane::wire::WireValue;
 use session_plane::{
-    Dot, EntryKind, Matched, Pending, RecordBatch, RecordValue, RecordWrite, RecordsReader, Run, SlotSet,
+    Dot, EntryKind, Matched, Pending, RecordBatch, RecordValue, RecordWrite, RecordsReader, Run, Sessions,
+    SlotSet,
 };
 
 pub(super) const SILENCE_MAX: u64 = 500;
+/// Milliseconds from CONNECT to its answer.
+const CLAIM_MAX: u64 = 3_000;
 
 /// Value of an entry, and content of a message: which one it is, as if it were so many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +31,9 @@ pub(super) struct Value(pub(super) u8);
 /// Content of a message.
 pub(super) type Body = Value;
 pub(super) type TestPlane = Plane<Value, Body, AllSubscribers>;
-pub(super) type TestAction = PlaneAction<Value, Body>;
-pub(super) type TestMessage = PlaneMessage<Value, Body>;
+pub(super) type TestSessions = Sessions<Value, Body, AllSubscribers>;
+pub(super) type TestAction = SessionsAction<Value, Body>;
+pub(super) type TestMessage = SessionsMessage<Value, Body>;
 
 /// Each message matches each client that has subscribed earlier, in the session that was begun last.
 #[derive(Debug)]
@@ -111,7 +116,7 @@ pub(super) struct Machine {
     pub(super) nodes: u64,
     pub(super) slots: SlotSet,
     /// None while the process does not run.
-    pub(super) plane: Option<TestPlane>,
+    pub(super) sessions: Option<TestSessions>,
     disk: BTreeMap<Bytes, Bytes>,
     writing: Option<Writing>,
     starts: u32,
@@ -128,7 +133,7 @@ impl Machine {
             id,
             nodes,
             slots,
-            plane: None,
+            sessions: None,
             disk: BTreeMap::new(),
             writing: None,
             starts: 0,
@@ -146,9 +151,14 @@ impl Machine {
         }
     }
 
+    /// Plane of the process.
+    pub(super) fn plane(&self) -> Option<&TestPlane> {
+        self.sessions.as_ref().map(Sessions::plane)
+    }
+
     /// The process runs and does not stand still.
     pub(super) fn is_up(&self, now: u64) -> bool {
-        self.plane.is_some() && now >= self.paused_until
+        self.sessions.is_some() && now >= self.paused_until
     }
 
     pub(super) fn start(&mut self, now: u64) {
@@ -158,8 +168,8 @@ impl Machine {
             incarnation: Incarnation(self.starts),
         };
         let config = config(run, self.nodes, self.slots.clone());
-        let plane = Plane::new(self.now(now), &config, self.read_disk(), AllSubscribers);
-        self.plane = Some(plane.expect("a cluster"));
+        let sessions = Sessions::new(self.now(now), &config, self.read_disk(), AllSubscribers, Value(4));
+        self.sessions = Some(sessions.expect("a cluster"));
     }
 
     fn read_disk(&self) -> PlaneImage<Value, Body> {
@@ -171,7 +181,7 @@ impl Machine {
     }
 
     pub(super) fn crash(&mut self) {
-        self.plane = None;
+        self.sessions = None;
         self.writing = None;
     }
 
@@ -182,20 +192,23 @@ impl Machine {
 
     /// Goes on with the disk; `takes` is the time of the next write.
     pub(super) fn write(&mut self, now: u64, takes: u64, actions: &mut Vec<TestAction>) {
-        let Some(plane) = &mut self.plane else { return };
+        let at = self.now(now);
+        let Some(sessions) = &mut self.sessions else {
+            return;
+        };
         if let Some(writing) = self.writing.take_if(|writing| writing.ready_at <= now) {
             writing
                 .batch
                 .into_writes()
                 .into_iter()
                 .for_each(|write| apply(&mut self.disk, write));
-            plane
-                .persisted(writing.point, actions)
+            sessions
+                .persisted(at, writing.point, actions)
                 .expect("points are in order");
         }
         if self.writing.is_none() {
             let mut batch = RecordBatch::default();
-            let point = plane.persist_point(&mut batch);
+            let point = sessions.persist_point(&mut batch);
             self.writing = Some(Writing {
                 ready_at: now + takes,
                 point,
@@ -218,7 +231,25 @@ fn apply(disk: &mut BTreeMap<Bytes, Bytes>, write: RecordWrite) {
     }
 }
 
-fn config(run: Run, nodes: u64, slots: SlotSet) -> PlaneConfig {
+fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
+    SessionsConfig {
+        plane: plane_config(run, nodes, slots),
+        connections: ConnectionLimits {
+            connections_max: 100,
+            claims_max: 50,
+            claim_max: Duration::from_millis(CLAIM_MAX),
+            releases_max: 2,
+            entries_max: 1_000,
+            claimants_max: 10,
+        },
+        questions: QuestionLimits {
+            waiting_per_peer_max: 20,
+            wait_max: Duration::from_millis(CLAIM_MAX * 2 / 3),
+        },
+    }
+}
+
+fn plane_config(run: Run, nodes: u64, slots: SlotSet) -> PlaneConfig {
     let millis = Duration::from_millis;
     PlaneConfig {
         membership: MembershipConfig {

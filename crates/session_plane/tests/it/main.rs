@@ -5,8 +5,8 @@ use proptest::test_runner::{TestCaseError, TestCaseResult};
 
 mod checks;
 mod clients;
+mod connections;
 mod faults;
-mod giving;
 mod machine;
 mod network;
 mod random;

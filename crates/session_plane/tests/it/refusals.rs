@@ -1,7 +1,9 @@
 //! What a copy refuses is not acknowledged.
 
 use cluster::{Incarnation, NodeId};
+use session_plane::connecting::{ConnectingMessage, Release};
 use session_plane::plane::PlaneError;
+use session_plane::sessions::{SessionsError, SessionsMessage};
 use session_plane::slot_entries::SINGLE_DOTS_MAX;
 use session_plane::{Dot, Run};
 
@@ -19,7 +21,10 @@ fn remove(world: &mut World, count: usize) -> Dot {
     };
     let numbers = 1..=u64::try_from(count).expect("a count");
     let removes = numbers.map(|number| Dot { run, number }).collect();
-    let dot = world.change(1, 0, removes, None).expect("the stream has room");
+    let dot = world
+        .change(1, 0, removes, None)
+        .expect("the stream has room")
+        .dot;
     let (client, dots) = (0, Vec::new());
     world.wait_for(dot, Waiting::Remove { client, dots });
     dot
@@ -48,14 +53,28 @@ fn only_the_run_that_is_present_gives_a_sign_of_life() {
     let mut record = |node, incarnation| {
         let (node, incarnation) = (NodeId(node), Incarnation(incarnation));
         let run = Run { node, incarnation };
+        let release = Release {
+            old: Dot { run, number: 1 },
+            by: None,
+        };
+        let message = SessionsMessage::Connecting(ConnectingMessage::Release(release));
         let mut heard = Ok(());
-        world.with_plane(1, |plane, at, _| heard = plane.record_heard(at, run));
+        world.with_sessions(1, |sessions, at, actions| {
+            heard = sessions.receive(at, run, message, actions);
+        });
         heard
     };
-    assert_eq!(record(2, 1), Ok(()));
+    let present = record(2, 1).expect_err("its connection is not here");
+    assert!(matches!(present, SessionsError::Connecting(_)), "{present:?}");
     let later = record(2, 2).expect_err("another run");
-    assert!(matches!(later, PlaneError::OtherRun { .. }), "{later:?}");
+    assert!(
+        matches!(later, SessionsError::Plane(PlaneError::OtherRun { .. })),
+        "{later:?}"
+    );
     let unknown = record(9, 1).expect_err("no member");
-    assert!(matches!(unknown, PlaneError::NotPresent(_)), "{unknown:?}");
+    assert!(
+        matches!(unknown, SessionsError::Plane(PlaneError::NotPresent(_))),
+        "{unknown:?}"
+    );
     assert!(later.is_ordinary() && unknown.is_ordinary());
 }

@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use cluster::NodeId;
-use session_plane::plane::{Now, PlaneAction};
+use session_plane::plane::{EventContent, Now, PlaneMessage};
 use session_plane::transfer::TransferMessage;
 use session_plane::wire::Message;
 use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
-use super::giving::{GivenBy, Giving};
-use super::machine::{Machine, TestAction, TestMessage, TestPlane};
+use super::connections::{Accepted, CONNECTING, ConnectingClient, Socket};
+use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSessions, Value};
 use super::network::{Network, Way};
 use super::random::Random;
 
@@ -44,15 +44,20 @@ pub(super) struct World {
     pub(super) removed: BTreeSet<RemovedEntry>,
     /// Entries whose removal was acknowledged.
     pub(super) gone: BTreeSet<RemovedEntry>,
-    /// Entries that are being given to new owners.
-    pub(super) giving: BTreeMap<GivenBy, Giving>,
+    pub(super) connecting: BTreeMap<u8, ConnectingClient>,
+    /// Connections of nodes that run, and whose they are.
+    pub(super) sockets: BTreeMap<Socket, u8>,
     /// First thing that went wrong.
     wrong: Option<String>,
 }
 
 impl World {
     pub(super) fn new(seed: u64, nodes: u64) -> World {
-        let slots: SlotSet = (0..CLIENTS).map(slot).chain([Slot::ROUTES]).collect();
+        let slots: SlotSet = (0..CLIENTS)
+            .chain(CONNECTING)
+            .map(slot)
+            .chain([Slot::ROUTES])
+            .collect();
         let machines = (1..=nodes).map(|id| (id, Machine::new(id, nodes, slots.clone(), *ORIGIN)));
         let mut world = World {
             now: 0,
@@ -65,7 +70,10 @@ impl World {
             expected: BTreeMap::new(),
             removed: BTreeSet::new(),
             gone: BTreeSet::new(),
-            giving: BTreeMap::new(),
+            connecting: CONNECTING
+                .map(|number| (number, ConnectingClient::default()))
+                .collect(),
+            sockets: BTreeMap::new(),
             wrong: None,
         };
         world.start_all();
@@ -77,11 +85,15 @@ impl World {
         while self.now < STORM {
             self.disturb();
             self.act_as_clients();
+            self.act_as_connecting();
             self.step()?;
         }
         self.mend();
         self.rest()?;
-        self.check()
+        self.check()?;
+        self.connect_all();
+        self.rest()?;
+        self.check_connected()
     }
 
     /// Lets everything come to rest.
@@ -129,7 +141,7 @@ impl World {
     }
 
     pub(super) fn crash(&mut self, id: u64) {
-        self.giving.retain(|by, _| by.run.node.0 != id);
+        self.sockets.retain(|socket, _| socket.node != id);
         self.machine(id).crash();
         for to in 1..=self.nodes {
             self.network.break_off(Way { from: id, to });
@@ -157,19 +169,19 @@ impl World {
             if self.network.is_cut(way) || self.network.is_connected(way) {
                 continue;
             }
-            let is_running = |world: &World, id: u64| world.machines[&id].plane.is_some();
+            let is_running = |world: &World, id: u64| world.machines[&id].sessions.is_some();
             if is_running(self, way.from) && is_running(self, way.to) {
                 self.network.connect(way);
                 for way in [way, way.back()] {
-                    self.with_plane(way.from, |plane, at, actions| {
-                        plane.connected(at, NodeId(way.to), actions);
+                    self.with_sessions(way.from, |sessions, at, actions| {
+                        sessions.connected(at, NodeId(way.to), actions);
                     });
                 }
             }
             for way in [way, way.back()] {
                 let is_refused = !is_running(self, way.to) && self.machines[&way.from].is_up(now);
-                if let Some(plane) = self.machine(way.from).plane.as_mut().filter(|_| is_refused) {
-                    plane.refused(NodeId(way.to));
+                if let Some(sessions) = self.machine(way.from).sessions.as_mut().filter(|_| is_refused) {
+                    sessions.refused(NodeId(way.to));
                 }
             }
         }
@@ -181,8 +193,8 @@ impl World {
             while let Some(letter) = self.network.receive(way, self.now) {
                 let said = format!("{:?}", letter.message);
                 let mut received = Ok(());
-                self.with_plane(id, |plane, at, actions| {
-                    received = plane.receive(at, letter.from, letter.message, actions);
+                self.with_sessions(id, |sessions, at, actions| {
+                    received = sessions.receive(at, letter.from, letter.message, actions);
                 });
                 if let Err(error) = received.as_ref()
                     && !error.is_ordinary()
@@ -200,9 +212,9 @@ impl World {
         let mut actions = Vec::new();
         self.machine(id).write(now, takes, &mut actions);
         self.apply(id, actions);
-        self.with_plane(id, |plane, at, actions| {
-            if plane.deadline() <= at.monotonic {
-                plane.tick(at, actions);
+        self.with_sessions(id, |sessions, at, actions| {
+            if sessions.deadline() <= at.monotonic {
+                sessions.tick(at, actions);
             }
         });
     }
@@ -215,8 +227,8 @@ impl World {
                 continue;
             }
             for _ in 0..self.random.below(6) {
-                let plane = self.machine(id).plane.as_mut();
-                let Some(message) = plane.and_then(|plane| plane.next_message(NodeId(to))) else {
+                let sessions = self.machine(id).sessions.as_mut();
+                let Some(message) = sessions.and_then(|sessions| sessions.next_message(NodeId(to))) else {
                     break;
                 };
                 self.send(way, message);
@@ -227,33 +239,40 @@ impl World {
     /// Sends a message as its bytes are read.
     fn send(&mut self, way: Way, message: TestMessage) {
         let arrives_at = self.now + self.random.below(3) * TICK;
-        let Some(run) = self.machines[&way.from].plane.as_ref().map(|plane| plane.run()) else {
+        let Some(run) = self.machines[&way.from].plane().map(TestPlane::run) else {
             return;
         };
-        let sent = Message::Replication(message);
+        let sent: Message<Value, Body, EventContent<Value, Body>> = message.into();
         match Message::decode(sent.encode()) {
             Ok(read) if read != sent => {
                 self.wrong.get_or_insert(format!("{sent:?} is read as {read:?}"));
             }
-            Ok(Message::Replication(read)) => self.network.send(way, run, read, arrives_at),
+            Ok(Message::Replication(read)) => {
+                self.network
+                    .send(way, run, TestMessage::Replication(read), arrives_at);
+            }
+            Ok(Message::Connecting(read)) => {
+                self.network
+                    .send(way, run, TestMessage::Connecting(read), arrives_at);
+            }
             other => {
                 self.wrong.get_or_insert(format!("{sent:?} is read as {other:?}"));
             }
         }
     }
 
-    /// Lets a plane do something, and applies its actions.
-    pub(super) fn with_plane(
+    /// Lets a node do something, and applies its actions.
+    pub(super) fn with_sessions(
         &mut self,
         id: u64,
-        act: impl FnOnce(&mut TestPlane, Now, &mut Vec<TestAction>),
+        act: impl FnOnce(&mut TestSessions, Now, &mut Vec<TestAction>),
     ) {
         let now = self.now;
         let machine = self.machine(id);
         let at = machine.now(now);
         let mut actions = Vec::new();
-        if let Some(plane) = &mut machine.plane {
-            act(plane, at, &mut actions);
+        if let Some(sessions) = &mut machine.sessions {
+            act(sessions, at, &mut actions);
         }
         if let Some(action) = actions.iter().find(|action| tells_what_is_durable(action)) {
             self.wrong
@@ -265,25 +284,30 @@ impl World {
     pub(super) fn apply(&mut self, id: u64, actions: Vec<TestAction>) {
         for action in actions {
             match action {
-                PlaneAction::Send { to, message } => self.send(Way { from: id, to: to.0 }, message),
-                PlaneAction::Durable(dot) => self.acknowledge(dot),
-                PlaneAction::Given(giving) => {
-                    let run = self.machines[&id].plane.as_ref().map(TestPlane::run);
-                    run.into_iter()
-                        .for_each(|run| self.check_given(GivenBy { run, id: giving }));
+                TestAction::Send { to, message } => self.send(Way { from: id, to: to.0 }, message),
+                TestAction::Durable(dot) => self.acknowledge(dot),
+                TestAction::GaveUp { run, .. } => self.forget_receiver(id, run.node.0),
+                TestAction::EndRun(why) => self.fail(format!("{id} ends its run: {why}")),
+                TestAction::Accept {
+                    connection,
+                    is_present,
+                    birth,
+                    session,
+                } => {
+                    let accepted = Accepted {
+                        is_present,
+                        birth,
+                        session,
+                    };
+                    self.accepted(Socket { node: id, connection }, &accepted);
                 }
-                PlaneAction::RingChanged => self.give_subscriptions(id),
-                PlaneAction::GaveUp { run, .. } => {
-                    self.forget_receiver(id, run.node.0);
-                    self.forget_given(id, run.node.0);
+                TestAction::Refuse { connection, .. } | TestAction::Disconnect { connection, .. } => {
+                    self.close(Socket { node: id, connection });
                 }
-                PlaneAction::EndRun(why) => {
-                    self.wrong.get_or_insert(format!("{id} ends its run: {why}"));
+                TestAction::Closed(connection) => {
+                    self.sockets.remove(&Socket { node: id, connection });
                 }
-                PlaneAction::Queued(_)
-                | PlaneAction::Changed { .. }
-                | PlaneAction::Merged { .. }
-                | PlaneAction::Met(_) => {}
+                TestAction::Queued(_) | TestAction::Changed { .. } => {}
             }
         }
     }
@@ -291,13 +315,17 @@ impl World {
 
 /// The action tells a peer that something is on the disk of this node.
 fn tells_what_is_durable(action: &TestAction) -> bool {
-    let PlaneAction::Send { message, .. } = action else {
+    let TestAction::Send {
+        message: TestMessage::Replication(message),
+        ..
+    } = action
+    else {
         return false;
     };
     matches!(
         message,
-        TestMessage::Confirm(_)
-            | TestMessage::ConfirmResent(_)
-            | TestMessage::Transfer(TransferMessage::SlotMerged(_))
+        PlaneMessage::Confirm(_)
+            | PlaneMessage::ConfirmResent(_)
+            | PlaneMessage::Transfer(TransferMessage::SlotMerged(_))
     )
 }

@@ -1,0 +1,282 @@
+//! Sessions: the connections of a node's clients, upon its plane.
+//!
+//! ```text
+//!   node: connect, change, close            connections to peers
+//!      |        ^ Accept, Refuse,              |           ^
+//!      v        | Disconnect, Closed           v receive   | Send, next_message
+//!   .---------------------------- Sessions -------------------------------.
+//!   | Connections   claims of sessions   <-->   Questions   at an owner   |
+//!   |      | entries          ^ durable, merged, the ring has changed     |
+//!   |      v                  |                                           |
+//!   |   Plane   replication                                               |
+//!   '---------------------------------------------------------------------'
+//! ```
+//!
+//! What a claim writes are events of the plane. What the plane reports are events of claims. A
+//! message to this node itself goes round inside.
+//!
+//! *Invariants*: entries of a connection are made in the order in which claims ask for them. A
+//! connection has closed when all its events are durable.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use cluster::NodeId;
+
+use crate::connecting::{
+    Connect, ConnectionEvent, ConnectionId, ConnectionLimits, Connections, ConnectionsFull, QuestionLimits,
+    Questions,
+};
+use crate::membership::MembersError;
+use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneConfig, PlaneImage};
+use crate::stream::{ConfirmError, StreamFull};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::{Dot, MadeEvent, RecordBatch, RecordValue, SlotSet};
+
+mod acting;
+mod action;
+mod cluster_view;
+mod entries;
+mod error;
+mod message;
+mod reports;
+mod waits;
+
+pub use action::SessionsAction;
+pub use entries::ConnectionValues;
+pub use error::SessionsError;
+pub use message::SessionsMessage;
+
+use acting::Queue;
+use cluster_view::ClusterView;
+use entries::{ClientConnection, EntryWrite};
+use waits::Waits;
+
+/// Configuration of sessions.
+#[derive(Debug, Clone)]
+pub struct SessionsConfig {
+    /// That of the plane below.
+    pub plane: PlaneConfig,
+    /// Limits of connections.
+    pub connections: ConnectionLimits,
+    /// Limits of questions.
+    pub questions: QuestionLimits,
+}
+
+/// Sessions of clients at one run of one node.
+///
+/// `V` is the value of entries, `M` the content of messages, `R` finds the sessions that a message
+/// matches.
+#[derive(Debug)]
+pub struct Sessions<V, M, R> {
+    plane: Plane<V, M, R>,
+    connections: Connections<V>,
+    questions: Questions,
+    /// Connections by what is written for them.
+    clients: BTreeMap<ConnectionId, ClientConnection<V>>,
+    waits: Waits,
+    /// Changes of the ring so far: the ring by which an entry was made.
+    ring: u64,
+    /// Entries that wait for room in the stream, in their order.
+    stalled: VecDeque<EntryWrite>,
+    /// Value of entries that say no more than their fact.
+    blank: V,
+}
+
+impl<V, M, R> Sessions<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Sessions of a run without connections, with what is on the disk.
+    ///
+    /// `blank` is the value of entries that say no more than their fact: ends of connections and of
+    /// sessions.
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError`] where the configured members are no cluster.
+    pub fn new(
+        now: Now,
+        config: &SessionsConfig,
+        image: PlaneImage<V, M>,
+        matching: R,
+        blank: V,
+    ) -> Result<Sessions<V, M, R>, MembersError> {
+        let plane = Plane::new(now, &config.plane, image, matching)?;
+        Ok(Sessions {
+            connections: Connections::new(plane.run(), config.connections),
+            questions: Questions::new(config.questions),
+            plane,
+            clients: BTreeMap::new(),
+            waits: Waits::default(),
+            ring: 0,
+            stalled: VecDeque::new(),
+            blank,
+        })
+    }
+
+    /// Begins the claim of a client that connects. [`SessionsAction::Accept`] or
+    /// [`SessionsAction::Refuse`] ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectionsFull`] where there is no room. The node refuses the CONNECT with 0x97, Quota
+    /// exceeded.
+    pub fn connect(
+        &mut self,
+        now: Now,
+        connect: Connect,
+        values: ConnectionValues<V>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) -> Result<ConnectionId, ConnectionsFull> {
+        let client = connect.client.clone();
+        let mut queue = Queue::default();
+        let view = ClusterView { plane: &self.plane };
+        let begun = self
+            .connections
+            .begin(now.monotonic, connect, &view, &mut queue.connecting)?;
+        self.clients.insert(begun, ClientConnection::new(client, values));
+        self.apply(now, queue, actions);
+        Ok(begun)
+    }
+
+    /// Ends a connection: the client has left, or was told to. Its last acknowledgements are made
+    /// before. [`SessionsAction::Closed`] says when all that it leaves is durable.
+    pub fn close(&mut self, now: Now, connection: ConnectionId, actions: &mut Vec<SessionsAction<V, M>>) {
+        let Some(client) = self.clients.get_mut(&connection) else {
+            return;
+        };
+        client.is_closing = true;
+        let mut queue = Queue::default();
+        self.step(ConnectionEvent::Ended { connection }, &mut queue);
+        self.close_if_durable(connection, &mut queue);
+        self.apply(now, queue, actions);
+    }
+
+    /// Changes the session of a connection in `slots`. [`SessionsAction::Durable`] reports it.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFull`] where too much is not durable: the client waits.
+    pub fn change(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        slots: SlotSet,
+        change: NewChange<V>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) -> Result<MadeEvent, StreamFull> {
+        let mut queue = Queue::default();
+        let made = self.plane.change(now, slots, change, &mut queue.plane)?;
+        self.note_event(connection, made.dot);
+        self.apply(now, queue, actions);
+        Ok(made)
+    }
+
+    /// Publishes a message to the sessions of `slots`. [`SessionsAction::Durable`] reports it.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamFull`] where too much is not durable: the publisher waits.
+    pub fn publish(
+        &mut self,
+        now: Now,
+        slots: SlotSet,
+        message: M,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) -> Result<Dot, StreamFull> {
+        let mut queue = Queue::default();
+        let dot = self.plane.publish(now, slots, message, &mut queue.plane)?;
+        self.apply(now, queue, actions);
+        Ok(dot)
+    }
+
+    /// Does what is due at `now`, after everything that has arrived was handed in.
+    pub fn tick(&mut self, now: Now, actions: &mut Vec<SessionsAction<V, M>>) {
+        let (mut queue, mut outgoing) = (Queue::default(), Vec::new());
+        if self.plane.deadline() <= now.monotonic {
+            self.plane.tick(now, &mut queue.plane);
+        }
+        self.connections.tick(now.monotonic, &mut queue.connecting);
+        self.questions.tick(now.monotonic, &mut outgoing);
+        queue.send(outgoing);
+        self.apply(now, queue, actions);
+    }
+
+    /// Time at which [`Sessions::tick`] has something to do.
+    pub fn deadline(&self) -> Instant {
+        let own = [self.connections.deadline(), self.questions.deadline()];
+        let due = own.into_iter().flatten();
+        due.chain([self.plane.deadline()])
+            .min()
+            .unwrap_or_else(|| self.plane.deadline())
+    }
+
+    /// Point for the disk ([`Plane::persist_point`]).
+    pub fn persist_point(&mut self, batch: &mut RecordBatch) -> PersistPoint
+    where
+        V: RecordValue,
+        M: RecordValue,
+    {
+        self.plane.persist_point(batch)
+    }
+
+    /// Everything up to `point` is on the disk ([`Plane::persisted`]).
+    ///
+    /// # Errors
+    ///
+    /// [`ConfirmError`] where points come in another order.
+    pub fn persisted(
+        &mut self,
+        now: Now,
+        point: PersistPoint,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) -> Result<(), ConfirmError> {
+        let mut queue = Queue::default();
+        let persisted = self.plane.persisted(point, &mut queue.plane);
+        self.apply(now, queue, actions);
+        persisted
+    }
+
+    /// Begins a new connection to a peer: what it owes is asked again.
+    pub fn connected(&mut self, now: Now, peer: NodeId, actions: &mut Vec<SessionsAction<V, M>>) {
+        let mut queue = Queue::default();
+        self.plane.connected(now, peer, &mut queue.plane);
+        if self.plane.membership().is_present(peer) {
+            self.step(ConnectionEvent::LinkRenewed(peer), &mut queue);
+        }
+        self.apply(now, queue, actions);
+    }
+
+    /// The machine of a peer has refused a connection: the process is gone.
+    pub fn refused(&mut self, peer: NodeId) {
+        self.plane.refused(peer);
+    }
+
+    /// Next message of this run's stream to a peer ([`Plane::next_message`]).
+    pub fn next_message(&mut self, to: NodeId) -> Option<SessionsMessage<V, M>> {
+        self.plane.next_message(to).map(SessionsMessage::Replication)
+    }
+
+    /// Plane below, to read.
+    pub fn plane(&self) -> &Plane<V, M, R> {
+        &self.plane
+    }
+
+    /// Questions that wait for a copy of this node; a gauge.
+    pub fn questions(&self) -> usize {
+        self.questions.waiting()
+    }
+
+    /// Connections of clients, to read.
+    pub fn connections(&self) -> &Connections<V> {
+        &self.connections
+    }
+
+    /// Entries that wait for room in the stream; a gauge. Each connection has a few at most.
+    pub fn stalled(&self) -> usize {
+        self.stalled.len()
+    }
+}

@@ -1,0 +1,172 @@
+//! Acting: what plane and claims ask for, until nothing of it is left.
+
+use std::collections::VecDeque;
+
+use cluster::NodeId;
+
+use super::entries::EntryWrite;
+use super::waits::SessionWait;
+use super::{ClusterView, Sessions, SessionsAction, SessionsMessage};
+use crate::connecting::{ConnectingAction, ConnectionEvent, ConnectionId, Outgoing};
+use crate::plane::{Matching, Now, PlaneAction};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::{Birth, Dot};
+
+/// What is to be applied, in the order in which it came.
+#[derive(Debug)]
+pub(super) struct Queue<V, M> {
+    pub(super) plane: Vec<PlaneAction<V, M>>,
+    pub(super) connecting: Vec<ConnectingAction<V>>,
+    /// Connections that have left nothing behind.
+    pub(super) closed: Vec<ConnectionId>,
+}
+
+impl<V, M> Default for Queue<V, M> {
+    /// Nothing.
+    fn default() -> Queue<V, M> {
+        Queue {
+            plane: Vec::new(),
+            connecting: Vec::new(),
+            closed: Vec::new(),
+        }
+    }
+}
+
+impl<V, M> Queue<V, M> {
+    /// Adds messages of questions.
+    pub(super) fn send(&mut self, outgoing: Vec<Outgoing<V>>) {
+        self.connecting
+            .extend(outgoing.into_iter().map(ConnectingAction::Send));
+    }
+}
+
+impl<V, M, R> Sessions<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Applies what a step has brought about, and what follows from that.
+    pub(super) fn apply(
+        &mut self,
+        now: Now,
+        mut queue: Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        loop {
+            let of_plane = std::mem::take(&mut queue.plane);
+            let of_claims = VecDeque::from(std::mem::take(&mut queue.connecting));
+            if of_plane.is_empty() && of_claims.is_empty() && queue.closed.is_empty() {
+                return;
+            }
+            actions.extend(queue.closed.drain(..).map(SessionsAction::Closed));
+            for action in of_plane {
+                self.apply_report(action, &mut queue, actions);
+            }
+            for action in of_claims {
+                self.apply_claim(now, action, &mut queue, actions);
+            }
+            self.write_stalled(now, &mut queue);
+        }
+    }
+
+    /// Hands an event to the claims. Only a message of a peer is refused.
+    pub(super) fn step(&mut self, event: ConnectionEvent<V>, queue: &mut Queue<V, M>) {
+        let view = ClusterView { plane: &self.plane };
+        let stepped = self.connections.step(event, &view, &mut queue.connecting);
+        debug_assert!(stepped.is_ok(), "this node keeps to the protocol");
+    }
+
+    fn apply_claim(
+        &mut self,
+        now: Now,
+        action: ConnectingAction<V>,
+        queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        match action {
+            ConnectingAction::Send(Outgoing { to, message }) if to == self.plane.run().node => {
+                let received = self.receive_claim(now, to, message, queue);
+                debug_assert!(received.is_ok(), "this node keeps to the protocol");
+            }
+            ConnectingAction::Send(Outgoing { to, message }) => {
+                let message = SessionsMessage::Connecting(message);
+                actions.push(SessionsAction::Send { to, message });
+            }
+            ConnectingAction::Write {
+                connection,
+                client,
+                write,
+            } => {
+                self.stalled.push_back(EntryWrite {
+                    connection,
+                    client,
+                    write,
+                });
+                self.write_stalled(now, queue);
+            }
+            ConnectingAction::Give { connection, to, .. } => self.give(now, connection, &to, queue),
+            ConnectingAction::AwaitSession {
+                connection,
+                entry,
+                round,
+            } => self.await_session(now, entry, SessionWait { connection, round }, queue),
+            ConnectingAction::Accept {
+                connection,
+                is_present,
+                session,
+            } => actions.extend(self.birth(connection).map(|birth| SessionsAction::Accept {
+                connection,
+                is_present,
+                birth,
+                session,
+            })),
+            ConnectingAction::Refuse { connection, reason } => {
+                actions.push(SessionsAction::Refuse { connection, reason });
+            }
+            ConnectingAction::Disconnect { connection, reason } => {
+                actions.push(SessionsAction::Disconnect { connection, reason });
+            }
+        }
+    }
+
+    /// Birth of the session that a connection has.
+    fn birth(&self, connection: ConnectionId) -> Option<Birth> {
+        let session = self.clients.get(&connection)?.session.as_ref()?;
+        Some(session.entry.entry.birth)
+    }
+
+    /// Gives the entry of a connection to new owners of its slot.
+    fn give(&mut self, now: Now, connection: ConnectionId, to: &[NodeId], queue: &mut Queue<V, M>) {
+        let opened = self.clients.get(&connection).and_then(|client| client.opened());
+        if let Some(opened) = opened {
+            self.plane.give(now, opened, to, &mut queue.plane);
+        }
+    }
+
+    /// Waits until a session's entry is durable at the owners of the ring in force. One that was made by
+    /// an earlier ring is given to all of them.
+    fn await_session(&mut self, now: Now, entry: Dot, wait: SessionWait, queue: &mut Queue<V, M>) {
+        let client = self.clients.get(&wait.connection);
+        let session = client.and_then(|client| client.session.clone());
+        let Some(session) = session.filter(|session| session.entry.dot == entry) else {
+            return;
+        };
+        if session.ring == self.ring {
+            if self.waits.has_event(entry) {
+                self.waits.add_session(entry, wait);
+            } else {
+                self.end_session_wait(wait, queue);
+            }
+            return;
+        }
+        let owners: Vec<NodeId> = self.plane.owners(session.entry.slot).collect();
+        let giving = self.plane.give(now, session.entry, &owners, &mut queue.plane);
+        self.waits.add_giving(giving, wait);
+    }
+
+    pub(super) fn end_session_wait(&mut self, wait: SessionWait, queue: &mut Queue<V, M>) {
+        let SessionWait { connection, round } = wait;
+        self.step(ConnectionEvent::SessionDurable { connection, round }, queue);
+    }
+}

@@ -1,0 +1,75 @@
+//! Actions: what the node does for the sessions of its clients.
+
+use cluster::NodeId;
+
+use super::SessionsMessage;
+use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReason};
+use crate::membership::GiveUpReason;
+use crate::plane::{ClaimedMessage, RunEnd};
+use crate::{Birth, ClientId, Dot, Run, Slot};
+
+/// Action of the node, applied in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionsAction<V, M> {
+    /// Sends a message over the connection to a peer, behind what went before. It is dropped where
+    /// there is no connection.
+    Send {
+        /// Receiver.
+        to: NodeId,
+        /// Message.
+        message: SessionsMessage<V, M>,
+    },
+    /// Sends CONNACK: the session is the connection's.
+    Accept {
+        /// Connection.
+        connection: ConnectionId,
+        /// Session Present of CONNACK.
+        is_present: bool,
+        /// Birth of the session, which entries of the session name.
+        birth: Birth,
+        /// Entries of the client as the owners have told them.
+        session: Box<KnownSession<V>>,
+    },
+    /// Sends CONNACK with a reason code, and closes the connection
+    /// ([`ConnectingAction::Refuse`](crate::connecting::ConnectingAction::Refuse)). The node calls
+    /// [`Sessions::close`](super::Sessions::close).
+    Refuse {
+        /// Connection.
+        connection: ConnectionId,
+        /// Reason.
+        reason: RefuseReason,
+    },
+    /// Sends DISCONNECT 0x8E, Session taken over. The node calls
+    /// [`Sessions::close`](super::Sessions::close) behind the last acknowledgements.
+    Disconnect {
+        /// Connection.
+        connection: ConnectionId,
+        /// Reason, for the log.
+        reason: DisconnectReason,
+    },
+    /// All that the connection leaves is durable. Nothing more is said of it.
+    Closed(ConnectionId),
+    /// An own change is durable at all nodes that need it: what waits for it is acknowledged.
+    Durable(Dot),
+    /// A message was queued for a session of a copy of this node.
+    Queued(ClaimedMessage),
+    /// An event has changed a session in a copy of this node.
+    Changed {
+        /// Slot of the copy.
+        slot: Slot,
+        /// Client of the session.
+        client: ClientId,
+        /// Event.
+        by: Dot,
+    },
+    /// A peer is given up; the connection to it is to be closed.
+    GaveUp {
+        /// Run that was present.
+        run: Run,
+        /// Reason, for the log.
+        reason: GiveUpReason,
+    },
+    /// The run cannot go on: the node closes all connections, and begins another run with what is
+    /// on its disk.
+    EndRun(RunEnd),
+}

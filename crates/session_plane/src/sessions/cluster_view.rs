@@ -1,0 +1,60 @@
+//! Cluster as claims and questions see it: through the plane.
+
+use std::sync::Arc;
+
+use cluster::NodeId;
+
+use crate::connecting::{ClusterState, KnownSession, OwnedSessions};
+use crate::plane::{Matching, Plane};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::{ClientId, Interval, Run, Slot, VersionVector};
+
+/// View of the cluster.
+#[derive(Debug)]
+pub(super) struct ClusterView<'a, V, M, R> {
+    pub(super) plane: &'a Plane<V, M, R>,
+}
+
+impl<V, M, R> ClusterState<V> for ClusterView<'_, V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    fn owners(&self, slot: Slot) -> Vec<NodeId> {
+        self.plane.owners(slot).collect()
+    }
+
+    fn present_run(&self, node: NodeId) -> Option<Run> {
+        let own = self.plane.run();
+        if node == own.node {
+            return Some(own);
+        }
+        self.plane.membership().find(node).map(|present| present.run)
+    }
+
+    fn known(&self) -> Arc<VersionVector> {
+        let last = self.plane.last();
+        let own = Interval::up_to(last.run, last.number);
+        Arc::new(self.plane.known().united(&VersionVector::of_apart(own)))
+    }
+
+    fn routes(&self, client: &ClientId) -> Option<KnownSession<V>> {
+        let routes = self.plane.copy(Slot::ROUTES)?;
+        Some(KnownSession::of_whole(routes.entries, routes.covered, client))
+    }
+}
+
+impl<V, M, R> OwnedSessions<V> for ClusterView<'_, V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    fn read(&self, client: &ClientId, known: &VersionVector) -> Option<KnownSession<V>> {
+        let slot = Slot::of_client(client.as_bytes());
+        let copy = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot))?;
+        let has_all = known.minus(copy.covered).is_within(copy.taken);
+        has_all.then(|| KnownSession::of_whole(copy.entries, copy.covered, client))
+    }
+}

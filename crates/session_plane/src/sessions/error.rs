@@ -1,0 +1,25 @@
+//! Messages that sessions refuse.
+
+use crate::connecting::ConnectingError;
+use crate::plane::PlaneError;
+
+/// A message of another node was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionsError {
+    /// By the plane, or because its sender is not present.
+    #[error(transparent)]
+    Plane(#[from] PlaneError),
+    /// By a claim or a question.
+    #[error(transparent)]
+    Connecting(#[from] ConnectingError),
+}
+
+impl SessionsError {
+    /// The refusal comes about without a fault: the message is dropped, and the connection stays.
+    pub fn is_ordinary(&self) -> bool {
+        match self {
+            SessionsError::Plane(error) => error.is_ordinary(),
+            SessionsError::Connecting(_) => false,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Messages between the sessions of two nodes.
+
+use crate::connecting::ConnectingMessage;
+use crate::plane::{EventContent, PlaneMessage};
+use crate::wire::Message;
+
+/// Message of sessions, by its receiver there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionsMessage<V, M> {
+    /// For the plane.
+    Replication(PlaneMessage<V, M>),
+    /// For claims and questions.
+    Connecting(ConnectingMessage<V>),
+}
+
+impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
+    fn from(message: SessionsMessage<V, M>) -> Message<V, M, EventContent<V, M>> {
+        match message {
+            SessionsMessage::Replication(message) => Message::Replication(message),
+            SessionsMessage::Connecting(message) => Message::Connecting(message),
+        }
+    }
+}

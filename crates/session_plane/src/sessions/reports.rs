@@ -1,0 +1,166 @@
+//! Reports of the plane, and messages of peers: what follows from them for claims and questions.
+
+use cluster::NodeId;
+
+use super::acting::Queue;
+use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage};
+use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_losers};
+use crate::plane::{Matching, Now, PlaneAction};
+use crate::transfer::{TransferBytes, TransferValue};
+use crate::{Run, Slot};
+
+impl<V, M, R> Sessions<V, M, R>
+where
+    V: TransferValue + Ord + Clone,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Receives a message that the run `from` has sent over its connection.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionsError`] where the message is refused. Unless [`SessionsError::is_ordinary`], the node
+    /// logs it and closes the connection.
+    pub fn receive(
+        &mut self,
+        now: Now,
+        from: Run,
+        message: SessionsMessage<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) -> Result<(), SessionsError> {
+        let mut queue = Queue::default();
+        let received = match message {
+            SessionsMessage::Replication(message) => {
+                let received = self.plane.receive(now, from, message, &mut queue.plane);
+                self.answer_waiting(&mut queue);
+                received.map_err(SessionsError::from)
+            }
+            SessionsMessage::Connecting(message) => {
+                self.plane.record_heard(now, from)?;
+                let received = self.receive_claim(now, from.node, message, &mut queue);
+                received.map_err(SessionsError::from)
+            }
+        };
+        self.apply(now, queue, actions);
+        received
+    }
+
+    /// Receives a message about a claim, from a peer or from this node itself.
+    pub(super) fn receive_claim(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        message: ConnectingMessage<V>,
+        queue: &mut Queue<V, M>,
+    ) -> Result<(), ConnectingError> {
+        let view = ClusterView { plane: &self.plane };
+        let event = match message {
+            ConnectingMessage::Ask(ask) => {
+                let mut outgoing = Vec::new();
+                let asked = self.questions.ask(now.monotonic, from, ask, &view, &mut outgoing);
+                queue.send(outgoing);
+                return asked;
+            }
+            ConnectingMessage::Session(answer) => {
+                let answer = Box::new(answer);
+                ConnectionEvent::SessionReceived { from, answer }
+            }
+            ConnectingMessage::Refused(refused) => ConnectionEvent::QuestionRefused { from, refused },
+            ConnectingMessage::Release(release) => ConnectionEvent::ReleaseAsked { from, release },
+            ConnectingMessage::Released(released) => ConnectionEvent::ReleasedReceived { from, released },
+        };
+        self.connections.step(event, &view, &mut queue.connecting)
+    }
+
+    /// Answers questions for which a copy has come to have enough: with each number that arrives a
+    /// copy may have what the asker knows.
+    fn answer_waiting(&mut self, queue: &mut Queue<V, M>) {
+        let view = ClusterView { plane: &self.plane };
+        let mut outgoing = Vec::new();
+        for slot in self.questions.slots() {
+            self.questions.copy_ready(slot, &view, &mut outgoing);
+        }
+        queue.send(outgoing);
+    }
+
+    /// Applies a report of the plane.
+    pub(super) fn apply_report(
+        &mut self,
+        report: PlaneAction<V, M>,
+        queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        match report {
+            PlaneAction::Send { to, message } => {
+                let message = SessionsMessage::Replication(message);
+                actions.push(SessionsAction::Send { to, message });
+            }
+            PlaneAction::Durable(dot) => {
+                actions.push(SessionsAction::Durable(dot));
+                let ended = self.waits.end_event(dot);
+                if let Some(wait) = ended.session {
+                    self.end_session_wait(wait, queue);
+                }
+                if let Some(connection) = ended.connection {
+                    self.end_event(connection, queue);
+                }
+            }
+            PlaneAction::Given(giving) => {
+                if let Some(wait) = self.waits.end_giving(giving) {
+                    self.end_session_wait(wait, queue);
+                }
+            }
+            PlaneAction::Queued(queued) => actions.push(SessionsAction::Queued(queued)),
+            PlaneAction::Changed { slot, client, by } => {
+                actions.push(SessionsAction::Changed { slot, client, by });
+                self.answer_waiting(queue);
+            }
+            PlaneAction::Merged { slot } => self.release_losers(slot, queue),
+            PlaneAction::RingChanged => self.change_ring(queue),
+            PlaneAction::Met(_) => {}
+            PlaneAction::GaveUp { run, reason } => {
+                self.questions.lose_peer(run.node);
+                self.step(ConnectionEvent::PeerLost(run.node), queue);
+                actions.push(SessionsAction::GaveUp { run, reason });
+            }
+            PlaneAction::EndRun(why) => actions.push(SessionsAction::EndRun(why)),
+        }
+    }
+
+    /// An event of a connection has become durable.
+    fn end_event(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
+        if let Some(client) = self.clients.get_mut(&connection) {
+            client.undurable -= 1;
+            self.close_if_durable(connection, queue);
+        }
+    }
+
+    /// Ends a connection that closes, once all that it leaves is durable.
+    pub(super) fn close_if_durable(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
+        let client = self.clients.get(&connection);
+        if client.is_some_and(|client| client.is_closing && client.undurable == 0) {
+            self.step(ConnectionEvent::Closed { connection }, queue);
+        }
+    }
+
+    /// A copy has merged: connections of it that lose are released, and questions may be answered.
+    fn release_losers(&mut self, slot: Slot, queue: &mut Queue<V, M>) {
+        let view = ClusterView { plane: &self.plane };
+        let mut outgoing = Vec::new();
+        if let Some(copy) = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot)) {
+            release_losers(copy.entries, &view, &mut outgoing);
+        }
+        queue.send(outgoing);
+        self.answer_waiting(queue);
+    }
+
+    /// This run routes by another view: claims begin anew, and new owners get entries.
+    fn change_ring(&mut self, queue: &mut Queue<V, M>) {
+        self.ring += 1;
+        self.step(ConnectionEvent::RingChanged, queue);
+        let slots: Vec<Slot> = self.connections.slots().collect();
+        for slot in slots {
+            self.step(ConnectionEvent::OwnersChanged(slot), queue);
+        }
+    }
+}

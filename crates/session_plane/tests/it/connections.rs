@@ -1,0 +1,231 @@
+//! Clients that connect: to any node, to another one while the first still has them, and with a
+//! Clean Start.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use session_plane::connecting::{Connect, ConnectionId, KnownSession};
+use session_plane::plane::{NewBirth, NewChange, NewEntry};
+use session_plane::sessions::ConnectionValues;
+use session_plane::{Birth, Dot, EntryKind, Fact, MadeEvent, Slot, SlotSet};
+
+use super::clients::{CLIENTS, Waiting, client, slot};
+use super::machine::Value;
+use super::world::World;
+
+/// Clients that connect. The others of a history change their sessions without a connection.
+pub(super) const CONNECTING: Range<u8> = CLIENTS..CLIENTS + 3;
+/// The client that asks for a Clean Start now and then: what it has subscribed may end unseen.
+const CLEAN: u8 = CLIENTS;
+
+/// Connection of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Socket {
+    pub(super) node: u64,
+    pub(super) connection: ConnectionId,
+}
+
+/// Client that connects.
+#[derive(Debug, Default)]
+pub(super) struct ConnectingClient {
+    /// Connection that the client uses; others may be left.
+    current: Option<Current>,
+    acknowledged: Vec<Subscribed>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    socket: Socket,
+    /// Birth of the session, from CONNACK on.
+    birth: Option<Birth>,
+}
+
+/// Subscription with SUBACK.
+#[derive(Debug)]
+struct Subscribed {
+    dot: Dot,
+    /// Nodes that are to know it.
+    known_at: BTreeSet<u64>,
+}
+
+/// CONNACK of a node.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) is_present: bool,
+    pub(super) birth: Birth,
+    pub(super) session: Box<KnownSession<Value>>,
+}
+
+impl World {
+    pub(super) fn act_as_connecting(&mut self) {
+        let number = CONNECTING.start + u8::try_from(self.random.below(3)).expect("few");
+        let id = 1 + self.random.below(self.nodes);
+        let current = self.connecting[&number].current;
+        let open = current.filter(|current| self.sockets.contains_key(&current.socket));
+        match (self.random.below(40), open) {
+            (0, _) | (1..=3, None) => self.connect_client(id, number),
+            (4..=6, Some(_)) => self.subscribe_connected(number),
+            (7, Some(open)) => self.close(open.socket),
+            _ => {}
+        }
+    }
+
+    /// Connects each client at some node.
+    pub(super) fn connect_all(&mut self) {
+        for number in CONNECTING {
+            let id = 1 + self.random.below(self.nodes);
+            self.connect_client(id, number);
+        }
+    }
+
+    fn connecting(&mut self, number: u8) -> &mut ConnectingClient {
+        self.connecting.entry(number).or_default()
+    }
+
+    fn connect_client(&mut self, id: u64, number: u8) {
+        if !self.machines[&id].is_up(self.now) {
+            return;
+        }
+        let is_clean = number == CLEAN && self.random.once_in(4);
+        let connect = Connect {
+            client: client(number),
+            is_clean,
+        };
+        let values = ConnectionValues {
+            connection: Value(2),
+            session: Value(7),
+        };
+        let now = self.now;
+        let (mut begun, mut actions) = (None, Vec::new());
+        let machine = self.machine(id);
+        let at = machine.now(now);
+        if let Some(sessions) = &mut machine.sessions {
+            begun = sessions.connect(at, connect, values, &mut actions).ok();
+        }
+        if let Some(connection) = begun {
+            let socket = Socket { node: id, connection };
+            self.sockets.insert(socket, number);
+            let birth = None;
+            self.connecting(number).current = Some(Current { socket, birth });
+        }
+        self.apply(id, actions);
+    }
+
+    /// The client leaves, or the node has parted with it.
+    pub(super) fn close(&mut self, socket: Socket) {
+        let current = self.connecting.values_mut().map(|client| &mut client.current);
+        for current in current.filter(|current| current.is_some_and(|current| current.socket == socket)) {
+            *current = None;
+        }
+        self.with_sessions(socket.node, |sessions, at, actions| {
+            sessions.close(at, socket.connection, actions);
+        });
+    }
+
+    pub(super) fn accepted(&mut self, socket: Socket, accepted: &Accepted) {
+        let Some(number) = self.sockets.get(&socket).copied() else {
+            self.fail(format!("{socket:?} is accepted and is no connection"));
+            return;
+        };
+        let entries = accepted.session.entries();
+        let subscriptions = entries
+            .iter()
+            .filter(|(id, _)| id.kind == EntryKind::Subscription);
+        let told: BTreeSet<Dot> = subscriptions.map(|(id, _)| id.dot).collect();
+        let connecting = self.connecting(number);
+        if let Some(current) = connecting
+            .current
+            .as_mut()
+            .filter(|current| current.socket == socket)
+        {
+            current.birth = Some(accepted.birth);
+        }
+        let promised = connecting.acknowledged.iter();
+        let promised = promised.filter(|subscribed| subscribed.known_at.contains(&socket.node));
+        let missing: Vec<Dot> = promised
+            .map(|subscribed| subscribed.dot)
+            .filter(|dot| !told.contains(dot) || !accepted.is_present)
+            .collect();
+        if number != CLEAN && !missing.is_empty() {
+            self.fail(format!("{number} misses {missing:?} at {}", socket.node));
+        }
+    }
+
+    fn subscribe_connected(&mut self, number: u8) {
+        let Some(Current {
+            socket,
+            birth: Some(birth),
+        }) = self.connecting[&number].current
+        else {
+            return;
+        };
+        if !self.machines[&socket.node].is_up(self.now) {
+            return;
+        }
+        let slots: SlotSet = [slot(number), Slot::ROUTES].into_iter().collect();
+        let change = NewChange {
+            client: client(number),
+            removes: Vec::new(),
+            adds: Some(NewEntry {
+                birth: NewBirth::Of(birth),
+                fact: Fact::Subscription,
+                value: Value(9),
+            }),
+        };
+        let known_at = self.present_to(socket.node);
+        let mut made = None;
+        self.with_sessions(socket.node, |sessions, at, actions| {
+            made = sessions
+                .change(at, socket.connection, slots, change, actions)
+                .ok();
+        });
+        if let Some(MadeEvent { dot, .. }) = made {
+            let client = number;
+            self.wait_for(dot, Waiting::Subscribe { client, known_at });
+        }
+    }
+
+    /// A subscription of a client that connects is acknowledged.
+    pub(super) fn acknowledge_connected(&mut self, number: u8, dot: Dot, known_at: BTreeSet<u64>) {
+        let subscribed = Subscribed { dot, known_at };
+        self.connecting(number).acknowledged.push(subscribed);
+    }
+
+    /// No claim and no end hangs, and no client has two connections.
+    pub(super) fn are_connections_at_rest(&self) -> Result<(), String> {
+        let mut connected = BTreeSet::new();
+        for (id, machine) in &self.machines {
+            let sessions = machine.sessions.as_ref().ok_or("it is down")?;
+            let connections = sessions.connections();
+            let (claims, questions) = (connections.claims(), sessions.questions());
+            if claims > 0 || questions > 0 || sessions.stalled() > 0 {
+                return Err(format!("{id} has {claims} claims and {questions} questions"));
+            }
+            let of_node = self.sockets.iter().filter(|(socket, _)| socket.node == *id);
+            let of_node: Vec<(&Socket, &u8)> = of_node.collect();
+            if of_node.len() != connections.len() {
+                return Err(format!("{id} has {} connections", connections.len()));
+            }
+            for (socket, number) in of_node {
+                if !connections.is_live(socket.connection) {
+                    return Err(format!("{socket:?} closes"));
+                }
+                if !connected.insert(*number) {
+                    return Err(format!("{number} has two connections"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each client has the connection that it has asked for last.
+    pub(super) fn check_connected(&self) -> Result<(), String> {
+        for number in CONNECTING {
+            let current = self.connecting[&number].current;
+            if current.is_none_or(|current| current.birth.is_none()) {
+                return Err(format!("{number} is not connected at rest"));
+            }
+        }
+        Ok(())
+    }
+}
