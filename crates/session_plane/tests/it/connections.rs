@@ -31,6 +31,8 @@ pub(super) struct ConnectingClient {
     /// Connection that the client uses; others may be left.
     current: Option<Current>,
     acknowledged: Vec<Subscribed>,
+    /// Nodes that are to know that the client has a session.
+    has_session_at: BTreeSet<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +134,10 @@ impl World {
             .iter()
             .filter(|(id, _)| id.kind == EntryKind::Subscription);
         let told: BTreeSet<Dot> = subscriptions.map(|(id, _)| id.dot).collect();
+        let present = self.present_to(socket.node);
         let connecting = self.connecting(number);
+        let is_promised = connecting.has_session_at.contains(&socket.node);
+        connecting.has_session_at.extend(present);
         if let Some(current) = connecting
             .current
             .as_mut()
@@ -144,10 +149,15 @@ impl World {
         let promised = promised.filter(|subscribed| subscribed.known_at.contains(&socket.node));
         let missing: Vec<Dot> = promised
             .map(|subscribed| subscribed.dot)
-            .filter(|dot| !told.contains(dot) || !accepted.is_present)
+            .filter(|dot| !told.contains(dot))
             .collect();
-        if number != CLEAN && !missing.is_empty() {
-            self.fail(format!("{number} misses {missing:?} at {}", socket.node));
+        let is_lost = is_promised && !accepted.is_present;
+        if number != CLEAN && (is_lost || !missing.is_empty()) {
+            self.fail(format!(
+                "{number} has {} session at {}, and misses {missing:?}",
+                if is_lost { "no" } else { "a" },
+                socket.node
+            ));
         }
     }
 
