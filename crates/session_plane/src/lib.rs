@@ -37,6 +37,7 @@ pub mod stream;
 pub mod transfer;
 pub mod version_vector;
 pub mod view;
+pub mod wills;
 pub mod wire;
 
 pub use client_id::{ClientId, ClientIdTooLong};
@@ -65,3 +66,4 @@ pub use slot_set::SlotSet;
 pub use transfer::{Asker, Handover, Holder};
 pub use version_vector::{Interval, VectorFull, VersionVector};
 pub use view::{NodeState, PresentNode, SwimIncarnation, View, ViewError};
+pub use wills::Wills;

@@ -1,4 +1,5 @@
-//! Publishing: QoS 2 PUBLISH from the clients of one run of this node (rules 40 to 52).
+//! Publishing: messages that one run of this node routes under numbers: QoS 2 PUBLISH from its clients
+//! (rules 40 to 52), and wills.
 //!
 //! ```text
 //!  PUBLISH     number   event made     all owners have it    lower numbers are out   all nodes have it
@@ -12,6 +13,9 @@
 //! present node. So a publisher whose node stops finds at any owner whether its message has a
 //! number, and the message goes out under that one only. A PUBLISH with DUP that goes on with a number
 //! writes the packet id anew first: a single owner may be left that has it.
+//!
+//! A will takes the same way, from a number to the end of its route: [`Wills`](crate::Wills) says when.
+//! An entry of its own names the number, and all nodes have that before the route begins.
 //!
 //! *Invariants*: a number is of one message. PUBREC says that all nodes of one ring have confirmed
 //! the message. Numbers of a run are first routed in their order. What waits of a connection is
@@ -39,13 +43,15 @@ mod releasing;
 mod route;
 mod routing;
 mod storing;
+mod wills;
 
-pub use action::{PublishViolation, PublishingAction, RefusePublish};
+pub use action::{PublishViolation, PublishingAction, RefusePublish, StoredAt};
 pub use error::{NoSlots, PublishingError};
 pub use event::{OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
 pub use numbered_uses::{FilledMessage, NumberedUses};
 pub use packet_use::{ContentId, NumberedMessage, PacketId, PacketUse, UseEntry, counting_uses};
 pub use route::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};
+pub use wills::{DueWill, NumberedWill, WillNumber};
 
 use connection::OpenConnection;
 use message::Message;
@@ -60,11 +66,12 @@ pub struct PublishingLimits {
     pub waiting_per_connection_max: usize,
     /// Numbers that were given up at most. Each may be a gap in the version vectors of all nodes
     /// until the run has ended. Beyond them a PUBLISH is refused, so that no vector is filled with
-    /// gaps.
+    /// gaps. A will is not: of its numbers few are given up, and each only for another one.
     pub given_up_max: usize,
 }
 
-/// QoS 2 messages of clients, from PUBLISH to PUBREC, and their packet ids until PUBCOMP.
+/// QoS 2 messages of clients, from PUBLISH to PUBREC, and their packet ids until PUBCOMP; and wills
+/// that are routed.
 ///
 /// A message costs O(log n) for each event of it. A change of the ring passes over all messages that
 /// wait, and sends them again.
@@ -77,8 +84,10 @@ pub struct Publishing {
     ring: RingInForce,
     routes_are_merged: bool,
     connections: BTreeMap<ConnectionId, OpenConnection>,
-    /// Messages with a number, until PUBREC.
+    /// Messages with a number, until all nodes have them.
     messages: BTreeMap<Dot, Message>,
+    /// Numbers of wills among them.
+    wills: BTreeSet<Dot>,
     /// Numbers of this run that wait to be routed.
     reserved: BTreeSet<u64>,
     /// Numbers of other runs whose messages may be routed.
@@ -110,6 +119,7 @@ impl Publishing {
             routes_are_merged: false,
             connections: BTreeMap::new(),
             messages: BTreeMap::new(),
+            wills: BTreeSet::new(),
             reserved: BTreeSet::new(),
             ready_of_others: BTreeSet::new(),
             early: VecDeque::new(),
@@ -140,12 +150,17 @@ impl Publishing {
                 connection,
                 number,
                 made,
-            } => self.number_written(connection, number, made, actions),
+            } => self.number_written(Some(connection), number, made, actions),
             PublishingEvent::FreeWritten {
                 connection,
                 packet_id,
                 made,
             } => self.free_written(connection, packet_id, made),
+            PublishingEvent::WillDue(due) => self.publish_will(due, actions),
+            PublishingEvent::WillNumberWritten { number, made } => {
+                self.number_written(None, number, made, actions);
+            }
+            PublishingEvent::WillGivenUp { number } => self.give_up_will(number, actions),
             PublishingEvent::Stored {
                 number,
                 entry,
@@ -179,9 +194,9 @@ impl Publishing {
         self.given_up.iter().map(|number| self.dot(*number))
     }
 
-    /// Messages without PUBREC.
+    /// Messages of clients without PUBREC.
     pub fn waiting(&self) -> usize {
-        self.messages.len() + self.early.len()
+        self.messages.len() - self.wills.len() + self.early.len()
     }
 
     fn dot(&self, number: u64) -> Dot {

@@ -1,4 +1,4 @@
-//! Actions: what the node does for QoS 2 messages of its clients.
+//! Actions: what the node does for messages with numbers.
 //!
 //! The node applies the actions of a call in their order.
 
@@ -6,6 +6,7 @@ use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
 use super::packet_use::{NumberedMessage, PacketId, PacketUse};
+use super::wills::WillNumber;
 use crate::connecting::ConnectionId;
 use crate::{ClientId, Dot};
 
@@ -25,20 +26,41 @@ pub enum PublishingAction {
         /// Events of older entries of the packet id.
         removes: Vec<Dot>,
     },
-    /// Sends the entry of a packet id again under its old dot, to all owners of the ring in force
+    /// A will has this number. The node tells [`Numbered`](crate::wills::WillsEvent::Numbered) to the
+    /// wills.
+    WillNumbered {
+        /// Client of the will.
+        client: ClientId,
+        /// Event of the will.
+        will: Dot,
+        /// The number.
+        number: Dot,
+    },
+    /// Makes an event that adds a [`Fact::WillNumber`](crate::Fact::WillNumber), in the session of the
+    /// will. The node tells [`WillNumberWritten`](super::PublishingEvent::WillNumberWritten).
+    WriteWillNumber {
+        /// Client of the will.
+        client: ClientId,
+        /// Event of the will.
+        will: Dot,
+        /// Value of the entry.
+        number: WillNumber,
+    },
+    /// Sends the entry that names a number again under its old dot, to all owners of the ring in force
     /// (rule `received-to-new-owners`).
     GiveAgain {
-        /// Client of the packet id.
+        /// Client of the entry.
         client: ClientId,
         /// Event of the entry.
         entry: Dot,
     },
-    /// Waits until all owners of the client's slot, by the ring of the marker, have the entry durably.
-    /// Then the node tells [`Stored`](super::PublishingEvent::Stored). A wait for an earlier marker is
-    /// void.
+    /// Waits until all nodes that `at` names, by the ring of the marker, have the entry durably. Then
+    /// the node tells [`Stored`](super::PublishingEvent::Stored). A wait for an earlier marker is void.
     AwaitStored {
-        /// Client of the packet id.
+        /// Client of the entry.
         client: ClientId,
+        /// Nodes that have to have it.
+        at: StoredAt,
         /// Number that the entry names.
         number: Dot,
         /// Event of the entry.
@@ -58,6 +80,12 @@ pub enum PublishingAction {
         to: Vec<NodeId>,
         /// Marker of the ring in force.
         marker: u64,
+    },
+    /// A will is at all nodes. The node tells [`Published`](crate::wills::WillsEvent::Published) to the
+    /// wills.
+    WillPublished {
+        /// Number of the will.
+        number: Dot,
     },
     /// Sends PUBREC: the message is at all nodes.
     SendPubrec {
@@ -93,6 +121,16 @@ pub enum PublishingAction {
         /// Reason.
         reason: PublishViolation,
     },
+}
+
+/// Nodes that have to have the entry of a number before its message is routed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredAt {
+    /// Owners of the client's slot (rule `received-first`).
+    Owners,
+    /// All present nodes (rule `will-number-first`): owners have the entry, and others have confirmed
+    /// the stream of this run up to its event. So of two primary owners one sees the other's number.
+    AllNodes,
 }
 
 /// Reason for which a PUBLISH gets no number.

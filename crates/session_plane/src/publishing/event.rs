@@ -6,6 +6,7 @@ use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
 use super::packet_use::{ContentId, PacketId, UseEntry};
+use super::wills::DueWill;
 use crate::connecting::ConnectionId;
 use crate::{ClientId, Dot, MadeEvent};
 
@@ -91,7 +92,21 @@ pub enum PublishingEvent {
         /// The event.
         made: MadeEvent,
     },
-    /// All owners by the ring of the marker have the entry of a number.
+    /// A will is to be published.
+    WillDue(DueWill),
+    /// The node has made the event of [`WriteWillNumber`](super::PublishingAction::WriteWillNumber).
+    WillNumberWritten {
+        /// The number.
+        number: Dot,
+        /// The event.
+        made: MadeEvent,
+    },
+    /// A will is not to be published under this number, or not here. One that is on its way stays.
+    WillGivenUp {
+        /// The number.
+        number: Dot,
+    },
+    /// All nodes that have to have it, by the ring of the marker, have the entry of a number.
     Stored {
         /// The number.
         number: Dot,

@@ -1,10 +1,11 @@
-//! Message on its way from PUBLISH to PUBREC.
+//! Message with a number, on its way to all nodes.
 
 use std::collections::BTreeSet;
 
 use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
+use super::action::StoredAt;
 use super::packet_use::{ContentId, PacketId};
 use crate::connecting::ConnectionId;
 use crate::{ClientId, Dot};
@@ -13,33 +14,49 @@ use crate::{ClientId, Dot};
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) client: ClientId,
-    pub(super) packet_id: PacketId,
     pub(super) content: ContentId,
     /// Clock that an earlier entry has given to the message. None until the first entry is made.
     pub(super) clock: Option<Hlc>,
-    /// Connection that gets PUBREC. None: it has ended while the message was on its way.
-    pub(super) connection: Option<ConnectionId>,
+    pub(super) origin: Origin,
     pub(super) phase: Phase,
+}
+
+/// Origin of a message: it decides who has to have the number before the route, and what follows the
+/// route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// PUBLISH of a client.
+    Packet {
+        packet_id: PacketId,
+        /// Connection that gets PUBREC. None: it has ended while the message was on its way.
+        connection: Option<ConnectionId>,
+    },
+    /// Will.
+    Will {
+        /// Event of the will.
+        will: Dot,
+    },
 }
 
 /// Phase of a message.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// The event of its packet id is being made.
+    /// The event of the entry that names its number is being made.
     Writing {
-        /// Connection that has asked for the event.
-        by: ConnectionId,
+        /// Connection that has asked for the event. None: it is of a will.
+        by: Option<ConnectionId>,
         /// Ring that was in force when the event was asked for.
         marker: u64,
     },
-    /// Some owner may lack its packet id.
+    /// Some node that has to have the entry may lack it.
     Storing {
-        /// Event of the packet id's entry.
+        /// Event of the entry.
         entry: Dot,
     },
-    /// All owners of the ring in force have its packet id. It waits for lower numbers and for routes.
+    /// All that have to have the entry by the ring in force have it. It waits for lower numbers and for
+    /// routes.
     Ready {
-        /// Event of the packet id's entry.
+        /// Event of the entry.
         entry: Dot,
     },
     /// It is routed.
@@ -50,6 +67,29 @@ pub(super) enum Phase {
 }
 
 impl Message {
+    /// Puts another connection into the place of the one that gets PUBREC; gives the one before.
+    pub(super) fn replace_connection(&mut self, new: Option<ConnectionId>) -> Option<ConnectionId> {
+        match &mut self.origin {
+            Origin::Packet { connection, .. } => std::mem::replace(connection, new),
+            Origin::Will { .. } => None,
+        }
+    }
+
+    /// The message uses this packet id of this client.
+    pub(super) fn is_of_packet(&self, of: &ClientId, id: PacketId) -> bool {
+        let is_of_id = matches!(self.origin, Origin::Packet { packet_id, .. } if packet_id == id);
+        is_of_id && self.client == *of
+    }
+
+    /// Nodes that have to have the entry of the number before the message is routed (rules
+    /// `received-first` and `will-number-first`).
+    pub(super) fn stored_at(&self) -> StoredAt {
+        match self.origin {
+            Origin::Packet { .. } => StoredAt::Owners,
+            Origin::Will { .. } => StoredAt::AllNodes,
+        }
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready { .. })
     }

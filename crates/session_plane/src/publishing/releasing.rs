@@ -106,15 +106,20 @@ impl Publishing {
         for number in open.waiting {
             let message = self.messages.get_mut(&number);
             if let Some(message) = message.filter(|message| message.is_on_the_way()) {
-                message.connection = None;
+                message.replace_connection(None);
                 continue;
             }
-            self.messages.remove(&number);
-            self.ready_of_others.remove(&number);
-            if number.run == self.run && self.reserved.remove(&number.number) {
-                self.given_up.insert(number.number);
-            }
+            self.give_up(number);
         }
         self.route_ready(actions);
+    }
+
+    /// Gives up a message that is not on its way, and the number with it.
+    pub(super) fn give_up(&mut self, number: Dot) {
+        self.messages.remove(&number);
+        self.ready_of_others.remove(&number);
+        if number.run == self.run && self.reserved.remove(&number.number) {
+            self.given_up.insert(number.number);
+        }
     }
 }

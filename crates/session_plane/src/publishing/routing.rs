@@ -8,11 +8,12 @@ use super::action::PublishingAction;
 use super::connection::Stage;
 use super::error::PublishingError;
 use super::event::RouteConfirmation;
-use super::message::{Message, Phase};
-use super::packet_use::NumberedMessage;
+use super::message::{Message, Origin, Phase};
+use super::packet_use::{NumberedMessage, PacketId};
 use super::storing::{await_stored, give_again};
 use super::{Publishing, RingInForce};
 use crate::Dot;
+use crate::connecting::ConnectionId;
 
 impl Publishing {
     /// Routes what may be routed: own numbers in their order (rule `numbers-in-order`).
@@ -45,7 +46,7 @@ impl Publishing {
         message.is_ready().then_some(number)
     }
 
-    /// A node has a message durably: PUBREC follows when all nodes of the ring in force have it.
+    /// A node has a message durably: it is complete when all nodes of the ring in force have it.
     ///
     /// A confirmation by an earlier ring does not count: the node has covered the number for other
     /// slots then.
@@ -97,15 +98,35 @@ impl Publishing {
         let Some(message) = self.messages.remove(&number) else {
             return;
         };
-        let Some(connection) = message.connection else {
-            return;
-        };
+        match message.origin {
+            Origin::Packet {
+                packet_id,
+                connection: Some(connection),
+            } => {
+                let content = message.content;
+                let message = NumberedMessage { number, content };
+                self.complete_exchange(connection, packet_id, message, actions);
+            }
+            Origin::Packet { connection: None, .. } => {}
+            Origin::Will { .. } => {
+                self.wills.remove(&number);
+                actions.push(PublishingAction::WillPublished { number });
+            }
+        }
+    }
+
+    /// All nodes have the message of a packet id: PUBREC.
+    fn complete_exchange(
+        &mut self,
+        connection: ConnectionId,
+        packet_id: PacketId,
+        message: NumberedMessage,
+        actions: &mut Vec<PublishingAction>,
+    ) {
         let Some(open) = self.connections.get_mut(&connection) else {
             return;
         };
-        open.waiting.remove(&number);
-        let (packet_id, content) = (message.packet_id, message.content);
-        let message = NumberedMessage { number, content };
+        open.waiting.remove(&message.number);
         let id = open.id_mut(packet_id);
         // A client that has used the id for another message since gets PUBREC for that one.
         if id.stage == Stage::Publishing(message) {
@@ -117,7 +138,7 @@ impl Publishing {
         }
     }
 
-    /// Sends everything that waits by the new ring: packet ids to all its owners, messages to all its
+    /// Sends everything that waits by the new ring: entries to all its owners, messages to all its
     /// nodes (rules `received-to-new-owners` and `route-again`).
     pub(super) fn change_ring(
         &mut self,

@@ -5,7 +5,7 @@ use cluster::session_plane::Hlc;
 use super::action::{PublishViolation, PublishingAction, RefusePublish};
 use super::connection::{OpenConnection, Stage};
 use super::event::{OpenedConnection, Publish};
-use super::message::{Message, Phase};
+use super::message::{Message, Origin, Phase};
 use super::packet_use::{NumberedMessage, UseEntry};
 use super::{Publishing, PublishingLimits};
 use crate::connecting::ConnectionId;
@@ -88,11 +88,14 @@ impl Publishing {
     /// The message of an entry is the one of `publish`, and has a number that a run has given out.
     fn is_of(&self, publish: &Publish, client: &ClientId, message: NumberedMessage) -> bool {
         let NumberedMessage { number, content } = message;
-        let is_given_out = number.run != self.run || number.number <= self.last;
         let known = self.messages.get(&number);
-        let is_known_so =
-            known.is_none_or(|known| known.client == *client && known.packet_id == publish.packet_id);
-        content == publish.content && number.is_qos2_number() && is_given_out && is_known_so
+        let is_known_so = known.is_none_or(|known| known.is_of_packet(client, publish.packet_id));
+        content == publish.content && self.is_given_out(number) && is_known_so
+    }
+
+    /// The number is a QoS 2 number that a run has given out, as far as this node can tell.
+    pub(super) fn is_given_out(&self, number: Dot) -> bool {
+        number.is_qos2_number() && (number.run != self.run || number.number <= self.last)
     }
 
     /// Goes on with the number that a packet id names: its entry is written anew, under the number.
@@ -105,7 +108,7 @@ impl Publishing {
     ) {
         let (connection, number) = (publish.connection, message.number);
         if let Some(known) = self.messages.get_mut(&number) {
-            let before = known.connection.replace(connection);
+            let before = known.replace_connection(Some(connection));
             if let Some(before) = before.and_then(|before| self.connections.get_mut(&before)) {
                 before.waiting.remove(&number);
             }
@@ -114,9 +117,6 @@ impl Publishing {
                 open.id_mut(publish.packet_id).stage = Stage::Publishing(message);
             }
         } else if self.has_room(publish, actions) {
-            if number.run == self.run {
-                self.given_up.remove(&number.number);
-            }
             self.write(publish, message, Some(clock), actions);
         }
     }
@@ -157,10 +157,15 @@ impl Publishing {
 
     /// Reserves a number for a message, and writes the entry of its packet id.
     fn store(&mut self, publish: &Publish, actions: &mut Vec<PublishingAction>) {
+        let (number, content) = (self.next_number(), publish.content);
+        self.write(publish, NumberedMessage { number, content }, None, actions);
+    }
+
+    /// Takes the next number of the run.
+    pub(super) fn next_number(&mut self) -> Dot {
         self.last += 1;
         assert!(self.last < u64::MAX, "a run does not live that long");
-        let (number, content) = (self.dot(self.last), publish.content);
-        self.write(publish, NumberedMessage { number, content }, None, actions);
+        self.dot(self.last)
     }
 
     /// Writes the entry of a packet id with a number. `clock` is that of an earlier such entry.
@@ -189,28 +194,41 @@ impl Publishing {
             packet_use,
             removes,
         });
-        if number.run == self.run {
-            self.reserved.insert(number.number);
-        }
-        let marker = self.ring.marker;
+        let origin = Origin::Packet {
+            packet_id,
+            connection: Some(connection),
+        };
+        let phase = self.writing(Some(connection));
         let message = Message {
             client,
-            packet_id,
             content,
             clock,
-            connection: Some(connection),
-            phase: Phase::Writing {
-                by: connection,
-                marker,
-            },
+            origin,
+            phase,
         };
+        self.add_message(number, message);
+    }
+
+    /// The event of an entry is being made, by the ring in force.
+    pub(super) fn writing(&self, by: Option<ConnectionId>) -> Phase {
+        let marker = self.ring.marker;
+        Phase::Writing { by, marker }
+    }
+
+    /// Adds a message that waits under its number.
+    pub(super) fn add_message(&mut self, number: Dot, message: Message) {
+        if number.run == self.run {
+            self.given_up.remove(&number.number);
+            self.reserved.insert(number.number);
+        }
         self.messages.insert(number, message);
     }
 
-    /// The entry of a number is made: waits until all owners have it.
+    /// The entry of a number is made: waits until all that have to have it have it. `writer` is the
+    /// connection that has asked for it; None of a will.
     pub(super) fn number_written(
         &mut self,
-        connection: ConnectionId,
+        writer: Option<ConnectionId>,
         number: Dot,
         made: MadeEvent,
         actions: &mut Vec<PublishingAction>,
@@ -221,16 +239,18 @@ impl Publishing {
         let Phase::Writing { by, marker } = message.phase else {
             return;
         };
-        if by != connection {
+        if by != writer {
             return;
         }
         let MadeEvent { dot, clock } = made;
-        let open = message
-            .connection
-            .and_then(|open| self.connections.get_mut(&open));
-        if let Some(open) = open {
+        if let Origin::Packet {
+            packet_id,
+            connection: Some(connection),
+        } = message.origin
+            && let Some(open) = self.connections.get_mut(&connection)
+        {
             let content = message.content;
-            let mut packet_use = open.use_by(message.packet_id, NumberedMessage { number, content });
+            let mut packet_use = open.use_by(packet_id, NumberedMessage { number, content });
             packet_use.message_clock = message.clock;
             open.add_use(UseEntry {
                 dot,
@@ -246,7 +266,8 @@ impl Publishing {
         actions.push(await_stored(message, number, dot, self.ring.marker));
     }
 
-    /// All owners of the ring in force have the packet id of a number (rule `received-first`).
+    /// All that have to have it by the ring in force have the entry of a number (rules `received-first`
+    /// and `will-number-first`).
     pub(super) fn stored(
         &mut self,
         number: Dot,
@@ -295,6 +316,7 @@ pub(super) fn give_again(message: &Message, entry: Dot) -> PublishingAction {
 pub(super) fn await_stored(message: &Message, number: Dot, entry: Dot, marker: u64) -> PublishingAction {
     PublishingAction::AwaitStored {
         client: message.client.clone(),
+        at: message.stored_at(),
         number,
         entry,
         marker,

@@ -15,6 +15,7 @@ mod limits;
 mod node;
 mod numbered_uses;
 mod ring_changes;
+mod wills;
 mod world;
 
 const LIMITS: PublishingLimits = PublishingLimits {

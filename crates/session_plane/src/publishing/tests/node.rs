@@ -211,6 +211,7 @@ pub(super) fn pubrec(connection: ConnectionId, id: u16) -> PublishingAction {
 pub(super) fn awaits(client: usize, number: Dot, entry: u64, marker: u64) -> PublishingAction {
     PublishingAction::AwaitStored {
         client: client_id(client),
+        at: StoredAt::Owners,
         number,
         entry: event(entry),
         marker,

@@ -178,6 +178,11 @@ impl World {
             PublishingAction::Refuse { .. } | PublishingAction::Disconnect { .. } => {
                 panic!("clients keep to the protocol: {action:?}")
             }
+            PublishingAction::WillNumbered { .. }
+            | PublishingAction::WriteWillNumber { .. }
+            | PublishingAction::WillPublished { .. } => {
+                panic!("no client has a will: {action:?}")
+            }
         }
     }
 

@@ -1,0 +1,161 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use cluster::session_plane::Hlc;
+use cluster::{Incarnation, NodeId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::publishing::{
+    ContentId, DueWill, NumberedWill, PublishingAction, PublishingEvent, PublishingLimits, RouteConfirmation,
+    WillNumber,
+};
+use crate::{
+    Birth, ClientId, Entry, EntryKind, Fact, Interval, MadeEvent, Publishing, Slot, VersionVector, WillTerms,
+};
+use world::World;
+
+mod firing;
+mod known_will;
+mod leaving;
+mod node;
+mod world;
+
+/// Instant of the first step: only differences matter.
+#[expect(clippy::disallowed_methods, reason = "an instant to count from")]
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Delay of every will that has one.
+const DELAY: Duration = Duration::from_secs(16);
+
+fn run_of(node: u64, start: u32) -> Run {
+    Run {
+        node: NodeId(node),
+        incarnation: Incarnation(start),
+    }
+}
+
+fn client_id(client: usize) -> ClientId {
+    ClientId::new(format!("press-{client}").as_bytes()).expect("a short id")
+}
+
+/// Value of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    Nothing,
+    Text { content: ContentId, delay: Duration },
+    End { delay: Option<Duration> },
+    Number(WillNumber),
+}
+
+impl WillValue for Value {
+    fn will_part(&self) -> Option<WillPart> {
+        match *self {
+            Value::Nothing => None,
+            Value::Text { content, delay } => Some(WillPart::Text { content, delay }),
+            Value::End { delay } => Some(WillPart::End { delay }),
+            Value::Number(number) => Some(WillPart::Number(number)),
+        }
+    }
+}
+
+/// Step of a history.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Delivers the next message of a link.
+    Deliver {
+        from: usize,
+        to: usize,
+    },
+    /// Delivers one message of each link.
+    DeliverEach,
+    /// Delivers all that can be delivered.
+    DeliverAll,
+    Connect(Connecting),
+    /// DISCONNECT with reason code 0 on the last connection of a client.
+    Disconnect {
+        client: usize,
+    },
+    /// The first connection of a client ends without DISCONNECT.
+    Lose {
+        client: usize,
+    },
+    Crash {
+        node: usize,
+    },
+    Restart {
+        node: usize,
+    },
+    /// Only nodes that are both in `side`, or both not, reach each other.
+    Split {
+        side: u8,
+    },
+    Heal,
+    /// A node gives up those whom it does not reach.
+    GiveUp {
+        at: usize,
+    },
+    /// Two nodes meet that have given each other up.
+    Meet {
+        one: usize,
+        other: usize,
+    },
+    /// Time passes, and all nodes give up and meet whom they can.
+    Detect,
+    Wait,
+}
+
+/// CONNECT with a will.
+#[derive(Debug, Clone, Copy)]
+struct Connecting {
+    client: usize,
+    node: usize,
+    is_clean: bool,
+    is_delayed: bool,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let client = || 0..world::CLIENTS;
+    let node = || 0..world::NODES;
+    let connect = (client(), node(), proptest::bool::weighted(0.2), any::<bool>());
+    let connect = connect.prop_map(|(client, node, is_clean, is_delayed)| Connecting {
+        client,
+        node,
+        is_clean,
+        is_delayed,
+    });
+    let step = prop_oneof![
+        20 => (node(), node()).prop_map(|(from, to)| Step::Deliver { from, to }),
+        12 => Just(Step::DeliverEach),
+        4 => Just(Step::DeliverAll),
+        6 => connect.prop_map(Step::Connect),
+        2 => client().prop_map(|client| Step::Disconnect { client }),
+        4 => client().prop_map(|client| Step::Lose { client }),
+        1 => node().prop_map(|node| Step::Crash { node }),
+        1 => node().prop_map(|node| Step::Restart { node }),
+        1 => (1..(1_u8 << (world::NODES - 1))).prop_map(|side| Step::Split { side }),
+        1 => Just(Step::Heal),
+        6 => node().prop_map(|at| Step::GiveUp { at }),
+        3 => (node(), node()).prop_map(|(one, other)| Step::Meet { one, other }),
+        3 => Just(Step::Detect),
+        3 => Just(Step::Wait),
+    ];
+    proptest::collection::vec(step, 0..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    /// Promise W1: the world asserts what must not happen where it happens, and at rest that no will is
+    /// lost.
+    #[test]
+    fn a_will_is_published_once_on_each_side(steps in steps()) {
+        let mut world = World::new();
+        for step in &steps {
+            world.step(step);
+        }
+        world.come_to_rest();
+        world.assert_at_rest();
+    }
+}
