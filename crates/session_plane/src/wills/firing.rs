@@ -70,8 +70,9 @@ impl Wills {
         state: &impl WillState,
         actions: &mut Vec<WillsAction>,
     ) {
-        let watched = self.watched.keys().filter(|place| place.slot == slot);
-        let watched: BTreeSet<ClientId> = watched.map(|place| place.client.clone()).collect();
+        let watched = self.watched.range(Place::first_of(slot)..);
+        let watched = watched.take_while(|(place, _)| place.slot == slot);
+        let watched: BTreeSet<ClientId> = watched.map(|(place, _)| place.client.clone()).collect();
         let found = state.clients_of(slot).into_iter();
         for client in watched.into_iter().chain(found) {
             self.look(now, &client, state, actions);

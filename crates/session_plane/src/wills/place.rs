@@ -19,6 +19,15 @@ impl Place {
         Place { slot, client, will }
     }
 
+    /// Not above any place of a slot.
+    pub(super) fn first_of(slot: Slot) -> Place {
+        Place {
+            slot,
+            client: ClientId::new(&[]).expect("an empty id is short"),
+            will: Dot::MIN,
+        }
+    }
+
     /// Places of the wills of a client.
     pub(super) fn of_client(client: &ClientId) -> RangeInclusive<Place> {
         Place::new(client.clone(), Dot::MIN)..=Place::new(client.clone(), Dot::MAX)
