@@ -44,6 +44,8 @@ pub struct Copies<V, M> {
     /// Copies in step that may have single dots.
     with_single: BTreeSet<Slot>,
     apart: BTreeMap<Slot, SlotCopy<V, M>>,
+    /// Apart copies that have changed since a claim of them was tried last.
+    unclaimed: BTreeSet<Slot>,
     /// What differs from the disk.
     dirty: DirtyCopies,
 }
@@ -78,6 +80,7 @@ impl<V, M> Default for Copies<V, M> {
             pending: BTreeMap::new(),
             with_single: BTreeSet::new(),
             apart: BTreeMap::new(),
+            unclaimed: BTreeSet::new(),
             dirty: DirtyCopies::default(),
         }
     }
@@ -89,6 +92,7 @@ impl<V: Ord, M> Copies<V, M> {
         if !self.contains(slot) {
             self.apart.insert(slot, SlotCopy::new(known));
             self.dirty.places.mark(slot, false);
+            self.unclaimed.insert(slot);
         }
     }
 
@@ -116,6 +120,16 @@ impl<V: Ord, M> Copies<V, M> {
     /// Slots of the copies that are apart, in ascending order.
     pub fn apart(&self) -> impl Iterator<Item = Slot> + '_ {
         self.apart.keys().copied()
+    }
+
+    /// Takes the apart copies of which a claim is to be tried: they have changed since.
+    pub fn take_unclaimed(&mut self) -> BTreeSet<Slot> {
+        std::mem::take(&mut self.unclaimed)
+    }
+
+    /// A claim is to be tried of all apart copies: what they wait for may have ended.
+    pub fn try_all(&mut self) {
+        self.unclaimed.extend(self.apart.keys());
     }
 
     /// Copy of a slot that is apart.
@@ -155,6 +169,7 @@ impl<V: Ord, M> Copies<V, M> {
         }
         let copy = self.apart.get_mut(&slot)?;
         self.dirty.content.insert(slot);
+        self.unclaimed.insert(slot);
         Some(copy)
     }
 
@@ -224,6 +239,7 @@ impl<V: Ord, M> Copies<V, M> {
         }
         let apart = self.apart.iter_mut();
         for (slot, copy) in apart.filter(|(slot, _)| slots.contains(**slot)) {
+            self.unclaimed.insert(*slot);
             if !refused.contains(*slot) && copy.take(numbers).is_err() {
                 copy.need(&VersionVector::of_apart([numbers]))?;
                 refused.insert(*slot);
@@ -309,6 +325,7 @@ impl<V: Ord, M> Copies<V, M> {
         }
         for (slot, copy) in &mut self.apart {
             let _ = copy.retire(retired);
+            self.unclaimed.insert(*slot);
             self.dirty.note(*slot, copy.entries());
         }
     }

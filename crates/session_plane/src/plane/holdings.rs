@@ -143,8 +143,7 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
             |copy: &CopyRef<'_, V>, dot: Dot, pending: &Pending<M>| matching.matches(copy, dot, pending);
         // A vector without room leaves everything taken, as a hole does.
         queued.extend(self.copies.claim_shared(matches).unwrap_or_default());
-        let apart: Vec<Slot> = self.copies.apart().collect();
-        for slot in apart {
+        for slot in self.copies.take_unclaimed() {
             let is_owned = self.owned.contains(slot);
             if is_owned && !is_merged(slot) {
                 continue;

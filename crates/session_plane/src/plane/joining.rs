@@ -125,6 +125,7 @@ where
         self.retiring.forget(run.node);
         let unmerged = self.transfers.unmerged(self.holdings.owned());
         self.holdings.part(&unmerged);
+        self.holdings.copies.try_all();
         actions.push(PlaneAction::GaveUp { run, reason });
         actions.extend(durable.into_iter().map(PlaneAction::Durable));
         let number = self.streams.of_run(run).map_or(0, |ended| ended.position());

@@ -115,6 +115,7 @@ where
         self.send_transfers(of_transfers, actions);
         let unmerged = self.transfers.unmerged(&gained);
         self.holdings.part(&unmerged);
+        self.holdings.copies.try_all();
         self.transfers.note_change();
         Ok(())
     }

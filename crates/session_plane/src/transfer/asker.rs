@@ -9,6 +9,7 @@
 //! does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use cluster::NodeId;
 
@@ -44,6 +45,8 @@ pub struct Asker<V, M> {
     /// Slots that this node owns.
     slots: BTreeMap<Slot, OwnedSlot>,
     exchanges: BTreeMap<ExchangeKey, Exchange<V, M>>,
+    /// Slots that a holder has not answered and is not asked for. None: to be found anew.
+    unasked: Option<BTreeMap<NodeId, BTreeSet<Slot>>>,
     /// Answers that are merged, and whose holders were not told. They count as questions.
     unreported: BTreeSet<MergedAnswer>,
 }
@@ -76,6 +79,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             last_question: 0,
             slots: BTreeMap::new(),
             exchanges: BTreeMap::new(),
+            unasked: None,
             unreported: BTreeSet::new(),
         }
     }
@@ -87,6 +91,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             has_merged: peers.is_empty(),
             closing: None,
         };
+        self.unasked = None;
         if self.slots.insert(slot, owned).is_some() {
             self.void_answers(slot);
         }
@@ -94,6 +99,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
 
     /// Ends the ownership of a slot.
     pub fn end(&mut self, slot: Slot, actions: &mut Vec<TransferAction<V, M>>) {
+        self.unasked = None;
         self.slots.remove(&slot);
         let ended = self.exchanges.extract_if(range_of(slot), |_, _| true);
         for (key, exchange) in ended {
@@ -146,6 +152,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
 
     /// The holder has no answer for this node any more.
     fn forget_questions(&mut self, peer: NodeId) {
+        self.unasked = None;
         self.exchanges.retain(|key, _| key.holder != peer);
         self.unreported.retain(|merged| merged.holder != peer);
     }
@@ -155,6 +162,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     pub fn receive_offer(&mut self, from: NodeId, slot: Slot) {
         if let Some(owned) = self.slots.get_mut(&slot) {
             owned.unanswered.insert(from);
+            self.note_unasked(ExchangeKey { slot, holder: from });
         }
     }
 
@@ -163,6 +171,9 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         if let Some(owned) = self.slots.get_mut(&slot) {
             owned.unanswered.clone_from(peers);
             self.void_answers(slot);
+            for holder in peers.iter().copied() {
+                self.note_unasked(ExchangeKey { slot, holder });
+            }
         }
     }
 
@@ -211,19 +222,23 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         V: 'a,
         M: 'a,
     {
-        let waiting: Vec<ExchangeKey> = self.unasked().collect();
-        for key in waiting {
-            if !self.has_room(key.holder) {
+        let mut unasked = self.unasked.take().unwrap_or_else(|| self.find_unasked());
+        // Last slot that this node does not own yet by the rings of all peers.
+        let mut early = None;
+        while let Some(key) = self.next_to_ask(&unasked, early) {
+            let Some(positions) = positions(key.slot) else {
+                early = Some(key.slot);
                 continue;
-            }
-            if let Some(positions) = positions(key.slot) {
-                let ask = self.question(key, positions);
-                actions.push(TransferAction {
-                    to: key.holder,
-                    message: TransferMessage::AskSlot(ask),
-                });
-            }
+            };
+            unasked.entry(key.holder).or_default().remove(&key.slot);
+            let ask = self.question(key, positions);
+            actions.push(TransferAction {
+                to: key.holder,
+                message: TransferMessage::AskSlot(ask),
+            });
         }
+        unasked.retain(|_, slots| !slots.is_empty());
+        self.unasked = Some(unasked);
         let slots: BTreeSet<Slot> = self.exchanges.keys().map(|key| key.slot).collect();
         for slot in slots {
             if let Some(copy) = copy(slot) {
@@ -261,16 +276,43 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         }
     }
 
-    fn unasked(&self) -> impl Iterator<Item = ExchangeKey> {
-        let keys = self.slots.iter().flat_map(|(slot, owned)| {
-            let slot = *slot;
-            let holders = owned.unanswered.iter();
-            holders.map(move |holder| ExchangeKey {
-                slot,
-                holder: *holder,
-            })
+    /// Next question for which there is room: that of the lowest slot above `early`.
+    fn next_to_ask(
+        &self,
+        unasked: &BTreeMap<NodeId, BTreeSet<Slot>>,
+        early: Option<Slot>,
+    ) -> Option<ExchangeKey> {
+        let above = (early.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let with_room = unasked.iter().filter(|(holder, _)| self.has_room(**holder));
+        let next = with_room.filter_map(|(holder, slots)| {
+            let (slot, holder) = (*slots.range(above).next()?, *holder);
+            Some(ExchangeKey { slot, holder })
         });
-        keys.filter(|key| !self.exchanges.contains_key(key))
+        next.min()
+    }
+
+    /// Slots by holders that have not answered and are not asked; a pass over all slots.
+    fn find_unasked(&self) -> BTreeMap<NodeId, BTreeSet<Slot>> {
+        let mut unasked: BTreeMap<NodeId, BTreeSet<Slot>> = BTreeMap::new();
+        for (slot, owned) in &self.slots {
+            for holder in &owned.unanswered {
+                let (slot, holder) = (*slot, *holder);
+                if !self.exchanges.contains_key(&ExchangeKey { slot, holder }) {
+                    unasked.entry(holder).or_default().insert(slot);
+                }
+            }
+        }
+        unasked
+    }
+
+    /// A holder has not answered about a slot any more.
+    fn note_unasked(&mut self, key: ExchangeKey) {
+        let owned = self.slots.get(&key.slot);
+        let is_awaited = owned.is_some_and(|owned| owned.unanswered.contains(&key.holder));
+        let is_asked = self.exchanges.contains_key(&key);
+        if let Some(unasked) = self.unasked.as_mut().filter(|_| is_awaited && !is_asked) {
+            unasked.entry(key.holder).or_default().insert(key.slot);
+        }
     }
 
     fn has_room(&self, holder: NodeId) -> bool {

@@ -85,6 +85,8 @@ impl<V: Ord, M> Copies<V, M> {
             self.in_step.insert(slot, copy.into_state().entries);
         }
         self.shared = claimed;
+        // Copies that were ahead may be in step now.
+        self.try_all();
         for slot in std::mem::take(&mut self.with_single) {
             if let Some(entries) = self.in_step.get_mut(&slot) {
                 entries.drop_covered(self.shared.covered());

@@ -56,6 +56,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         match &received {
             Err(_) => {
                 if let Some(exchange) = self.exchanges.remove(&key) {
+                    self.note_unasked(key);
                     actions.push(drop_question(from, exchange.id));
                 }
             }
@@ -133,6 +134,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             .into_copy(&shared, copy.entries())
             .and_then(|answer| Ok(copy.merge(answer)?));
         if let Err(error) = merged {
+            self.note_unasked(key);
             actions.push(drop_question(key.holder, id));
             return Err(error);
         }
@@ -142,6 +144,9 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         });
         let holder = key.holder;
         self.unreported.insert(MergedAnswer { holder, id });
+        if !counts {
+            self.note_unasked(key);
+        }
         if let Some(owned) = self.slots.get_mut(&key.slot).filter(|_| counts) {
             owned.unanswered.remove(&key.holder);
             owned.has_merged |= owned.unanswered.is_empty();
