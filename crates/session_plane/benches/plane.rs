@@ -1,0 +1,385 @@
+//! Durable messages through planes: processor time from PUBLISH until it is durable and removed.
+//!
+//! Nodes are in one process. Messages between them are encoded and read, records are made and
+//! dropped; nothing is written. `cargo bench -p session_plane --bench plane` prints a line for each
+//! number of nodes: the time of all nodes together.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cluster::{Incarnation, NodeId};
+
+use session_plane::connecting::{ConnectionId, ConnectionLimits, QuestionLimits};
+use session_plane::membership::MembershipConfig;
+use session_plane::plane::{
+    CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, PlaneConfig, PlaneImage,
+    Timing,
+};
+use session_plane::sessions::{SessionsAction, SessionsConfig, SessionsMessage};
+use session_plane::stream::{IncomingLimits, OutgoingLimits};
+use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
+use session_plane::wire::{Message, WireValue};
+use session_plane::{
+    Birth, ClientId, Dot, EntryKind, Fact, MadeEvent, Matched, NodeState, Pending, RecordBatch, RecordValue,
+    Run, Sessions, Slot, SlotSet,
+};
+
+const PAYLOAD: usize = 256;
+const IN_FLIGHT: usize = 32;
+const MESSAGES: usize = 32_000;
+
+/// Value of an entry, and content of a message.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Value(Bytes);
+
+impl TransferBytes for Value {
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl TransferValue for Value {
+    fn append_digest(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.0);
+    }
+}
+
+impl WireValue for Value {
+    fn to_bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    fn from_bytes(bytes: Bytes) -> Option<Value> {
+        Some(Value(bytes))
+    }
+}
+
+impl RecordValue for Value {
+    fn content(&self) -> Option<Bytes> {
+        Some(self.0.clone())
+    }
+
+    fn to_record(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    fn from_record(_: Bytes, content: Option<Bytes>) -> Option<Value> {
+        content.map(Value)
+    }
+}
+
+/// Every message is for the one subscriber.
+#[derive(Debug)]
+struct OneSubscriber(ClientId);
+
+impl Matching<Value, Value> for OneSubscriber {
+    fn matches(&self, copy: &CopyRef<'_, Value>, _: Dot, pending: &Pending<Value>) -> Vec<Matched<Value>> {
+        let live = copy
+            .entries
+            .live(copy.covered, self.0.as_bytes(), EntryKind::Subscription);
+        live.map(|(_, entry)| Matched {
+            client: self.0.clone(),
+            birth: entry.birth,
+            value: pending.message.clone(),
+        })
+        .collect()
+    }
+}
+
+type Node = Sessions<Value, Value, OneSubscriber>;
+type Action = SessionsAction<Value, Value>;
+
+struct Cluster {
+    now: Now,
+    nodes: BTreeMap<u64, Node>,
+    on_the_way: VecDeque<(u64, u64, Bytes)>,
+    counts: Counts,
+}
+
+/// What has happened so far, at all nodes together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    durable: usize,
+    messages: usize,
+    bytes: usize,
+    records: usize,
+}
+
+impl Cluster {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a clock of its own begins with an instant"
+    )]
+    fn new(count: u64, client: &ClientId) -> Cluster {
+        let now = Now {
+            monotonic: Instant::now(),
+            wall: 1_000_000,
+        };
+        let nodes = (1..=count).map(|id| {
+            let run = Run {
+                node: NodeId(id),
+                incarnation: Incarnation(1),
+            };
+            let matching = OneSubscriber(client.clone());
+            let blank = Value(Bytes::new());
+            let node = Sessions::new(now, &config(run, count), PlaneImage::default(), matching, blank);
+            (id, node.expect("a cluster"))
+        });
+        let mut cluster = Cluster {
+            now,
+            nodes: nodes.collect(),
+            on_the_way: VecDeque::new(),
+            counts: Counts::default(),
+        };
+        for from in 1..=count {
+            for to in (1..=count).filter(|to| *to != from) {
+                cluster.with(from, |node, now, actions| {
+                    node.connected(now, NodeId(to), actions);
+                });
+            }
+        }
+        for _ in 0..1_000 {
+            cluster.pass(10);
+        }
+        cluster
+    }
+
+    fn with(&mut self, id: u64, act: impl FnOnce(&mut Node, Now, &mut Vec<Action>)) {
+        let (now, mut actions) = (self.now, Vec::new());
+        act(self.nodes.get_mut(&id).expect("a node"), now, &mut actions);
+        for action in actions {
+            match action {
+                SessionsAction::Send { to, message } => self.send(id, to.0, message),
+                SessionsAction::Durable(_) => self.counts.durable += 1,
+                SessionsAction::EndRun(why) => panic!("{why}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, from: u64, to: u64, message: SessionsMessage<Value, Value>) {
+        let message: Message<Value, Value, EventContent<Value, Value>> = message.into();
+        let bytes = message.encode();
+        self.counts.messages += 1;
+        self.counts.bytes += bytes.len();
+        self.on_the_way.push_back((from, to, bytes));
+    }
+
+    /// Sends and receives everything, and persists it.
+    fn pump(&mut self) {
+        loop {
+            let ids: Vec<u64> = self.nodes.keys().copied().collect();
+            for from in ids.iter().copied() {
+                for to in ids.iter().copied().filter(|to| *to != from) {
+                    while let Some(message) = self
+                        .nodes
+                        .get_mut(&from)
+                        .and_then(|node| node.next_message(NodeId(to)))
+                    {
+                        self.send(from, to, message);
+                    }
+                }
+            }
+            let arrived = std::mem::take(&mut self.on_the_way);
+            let is_quiet = arrived.is_empty();
+            for (from, to, bytes) in arrived {
+                let run = self.nodes[&from].plane().run();
+                let message = match Message::decode(bytes) {
+                    Ok(Message::Replication(message)) => SessionsMessage::Replication(message),
+                    Ok(Message::Connecting(message)) => SessionsMessage::Connecting(message),
+                    other => panic!("{other:?}"),
+                };
+                self.with(to, |node, now, actions| {
+                    let received = node.receive(now, run, message, actions);
+                    assert!(received.is_ok() || received.is_err_and(|error| error.is_ordinary()));
+                });
+            }
+            for id in ids {
+                let mut batch = RecordBatch::default();
+                let point = self.nodes.get_mut(&id).map(|node| node.persist_point(&mut batch));
+                self.counts.records += batch.into_writes().len();
+                self.with(id, |node, now, actions| {
+                    let persisted = point.map(|point| node.persisted(now, point, actions));
+                    assert!(persisted.is_some_and(|persisted| persisted.is_ok()));
+                });
+            }
+            if is_quiet && self.on_the_way.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now.monotonic += Duration::from_millis(millis);
+        self.now.wall += millis;
+        for id in self.nodes.keys().copied().collect::<Vec<u64>>() {
+            self.with(id, |node, now, actions| {
+                if node.deadline() <= now.monotonic {
+                    node.tick(now, actions);
+                }
+            });
+        }
+        self.pump();
+    }
+
+    fn change(&mut self, slots: SlotSet, change: NewChange<Value>) -> MadeEvent {
+        let mut made = None;
+        self.with(1, |node, now, actions| {
+            made = node.change(now, ConnectionId(0), slots, change, actions).ok();
+        });
+        made.expect("the stream has room")
+    }
+
+    /// Begins the session of the client, and subscribes it.
+    fn subscribe(&mut self, client: &ClientId) {
+        let new = |birth, fact| NewChange {
+            client: client.clone(),
+            removes: Vec::new(),
+            adds: Some(NewEntry {
+                birth,
+                fact,
+                value: Value(Bytes::new()),
+            }),
+        };
+        let is_clean = false;
+        let slots: SlotSet = [slot_of(client), Slot::ROUTES].into_iter().collect();
+        let begun = NewBirth::Here {
+            is_clean,
+            clock: None,
+        };
+        let MadeEvent { dot, clock } = self.change(slots.clone(), new(begun, Fact::Session));
+        let birth = Birth { dot, clock, is_clean };
+        self.change(slots, new(NewBirth::Of(birth), Fact::Subscription));
+        self.pass(10);
+    }
+
+    /// Publishes messages at once, and removes them when they are durable, as acknowledgements do.
+    fn publish(&mut self, client: &ClientId, payload: &Bytes) {
+        let slots: SlotSet = [slot_of(client)].into_iter().collect();
+        let mut dots = Vec::new();
+        for _ in 0..IN_FLIGHT {
+            self.with(1, |node, now, actions| {
+                let made = node.publish(now, slots.clone(), Value(payload.clone()), actions);
+                dots.push(made.expect("the stream has room"));
+            });
+        }
+        self.pump();
+        for dot in dots {
+            let removal = NewChange {
+                client: client.clone(),
+                removes: vec![dot],
+                adds: None,
+            };
+            self.change(slots.clone(), removal);
+        }
+        self.pass(1);
+    }
+
+    fn is_running(&self) -> bool {
+        let mut planes = self.nodes.values().map(Sessions::plane);
+        planes.all(|plane| plane.state() == NodeState::Running)
+    }
+}
+
+fn slot_of(client: &ClientId) -> Slot {
+    Slot::of_client(client.as_bytes())
+}
+
+fn config(run: Run, nodes: u64) -> SessionsConfig {
+    let millis = Duration::from_millis;
+    SessionsConfig {
+        plane: PlaneConfig {
+            membership: MembershipConfig {
+                run,
+                members: (1..=nodes).map(NodeId).collect(),
+                silence_max: millis(1_000),
+                gone_after: millis(300),
+                found_after: millis(1_000),
+                offer_every: millis(250),
+            },
+            slots: None,
+            timing: Timing {
+                heartbeat_every: millis(200),
+                ask_again_after: millis(700),
+                close_after: millis(2_000),
+                offer_every: millis(500),
+            },
+            limits: Limits {
+                outgoing: OutgoingLimits {
+                    events_max: 10_000,
+                    bytes_max: 1 << 26,
+                    rings_max: 64,
+                    copies_min: 1,
+                },
+                incoming: IncomingLimits {
+                    events_max: 10_000,
+                    bytes_max: 1 << 26,
+                },
+                asker: AskerLimits {
+                    questions_per_peer_max: 64,
+                    questions_max: 256,
+                    staged_bytes_max: 1 << 26,
+                    question_bytes_max: 1 << 16,
+                },
+                holder: HolderLimits {
+                    questions_per_peer_max: 64,
+                    answers_max: 256,
+                    part_bytes_max: 1 << 16,
+                },
+            },
+        },
+        connections: ConnectionLimits {
+            connections_max: 10_000,
+            claims_max: 1_000,
+            claim_max: millis(5_000),
+            releases_max: 4,
+            entries_max: 100_000,
+            claimants_max: 10,
+        },
+        questions: QuestionLimits {
+            waiting_per_peer_max: 1_000,
+            wait_max: millis(3_000),
+        },
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn measure(count: u64) {
+    let client = ClientId::new(b"panel").expect("a short id");
+    let started = Instant::now();
+    let mut cluster = Cluster::new(count, &client);
+    assert!(cluster.is_running(), "all nodes have joined");
+    let joined = started.elapsed();
+    cluster.subscribe(&client);
+    let payload = Bytes::from(vec![7; PAYLOAD]);
+    let before = cluster.counts;
+    let started = Instant::now();
+    for _ in 0..MESSAGES / IN_FLIGHT {
+        cluster.publish(&client, &payload);
+    }
+    let took = started.elapsed();
+    let after = cluster.counts;
+    let each = |after: usize, before: usize| (after - before) as f64 / MESSAGES as f64;
+    assert_eq!(
+        after.durable - before.durable,
+        2 * MESSAGES,
+        "messages and removals"
+    );
+    #[expect(clippy::print_stdout, reason = "the result of a benchmark")]
+    let print = |line: String| println!("{line}");
+    print(format!(
+        "{count} nodes: {joined:.1?} until all run; a message {:.1} us, {:.1} messages between nodes, {:.0} bytes \
+         in them, {:.1} records",
+        took.as_secs_f64() * 1e6 / MESSAGES as f64,
+        each(after.messages, before.messages),
+        each(after.bytes, before.bytes),
+        each(after.records, before.records),
+    ));
+}
+
+fn main() {
+    for count in [1, 3] {
+        measure(count);
+    }
+}
