@@ -63,9 +63,9 @@ pub struct Pending<M> {
 /// Session that a claimed message matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matched<V> {
-    /// Client whose session it is.
+    /// Client whose session it is, or the key of a shared group.
     pub client: ClientId,
-    /// Birth that the matching subscription names.
+    /// Birth that the matching subscription names; for a shared group [`Birth::of_group_message`].
     pub birth: Birth,
     /// Value of the message's entry.
     pub value: V,

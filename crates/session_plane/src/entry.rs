@@ -40,11 +40,17 @@ pub enum EntryKind {
     /// What a session leaves when it ends. Counts alone, until every member knows it. Beats each
     /// session's entry that its maker had decided upon, and what a session that was begun clean beat.
     End,
+    /// Of a shared group: a session that is a member. Counts alone.
+    Member,
+    /// Of a shared group: an open connection of a member. Counts alone.
+    Presence,
+    /// Of a shared group: the presence that a message is given to. Counts while its message is there.
+    Assignment,
 }
 
 impl EntryKind {
     /// Every kind, in ascending order.
-    pub const ALL: [EntryKind; 10] = [
+    pub const ALL: [EntryKind; 13] = [
         EntryKind::Session,
         EntryKind::Connection,
         EntryKind::Will,
@@ -55,6 +61,9 @@ impl EntryKind {
         EntryKind::Delivery,
         EntryKind::Received,
         EntryKind::End,
+        EntryKind::Member,
+        EntryKind::Presence,
+        EntryKind::Assignment,
     ];
 
     /// Number of the kind in digests and messages, independent of the order. It is never given to
@@ -71,6 +80,9 @@ impl EntryKind {
             EntryKind::End => 8,
             EntryKind::ConnectionEnd => 9,
             EntryKind::WillNumber => 10,
+            EntryKind::Member => 11,
+            EntryKind::Presence => 12,
+            EntryKind::Assignment => 13,
         }
     }
 
@@ -92,7 +104,8 @@ pub struct EntryId {
 /// Begin of a session: the CONNECT that found none.
 ///
 /// Every entry names the birth of its session. So entries of a session that has ended do not count
-/// for a later one of the same client.
+/// for a later one of the same client. A message of a shared group has no session, and is born with
+/// itself ([`Birth::of_group_message`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Birth {
     /// First event of the session. The rest is a function of it.
@@ -101,6 +114,14 @@ pub struct Birth {
     pub clock: Hlc,
     /// The CONNECT asked for a Clean Start.
     pub is_clean: bool,
+}
+
+impl Birth {
+    /// Birth that the message of a shared group names: its own event.
+    pub fn of_group_message(dot: Dot, clock: Hlc) -> Birth {
+        let is_clean = false;
+        Birth { dot, clock, is_clean }
+    }
 }
 
 /// What an entry states, and the event that it names.
@@ -135,6 +156,26 @@ pub enum Fact {
     Received,
     /// [`EntryKind::End`].
     End(Box<Ended>),
+    /// [`EntryKind::Member`]. The entry's birth is that of the session.
+    Member {
+        /// Clock of the first SUBSCRIBE to the group. Messages that are not later are not for the
+        /// member.
+        since: Hlc,
+    },
+    /// [`EntryKind::Presence`]. The entry's birth is that of the member's session, and its event is of
+    /// the run that has the connection.
+    Presence,
+    /// [`EntryKind::Assignment`].
+    Assignment(Box<AssignedMessage>),
+}
+
+/// Message of a shared group, and the presence that it is given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AssignedMessage {
+    /// Event of the message.
+    pub message: Dot,
+    /// Event of the presence.
+    pub presence: Dot,
 }
 
 /// Terms on which a will is published.
@@ -161,22 +202,28 @@ impl Fact {
             Fact::Delivery { .. } => EntryKind::Delivery,
             Fact::Received => EntryKind::Received,
             Fact::End(_) => EntryKind::End,
+            Fact::Member { .. } => EntryKind::Member,
+            Fact::Presence => EntryKind::Presence,
+            Fact::Assignment(_) => EntryKind::Assignment,
         }
     }
 
-    /// Event that the fact names.
+    /// Event that the fact names. Of an assignment it is the message.
     pub fn named(&self) -> Option<Dot> {
         match self {
             Fact::Will(terms) => Some(terms.connection),
             Fact::ConnectionEnd { connection } => Some(*connection),
             Fact::WillNumber { will } => Some(*will),
             Fact::Delivery { message } => Some(*message),
+            Fact::Assignment(assigned) => Some(assigned.message),
             Fact::Session
             | Fact::Connection
             | Fact::Subscription
             | Fact::Message
             | Fact::Received
-            | Fact::End(_) => None,
+            | Fact::End(_)
+            | Fact::Member { .. }
+            | Fact::Presence => None,
         }
     }
 }
@@ -207,6 +254,11 @@ impl<V> Entry<V> {
 
     /// The entry names the number 0, which no event has.
     pub(crate) fn names_no_event(&self) -> bool {
-        self.fact.named().is_some_and(|dot| dot.number == 0)
+        let presence = match &self.fact {
+            Fact::Assignment(assigned) => Some(assigned.presence),
+            _ => None,
+        };
+        let mut named = self.fact.named().into_iter().chain(presence);
+        named.any(|dot| dot.number == 0)
     }
 }

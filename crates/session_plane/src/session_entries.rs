@@ -6,7 +6,7 @@
 //! (`known-to-all`); the node drops them then.
 //!
 //! What stands beside a will counts only while the will does. So the removal of a will ends its
-//! number, in every copy and in any order.
+//! number, in every copy and in any order. The assignment of a group's message goes with the message.
 //!
 //! *Invariants*: entries are sorted by kind, then by dot, so a kind is one range. The kind in an
 //! entry's identity is that of its fact.
@@ -18,9 +18,11 @@ use crate::join::join;
 use crate::{Birth, Dot, Entry, EntryId, EntryKind, Fact, VersionVector};
 
 mod ends;
+mod group;
 mod wills;
 
 pub use ends::Ending;
+use group::GroupReading;
 use wills::CountingWills;
 
 /// Entries of one client, of all its sessions.
@@ -142,6 +144,9 @@ impl<V: Ord> SessionEntries<V> {
     /// end that knows such a CONNECT does the same. The end of a connection, and a number, count while
     /// their will does.
     ///
+    /// Members and presences of a shared group count alone. A message of a group counts while a member
+    /// is earlier, and an assignment while its message does or may still come.
+    ///
     /// `covers` says which events the copy has decided upon for this client. An entry costs
     /// O(log n), after a look at all sessions and ends; a will looks at all wills, too.
     pub fn live<'a>(
@@ -209,6 +214,7 @@ impl<V: Ord> SessionEntries<V> {
             ended: self.seen_by_ends(),
             births: BTreeSet::new(),
             wills,
+            group: self.group_reading(kind),
         };
         let sessions = self.of_kind(EntryKind::Session);
         let counting = sessions.filter(|(dot, entry)| !reading.is_beaten(*dot, entry));
@@ -221,11 +227,22 @@ impl<V: Ord> SessionEntries<V> {
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
             Fact::Session => !reading.is_beaten(dot, entry),
-            Fact::Connection | Fact::End(_) => true,
+            Fact::Connection | Fact::End(_) | Fact::Member { .. } | Fact::Presence => true,
+            Fact::Assignment(assigned) => self.has_message(reading, assigned.message, covers),
+            Fact::Message if entry.birth.dot == dot => reading.group.has_member_before(entry.clock),
             Fact::Will(_) => reading.wills.dots.contains(&dot),
             Fact::ConnectionEnd { connection } => reading.wills.connections.contains(connection),
             Fact::WillNumber { will } => reading.wills.dots.contains(will),
             Fact::Subscription | Fact::Message | Fact::Received | Fact::Delivery { .. } => has_session(entry),
+        }
+    }
+
+    /// A message counts, or may still come: it is not there, and `covers` denies it.
+    fn has_message(&self, reading: &Reading, dot: Dot, covers: &impl Fn(Dot) -> bool) -> bool {
+        let kind = EntryKind::Message;
+        match self.get(EntryId { kind, dot }) {
+            Some(message) => self.counts(reading, dot, message, covers),
+            None => !covers(dot),
         }
     }
 
@@ -255,6 +272,7 @@ struct Reading {
     /// Births of the sessions that count.
     births: BTreeSet<Dot>,
     wills: CountingWills,
+    group: GroupReading,
 }
 
 impl Reading {

@@ -26,6 +26,7 @@ use bytes::Bytes;
 
 use crate::connecting::ConnectingMessage;
 use crate::feed::FeedMessage;
+use crate::groups::GroupMessage;
 use crate::publishing::PublishingMessage;
 
 mod connecting;
@@ -35,6 +36,7 @@ mod error;
 mod feed;
 mod field;
 mod flush;
+mod groups;
 mod kind;
 mod membership;
 mod publishing;
@@ -77,6 +79,8 @@ pub enum Message<V, M, C> {
     Feed(FeedMessage<V>),
     /// Message for the [routes of QoS 2 numbers](crate::publishing).
     Publishing(PublishingMessage<M>),
+    /// Message for the [shared groups](crate::groups).
+    Groups(GroupMessage<V>),
 }
 
 impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
@@ -88,6 +92,7 @@ impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Connecting(message) => message.kind(),
             Message::Feed(message) => message.kind(),
             Message::Publishing(message) => message.kind(),
+            Message::Groups(message) => message.kind(),
         }
     }
 
@@ -100,6 +105,7 @@ impl<V: WireValue + Ord, M: WireValue, C: WireValue> Message<V, M, C> {
             Message::Connecting(message) => message.put_fields(&mut writer),
             Message::Feed(message) => message.put_fields(&mut writer),
             Message::Publishing(message) => message.put_fields(&mut writer),
+            Message::Groups(message) => message.put_fields(&mut writer),
         }
         writer.finish()
     }
@@ -143,7 +149,7 @@ fn take_message<V: WireValue + Ord, M: WireValue, C: WireValue>(
         KindModule::Connecting => Message::Connecting(ConnectingMessage::take_fields(reader, kind)?),
         KindModule::Feed => Message::Feed(FeedMessage::take_fields(reader, kind)?),
         KindModule::Publishing => Message::Publishing(PublishingMessage::take_fields(reader, kind)?),
-        KindModule::Reserved => return Err(WireError::ReservedKind { kind }),
+        KindModule::Groups => Message::Groups(GroupMessage::take_fields(reader, kind)?),
     })
 }
 

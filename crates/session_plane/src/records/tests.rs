@@ -13,8 +13,8 @@ use crate::dirty::ClientEntryId;
 use crate::progress::Progress;
 use crate::wire::{Fault, Subject, WireError};
 use crate::{
-    Birth, ClientDot, ClientId, Dot, Entry, EntryId, EntryKind, Fact, Interval, Pending, Run, Slot,
-    SlotOutOfRange, VersionVector,
+    AssignedMessage, Birth, ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId,
+    Interval, Pending, Run, Slot, SlotOutOfRange, VersionVector,
 };
 
 type Reader = RecordsReader<Bytes, Bytes>;
@@ -89,11 +89,7 @@ fn sample() -> Records {
     let clock = Hlc::at(1_500);
     let message = Bytes::from_static(b"content");
     batch.put_pending(slot(8), dot(5), &Pending { clock, message });
-    let puts = batch.into_writes().into_iter().map(|write| match write {
-        RecordWrite::Put { key, value } => (key, value),
-        other => panic!("{other:?}"),
-    });
-    puts.collect()
+    puts_of(batch)
 }
 
 fn read(records: &Records) -> Result<ReadRecords<Bytes, Bytes>, RecordError> {
@@ -110,13 +106,64 @@ fn key_of(kind: RecordKind, records: &Records) -> Bytes {
     key.expect("a record of each kind").clone()
 }
 
+/// Entries of a shared group, one of each kind.
+fn sample_of_group() -> Records {
+    let client = GroupId::new(b"presses/plant/+/cmd").expect("short");
+    let client = client.key();
+    let assigned = AssignedMessage {
+        message: dot(5),
+        presence: dot(3),
+    };
+    let facts = [
+        (
+            2,
+            Fact::Member {
+                since: Hlc::at(1_500),
+            },
+        ),
+        (3, Fact::Presence),
+        (5, Fact::Message),
+        (6, Fact::Assignment(Box::new(assigned))),
+    ];
+    let mut batch = RecordBatch::default();
+    batch.put_shared(&Progress::whole(vector(1, 9)));
+    batch.put_copy(slot(7), None);
+    batch.put_content(dot(5), &Bytes::from_static(b"content"));
+    for (number, fact) in facts {
+        let (kind, dot) = (fact.kind(), dot(number));
+        let is_message = kind == EntryKind::Message;
+        let value: &'static [u8] = if is_message { b"content" } else { b"g" };
+        let of = ClientEntryId {
+            client: client.clone(),
+            id: EntryId { kind, dot },
+        };
+        batch.put_entry(slot(7), &of, &entry(fact, value));
+    }
+    puts_of(batch)
+}
+
+fn puts_of(batch: RecordBatch) -> Records {
+    let puts = batch.into_writes().into_iter().map(|write| match write {
+        RecordWrite::Put { key, value } => (key, value),
+        other => panic!("{other:?}"),
+    });
+    puts.collect()
+}
+
 #[test]
 fn version_1_is_written_as_ever() {
+    compare("records-1.hex", sample());
+    compare("records-1-groups.hex", sample_of_group());
+}
+
+fn compare(name: &str, records: Records) {
     let mut lines = String::new();
-    for (key, value) in sample() {
+    for (key, value) in records {
         writeln!(lines, "{key:x} {value:x}").expect("a string has room");
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/records-1.hex");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, &lines).expect("the folder is writable");
     }
@@ -146,6 +193,22 @@ fn records_are_read_as_they_were_written() {
 }
 
 #[test]
+fn entries_of_a_group_are_read_as_they_were_written() {
+    let read = read(&sample_of_group()).expect("records");
+    let entries = &read.copies[&slot(7)].entries;
+    let kinds = entries.iter().map(|entry| entry.entry.fact.kind());
+    let expected = [
+        EntryKind::Message,
+        EntryKind::Member,
+        EntryKind::Presence,
+        EntryKind::Assignment,
+    ];
+    assert_eq!(kinds.collect::<Vec<_>>(), expected);
+    let is_of_group = |entry: &ClientEntry<Bytes>| GroupId::of_key(&entry.client).is_some();
+    assert!(entries.iter().all(is_of_group));
+}
+
+#[test]
 fn a_key_is_none_of_another_kind_slot_or_length() {
     let refusal = |key: &[u8]| {
         let read = Reader::default().read(Bytes::copy_from_slice(key), &Bytes::from_static(&[1]));
@@ -164,8 +227,8 @@ fn a_key_is_none_of_another_kind_slot_or_length() {
         KeyError::Slot(SlotOutOfRange { number: 4_098 })
     );
     assert_eq!(refusal(&[&[3][..], &[0; 20]].concat()), KeyError::NoEvent);
-    let entry = [&[5, 0, 7][..], &[0; 16], &[11], &[1; 20]].concat();
-    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 11 });
+    let entry = [&[5, 0, 7][..], &[0; 16], &[14], &[1; 20]].concat();
+    assert_eq!(refusal(&entry), KeyError::UnknownEntry { number: 14 });
 }
 
 #[test]

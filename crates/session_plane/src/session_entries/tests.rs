@@ -5,7 +5,7 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Ended, Interval, Run, WillTerms};
+use crate::{AssignedMessage, Ended, Interval, Run, WillTerms};
 
 /// Entry with its identity.
 pub(crate) type Identified<V> = (EntryId, Entry<V>);
@@ -45,13 +45,28 @@ pub(crate) fn naive_live<V: Clone>(
         let mut terms = wills.iter().filter_map(|(_, entry)| terms_of(entry));
         terms.any(|terms| terms.connection == connection)
     };
+    let has_member_before = |clock: Hlc| {
+        let is_member = |fact: &Fact| matches!(fact, Fact::Member { since } if *since < clock);
+        entries.iter().any(|(_, entry)| is_member(&entry.fact))
+    };
+    let message_counts = |id: &EntryId, entry: &Entry<V>| match entry.birth.dot == id.dot {
+        true => has_member_before(entry.clock),
+        false => belongs(entry),
+    };
+    let has_message = |dot: Dot| {
+        let is_message = |id: &EntryId| id.kind == EntryKind::Message && id.dot == dot;
+        let message = entries.iter().find(|(id, _)| is_message(id));
+        message.map_or(!covers(dot), |(id, entry)| message_counts(id, entry))
+    };
     let counts = |(id, entry): &&Identified<V>| match &entry.fact {
-        Fact::Connection | Fact::End(_) => true,
+        Fact::Connection | Fact::End(_) | Fact::Member { .. } | Fact::Presence => true,
+        Fact::Assignment(assigned) => has_message(assigned.message),
+        Fact::Message => message_counts(id, entry),
         Fact::Session => !is_beaten(id.dot, entry),
         Fact::Will(_) => wills.iter().any(|(will, _)| will == id),
         Fact::ConnectionEnd { connection } => has_will(*connection),
         Fact::WillNumber { will } => wills.iter().any(|(id, _)| id.dot == *will),
-        Fact::Subscription | Fact::Message | Fact::Received | Fact::Delivery { .. } => belongs(entry),
+        Fact::Subscription | Fact::Received | Fact::Delivery { .. } => belongs(entry),
     };
     entries.iter().filter(counts).cloned().collect()
 }
@@ -136,7 +151,9 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         Fact::Subscription,
         Fact::Message,
         Fact::Received,
+        Fact::Presence,
     ];
+    let assigned = (dots(), dots()).prop_map(|(message, presence)| AssignedMessage { message, presence });
     let terms = (dots(), proptest::option::of(0..8_u64));
     prop_oneof![
         5 => proptest::sample::select(plain.to_vec()),
@@ -149,6 +166,8 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         1 => dots().prop_map(|connection| Fact::ConnectionEnd { connection }),
         1 => dots().prop_map(|will| Fact::WillNumber { will }),
         1 => dots().prop_map(|message| Fact::Delivery { message }),
+        1 => (0..8_u64).prop_map(|since| Fact::Member { since: Hlc::at(since) }),
+        1 => assigned.prop_map(|assigned| Fact::Assignment(Box::new(assigned))),
     ]
 }
 

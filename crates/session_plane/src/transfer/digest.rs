@@ -115,6 +115,8 @@ fn append_fact(bytes: &mut Vec<u8>, fact: &Fact) {
             append_clock(bytes, ended.resumed());
             append_vector(bytes, ended.seen());
         }
+        Fact::Member { since } => bytes.extend_from_slice(&since.to_bits().to_be_bytes()),
+        Fact::Assignment(assigned) => append_dot(bytes, assigned.presence),
         _ => {}
     }
 }
@@ -145,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::copy::tests::history::{client, dot};
-    use crate::{Birth, Ended, Interval, WillTerms};
+    use crate::{AssignedMessage, Birth, Ended, Interval, WillTerms};
 
     fn entry(value: u64) -> Entry<u64> {
         let birth = Birth {
@@ -211,7 +213,15 @@ mod tests {
             }
             Fact::End(Box::new(Ended::new(vector, resumed).expect("a prefix")))
         };
+        let assignment =
+            |message, presence| Fact::Assignment(Box::new(AssignedMessage { message, presence }));
         let facts = [
+            Fact::Presence,
+            Fact::Member { since: Hlc::at(1) },
+            Fact::Member { since: Hlc::at(2) },
+            assignment(dot(0, 1), dot(0, 1)),
+            assignment(dot(0, 2), dot(0, 1)),
+            assignment(dot(0, 1), dot(0, 2)),
             will(dot(0, 1), None),
             will(dot(0, 2), None),
             will(dot(0, 1), Some(Hlc::ZERO)),

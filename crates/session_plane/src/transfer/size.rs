@@ -46,6 +46,8 @@ fn of_fact(fact: &Fact) -> usize {
         + match fact {
             Fact::Will(terms) => FLAG + terms.delayed_since.map_or(0, |_| NUMBER),
             Fact::End(ended) => FLAG + ended.resumed().map_or(0, |_| NUMBER) + of_vector(ended.seen()),
+            Fact::Member { .. } => NUMBER,
+            Fact::Assignment(_) => DOT,
             _ => 0,
         }
 }

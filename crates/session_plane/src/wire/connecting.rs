@@ -65,7 +65,7 @@ impl<V: WireValue + Ord> WithKind for ConnectingMessage<V> {
             Kind::Session => return take_answer(reader),
             Kind::Release => ConnectingMessage::Release(reader.take("release")?),
             Kind::Released => ConnectingMessage::Released(reader.take("answer")?),
-            _ => return Err(WireError::ReservedKind { kind }),
+            _ => return Err(WireError::MisplacedKind { kind }),
         })
     }
 }

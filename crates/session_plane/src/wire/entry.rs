@@ -16,8 +16,8 @@ use super::{Fault, WireError, WireValue};
 use crate::plane::SessionChange;
 use crate::transfer::{EntryCheck, KeptEntry, ListedEntry, OwnEvent};
 use crate::{
-    Birth, Change, ClientDot, ClientId, Dot, Ended, Entry, EntryId, EntryKind, Fact, Pending, PendingMessage,
-    WillTerms,
+    AssignedMessage, Birth, Change, ClientDot, ClientId, Dot, Ended, Entry, EntryId, EntryKind, Fact,
+    Pending, PendingMessage, WillTerms,
 };
 
 /// One byte, the number of the kind.
@@ -104,7 +104,17 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
             writer.put(ended.seen());
             writer.put(&ended.resumed());
         }
-        Fact::Session | Fact::Connection | Fact::Subscription | Fact::Message | Fact::Received => {}
+        Fact::Member { since } => writer.put(since),
+        Fact::Assignment(assigned) => {
+            writer.put(&assigned.message);
+            writer.put(&assigned.presence);
+        }
+        Fact::Session
+        | Fact::Connection
+        | Fact::Subscription
+        | Fact::Message
+        | Fact::Received
+        | Fact::Presence => {}
     }
 }
 
@@ -129,6 +139,14 @@ fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
         },
         EntryKind::Received => Fact::Received,
         EntryKind::End => Fact::End(Box::new(take_ended(reader)?)),
+        EntryKind::Member => Fact::Member {
+            since: reader.take("begin of a membership")?,
+        },
+        EntryKind::Presence => Fact::Presence,
+        EntryKind::Assignment => Fact::Assignment(Box::new(AssignedMessage {
+            message: reader.take("message of an assignment")?,
+            presence: reader.take("presence of an assignment")?,
+        })),
     })
 }
 

@@ -32,12 +32,9 @@ pub enum WireError {
         /// Number that came.
         number: u8,
     },
-    /// The number has a name only.
-    #[error(
-        "a {kind} message (kind {}) is reserved in version {VERSION}: run one release on all nodes",
-        .kind.number()
-    )]
-    ReservedKind {
+    /// The kind is that of another module than the one that reads the message.
+    #[error("a {kind} message (kind {}) is none of its module", .kind.number())]
+    MisplacedKind {
         /// Kind that came.
         kind: Kind,
     },

@@ -82,7 +82,7 @@ impl<V: WireValue> WithKind for FeedMessage<V> {
                 let ClosedFeed { feed, reason } = reader.take("end of a feed")?;
                 FeedMessage::Closed { feed, reason }
             }
-            _ => return Err(WireError::ReservedKind { kind }),
+            _ => return Err(WireError::MisplacedKind { kind }),
         })
     }
 }

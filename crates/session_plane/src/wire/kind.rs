@@ -1,8 +1,7 @@
 //! Kinds of messages: the one table of their numbers.
 //!
-//! A number is never given to another message. A kind that is reserved has no type yet: such a
-//! message is refused by its name. `docs/internals/session-plane.md` has the same table, and a test
-//! compares them.
+//! A number is never given to another message. `docs/internals/session-plane.md` has the same table,
+//! and a test compares them.
 
 use std::fmt;
 
@@ -91,8 +90,8 @@ pub enum KindModule {
     Feed,
     /// [`crate::publishing`].
     Publishing,
-    /// None yet: a message of the kind is refused.
-    Reserved,
+    /// [`crate::groups`].
+    Groups,
 }
 
 /// Row of the table of kinds.
@@ -133,7 +132,7 @@ pub const KINDS: [KindRow; 31] = [
     row(Kind::Session, "Session", KindModule::Connecting),
     row(Kind::Release, "Release", KindModule::Connecting),
     row(Kind::Released, "Released", KindModule::Connecting),
-    row(Kind::Give, "Give", KindModule::Reserved),
+    row(Kind::Give, "Give", KindModule::Groups),
     row(Kind::FeedOpen, "FeedOpen", KindModule::Feed),
     row(Kind::FeedItems, "FeedItems", KindModule::Feed),
     row(Kind::FeedWindow, "FeedWindow", KindModule::Feed),

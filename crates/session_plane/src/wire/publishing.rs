@@ -42,7 +42,7 @@ impl<M: WireValue> WithKind for PublishingMessage<M> {
         Ok(match kind {
             Kind::Route => PublishingMessage::Route(reader.take("route")?),
             Kind::ConfirmRoute => PublishingMessage::Confirm(reader.take("confirmation")?),
-            _ => return Err(WireError::ReservedKind { kind }),
+            _ => return Err(WireError::MisplacedKind { kind }),
         })
     }
 }

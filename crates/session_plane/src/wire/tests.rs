@@ -7,6 +7,7 @@ mod contents;
 mod damage;
 mod feed_messages;
 mod golden;
+mod groups_messages;
 mod kinds;
 mod limits;
 mod membership_messages;

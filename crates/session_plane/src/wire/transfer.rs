@@ -53,7 +53,7 @@ impl<V: WireValue, M: WireValue> WithKind for TransferMessage<V, M> {
             Kind::Offer => TransferMessage::Offer {
                 slot: reader.take("slot")?,
             },
-            _ => return Err(WireError::ReservedKind { kind }),
+            _ => return Err(WireError::MisplacedKind { kind }),
         })
     }
 }

@@ -10,7 +10,16 @@ use crate::slot_entries::SINGLE_DOTS_MAX;
 fn read(copy: &Sample) -> BTreeMap<EntryId, Entry<Value>> {
     let session = copy.entries().session(client(0).as_bytes());
     let entries = session.into_iter().flat_map(|session| session.iter());
-    let is_read = |id: &EntryId| !matches!(id.kind, EntryKind::Message | EntryKind::Delivery);
+    let is_read = |id: &EntryId| {
+        !matches!(
+            id.kind,
+            EntryKind::Message
+                | EntryKind::Delivery
+                | EntryKind::Member
+                | EntryKind::Presence
+                | EntryKind::Assignment
+        )
+    };
     entries
         .filter(|(id, _)| is_read(id))
         .map(|(id, entry)| (id, entry.clone()))

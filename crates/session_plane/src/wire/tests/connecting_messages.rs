@@ -59,9 +59,18 @@ fn releases() -> BoxedStrategy<Release> {
         .boxed()
 }
 
-/// An owner tells neither messages nor deliveries, and no single dot that its vector has.
+/// An owner tells neither messages nor deliveries, nothing of a shared group, and no single dot that its vector has.
 fn sessions() -> BoxedStrategy<KnownSession<Bytes>> {
-    let is_told = |kind| !matches!(kind, EntryKind::Message | EntryKind::Delivery);
+    let is_told = |kind| {
+        !matches!(
+            kind,
+            EntryKind::Message
+                | EntryKind::Delivery
+                | EntryKind::Member
+                | EntryKind::Presence
+                | EntryKind::Assignment
+        )
+    };
     (vectors(), btree_set(dots(), 0..5), vec((dots(), entries()), 0..6))
         .prop_map(move |(covered, mut single, mut listed)| {
             single.retain(|dot| !covered.covers(*dot));

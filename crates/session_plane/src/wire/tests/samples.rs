@@ -25,6 +25,7 @@ pub(super) fn messages() -> BoxedStrategy<Sample> {
         4 => connecting_messages::messages().prop_map(Message::Connecting),
         4 => feed_messages::messages().prop_map(Message::Feed),
         3 => publishing_messages::messages().prop_map(Message::Publishing),
+        1 => groups_messages::messages().prop_map(Message::Groups),
     ]
     .boxed()
 }

@@ -1,0 +1,41 @@
+//! Shared groups at one node (rules 63 to 65).
+//!
+//! ```text
+//!  node of a connection          primary owner of the part           other nodes
+//!    | presence ------------------> |                                     |
+//!    |                              | message: the presence with          |
+//!    |                              | the fewest, by an assignment -----> |
+//!    | <------------------------------------------ confirmed by all nodes |
+//!    | <----------------------- Give |
+//!   PUBLISH
+//!   PUBACK, or PUBREC
+//!    | removes message, assignment > |
+//! ```
+//!
+//! A part of a group has a slot, and its entries are kept there as those of a session are. [`GroupSink`]
+//! is at the node of connections, [`GroupSource`] at the primary owner. Entries travel in streams, which
+//! belong to others, and so do the waits for them.
+//!
+//! *Invariant*: a message is given to a connection when every present node knows its assignment. So of
+//! two nodes that take themselves for primary at the same time, at least one sees the other's
+//! assignment before it gives. `docs/decisions/2026-11-28-groups-as-a-state-machine.md` says why it is
+//! made so.
+
+mod error;
+mod group_id;
+mod message;
+mod sink;
+mod source;
+
+pub use error::GroupError;
+pub use group_id::GroupId;
+pub use message::{Give, GroupMessage};
+pub use sink::{
+    GroupSink, GroupWrite, KnownMember, MemberViolation, SinkAction, SinkEvent, SinkLimits, SubscribedGroup,
+};
+pub use source::{
+    GroupCopies, GroupEntry, GroupPlace, GroupSource, ReadEntry, SourceAction, SourceEvent, SourceLimits,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Source: shared groups at the primary owner of their parts.
+//!
+//! ```text
+//!            a presence has room       event made            all nodes know it
+//!  waiting ----------------------> Making -------------> Made ----------------> Given
+//!     ^                              |                     |                      |
+//!     '------------ the connection has ended, or its node is given up ------------'
+//! ```
+//!
+//! The source gives each message to one presence. Of those whose session is a member it takes the one
+//! that is given the fewest messages, and of several the earliest. It goes on with what an earlier
+//! primary owner has assigned: to the same presence, by an assignment of its own. It takes a message
+//! back when the presence has ended. An acknowledgement removes the message, whoever is given it.
+//!
+//! *Invariants*: a connection is told of an assignment that counts, and that every present node knows
+//! (rule `give-first`). Of several assignments of a message the latest counts. A part is here only
+//! while this node decides about it (rule `give-merged`).
+//!
+//! The node has the copies, and waits for confirmations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Run;
+
+mod action;
+mod event;
+mod part;
+mod presences;
+
+pub use action::SourceAction;
+pub use event::{GroupCopies, GroupEntry, GroupPlace, ReadEntry, SourceEvent};
+
+use part::Part;
+
+/// Limits of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceLimits {
+    /// Messages of all parts at most that this run has assigned, and that are not acknowledged. Further
+    /// ones wait in their parts.
+    pub given_max: usize,
+    /// Messages of one part that a presence is given at most before it acknowledges one. Further ones
+    /// go to others, or wait.
+    pub window: usize,
+}
+
+/// Parts of shared groups about which this node decides.
+///
+/// A part takes memory for each of its entries, about 200 bytes. An event costs O(log n) for each
+/// message that it concerns, after a look at the members of the part; the end of a presence concerns
+/// what it was given. A change of the members or of the nodes passes over all messages, and an
+/// assignment over the parts that are ready.
+#[derive(Debug)]
+pub struct GroupSource {
+    limits: SourceLimits,
+    /// Runs that are present, this one among them.
+    present: BTreeSet<Run>,
+    parts: BTreeMap<GroupPlace, Part>,
+    /// Parts with a message that could be assigned, but for the limit of all.
+    ready: BTreeSet<GroupPlace>,
+    /// Part that has had its turn last.
+    last: Option<GroupPlace>,
+    given: usize,
+}
+
+impl GroupSource {
+    /// Source without parts. Nobody is present before the first [`SourceEvent::RunsChanged`].
+    pub fn new(limits: SourceLimits) -> GroupSource {
+        GroupSource {
+            limits,
+            present: BTreeSet::new(),
+            parts: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            last: None,
+            given: 0,
+        }
+    }
+
+    /// Takes what has happened; appends what the node does.
+    pub fn step<V>(
+        &mut self,
+        event: SourceEvent,
+        copies: &impl GroupCopies<V>,
+        actions: &mut Vec<SourceAction<V>>,
+    ) {
+        match event {
+            SourceEvent::PartReady(place) => self.begin(&place, copies, actions),
+            SourceEvent::PartLost(place) => self.lose(&place),
+            SourceEvent::Added { place, dot, entry } => {
+                self.change(&place, copies, actions, |part, turn| part.add(dot, &entry, turn));
+            }
+            SourceEvent::Removed { place, dot } => {
+                self.change(&place, copies, actions, |part, turn| part.remove(dot, turn));
+            }
+            SourceEvent::Assigned {
+                place,
+                assigned,
+                made,
+            } => self.change(&place, copies, actions, |part, turn| {
+                part.assigned(assigned, made, turn);
+            }),
+            SourceEvent::Known {
+                place,
+                message,
+                assignment,
+            } => self.change(&place, copies, actions, |part, turn| {
+                part.known(message, assignment, turn);
+            }),
+            SourceEvent::RunsChanged(present) => {
+                self.present = present;
+                self.change_all(copies, actions, Part::change_runs);
+            }
+            SourceEvent::LinkRenewed(node) => {
+                self.change_all(copies, actions, |part, turn| part.give_again(node, turn));
+            }
+        }
+        self.assign(copies, actions);
+    }
+
+    /// Messages that this run has assigned, and that are not acknowledged.
+    pub fn given(&self) -> usize {
+        self.given
+    }
+
+    /// Messages that wait: no member has room, or this run has assigned as many as it may.
+    pub fn waiting(&self) -> usize {
+        self.parts.values().map(Part::waiting).sum()
+    }
+
+    /// The copy of a part may decide: reads it, and goes on with what was assigned.
+    fn begin<V>(
+        &mut self,
+        place: &GroupPlace,
+        copies: &impl GroupCopies<V>,
+        actions: &mut Vec<SourceAction<V>>,
+    ) {
+        self.lose(place);
+        let Some(entries) = copies.read(place) else {
+            return;
+        };
+        self.parts.insert(place.clone(), Part::default());
+        self.change(place, copies, actions, |part, turn| part.read(entries, turn));
+    }
+
+    fn lose(&mut self, place: &GroupPlace) {
+        let lost = self.parts.remove(place);
+        self.given -= lost.map_or(0, |part| part.given());
+        self.ready.remove(place);
+    }
+
+    /// Changes a part, if this node decides about it.
+    fn change<V, C: GroupCopies<V>>(
+        &mut self,
+        place: &GroupPlace,
+        copies: &C,
+        actions: &mut Vec<SourceAction<V>>,
+        change: impl FnOnce(&mut Part, &mut Turn<'_, V, C>),
+    ) {
+        let Some(part) = self.parts.get_mut(place) else {
+            return;
+        };
+        let before = part.given();
+        let mut turn = Turn {
+            place,
+            present: &self.present,
+            copies,
+            actions,
+        };
+        change(part, &mut turn);
+        self.given = self.given - before + part.given();
+        if part.is_ready(self.limits.window) {
+            self.ready.insert(place.clone());
+        } else {
+            self.ready.remove(place);
+        }
+    }
+
+    fn change_all<V, C: GroupCopies<V>>(
+        &mut self,
+        copies: &C,
+        actions: &mut Vec<SourceAction<V>>,
+        change: impl Fn(&mut Part, &mut Turn<'_, V, C>),
+    ) {
+        let places: Vec<GroupPlace> = self.parts.keys().cloned().collect();
+        for place in places {
+            self.change(&place, copies, actions, &change);
+        }
+    }
+
+    /// Assigns messages while there is room. Parts take turns, so that none has all of it.
+    fn assign<V>(&mut self, copies: &impl GroupCopies<V>, actions: &mut Vec<SourceAction<V>>) {
+        let window = self.limits.window;
+        while self.given < self.limits.given_max {
+            let Some(place) = self.next_ready() else {
+                return;
+            };
+            self.change(&place, copies, actions, |part, turn| {
+                part.assign_next(window, turn);
+            });
+            self.last = Some(place);
+        }
+    }
+
+    /// Part that is ready behind the last one, or the first.
+    fn next_ready(&self) -> Option<GroupPlace> {
+        let last = self.last.as_ref();
+        let mut behind = self.ready.iter().filter(|place| Some(*place) > last);
+        behind.next().or(self.ready.first()).cloned()
+    }
+}
+
+/// What a part needs of its surroundings for one change.
+struct Turn<'a, V, C> {
+    place: &'a GroupPlace,
+    present: &'a BTreeSet<Run>,
+    copies: &'a C,
+    actions: &'a mut Vec<SourceAction<V>>,
+}

@@ -1,0 +1,191 @@
+//! Members of a part, their presences, and how many messages each is given.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::session_plane::Hlc;
+
+use super::Turn;
+use super::action::SourceAction;
+use super::event::GroupCopies;
+use crate::Dot;
+
+/// Members and presences of one part.
+#[derive(Debug, Default)]
+pub(super) struct Presences {
+    members: BTreeMap<Dot, Member>,
+    known: BTreeMap<Dot, Presence>,
+    /// Messages that each presence is given, whoever has assigned them.
+    held: BTreeMap<Dot, BTreeSet<Dot>>,
+    /// Presences that may be given messages, by what they have.
+    ranks: BTreeSet<Rank>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    birth: Dot,
+    since: Hlc,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Presence {
+    birth: Dot,
+    clock: Hlc,
+    /// Its run is present.
+    is_open: bool,
+    /// An event that removes it was asked for.
+    is_ending: bool,
+}
+
+/// Place of a presence among those that may be given a message; the first one gets the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    held: usize,
+    clock: Hlc,
+    dot: Dot,
+}
+
+impl Presences {
+    pub(super) fn add_member(&mut self, dot: Dot, birth: Dot, since: Hlc) {
+        self.members.insert(dot, Member { birth, since });
+        self.rank_all();
+    }
+
+    /// True where there was such a member.
+    pub(super) fn remove_member(&mut self, dot: Dot) -> bool {
+        let was_member = self.members.remove(&dot).is_some();
+        if was_member {
+            self.rank_all();
+        }
+        was_member
+    }
+
+    pub(super) fn add<V, C: GroupCopies<V>>(
+        &mut self,
+        dot: Dot,
+        birth: Dot,
+        clock: Hlc,
+        turn: &mut Turn<'_, V, C>,
+    ) {
+        let presence = Presence {
+            birth,
+            clock,
+            is_open: turn.present.contains(&dot.run),
+            is_ending: false,
+        };
+        self.known.entry(dot).or_insert(presence);
+        self.rank(dot);
+        self.end_if_gone(dot, turn);
+    }
+
+    /// True where there was such a presence, or a message is given to it.
+    pub(super) fn remove(&mut self, dot: Dot) -> bool {
+        self.unrank(dot);
+        self.known.remove(&dot).is_some() || self.held.contains_key(&dot)
+    }
+
+    /// Other runs are present.
+    pub(super) fn change_runs<V, C: GroupCopies<V>>(&mut self, turn: &mut Turn<'_, V, C>) {
+        for (dot, presence) in &mut self.known {
+            presence.is_open = turn.present.contains(&dot.run);
+        }
+        self.rank_all();
+        let dots: Vec<Dot> = self.known.keys().copied().collect();
+        for dot in dots {
+            self.end_if_gone(dot, turn);
+        }
+    }
+
+    /// A message is given to a presence.
+    pub(super) fn hold(&mut self, presence: Dot, message: Dot) {
+        self.unrank(presence);
+        self.held.entry(presence).or_default().insert(message);
+        self.rank(presence);
+    }
+
+    /// A message is not given to a presence any more.
+    pub(super) fn release(&mut self, presence: Dot, message: Dot) {
+        self.unrank(presence);
+        if let Some(held) = self.held.get_mut(&presence) {
+            held.remove(&message);
+            if held.is_empty() {
+                self.held.remove(&presence);
+            }
+        }
+        self.rank(presence);
+    }
+
+    /// Messages that a presence is given.
+    pub(super) fn held_by(&self, presence: Dot) -> Vec<Dot> {
+        let held = self.held.get(&presence).into_iter().flatten();
+        held.copied().collect()
+    }
+
+    /// Presences that are given messages.
+    pub(super) fn holders(&self) -> impl Iterator<Item = Dot> + '_ {
+        self.held.keys().copied()
+    }
+
+    /// Presence that gets the next message: the one with the fewest, of several the earliest. None
+    /// where none has room.
+    pub(super) fn next(&self, window: usize) -> Option<Dot> {
+        let first = self.ranks.first().filter(|rank| rank.held < window);
+        first.map(|rank| rank.dot)
+    }
+
+    /// The connection of a presence is open as far as this node knows. One whose event the copy lacks
+    /// may still come.
+    pub(super) fn is_there<V, C: GroupCopies<V>>(&self, dot: Dot, turn: &Turn<'_, V, C>) -> bool {
+        match self.known.get(&dot) {
+            Some(presence) => presence.is_open,
+            None => turn.present.contains(&dot.run) && !turn.copies.covers(turn.place, dot),
+        }
+    }
+
+    /// A session is a member, and was one before the clock of a message.
+    pub(super) fn has_member_before(&self, clock: Hlc) -> bool {
+        self.members.values().any(|member| member.since < clock)
+    }
+
+    /// Asks for the end of a presence whose run has ended.
+    fn end_if_gone<V, C: GroupCopies<V>>(&mut self, dot: Dot, turn: &mut Turn<'_, V, C>) {
+        let Some(presence) = self.known.get_mut(&dot) else {
+            return;
+        };
+        if !presence.is_ending && turn.copies.has_ended(dot.run) {
+            presence.is_ending = true;
+            turn.actions.push(SourceAction::EndPresence {
+                place: turn.place.clone(),
+                presence: dot,
+            });
+        }
+    }
+
+    fn rank_all(&mut self) {
+        self.ranks.clear();
+        let dots: Vec<Dot> = self.known.keys().copied().collect();
+        dots.into_iter().for_each(|dot| self.rank(dot));
+    }
+
+    /// Ranks a presence that may be given messages: it is open, and its session is a member.
+    fn rank(&mut self, dot: Dot) {
+        let Some(presence) = self.known.get(&dot) else {
+            return;
+        };
+        let is_member = self.members.values().any(|member| member.birth == presence.birth);
+        if presence.is_open && is_member {
+            self.ranks.insert(self.rank_of(dot, presence.clock));
+        }
+    }
+
+    fn unrank(&mut self, dot: Dot) {
+        if let Some(presence) = self.known.get(&dot) {
+            let rank = self.rank_of(dot, presence.clock);
+            self.ranks.remove(&rank);
+        }
+    }
+
+    fn rank_of(&self, dot: Dot, clock: Hlc) -> Rank {
+        let held = self.held.get(&dot).map_or(0, BTreeSet::len);
+        Rank { held, clock, dot }
+    }
+}
