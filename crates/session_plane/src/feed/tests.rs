@@ -124,6 +124,43 @@ proptest! {
     }
 }
 
+/// A short history that was found hard: the next owner learns that a packet id is free before it has
+/// learned of it.
+#[test]
+fn a_packet_id_that_another_node_freed_is_told_by_the_next_owner() {
+    let mut world = World::new(window(4));
+    for step in [
+        Step::Publish { run: 0, clock: 1 },
+        Step::Assign { run: 0, at: 0 },
+        Step::Take { owner: 0, at: 0 },
+        Step::Take { owner: 0, at: 0 },
+        Step::Deliver {
+            to_front: false,
+            owner: 0,
+        },
+        Step::Deliver {
+            to_front: true,
+            owner: 0,
+        },
+        Step::Lose { owner: 0 },
+        Step::Deliver {
+            to_front: false,
+            owner: 1,
+        },
+        Step::Free { owner: 0, at: 0 },
+        Step::Take { owner: 1, at: 2 },
+        Step::Deliver {
+            to_front: true,
+            owner: 1,
+        },
+    ] {
+        world.step(&step);
+    }
+    world.come_to_rest();
+    world.assert_all_passed_on();
+    world.assert_deliveries_known();
+}
+
 /// A short history that was found hard: the owner is lost with a message and its removal under way.
 #[test]
 fn a_message_that_another_node_removed_is_not_sent_by_the_next_owner() {

@@ -56,7 +56,9 @@ pub enum SourceEvent {
         /// Message that it names.
         message: Dot,
     },
-    /// A delivery was removed from a session.
+    /// A delivery was removed from a session. So was one that the copy lacks, which would not come any
+    /// more: a peer may have been told of it by another owner. The node tells each removal of an event
+    /// that the copy lacks; one that is of no delivery changes nothing.
     DeliveryRemoved {
         /// Client of the session.
         client: ClientId,

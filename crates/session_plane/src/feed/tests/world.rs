@@ -327,7 +327,7 @@ impl World {
             let client = client(0);
             self.step_source(owner, SourceEvent::Removed { client, key, by });
         }
-        self.tell_deliveries(owner, &deliveries, by);
+        self.tell_deliveries(owner, &deliveries, change);
         self.step_source(owner, SourceEvent::CopyReady(slot()));
         self.check_deliveries(owner);
     }

@@ -111,8 +111,14 @@ impl World {
         self.take_change(owner, &change);
     }
 
-    /// Tells the source of an owner what an event has changed.
-    pub(super) fn tell_deliveries(&mut self, owner: usize, before: &BTreeMap<Dot, Dot>, by: Dot) {
+    /// Tells the source of an owner what an event has changed, and what it has removed before it came.
+    pub(super) fn tell_deliveries(
+        &mut self,
+        owner: usize,
+        before: &BTreeMap<Dot, Dot>,
+        change: &Change<Value>,
+    ) {
+        let by = change.dot;
         let after = self.queues(owner).deliveries(&client(0));
         for (delivery, message) in after.iter().filter(|(dot, _)| !before.contains_key(dot)) {
             let added = SourceEvent::DeliveryAdded {
@@ -122,7 +128,9 @@ impl World {
             };
             self.step_source(owner, added);
         }
-        for delivery in before.keys().copied().filter(|dot| !after.contains_key(dot)) {
+        let gone = before.keys().filter(|dot| !after.contains_key(dot));
+        let lacked = change.removes.iter().filter(|dot| !before.contains_key(dot));
+        for delivery in gone.chain(lacked).copied() {
             let client = client(0);
             self.step_source(owner, SourceEvent::DeliveryRemoved { client, delivery, by });
         }
