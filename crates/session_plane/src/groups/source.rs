@@ -19,6 +19,7 @@
 //! The node has the copies, and waits for confirmations.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use crate::Run;
 
@@ -46,9 +47,8 @@ pub struct SourceLimits {
 /// Parts of shared groups about which this node decides.
 ///
 /// A part takes memory for each of its entries, about 200 bytes. An event costs O(log n) for each
-/// message that it concerns, after a look at the members of the part; the end of a presence concerns
-/// what it was given. A change of the members or of the nodes passes over all messages, and an
-/// assignment over the parts that are ready.
+/// message that it concerns: the end of a presence concerns what it was given, a change of the
+/// earliest membership or of the nodes all messages of the part.
 #[derive(Debug)]
 pub struct GroupSource {
     limits: SourceLimits,
@@ -202,8 +202,8 @@ impl GroupSource {
 
     /// Part that is ready behind the last one, or the first.
     fn next_ready(&self) -> Option<GroupPlace> {
-        let last = self.last.as_ref();
-        let mut behind = self.ready.iter().filter(|place| Some(*place) > last);
+        let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut behind = self.ready.range((after, Bound::Unbounded));
         behind.next().or(self.ready.first()).cloned()
     }
 }

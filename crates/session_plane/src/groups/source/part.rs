@@ -99,9 +99,10 @@ impl Part {
         entry: &GroupEntry,
         turn: &mut Turn<'_, V, C>,
     ) {
+        let earliest = self.presences.earliest();
         self.insert(dot, entry, turn);
         match entry {
-            GroupEntry::Member { .. } => self.settle_all(turn),
+            GroupEntry::Member { .. } => self.settle_if_changed(earliest, turn),
             GroupEntry::Presence { .. } => self.settle_held(dot, turn),
             GroupEntry::Message { .. } => self.settle(dot, turn),
             GroupEntry::Assignment { assigned, .. } => self.settle(assigned.message, turn),
@@ -110,9 +111,9 @@ impl Part {
 
     /// The entries of an event are gone.
     pub(super) fn remove<V, C: GroupCopies<V>>(&mut self, dot: Dot, turn: &mut Turn<'_, V, C>) {
-        if self.presences.remove_member(dot) {
-            self.settle_all(turn);
-        }
+        let earliest = self.presences.earliest();
+        self.presences.remove_member(dot);
+        self.settle_if_changed(earliest, turn);
         if self.presences.remove(dot) {
             self.settle_held(dot, turn);
         }
@@ -242,6 +243,14 @@ impl Part {
             self.inherited.remove(&QueueKey { clock, dot });
         }
         self.given -= usize::from(gone.own.is_some());
+    }
+
+    /// Settles all messages if the earliest membership is another than before: only by that members
+    /// decide which messages count.
+    fn settle_if_changed<V, C: GroupCopies<V>>(&mut self, before: Option<Hlc>, turn: &mut Turn<'_, V, C>) {
+        if self.presences.earliest() != before {
+            self.settle_all(turn);
+        }
     }
 
     fn settle_all<V, C: GroupCopies<V>>(&mut self, turn: &mut Turn<'_, V, C>) {

@@ -8,12 +8,19 @@ use super::Turn;
 use super::action::SourceAction;
 use super::event::GroupCopies;
 use crate::Dot;
+use crate::feed::QueueKey;
 
 /// Members and presences of one part.
 #[derive(Debug, Default)]
 pub(super) struct Presences {
     members: BTreeMap<Dot, Member>,
+    /// Begins of the memberships.
+    begins: BTreeSet<QueueKey>,
+    /// Member entries of each session, by its birth.
+    sessions: BTreeMap<Dot, BTreeSet<Dot>>,
     known: BTreeMap<Dot, Presence>,
+    /// Presences of each session, by its birth.
+    of_session: BTreeMap<Dot, BTreeSet<Dot>>,
     /// Messages that each presence is given, whoever has assigned them.
     held: BTreeMap<Dot, BTreeSet<Dot>>,
     /// Presences that may be given messages, by what they have.
@@ -46,17 +53,30 @@ struct Rank {
 
 impl Presences {
     pub(super) fn add_member(&mut self, dot: Dot, birth: Dot, since: Hlc) {
+        self.forget_member(dot);
         self.members.insert(dot, Member { birth, since });
-        self.rank_all();
+        self.begins.insert(QueueKey { clock: since, dot });
+        insert(&mut self.sessions, birth, dot);
+        self.rank_session(birth);
     }
 
-    /// True where there was such a member.
-    pub(super) fn remove_member(&mut self, dot: Dot) -> bool {
-        let was_member = self.members.remove(&dot).is_some();
-        if was_member {
-            self.rank_all();
+    pub(super) fn remove_member(&mut self, dot: Dot) {
+        if let Some(birth) = self.forget_member(dot) {
+            self.rank_session(birth);
         }
-        was_member
+    }
+
+    /// Begin of the earliest membership: messages that are not later are for nobody.
+    pub(super) fn earliest(&self) -> Option<Hlc> {
+        self.begins.first().map(|begin| begin.clock)
+    }
+
+    /// Forgets a member's entry. Gives the birth of its session.
+    fn forget_member(&mut self, dot: Dot) -> Option<Dot> {
+        let Member { birth, since } = self.members.remove(&dot)?;
+        self.begins.remove(&QueueKey { clock: since, dot });
+        remove(&mut self.sessions, birth, dot);
+        Some(birth)
     }
 
     pub(super) fn add<V, C: GroupCopies<V>>(
@@ -73,6 +93,7 @@ impl Presences {
             is_ending: false,
         };
         self.known.entry(dot).or_insert(presence);
+        insert(&mut self.of_session, birth, dot);
         self.rank(dot);
         self.end_if_gone(dot, turn);
     }
@@ -80,17 +101,22 @@ impl Presences {
     /// True where there was such a presence, or a message is given to it.
     pub(super) fn remove(&mut self, dot: Dot) -> bool {
         self.unrank(dot);
-        self.known.remove(&dot).is_some() || self.held.contains_key(&dot)
+        let known = self.known.remove(&dot);
+        if let Some(presence) = known {
+            remove(&mut self.of_session, presence.birth, dot);
+        }
+        known.is_some() || self.held.contains_key(&dot)
     }
 
     /// Other runs are present.
     pub(super) fn change_runs<V, C: GroupCopies<V>>(&mut self, turn: &mut Turn<'_, V, C>) {
+        self.ranks.clear();
         for (dot, presence) in &mut self.known {
             presence.is_open = turn.present.contains(&dot.run);
         }
-        self.rank_all();
         let dots: Vec<Dot> = self.known.keys().copied().collect();
         for dot in dots {
+            self.rank(dot);
             self.end_if_gone(dot, turn);
         }
     }
@@ -98,19 +124,14 @@ impl Presences {
     /// A message is given to a presence.
     pub(super) fn hold(&mut self, presence: Dot, message: Dot) {
         self.unrank(presence);
-        self.held.entry(presence).or_default().insert(message);
+        insert(&mut self.held, presence, message);
         self.rank(presence);
     }
 
     /// A message is not given to a presence any more.
     pub(super) fn release(&mut self, presence: Dot, message: Dot) {
         self.unrank(presence);
-        if let Some(held) = self.held.get_mut(&presence) {
-            held.remove(&message);
-            if held.is_empty() {
-                self.held.remove(&presence);
-            }
-        }
+        remove(&mut self.held, presence, message);
         self.rank(presence);
     }
 
@@ -143,7 +164,7 @@ impl Presences {
 
     /// A session is a member, and was one before the clock of a message.
     pub(super) fn has_member_before(&self, clock: Hlc) -> bool {
-        self.members.values().any(|member| member.since < clock)
+        self.earliest().is_some_and(|earliest| earliest < clock)
     }
 
     /// Asks for the end of a presence whose run has ended.
@@ -160,10 +181,13 @@ impl Presences {
         }
     }
 
-    fn rank_all(&mut self) {
-        self.ranks.clear();
-        let dots: Vec<Dot> = self.known.keys().copied().collect();
-        dots.into_iter().for_each(|dot| self.rank(dot));
+    /// Ranks the presences of a session anew: it has become a member, or is one no more.
+    fn rank_session(&mut self, birth: Dot) {
+        let of_session = self.of_session.get(&birth).into_iter().flatten();
+        for dot in of_session.copied().collect::<Vec<Dot>>() {
+            self.unrank(dot);
+            self.rank(dot);
+        }
     }
 
     /// Ranks a presence that may be given messages: it is open, and its session is a member.
@@ -171,8 +195,7 @@ impl Presences {
         let Some(presence) = self.known.get(&dot) else {
             return;
         };
-        let is_member = self.members.values().any(|member| member.birth == presence.birth);
-        if presence.is_open && is_member {
+        if presence.is_open && self.sessions.contains_key(&presence.birth) {
             self.ranks.insert(self.rank_of(dot, presence.clock));
         }
     }
@@ -187,5 +210,19 @@ impl Presences {
     fn rank_of(&self, dot: Dot, clock: Hlc) -> Rank {
         let held = self.held.get(&dot).map_or(0, BTreeSet::len);
         Rank { held, clock, dot }
+    }
+}
+
+fn insert(sets: &mut BTreeMap<Dot, BTreeSet<Dot>>, key: Dot, dot: Dot) {
+    sets.entry(key).or_default().insert(dot);
+}
+
+/// Removes a dot from the set of `key`. No set is left empty.
+fn remove(sets: &mut BTreeMap<Dot, BTreeSet<Dot>>, key: Dot, dot: Dot) {
+    if let Some(set) = sets.get_mut(&key) {
+        set.remove(&dot);
+        if set.is_empty() {
+            sets.remove(&key);
+        }
     }
 }
