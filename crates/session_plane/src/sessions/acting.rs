@@ -1,7 +1,5 @@
 //! Acting: what plane and claims ask for, until nothing of it is left.
 
-use std::collections::VecDeque;
-
 use cluster::NodeId;
 
 use super::entries::EntryWrite;
@@ -17,6 +15,8 @@ use crate::{Birth, Dot};
 pub(super) struct Queue<V, M> {
     pub(super) plane: Vec<PlaneAction<V, M>>,
     pub(super) connecting: Vec<ConnectingAction<V>>,
+    /// A copy may have come to have what a question waits for.
+    pub(super) answers_are_due: bool,
     /// Connections that have left nothing behind.
     pub(super) closed: Vec<ConnectionId>,
 }
@@ -27,6 +27,7 @@ impl<V, M> Default for Queue<V, M> {
         Queue {
             plane: Vec::new(),
             connecting: Vec::new(),
+            answers_are_due: false,
             closed: Vec::new(),
         }
     }
@@ -55,13 +56,17 @@ where
     ) {
         loop {
             let of_plane = std::mem::take(&mut queue.plane);
-            let of_claims = VecDeque::from(std::mem::take(&mut queue.connecting));
-            if of_plane.is_empty() && of_claims.is_empty() && queue.closed.is_empty() {
+            let of_claims = std::mem::take(&mut queue.connecting);
+            let is_done = of_plane.is_empty() && of_claims.is_empty() && queue.closed.is_empty();
+            if is_done && !queue.answers_are_due {
                 return;
             }
             actions.extend(queue.closed.drain(..).map(SessionsAction::Closed));
             for action in of_plane {
                 self.apply_report(action, &mut queue, actions);
+            }
+            if std::mem::take(&mut queue.answers_are_due) {
+                self.answer_waiting(&mut queue);
             }
             for action in of_claims {
                 self.apply_claim(now, action, &mut queue, actions);

@@ -32,7 +32,7 @@ where
         let received = match message {
             SessionsMessage::Replication(message) => {
                 let received = self.plane.receive(now, from, message, &mut queue.plane);
-                self.answer_waiting(&mut queue);
+                queue.answers_are_due = true;
                 received.map_err(SessionsError::from)
             }
             SessionsMessage::Connecting(message) => {
@@ -74,7 +74,7 @@ where
 
     /// Answers questions for which a copy has come to have enough: with each number that arrives a
     /// copy may have what the asker knows.
-    fn answer_waiting(&mut self, queue: &mut Queue<V, M>) {
+    pub(super) fn answer_waiting(&mut self, queue: &mut Queue<V, M>) {
         let view = ClusterView { plane: &self.plane };
         let mut outgoing = Vec::new();
         for slot in self.questions.slots() {
@@ -113,7 +113,7 @@ where
             PlaneAction::Queued(queued) => actions.push(SessionsAction::Queued(queued)),
             PlaneAction::Changed { slot, client, by } => {
                 actions.push(SessionsAction::Changed { slot, client, by });
-                self.answer_waiting(queue);
+                queue.answers_are_due = true;
             }
             PlaneAction::Merged { slot } => self.release_losers(slot, queue),
             PlaneAction::RingChanged => self.change_ring(queue),
@@ -151,7 +151,7 @@ where
             release_losers(copy.entries, &view, &mut outgoing);
         }
         queue.send(outgoing);
-        self.answer_waiting(queue);
+        queue.answers_are_due = true;
     }
 
     /// This run routes by another view: claims begin anew, and new owners get entries.
