@@ -305,7 +305,7 @@ impl<V: Ord, M> SlotCopy<V, M> {
 
     /// The copy covers or has taken each of these events.
     pub fn has_all(&self, events: &VersionVector) -> bool {
-        events.minus(self.covered()).is_within(self.taken())
+        self.progress.has(events)
     }
 
     /// The copy has no hole.

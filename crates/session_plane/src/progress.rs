@@ -66,6 +66,11 @@ impl Progress {
         &self.holes
     }
 
+    /// Each of these events is covered or taken.
+    pub(crate) fn has(&self, events: &VersionVector) -> bool {
+        events.minus(&self.covered).is_within(&self.taken)
+    }
+
     /// Makes holes of what the copy lacks of `known`.
     pub(crate) fn need(&mut self, known: &VersionVector) -> Result<(), VectorFull> {
         let lacking = known.minus(&self.covered).minus(&self.taken);

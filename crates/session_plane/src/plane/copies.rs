@@ -223,7 +223,7 @@ impl<V: Ord, M> Copies<V, M> {
             slots,
             effects,
         } = taken;
-        let is_for_step = self.part_for(slots, &VersionVector::of_apart([numbers]));
+        let is_for_step = self.part_for(slots, |shared| shared.has(&VersionVector::of_apart([numbers])));
         let event = numbers.last();
         let mut refused = SlotSet::default();
         for (slot, effect) in effects {
@@ -255,7 +255,7 @@ impl<V: Ord, M> Copies<V, M> {
     /// [`VectorFull`] where a copy has no room for the holes. Others may have them already; the
     /// node must not take the event that told of `known`.
     pub fn need(&mut self, slots: &SlotSet, known: &VersionVector) -> Result<(), VectorFull> {
-        if self.part_for(slots, known) && !self.in_step.is_empty() {
+        if self.part_for(slots, |shared| shared.has(known)) && !self.in_step.is_empty() {
             self.shared.need(known)?;
         }
         let owned = self.apart.iter_mut().filter(|(slot, _)| slots.contains(**slot));
@@ -277,15 +277,15 @@ impl<V: Ord, M> Copies<V, M> {
         self.apart.values_mut().try_for_each(|copy| copy.need(known))
     }
 
-    /// Parts copies in step where `events` are only for some of them, and new to them: the fewer ones
-    /// leave. True where `events` are for all that are in step then.
+    /// Parts copies in step where events are for `slots`, only some of them, unless all have the events
+    /// by `has_events`: the fewer ones leave. True where the events are for all that are in step then.
     ///
     /// Mostly they are for all. An event that is sent again is for one.
-    fn part_for(&mut self, slots: &SlotSet, events: &VersionVector) -> bool {
+    fn part_for(&mut self, slots: &SlotSet, has_events: impl FnOnce(&Progress) -> bool) -> bool {
         if self.step_slots.is_within(slots) {
             return true;
         }
-        if events.minus(self.shared.covered()).is_within(self.shared.taken()) {
+        if has_events(&self.shared) {
             return false;
         }
         let inside = self.step_slots.intersection(slots);

@@ -1,7 +1,7 @@
 //! Receiving: messages of peers, each read in the peer's present stay only.
 
 use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
-use crate::stream::{EventKind, Received, StreamMessage, StreamPosition};
+use crate::stream::{EventKind, Received, StreamPosition};
 use crate::transfer::{TransferBytes, TransferValue};
 use crate::wire::{Heartbeat, NextEvent, SentEvent, SentResend};
 use crate::{Dot, Run, SlotSet};
@@ -38,17 +38,11 @@ where
     /// Next message of this run's stream to a peer. The node asks when the connection can take one,
     /// and sends it behind the actions of all calls before.
     pub fn next_message(&mut self, to: cluster::NodeId) -> Option<PlaneMessage<V, M>> {
-        match self.streams.outgoing.send_event(to) {
-            Some(StreamMessage::Welcome(event)) => Some(PlaneMessage::Welcome(SentEvent::from(event))),
-            Some(StreamMessage::Event { after, event }) => Some(PlaneMessage::Event(NextEvent {
-                after,
-                event: SentEvent::from(event),
-            })),
-            None => {
-                let resend = self.streams.outgoing.send_resend(to)?;
-                Some(PlaneMessage::Resend(SentResend::from(&resend)))
-            }
+        if let Some(message) = self.streams.outgoing.send_event(to) {
+            return Some(message.into());
         }
+        let resend = self.streams.outgoing.send_resend(to)?;
+        Some(PlaneMessage::Resend(SentResend::from(&resend)))
     }
 
     fn dispatch(
