@@ -13,9 +13,10 @@ use cluster::{Incarnation, NodeId};
 use session_plane::connecting::{ConnectionId, ConnectionLimits, QuestionLimits};
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
-    CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, PlaneConfig, PlaneImage,
-    Timing,
+    CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, NumberedValue, PlaneConfig,
+    PlaneImage, Timing,
 };
+use session_plane::publishing::{PacketUse, PublishingLimits};
 use session_plane::sessions::{SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
@@ -69,6 +70,21 @@ impl RecordValue for Value {
     }
 }
 
+/// No message here has QoS 2.
+impl NumberedValue<Value> for Value {
+    fn of_use(_: PacketUse, body: Option<Value>) -> Value {
+        body.unwrap_or(Value(Bytes::new()))
+    }
+
+    fn packet_use(&self) -> Option<PacketUse> {
+        None
+    }
+
+    fn body(&self) -> Option<Value> {
+        None
+    }
+}
+
 /// Every message is for the one subscriber.
 #[derive(Debug)]
 struct OneSubscriber(ClientId);
@@ -84,6 +100,10 @@ impl Matching<Value, Value> for OneSubscriber {
             value: pending.message.clone(),
         })
         .collect()
+    }
+
+    fn slots(&self, _: &CopyRef<'_, Value>, _: &Value) -> SlotSet {
+        [Slot::of_client(self.0.as_bytes())].into_iter().collect()
     }
 }
 
@@ -340,6 +360,11 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
         questions: QuestionLimits {
             waiting_per_peer_max: 1_000,
             wait_max: millis(3_000),
+        },
+        publishing: PublishingLimits {
+            waiting_max: 1_000,
+            waiting_per_connection_max: 100,
+            given_up_max: 1_000,
         },
     }
 }

@@ -36,13 +36,16 @@ mod holdings;
 mod holes;
 mod image;
 mod joining;
+mod numbers;
 mod receiving;
 mod ring_changes;
 mod rings;
+mod routes;
 mod streams;
 mod taking;
 mod transferring;
 mod transfers;
+mod values;
 
 pub use action::{PlaneAction, PlaneMessage, RunEnd};
 pub use config::{Limits, Now, PlaneConfig, Timing};
@@ -53,6 +56,7 @@ pub use giving::OwnEntry;
 pub use holdings::Matching;
 pub use image::PlaneImage;
 pub use streams::PersistPoint;
+pub use values::{NumberedValue, PlaneValue};
 
 use std::time::Instant;
 
@@ -60,11 +64,12 @@ use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
 use crate::membership::{MembersError, Membership};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::TransferBytes;
 use crate::{Dot, Garbage, NodeState, Retiring, Run, Slot, SlotSet, VersionVector};
 
 use clock::HybridClock;
 use holdings::Holdings;
+use numbers::Numbers;
 use rings::Rings;
 use streams::Streams;
 use transfers::Transfers;
@@ -88,6 +93,7 @@ pub struct Plane<V, M, R> {
     streams: Streams<EventContent<V, M>>,
     holdings: Holdings<V, M, R>,
     transfers: Transfers<V, M>,
+    numbers: Numbers,
     garbage: Garbage,
     retiring: Retiring,
     heartbeat_at: Instant,
@@ -96,7 +102,7 @@ pub struct Plane<V, M, R> {
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -127,6 +133,7 @@ where
             streams: Streams::new(run, routing, config.limits.outgoing, config.limits.incoming),
             holdings,
             transfers: Transfers::new(&config.limits, &config.timing),
+            numbers: Numbers::default(),
             garbage: Garbage::default(),
             retiring: Retiring::new(run.node),
             heartbeat_at: now.monotonic,

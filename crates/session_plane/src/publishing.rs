@@ -26,6 +26,7 @@
 //! which ends in the middle of a route.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use cluster::NodeId;
 
@@ -76,7 +77,7 @@ pub struct PublishingLimits {
 /// A message costs O(log n) for each event of it. A change of the ring passes over all messages that
 /// wait, and sends them again.
 #[derive(Debug)]
-pub struct Publishing {
+pub struct Publishing<M> {
     run: Run,
     limits: PublishingLimits,
     /// Last number that was given out; [`EVENT_NUMBER_MAX`] before the first.
@@ -85,7 +86,7 @@ pub struct Publishing {
     routes_are_merged: bool,
     connections: BTreeMap<ConnectionId, OpenConnection>,
     /// Messages with a number, until all nodes have them.
-    messages: BTreeMap<Dot, Message>,
+    messages: BTreeMap<Dot, Message<M>>,
     /// Numbers of wills among them.
     wills: BTreeSet<Dot>,
     /// Numbers of this run that wait to be routed.
@@ -93,7 +94,7 @@ pub struct Publishing {
     /// Numbers of other runs whose messages may be routed.
     ready_of_others: BTreeSet<Dot>,
     /// PUBLISH without a number: the routes are not merged.
-    early: VecDeque<Publish>,
+    early: VecDeque<Publish<M>>,
     /// Numbers of this run that nobody has routed, as far as this node knows.
     given_up: BTreeSet<u64>,
 }
@@ -107,10 +108,10 @@ struct RingInForce {
     nodes: BTreeSet<NodeId>,
 }
 
-impl Publishing {
+impl<M: Clone> Publishing<M> {
     /// Publishing of a run without connections. Nothing is routed before the first
     /// [`PublishingEvent::RingChanged`] and [`PublishingEvent::RoutesMerged`].
-    pub fn new(run: Run, limits: PublishingLimits) -> Publishing {
+    pub fn new(run: Run, limits: PublishingLimits) -> Publishing<M> {
         Publishing {
             run,
             limits,
@@ -134,13 +135,13 @@ impl Publishing {
     /// [`PublishingError`] where a peer's message is refused.
     pub fn step(
         &mut self,
-        event: PublishingEvent,
-        actions: &mut Vec<PublishingAction>,
+        event: PublishingEvent<M>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) -> Result<(), PublishingError> {
         match event {
             PublishingEvent::Opened(opened) => self.open(opened),
             PublishingEvent::Closed { connection } => self.close(connection, actions),
-            PublishingEvent::Published(publish) => self.publish(&publish, actions),
+            PublishingEvent::Published(publish) => self.publish(publish, actions),
             PublishingEvent::Released {
                 connection,
                 packet_id,
@@ -156,7 +157,7 @@ impl Publishing {
                 packet_id,
                 made,
             } => self.free_written(connection, packet_id, made),
-            PublishingEvent::WillDue(due) => self.publish_will(due, actions),
+            PublishingEvent::WillDue { due, body } => self.publish_will(due, body, actions),
             PublishingEvent::WillNumberWritten { number, made } => {
                 self.number_written(None, number, made, actions);
             }
@@ -174,24 +175,55 @@ impl Publishing {
             PublishingEvent::RingChanged { marker, nodes } => self.change_ring(marker, nodes, actions),
             PublishingEvent::RoutesMerged(is_merged) => self.merge_routes(is_merged, actions),
             PublishingEvent::RouteConfirmed(confirmation) => self.confirm(confirmation, actions)?,
-            PublishingEvent::RoutedByPeer(number) => self.routed_by_peer(number),
+            PublishingEvent::RoutedByPeer { from, number } => self.routed_by_peer(from, number)?,
             PublishingEvent::LinkRenewed(peer) => self.renew_link(peer, actions),
         }
         Ok(())
     }
 
-    /// Numbers of this run that wait to be routed (rule `reserved-stay`): no node closes them.
+    /// Numbers that wait to be routed, or that a node may lack yet (rule `reserved-stay`): no node
+    /// closes them.
     ///
-    /// One range has all of them. What it has besides is closed a little later.
+    /// One range has all of each run. What it has besides is closed a little later.
     pub fn reserved(&self) -> VersionVector {
-        let bounds = self.reserved.first().zip(self.reserved.last());
-        let range = bounds.and_then(|(first, last)| Interval::new(self.run, *first, *last));
-        VersionVector::of_apart(range)
+        let mut ranges = Vec::new();
+        let mut next = self.messages.keys().next().copied();
+        while let Some(first) = next {
+            let end = Dot {
+                number: u64::MAX,
+                ..first
+            };
+            let last = self.messages.range(first..=end).next_back();
+            let last = last.map_or(first, |(last, _)| *last);
+            ranges.extend(Interval::between(first, last));
+            let mut later = self.messages.range((Bound::Excluded(end), Bound::Unbounded));
+            next = later.next().map(|(number, _)| *number);
+        }
+        VersionVector::of_apart(ranges)
     }
 
     /// Numbers of this run that were given up and that no other connection has gone on with.
     pub fn given_up(&self) -> impl ExactSizeIterator<Item = Dot> + '_ {
         self.given_up.iter().map(|number| self.dot(*number))
+    }
+
+    /// Numbers of a connection's messages without PUBREC.
+    pub fn waiting_of(&self, connection: ConnectionId) -> impl Iterator<Item = Dot> + '_ {
+        let connection = self.connections.get(&connection);
+        connection
+            .into_iter()
+            .flat_map(|connection| &connection.waiting)
+            .copied()
+    }
+
+    /// The message of a number is not at all nodes yet, and was not given up.
+    pub fn has_message(&self, number: Dot) -> bool {
+        self.messages.contains_key(&number)
+    }
+
+    /// The routes are merged, as far as this was told.
+    pub fn routes_are_merged(&self) -> bool {
+        self.routes_are_merged
     }
 
     /// Messages of clients without PUBREC.

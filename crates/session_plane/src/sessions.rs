@@ -1,11 +1,12 @@
 //! Sessions: the connections of a node's clients, upon its plane.
 //!
 //! ```text
-//!   node: connect, change, close            connections to peers
-//!      |        ^ Accept, Refuse,              |           ^
+//!   node: connect, publish_once, close      connections to peers
+//!      |        ^ Accept, Received,            |           ^
 //!      v        | Disconnect, Closed           v receive   | Send, next_message
 //!   .---------------------------- Sessions -------------------------------.
 //!   | Connections   claims of sessions   <-->   Questions   at an owner   |
+//!   | Publishing    QoS 2 messages of clients, routed under numbers       |
 //!   |      | entries          ^ durable, merged, the ring has changed     |
 //!   |      v                  |                                           |
 //!   |   Plane   replication                                               |
@@ -28,18 +29,23 @@ use crate::connecting::{
     Questions,
 };
 use crate::membership::MembersError;
-use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneConfig, PlaneImage};
+use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, PlaneValue};
+use crate::publishing::{PublishingEvent, PublishingLimits, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
-use crate::transfer::{TransferBytes, TransferValue};
-use crate::{Dot, MadeEvent, RecordBatch, RecordValue, SlotSet};
+use crate::transfer::TransferBytes;
+use crate::{Dot, MadeEvent, Publishing, RecordBatch, RecordValue, SlotSet};
 
 mod acting;
 mod action;
 mod cluster_view;
 mod entries;
 mod error;
+mod exchanges;
 mod message;
 mod reports;
+mod route_queues;
+mod routing;
+mod storing;
 mod waits;
 
 pub use action::SessionsAction;
@@ -50,6 +56,8 @@ pub use message::SessionsMessage;
 use acting::Queue;
 use cluster_view::ClusterView;
 use entries::{ClientConnection, EntryWrite};
+use exchanges::WaitingUses;
+use route_queues::RouteQueues;
 use waits::Waits;
 
 /// Configuration of sessions.
@@ -61,6 +69,8 @@ pub struct SessionsConfig {
     pub connections: ConnectionLimits,
     /// Limits of questions.
     pub questions: QuestionLimits,
+    /// Limits of QoS 2 messages of clients.
+    pub publishing: PublishingLimits,
 }
 
 /// Sessions of clients at one run of one node.
@@ -72,20 +82,23 @@ pub struct Sessions<V, M, R> {
     plane: Plane<V, M, R>,
     connections: Connections<V>,
     questions: Questions,
+    publishing: Publishing<M>,
+    waiting_uses: WaitingUses<V>,
+    routes: RouteQueues<M>,
     /// Connections by what is written for them.
     clients: BTreeMap<ConnectionId, ClientConnection<V>>,
     waits: Waits,
     /// Changes of the ring so far: the ring by which an entry was made.
     ring: u64,
     /// Entries that wait for room in the stream, in their order.
-    stalled: VecDeque<EntryWrite>,
+    stalled: VecDeque<EntryWrite<V>>,
     /// Value of entries that say no more than their fact.
     blank: V,
 }
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -108,6 +121,9 @@ where
         Ok(Sessions {
             connections: Connections::new(plane.run(), config.connections),
             questions: Questions::new(config.questions),
+            publishing: Publishing::new(plane.run(), config.publishing),
+            waiting_uses: WaitingUses::new(),
+            routes: RouteQueues::default(),
             plane,
             clients: BTreeMap::new(),
             waits: Waits::default(),
@@ -150,6 +166,7 @@ where
         };
         client.is_closing = true;
         let mut queue = Queue::default();
+        self.close_exchanges(connection, &mut queue);
         self.step(ConnectionEvent::Ended { connection }, &mut queue);
         self.close_if_durable(connection, &mut queue);
         self.apply(now, queue, actions);
@@ -244,8 +261,10 @@ where
     pub fn connected(&mut self, now: Now, peer: NodeId, actions: &mut Vec<SessionsAction<V, M>>) {
         let mut queue = Queue::default();
         self.plane.connected(now, peer, &mut queue.plane);
+        self.routes.forget(peer);
         if self.plane.membership().is_present(peer) {
             self.step(ConnectionEvent::LinkRenewed(peer), &mut queue);
+            self.step_own_publishing(PublishingEvent::LinkRenewed(peer), &mut queue);
         }
         self.apply(now, queue, actions);
     }
@@ -255,8 +274,12 @@ where
         self.plane.refused(peer);
     }
 
-    /// Next message of this run's stream to a peer ([`Plane::next_message`]).
+    /// Next message to a peer, of this run's stream or of what it routes ([`Plane::next_message`]).
     pub fn next_message(&mut self, to: NodeId) -> Option<SessionsMessage<V, M>> {
+        let plane = &self.plane;
+        if let Some(route) = self.routes.next(to, |after| plane.has_sent(to, after)) {
+            return Some(SessionsMessage::Publishing(PublishingMessage::Route(route)));
+        }
         self.plane.next_message(to).map(SessionsMessage::Replication)
     }
 
@@ -268,6 +291,16 @@ where
     /// Questions that wait for a copy of this node; a gauge.
     pub fn questions(&self) -> usize {
         self.questions.waiting()
+    }
+
+    /// QoS 2 messages of clients, to read.
+    pub fn publishing(&self) -> &Publishing<M> {
+        &self.publishing
+    }
+
+    /// Routed messages that wait for connections to peers; a gauge.
+    pub fn queued_routes(&self) -> usize {
+        self.routes.len()
     }
 
     /// Connections of clients, to read.

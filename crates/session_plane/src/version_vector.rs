@@ -158,7 +158,12 @@ impl VersionVector {
 
     /// The event is in the set.
     pub fn covers(&self, dot: Dot) -> bool {
-        self.from(dot).is_some_and(|interval| interval.first <= dot)
+        self.interval_of(dot).is_some()
+    }
+
+    /// Interval of the set that has the event.
+    pub(crate) fn interval_of(&self, dot: Dot) -> Option<&Interval> {
+        self.from(dot).filter(|interval| interval.first <= dot)
     }
 
     /// The set has an event of the interval.

@@ -307,6 +307,12 @@ impl<V: Ord + Clone> Connections<V> {
         self.due.first().map(|(due, _)| *due)
     }
 
+    /// Connections of the clients of a slot, in any phase.
+    pub fn of_slot(&self, slot: Slot) -> impl Iterator<Item = ConnectionId> + '_ {
+        let of_slot = self.slots.get(&slot).map(|of_slot| &of_slot.connections);
+        of_slot.into_iter().flatten().copied()
+    }
+
     /// Slots of the clients that are connected, in any phase.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.slots.keys().copied()

@@ -1,5 +1,7 @@
 //! Actions: what the node does after a call of the plane.
 
+use std::collections::BTreeSet;
+
 use cluster::NodeId;
 
 use super::{ClaimedMessage, EventContent};
@@ -27,6 +29,16 @@ pub enum PlaneAction<V, M> {
     /// All nodes that [`Plane::give`](super::Plane::give) gave an entry to have it on their disks, or
     /// were given up.
     Given(GivingId),
+    /// A routed number is on the disk of this node: it confirms the number to the node that routes it,
+    /// or to itself.
+    RouteTaken {
+        /// Node that routes it.
+        to: NodeId,
+        /// QoS 2 number.
+        number: Dot,
+        /// Ring marker that the route named.
+        marker: u64,
+    },
     /// A message was queued for a session of a copy of this node.
     Queued(ClaimedMessage),
     /// An event has changed a session in a copy of this node.
@@ -44,7 +56,12 @@ pub enum PlaneAction<V, M> {
         slot: Slot,
     },
     /// This run routes by another view from here on.
-    RingChanged,
+    RingChanged {
+        /// Number of the ring marker.
+        marker: u64,
+        /// Nodes that are present, this one among them.
+        nodes: BTreeSet<NodeId>,
+    },
     /// A peer is present from here on.
     Met(PresentNode),
     /// A peer is given up; the connection to it is to be closed.

@@ -2,15 +2,15 @@
 
 use cluster::session_plane::Hlc;
 
-use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction};
+use super::{EventContent, Matching, NewChange, Now, Plane, PlaneAction, PlaneValue};
 use crate::stream::{EventKind, StreamEvent, StreamFull};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::TransferBytes;
 use crate::wire::EventPayload;
 use crate::{Dot, MadeEvent, SlotSet};
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

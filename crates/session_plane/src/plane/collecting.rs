@@ -10,9 +10,9 @@ use cluster::{Incarnation, NodeId};
 
 use super::holdings::Holdings;
 use super::transfers::Transfers;
-use super::{Matching, Plane};
-use crate::transfer::{TransferBytes, TransferValue};
-use crate::{Birth, ClientId, EntryId, GarbagePlace, Run, Settled, Slot, VersionVector};
+use super::{Matching, Plane, PlaneValue};
+use crate::transfer::TransferBytes;
+use crate::{Birth, ClientId, EntryId, GarbagePlace, Run, Settled, Slot, VectorFull};
 
 /// Session in a copy of this node that an event has changed.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct TouchedSession {
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -92,16 +92,22 @@ where
         settled
     }
 
-    fn settled(&self) -> Settled {
+    fn settled(&mut self) -> Settled {
         let ended = self.membership.view();
         let ended = ended.nodes().iter().filter_map(|present| {
             let Run { node, incarnation } = present.run;
             let before = incarnation.0.checked_sub(1)?;
             Some((node, Incarnation(before)))
         });
-        // No entry stands for a number of a second actor yet.
-        let named = VersionVector::default();
-        Settled::of_copies(self.holdings.copies.all_sets(), &named, &ended.collect())
+        let ended = ended.collect();
+        let copies = &self.holdings.copies;
+        let Some(first) = copies.all_sets().next() else {
+            return Settled::default();
+        };
+        match self.numbers.named_beyond(copies, first.covered) {
+            Ok(named) => Settled::of_copies(copies.all_sets(), &named, &ended),
+            Err(VectorFull) => Settled::default(),
+        }
     }
 }
 
@@ -112,7 +118,7 @@ fn find_garbage<V, M, R>(
     place: &GarbagePlace,
 ) -> Option<BTreeSet<EntryId>>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

@@ -44,8 +44,18 @@ pub enum PlaneError {
     /// Part of an answer.
     #[error(transparent)]
     Part(#[from] PartError),
+    /// Message that is routed by a ring whose marker has not come.
+    #[error("a message is routed by marker {marker}, and the stream of {run:?} is at {position}")]
+    RouteAhead {
+        /// Run that routes it.
+        run: Run,
+        /// Marker that it names.
+        marker: u64,
+        /// Position of the run's stream here.
+        position: u64,
+    },
     /// Too much waits for the disk.
-    #[error("{max} receipts wait for the disk: the resend comes again later")]
+    #[error("{max} receipts wait for the disk: what was sent comes again over the next connection")]
     TooManyReceipts {
         /// Receipts that wait at most.
         max: usize,

@@ -6,15 +6,15 @@
 use cluster::NodeId;
 
 use super::content::PlaneEvent;
-use super::{EventContent, Matching, Plane, PlaneAction, PlaneError, PlaneMessage};
+use super::{EventContent, Matching, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::stream::{NumberRange, TakenFlush, TakenPart};
-use crate::transfer::{RunPosition, TransferBytes, TransferValue};
+use crate::transfer::{RunPosition, TransferBytes};
 use crate::wire::SentFlush;
 use crate::{Interval, Run, SlotSet, VectorFull, VersionVector};
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

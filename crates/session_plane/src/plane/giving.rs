@@ -2,9 +2,9 @@
 
 use cluster::NodeId;
 
-use super::{EventContent, Matching, Now, Plane, PlaneAction, SessionChange};
+use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneValue, SessionChange};
 use crate::stream::{EventKind, GivingId, StreamEvent};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, Entry, Slot, SlotSet};
 
 /// Entry that this run has made, with its identity.
@@ -22,7 +22,7 @@ pub struct OwnEntry<V> {
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

@@ -3,15 +3,15 @@
 use cluster::NodeId;
 
 use super::streams::{Receipt, ReceiptOf};
-use super::{Matching, Now, PersistPoint, Plane, PlaneAction, PlaneMessage};
+use super::{Matching, Now, PersistPoint, Plane, PlaneAction, PlaneMessage, PlaneValue};
 use crate::stream::ConfirmError;
-use crate::transfer::{TransferBytes, TransferMessage, TransferValue};
+use crate::transfer::{TransferBytes, TransferMessage};
 use crate::wire::{Confirm, Heartbeat};
 use crate::{RecordBatch, RecordValue};
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -54,6 +54,10 @@ where
         }
         for Receipt { to, of } in persisted.receipts {
             let message = match of {
+                ReceiptOf::Route { number, marker } => {
+                    actions.push(PlaneAction::RouteTaken { to, number, marker });
+                    continue;
+                }
                 ReceiptOf::Resend(id) => PlaneMessage::ConfirmResent(id),
                 ReceiptOf::Answer(id) => {
                     self.transfers.asker.reported(to, id);

@@ -17,6 +17,9 @@ pub trait Matching<V, M> {
     /// Sessions of a copy that a message matches, by the subscriptions that count and that are
     /// earlier than the message (rule `since`).
     fn matches(&self, copy: &CopyRef<'_, V>, message: Dot, pending: &Pending<M>) -> Vec<Matched<V>>;
+
+    /// Slots with sessions that a message may match, by the routes.
+    fn slots(&self, routes: &CopyRef<'_, V>, message: &M) -> SlotSet;
 }
 
 /// Copies of one node.
@@ -48,6 +51,11 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
             owned: SlotSet::default(),
             known,
         })
+    }
+
+    /// Filters of the node.
+    pub(super) fn matching(&self) -> &R {
+        &self.matching
     }
 
     /// Slots that this node owns by its own ring.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use cluster::NodeId;
 
-use super::{Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
+use super::{Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::Run;
 use crate::membership::{Action, GiveUpReason, Handshake};
-use crate::transfer::{RunPosition, TransferBytes, TransferValue};
+use crate::transfer::{RunPosition, TransferBytes};
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

@@ -1,8 +1,8 @@
 //! Receiving: messages of peers, each read in the peer's present stay only.
 
-use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
+use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::stream::{EventKind, Received, StreamPosition};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::TransferBytes;
 use crate::wire::{Heartbeat, NextEvent, SentEvent, SentResend};
 use crate::{Dot, Run, SlotSet};
 
@@ -10,7 +10,7 @@ use super::content::PlaneEvent;
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -67,7 +67,7 @@ where
             PlaneMessage::Heartbeat(heartbeat) => self.receive_heartbeat(from, &heartbeat, actions),
             PlaneMessage::Confirm(confirm) => self.confirm(from, confirm.number, actions),
             PlaneMessage::Resend(resend) => {
-                self.streams.check_resend_room()?;
+                self.streams.check_receipt_room()?;
                 Ok(self.take_resend(from, resend, actions)?)
             }
             PlaneMessage::ConfirmResent(id) => {

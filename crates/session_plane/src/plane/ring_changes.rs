@@ -5,16 +5,16 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use super::action::RunEnd;
-use super::{EventContent, Matching, Now, Plane, PlaneAction};
+use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneValue};
 use crate::stream::{RingsFull, Routing};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::TransferBytes;
 use crate::view::NODES_MAX;
 use crate::wire::SentResend;
 use crate::{Dot, VectorFull};
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -24,6 +24,7 @@ where
         let before = self.streams.outgoing.last();
         for slot in self.holdings.copies.slots().iter() {
             self.note_garbage_of(slot);
+            self.numbers.note_copy(slot);
         }
         self.change_owned(before, &routing, &mut Vec::new())
     }
@@ -75,7 +76,9 @@ where
         self.membership.record_marker(view);
         let changed = self.change_ring(marker, &routing, actions);
         self.end_if_full(changed, actions);
-        actions.push(PlaneAction::RingChanged);
+        let nodes = self.membership.peers().chain([self.run.node]).collect();
+        let marker = marker.number;
+        actions.push(PlaneAction::RingChanged { marker, nodes });
         Ok(())
     }
 

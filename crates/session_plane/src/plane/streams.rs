@@ -22,8 +22,8 @@ use crate::{Dot, Interval, Run, Slot, SlotSet};
 /// Runs that were given up of which events are kept for passing on. Beyond, the run that was given
 /// up first is forgotten: what it would have brought comes with merges.
 pub(super) const ENDED_MAX: usize = 64;
-/// Receipts that wait for the disk. A further resend is refused, and comes again over the next
-/// connection.
+/// Receipts that wait for the disk. A further resend or routed message is refused, and comes again
+/// over the next connection.
 const RECEIPTS_MAX: usize = 65_536;
 
 /// Streams of one node.
@@ -63,6 +63,13 @@ pub(super) struct Receipt {
 pub(super) enum ReceiptOf {
     /// Resend that was taken.
     Resend(ResendId),
+    /// Routed number that was taken.
+    Route {
+        /// QoS 2 number.
+        number: Dot,
+        /// Ring marker that the route named.
+        marker: u64,
+    },
     /// Answer that was merged: its holder may delete its copy then.
     Answer(AnswerId),
 }
@@ -219,8 +226,8 @@ impl<C> Streams<C> {
         Some(owned)
     }
 
-    /// There is room to take a resend.
-    pub(super) fn check_resend_room(&self) -> Result<(), PlaneError> {
+    /// There is room to take a resend, or a message that is routed.
+    pub(super) fn check_receipt_room(&self) -> Result<(), PlaneError> {
         if self.receipts.len() >= RECEIPTS_MAX {
             return Err(PlaneError::TooManyReceipts { max: RECEIPTS_MAX });
         }
@@ -267,10 +274,14 @@ impl<C> Streams<C> {
             run: peer.run,
             number: before(peer.refused, peer.incoming.position()),
         });
+        let is_taken = |receipt: &Receipt| match receipt.of {
+            ReceiptOf::Route { number, .. } => Interval::one(number).is_none_or(|number| !lacks(&number)),
+            ReceiptOf::Resend(_) | ReceiptOf::Answer(_) => true,
+        };
         PersistPoint {
             own: before(self.own_refused, self.outgoing.last().number),
             received: received.collect(),
-            receipts: std::mem::take(&mut self.receipts),
+            receipts: self.receipts.extract_if(.., is_taken).collect(),
         }
     }
 
@@ -294,6 +305,7 @@ impl<C> Streams<C> {
                 ReceiptOf::Resend(id) if receipt.to == own => {
                     self.outgoing.confirm_resend(own, id, &mut persisted.durable)?;
                 }
+                ReceiptOf::Route { .. } if receipt.to == own => persisted.receipts.push(receipt),
                 _ if self.present.contains_key(&receipt.to) => persisted.receipts.push(receipt),
                 _ => {}
             }

@@ -8,15 +8,15 @@ use super::collecting::TouchedSession;
 use super::content::{PlaneEvent, effects};
 use super::holdings::Arrival;
 use super::streams::{Receipt, ReceiptOf};
-use super::{Effect, EventContent, Matching, Now, Plane, PlaneAction};
+use super::{Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue};
 use crate::stream::NumberRange;
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::TransferBytes;
 use crate::wire::{SentEvent, SentResend};
 use crate::{Dot, Run, Slot, SlotSet, VectorFull};
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -66,6 +66,7 @@ where
             effects: by_number,
         };
         let is_whole = self.holdings.take(arrival, slots)?;
+        self.numbers.note(&touched);
         self.note_garbage(touched);
         Ok(is_whole)
     }

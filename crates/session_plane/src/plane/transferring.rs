@@ -6,18 +6,19 @@ use cluster::NodeId;
 
 use super::content::own_event;
 use super::holes::HoleStep;
+use super::routes::add_filled;
 use super::streams::{Receipt, ReceiptOf, Streams};
-use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage};
+use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::membership::TransferProgress;
 use crate::transfer::{
     Closing, ClosingLimits, CopyPlace, CopyUse, Held, PartReceived, RunPosition, TransferAction,
-    TransferBytes, TransferMessage, TransferValue,
+    TransferBytes, TransferMessage,
 };
 use crate::{Interval, NodeState, Slot, SlotSet, VersionVector};
 
 impl<V, M, R> Plane<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -51,6 +52,7 @@ where
                 if let Some(PartReceived::Merged) = received.transpose()? {
                     self.transfers.note_change();
                     self.note_garbage_of(slot);
+                    self.numbers.note_copy(slot);
                     actions.push(PlaneAction::Merged { slot });
                 }
                 return Ok(());
@@ -90,22 +92,33 @@ where
         }
         let may_answer = std::mem::take(&mut self.transfers.answers_are_due);
         if may_answer && self.transfers.holder.has_unbegun() {
-            let abandoned = self.abandoned();
-            let has_merged_all = self.transfers.asker.has_merged_all();
-            self.transfers.holder.begin_ready(
-                |run| streams.position(run),
-                |ask| {
-                    let slot = ask.id.slot;
-                    let mut held = copies.held(slot);
-                    add_own(&mut held, streams, slot);
-                    held.begin.has_merged_all = has_merged_all;
-                    held.is_abandoned = abandoned.contains(slot);
-                    held
-                },
-                &mut messages,
-            );
+            self.answer(&mut messages);
         }
         self.send_transfers(messages, actions);
+    }
+
+    /// Begins the answers that may begin.
+    fn answer(&mut self, messages: &mut Vec<TransferAction<V, M>>) {
+        let abandoned = self.abandoned();
+        let (streams, holdings, numbers) = (&self.streams, &self.holdings, &mut self.numbers);
+        let (copies, asker) = (&holdings.copies, &self.transfers.asker);
+        let has_merged_all = asker.has_merged_all();
+        let is_merged = |slot| holdings.owned().contains(slot) && asker.is_merged(slot);
+        self.transfers.holder.begin_ready(
+            |run| streams.position(run),
+            |ask| {
+                let slot = ask.id.slot;
+                let mut held = copies.held(slot);
+                add_own(&mut held, streams, slot);
+                let filled = numbers.fill(copies, &ask.lacking, is_merged);
+                add_filled(&mut held, slot, copies, &filled);
+                held.begin.reserved = numbers.reserved.clone();
+                held.begin.has_merged_all = has_merged_all;
+                held.is_abandoned = abandoned.contains(slot);
+                held
+            },
+            messages,
+        );
     }
 
     /// Sends messages of transfers. A holder learns that its answer is merged once that is durable: it
@@ -148,10 +161,15 @@ where
             match self.transfers.holes.look(now.monotonic, slot, is_complete) {
                 HoleStep::Wait => {}
                 HoleStep::AskAgain => {
-                    self.transfers.asker.ask_again(slot, &peers);
+                    self.fill_holes(slot, actions);
+                    let lacking = self.numbers_lacking(slot);
+                    self.transfers.asker.ask_again(slot, lacking, &peers);
                     self.transfers.asks_are_due = true;
                 }
-                HoleStep::Close => self.close(slot, &peers, actions),
+                HoleStep::Close => {
+                    self.fill_holes(slot, actions);
+                    self.close(slot, &peers, actions);
+                }
             }
         }
     }
@@ -170,7 +188,7 @@ where
         });
         let limits = ClosingLimits {
             present,
-            reserved: VersionVector::default(),
+            reserved: self.numbers.reserved.clone(),
         };
         let asker = &mut self.transfers.asker;
         let closed = self
@@ -213,6 +231,7 @@ where
                 CopyUse::Unneeded => {
                     self.garbage.forget(slot);
                     let deleted = self.holdings.delete(slot);
+                    self.numbers.note_copy(slot);
                     self.end_if_full(deleted, actions);
                 }
             }

@@ -12,7 +12,7 @@ use crate::{ClientId, Dot};
 
 /// Action of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PublishingAction {
+pub enum PublishingAction<M> {
     /// Makes an event that adds the entry of a packet id, and removes older ones. The node tells
     /// [`NumberWritten`](super::PublishingEvent::NumberWritten), or
     /// [`FreeWritten`](super::PublishingEvent::FreeWritten) if the id is free.
@@ -23,6 +23,8 @@ pub enum PublishingAction {
         client: ClientId,
         /// Value of the entry.
         packet_use: PacketUse,
+        /// Content of the message. None where the id is free.
+        body: Option<M>,
         /// Events of older entries of the packet id.
         removes: Vec<Dot>,
     },
@@ -51,6 +53,8 @@ pub enum PublishingAction {
     GiveAgain {
         /// Client of the entry.
         client: ClientId,
+        /// Number that the entry names.
+        number: Dot,
         /// Event of the entry.
         entry: Dot,
     },
@@ -74,6 +78,8 @@ pub enum PublishingAction {
     Route {
         /// Message.
         message: NumberedMessage,
+        /// Content of the message.
+        body: M,
         /// Clock of the message.
         clock: Hlc,
         /// Nodes that have not confirmed it, in ascending order.

@@ -4,14 +4,14 @@ use cluster::NodeId;
 
 use crate::Dot;
 
-/// A confirmation of a peer was refused. Nothing was changed; the connection to the peer is to be
+/// A route or a confirmation of a peer was refused. Nothing was changed; the connection to the peer is to be
 /// closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PublishingError {
-    /// The peer confirms a number of this run that was not given out.
-    #[error("node {} confirms {number:?}, which was never given out", .peer.0)]
+    /// The peer names a number that its run has not given out.
+    #[error("node {} names {number:?}, which was never given out", .peer.0)]
     NotGivenOut {
-        /// Node that confirms.
+        /// Node that names it.
         peer: NodeId,
         /// Number that it names.
         number: Dot,

@@ -24,17 +24,19 @@ pub struct OpenedConnection {
     pub uses: Vec<UseEntry>,
 }
 
-/// PUBLISH with QoS 2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Publish {
+/// PUBLISH with QoS 2. `M` is the content of messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publish<M> {
     /// Connection that sends it.
     pub connection: ConnectionId,
     /// Packet id.
     pub packet_id: PacketId,
     /// DUP flag.
     pub is_dup: bool,
-    /// Content.
+    /// Identity of the content.
     pub content: ContentId,
+    /// The content.
+    pub body: M,
 }
 
 /// Confirmation of a message: a node has taken it durably; this node itself, too.
@@ -50,7 +52,7 @@ pub struct RouteConfirmation {
 
 /// Event of a client, of this node or of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PublishingEvent {
+pub enum PublishingEvent<M> {
     /// A connection has its session: CONNACK is sent.
     Opened(OpenedConnection),
     /// A connection has ended, for whatever reason.
@@ -59,7 +61,7 @@ pub enum PublishingEvent {
         connection: ConnectionId,
     },
     /// A client sends PUBLISH with QoS 2.
-    Published(Publish),
+    Published(Publish<M>),
     /// A client sends PUBREL.
     Released {
         /// Connection.
@@ -93,7 +95,12 @@ pub enum PublishingEvent {
         made: MadeEvent,
     },
     /// A will is to be published.
-    WillDue(DueWill),
+    WillDue {
+        /// The will.
+        due: DueWill,
+        /// Content of its message.
+        body: M,
+    },
     /// The node has made the event of [`WriteWillNumber`](super::PublishingAction::WriteWillNumber).
     WillNumberWritten {
         /// The number.
@@ -136,8 +143,13 @@ pub enum PublishingEvent {
     RoutesMerged(bool),
     /// A node confirms a message.
     RouteConfirmed(RouteConfirmation),
-    /// A peer routes a number of this run: a client has gone on with its packet id there.
-    RoutedByPeer(Dot),
+    /// A peer routes a number. Where it is of this run, a client has gone on with its packet id there.
+    RoutedByPeer {
+        /// The peer.
+        from: NodeId,
+        /// QoS 2 number.
+        number: Dot,
+    },
     /// The link to a present peer is a new one: what it has not confirmed is sent again.
     LinkRenewed(NodeId),
 }

@@ -12,9 +12,10 @@ use crate::{ClientId, Dot};
 
 /// Message with a number, until all nodes have it.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct Message<M> {
     pub(super) client: ClientId,
     pub(super) content: ContentId,
+    pub(super) body: M,
     /// Clock that an earlier entry has given to the message. None until the first entry is made.
     pub(super) clock: Option<Hlc>,
     pub(super) origin: Origin,
@@ -66,7 +67,7 @@ pub(super) enum Phase {
     },
 }
 
-impl Message {
+impl<M> Message<M> {
     /// Puts another connection into the place of the one that gets PUBREC; gives the one before.
     pub(super) fn replace_connection(&mut self, new: Option<ConnectionId>) -> Option<ConnectionId> {
         match &mut self.origin {

@@ -5,6 +5,7 @@
 //! and the content. So the hole is filled, if the packet id still stands for that message.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use cluster::session_plane::Hlc;
 
@@ -38,13 +39,17 @@ struct NamedBy {
     entry: Dot,
 }
 
-/// Message under a number that a copy lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Message under a number that a copy lacks, and the entry that has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilledMessage {
     /// Message with its number.
     pub message: NumberedMessage,
     /// Clock of the message.
     pub clock: Hlc,
+    /// Client of the entry.
+    pub client: ClientId,
+    /// Event of the entry.
+    pub entry: Dot,
 }
 
 impl NumberedUses {
@@ -122,18 +127,52 @@ impl NumberedUses {
         filled.take(messages_max).collect()
     }
 
-    /// Numbers that entries stand for: a run of which one is not routed is not settled
-    /// ([`Settled::of_copies`](crate::Settled::of_copies)).
+    /// Numbers that entries stand for and that `covered` lacks: a run of which one is not routed is not
+    /// settled ([`Settled::of_copies`](crate::Settled::of_copies)).
     ///
     /// # Errors
     ///
     /// [`VectorFull`] where they are too scattered. Nothing is settled then.
-    pub fn named(&self) -> Result<VersionVector, VectorFull> {
+    pub fn named_beyond(&self, covered: &VersionVector) -> Result<VersionVector, VectorFull> {
         let mut named = VersionVector::default();
-        for number in self.numbers.keys().filter_map(|number| Interval::one(*number)) {
-            named.insert(number)?;
+        for (number, _) in self.beyond(covered) {
+            if let Some(number) = Interval::one(number) {
+                named.insert(number)?;
+            }
         }
         Ok(named)
+    }
+
+    /// Clients whose entries stand for numbers that `covered` lacks.
+    pub fn clients_beyond(&self, covered: &VersionVector) -> BTreeSet<ClientId> {
+        let named_by = self.beyond(covered).flat_map(|(_, named_by)| named_by);
+        named_by.map(|by| by.client.clone()).collect()
+    }
+
+    /// Clients whose entries stand for numbers of `events`.
+    pub fn clients_within(&self, events: &VersionVector) -> BTreeSet<ClientId> {
+        let intervals = events.intervals().iter();
+        let numbers = intervals.flat_map(|events| self.numbers.range(events.first()..=events.last()));
+        let named_by = numbers.flat_map(|(_, named_by)| named_by);
+        named_by.map(|by| by.client.clone()).collect()
+    }
+
+    /// Numbers that `covered` lacks. Costs O(log n) for each of them, and for each interval between.
+    fn beyond<'a>(
+        &'a self,
+        covered: &'a VersionVector,
+    ) -> impl Iterator<Item = (Dot, &'a BTreeSet<NamedBy>)> {
+        let mut after = Bound::Unbounded;
+        std::iter::from_fn(move || {
+            loop {
+                let (number, named_by) = self.numbers.range((after, Bound::Unbounded)).next()?;
+                let interval = covered.interval_of(*number);
+                after = Bound::Excluded(interval.map_or(*number, Interval::last));
+                if interval.is_none() {
+                    return Some((*number, named_by));
+                }
+            }
+        })
     }
 
     /// Message of an entry, if it is the one of its packet id that counts.
@@ -145,6 +184,8 @@ impl NumberedUses {
         (*last == entry.precedence()).then_some(FilledMessage {
             message,
             clock: entry.message_clock(),
+            client: by.client.clone(),
+            entry: by.entry,
         })
     }
 

@@ -7,7 +7,7 @@ use super::packet_use::{PacketId, UseEntry};
 use crate::connecting::ConnectionId;
 use crate::{Dot, MadeEvent};
 
-impl Publishing {
+impl<M: Clone> Publishing<M> {
     /// PUBREL: writes that the packet id is free. PUBCOMP follows when that is durable.
     ///
     /// It is written for an id that this node does not know, too: an older entry may be on another
@@ -16,7 +16,7 @@ impl Publishing {
         &mut self,
         connection: ConnectionId,
         packet_id: PacketId,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         let Some(open) = self.connections.get_mut(&connection) else {
             return;
@@ -53,6 +53,7 @@ impl Publishing {
             connection,
             client: open.client.clone(),
             packet_use,
+            body: None,
             removes,
         });
     }
@@ -80,7 +81,7 @@ impl Publishing {
         connection: ConnectionId,
         packet_id: PacketId,
         dot: Dot,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         let Some(open) = self.connections.get_mut(&connection) else {
             return;
@@ -99,7 +100,7 @@ impl Publishing {
 
     /// Gives up the messages of a connection that are not on their way (rule `open-connection`): the
     /// client may go on with them at another node.
-    pub(super) fn close(&mut self, connection: ConnectionId, actions: &mut Vec<PublishingAction>) {
+    pub(super) fn close(&mut self, connection: ConnectionId, actions: &mut Vec<PublishingAction<M>>) {
         let Some(open) = self.connections.remove(&connection) else {
             return;
         };

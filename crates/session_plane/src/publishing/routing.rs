@@ -15,9 +15,9 @@ use super::{Publishing, RingInForce};
 use crate::Dot;
 use crate::connecting::ConnectionId;
 
-impl Publishing {
+impl<M: Clone> Publishing<M> {
     /// Routes what may be routed: own numbers in their order (rule `numbers-in-order`).
-    pub(super) fn route_ready(&mut self, actions: &mut Vec<PublishingAction>) {
+    pub(super) fn route_ready(&mut self, actions: &mut Vec<PublishingAction<M>>) {
         if !self.routes_are_merged {
             return;
         }
@@ -30,7 +30,7 @@ impl Publishing {
         }
     }
 
-    fn begin_route(&mut self, number: Dot, actions: &mut Vec<PublishingAction>) {
+    fn begin_route(&mut self, number: Dot, actions: &mut Vec<PublishingAction<M>>) {
         let message = self.messages.get_mut(&number);
         if let Some(message) = message.filter(|message| message.is_ready()) {
             let missing = self.ring.nodes.clone();
@@ -53,7 +53,7 @@ impl Publishing {
     pub(super) fn confirm(
         &mut self,
         confirmation: RouteConfirmation,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) -> Result<(), PublishingError> {
         let RouteConfirmation {
             from: peer,
@@ -61,7 +61,7 @@ impl Publishing {
             marker,
         } = confirmation;
         let last = self.ring.marker;
-        if number.run == self.run && !(number.is_qos2_number() && number.number <= self.last) {
+        if !self.is_given_out(number) {
             return Err(PublishingError::NotGivenOut { peer, number });
         }
         if marker > last {
@@ -87,14 +87,18 @@ impl Publishing {
     }
 
     /// A number of this run is no gap any more, if it was one.
-    pub(super) fn routed_by_peer(&mut self, number: Dot) {
+    pub(super) fn routed_by_peer(&mut self, peer: NodeId, number: Dot) -> Result<(), PublishingError> {
+        if !self.is_given_out(number) {
+            return Err(PublishingError::NotGivenOut { peer, number });
+        }
         if number.run == self.run {
             self.given_up.remove(&number.number);
         }
+        Ok(())
     }
 
     /// All nodes have the message.
-    fn complete(&mut self, number: Dot, actions: &mut Vec<PublishingAction>) {
+    fn complete(&mut self, number: Dot, actions: &mut Vec<PublishingAction<M>>) {
         let Some(message) = self.messages.remove(&number) else {
             return;
         };
@@ -121,7 +125,7 @@ impl Publishing {
         connection: ConnectionId,
         packet_id: PacketId,
         message: NumberedMessage,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         let Some(open) = self.connections.get_mut(&connection) else {
             return;
@@ -144,7 +148,7 @@ impl Publishing {
         &mut self,
         marker: u64,
         nodes: BTreeSet<NodeId>,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         assert!(marker > self.ring.marker, "markers are events of one stream");
         assert!(nodes.contains(&self.run.node), "a node is in its own view");
@@ -156,7 +160,7 @@ impl Publishing {
                     let entry = *entry;
                     message.phase = Phase::Storing { entry };
                     self.ready_of_others.remove(number);
-                    actions.push(give_again(message, entry));
+                    actions.push(give_again(message, *number, entry));
                     actions.push(await_stored(message, *number, entry, marker));
                 }
                 Phase::OnTheWay { missing } => {
@@ -168,7 +172,7 @@ impl Publishing {
     }
 
     /// Sends messages again that a link may have lost.
-    pub(super) fn renew_link(&self, peer: NodeId, actions: &mut Vec<PublishingAction>) {
+    pub(super) fn renew_link(&self, peer: NodeId, actions: &mut Vec<PublishingAction<M>>) {
         for (number, message) in &self.messages {
             actions.extend(route(*number, message, self.ring.marker, |node| node == peer));
         }
@@ -176,20 +180,21 @@ impl Publishing {
 }
 
 /// Sends a message that is on its way to those nodes among the missing ones that `is_meant` selects.
-fn route(
+fn route<M: Clone>(
     number: Dot,
-    message: &Message,
+    message: &Message<M>,
     marker: u64,
     is_meant: impl Fn(NodeId) -> bool,
-) -> Option<PublishingAction> {
+) -> Option<PublishingAction<M>> {
     let Phase::OnTheWay { missing } = &message.phase else {
         return None;
     };
     let clock = message.clock?;
     let to: Vec<NodeId> = missing.iter().copied().filter(|node| is_meant(*node)).collect();
-    let content = message.content;
+    let (content, body) = (message.content, message.body.clone());
     (!to.is_empty()).then_some(PublishingAction::Route {
         message: NumberedMessage { number, content },
+        body,
         clock,
         to,
         marker,

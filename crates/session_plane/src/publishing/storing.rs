@@ -11,7 +11,7 @@ use super::{Publishing, PublishingLimits};
 use crate::connecting::ConnectionId;
 use crate::{ClientId, Dot, MadeEvent};
 
-impl Publishing {
+impl<M: Clone> Publishing<M> {
     pub(super) fn open(&mut self, opened: OpenedConnection) {
         let OpenedConnection {
             connection,
@@ -33,28 +33,28 @@ impl Publishing {
 
     /// Goes on with the number of the packet id, or gives the message a new one. Ends, with a reason,
     /// where a limit is reached.
-    pub(super) fn publish(&mut self, publish: &Publish, actions: &mut Vec<PublishingAction>) {
+    pub(super) fn publish(&mut self, publish: Publish<M>, actions: &mut Vec<PublishingAction<M>>) {
         if !self.connections.contains_key(&publish.connection) {
             return;
         }
-        let goes_on = publish.is_dup && self.go_on(publish, actions);
-        if goes_on || !self.has_room(publish, actions) {
+        let goes_on = publish.is_dup && self.go_on(&publish, actions);
+        if goes_on || !self.has_room(&publish, actions) {
             return;
         }
         if self.routes_are_merged {
-            self.store(publish, actions);
+            self.store(&publish, actions);
             return;
         }
         if let Some(connection) = self.connections.get_mut(&publish.connection) {
             connection.early += 1;
             connection.id_mut(publish.packet_id).stage = Stage::Early(publish.content);
         }
-        self.early.push_back(*publish);
+        self.early.push_back(publish);
     }
 
     /// Goes on with the message that uses the packet id, if it is this one (rules `dup-continues` and
     /// `same-content`). False where the message is a new one.
-    fn go_on(&mut self, publish: &Publish, actions: &mut Vec<PublishingAction>) -> bool {
+    fn go_on(&mut self, publish: &Publish<M>, actions: &mut Vec<PublishingAction<M>>) -> bool {
         let (connection, packet_id) = (publish.connection, publish.packet_id);
         let Some(open) = self.connections.get(&connection) else {
             return true;
@@ -86,7 +86,7 @@ impl Publishing {
     }
 
     /// The message of an entry is the one of `publish`, and has a number that a run has given out.
-    fn is_of(&self, publish: &Publish, client: &ClientId, message: NumberedMessage) -> bool {
+    fn is_of(&self, publish: &Publish<M>, client: &ClientId, message: NumberedMessage) -> bool {
         let NumberedMessage { number, content } = message;
         let known = self.messages.get(&number);
         let is_known_so = known.is_none_or(|known| known.is_of_packet(client, publish.packet_id));
@@ -101,10 +101,10 @@ impl Publishing {
     /// Goes on with the number that a packet id names: its entry is written anew, under the number.
     fn go_on_with(
         &mut self,
-        publish: &Publish,
+        publish: &Publish<M>,
         message: NumberedMessage,
         clock: Hlc,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         let (connection, number) = (publish.connection, message.number);
         if let Some(known) = self.messages.get_mut(&number) {
@@ -122,7 +122,7 @@ impl Publishing {
     }
 
     /// There is room for another message. Otherwise the PUBLISH is refused, or its connection ends.
-    fn has_room(&self, publish: &Publish, actions: &mut Vec<PublishingAction>) -> bool {
+    fn has_room(&self, publish: &Publish<M>, actions: &mut Vec<PublishingAction<M>>) -> bool {
         let (connection, packet_id) = (publish.connection, publish.packet_id);
         let PublishingLimits {
             waiting_max,
@@ -156,7 +156,7 @@ impl Publishing {
     }
 
     /// Reserves a number for a message, and writes the entry of its packet id.
-    fn store(&mut self, publish: &Publish, actions: &mut Vec<PublishingAction>) {
+    fn store(&mut self, publish: &Publish<M>, actions: &mut Vec<PublishingAction<M>>) {
         let (number, content) = (self.next_number(), publish.content);
         self.write(publish, NumberedMessage { number, content }, None, actions);
     }
@@ -171,10 +171,10 @@ impl Publishing {
     /// Writes the entry of a packet id with a number. `clock` is that of an earlier such entry.
     fn write(
         &mut self,
-        publish: &Publish,
+        publish: &Publish<M>,
         numbered: NumberedMessage,
         clock: Option<Hlc>,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         let (connection, packet_id) = (publish.connection, publish.packet_id);
         let NumberedMessage { number, content } = numbered;
@@ -192,6 +192,7 @@ impl Publishing {
             connection,
             client: client.clone(),
             packet_use,
+            body: Some(publish.body.clone()),
             removes,
         });
         let origin = Origin::Packet {
@@ -202,6 +203,7 @@ impl Publishing {
         let message = Message {
             client,
             content,
+            body: publish.body.clone(),
             clock,
             origin,
             phase,
@@ -216,7 +218,7 @@ impl Publishing {
     }
 
     /// Adds a message that waits under its number.
-    pub(super) fn add_message(&mut self, number: Dot, message: Message) {
+    pub(super) fn add_message(&mut self, number: Dot, message: Message<M>) {
         if number.run == self.run {
             self.given_up.remove(&number.number);
             self.reserved.insert(number.number);
@@ -231,7 +233,7 @@ impl Publishing {
         writer: Option<ConnectionId>,
         number: Dot,
         made: MadeEvent,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         let Some(message) = self.messages.get_mut(&number) else {
             return;
@@ -261,7 +263,7 @@ impl Publishing {
         message.clock.get_or_insert(clock);
         message.phase = Phase::Storing { entry: dot };
         if marker != self.ring.marker {
-            actions.push(give_again(message, dot));
+            actions.push(give_again(message, number, dot));
         }
         actions.push(await_stored(message, number, dot, self.ring.marker));
     }
@@ -273,7 +275,7 @@ impl Publishing {
         number: Dot,
         entry: Dot,
         marker: u64,
-        actions: &mut Vec<PublishingAction>,
+        actions: &mut Vec<PublishingAction<M>>,
     ) {
         let Some(message) = self.messages.get_mut(&number) else {
             return;
@@ -290,7 +292,7 @@ impl Publishing {
     }
 
     /// The routes are merged: PUBLISH packets that came before get their numbers.
-    pub(super) fn merge_routes(&mut self, is_merged: bool, actions: &mut Vec<PublishingAction>) {
+    pub(super) fn merge_routes(&mut self, is_merged: bool, actions: &mut Vec<PublishingAction<M>>) {
         self.routes_are_merged = is_merged;
         if !is_merged {
             return;
@@ -306,14 +308,20 @@ impl Publishing {
 }
 
 /// Sends the entry of a number again, to all owners of a new ring (rule `received-to-new-owners`).
-pub(super) fn give_again(message: &Message, entry: Dot) -> PublishingAction {
+pub(super) fn give_again<M>(message: &Message<M>, number: Dot, entry: Dot) -> PublishingAction<M> {
     PublishingAction::GiveAgain {
         client: message.client.clone(),
+        number,
         entry,
     }
 }
 
-pub(super) fn await_stored(message: &Message, number: Dot, entry: Dot, marker: u64) -> PublishingAction {
+pub(super) fn await_stored<M>(
+    message: &Message<M>,
+    number: Dot,
+    entry: Dot,
+    marker: u64,
+) -> PublishingAction<M> {
     PublishingAction::AwaitStored {
         client: message.client.clone(),
         at: message.stored_at(),

@@ -18,6 +18,11 @@ mod ring_changes;
 mod wills;
 mod world;
 
+/// Messages of these tests have no content beside its identity.
+type Publishing = super::Publishing<()>;
+type PublishingEvent = super::PublishingEvent<()>;
+type PublishingAction = super::PublishingAction<()>;
+
 const LIMITS: PublishingLimits = PublishingLimits {
     waiting_max: 1_000,
     waiting_per_connection_max: 100,

@@ -47,14 +47,14 @@ pub struct NumberedWill {
     pub entry: Option<Dot>,
 }
 
-impl Publishing {
+impl<M: Clone> Publishing<M> {
     /// Routes a will under its number, or under a new one. An entry of this run names it first.
     ///
     /// A number that no run can have given out, or that another message has, is not gone on with.
-    pub(super) fn publish_will(&mut self, due: DueWill, actions: &mut Vec<PublishingAction>) {
+    pub(super) fn publish_will(&mut self, due: DueWill, body: M, actions: &mut Vec<PublishingAction<M>>) {
         let numbered = due.numbered.as_ref().filter(|numbered| {
             let known = self.messages.get(&numbered.number);
-            let is_of_will = |known: &Message| known.origin == Origin::Will { will: due.will };
+            let is_of_will = |known: &Message<M>| known.origin == Origin::Will { will: due.will };
             self.is_given_out(numbered.number) && known.is_none_or(is_of_will)
         });
         let (clock, entry) = (
@@ -74,6 +74,7 @@ impl Publishing {
         let message = Message {
             client: due.client,
             content: due.content,
+            body,
             clock,
             origin: Origin::Will { will: due.will },
             phase: entry.map_or(self.writing(None), |entry| Phase::Storing { entry }),
@@ -84,10 +85,10 @@ impl Publishing {
     }
 
     /// Sends the entry of a number to all that have to have it, or writes it first.
-    fn store_will(&self, number: Dot, will: Dot, message: &Message) -> Vec<PublishingAction> {
+    fn store_will(&self, number: Dot, will: Dot, message: &Message<M>) -> Vec<PublishingAction<M>> {
         match message.phase {
             Phase::Storing { entry } => vec![
-                give_again(message, entry),
+                give_again(message, number, entry),
                 await_stored(message, number, entry, self.ring.marker),
             ],
             Phase::Writing { .. } | Phase::Ready { .. } | Phase::OnTheWay { .. } => {
@@ -106,7 +107,7 @@ impl Publishing {
 
     /// Gives up the number of a will that is not on its way: another primary owner goes on with it, or
     /// another number counts (rule `one-number`).
-    pub(super) fn give_up_will(&mut self, number: Dot, actions: &mut Vec<PublishingAction>) {
+    pub(super) fn give_up_will(&mut self, number: Dot, actions: &mut Vec<PublishingAction<M>>) {
         let message = self.messages.get(&number);
         let waits = message.is_some_and(|message| !message.is_on_the_way());
         if waits && self.wills.remove(&number) {

@@ -2,12 +2,13 @@
 
 use cluster::NodeId;
 
-use super::entries::EntryWrite;
+use super::entries::{EntryWrite, OwnWrite};
 use super::waits::SessionWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsMessage};
 use crate::connecting::{ConnectingAction, ConnectionEvent, ConnectionId, Outgoing};
-use crate::plane::{Matching, Now, PlaneAction};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::plane::{Matching, Now, PlaneAction, PlaneValue};
+use crate::publishing::PublishingAction;
+use crate::transfer::TransferBytes;
 use crate::{Birth, Dot};
 
 /// What is to be applied, in the order in which it came.
@@ -15,6 +16,7 @@ use crate::{Birth, Dot};
 pub(super) struct Queue<V, M> {
     pub(super) plane: Vec<PlaneAction<V, M>>,
     pub(super) connecting: Vec<ConnectingAction<V>>,
+    pub(super) publishing: Vec<PublishingAction<M>>,
     /// A copy may have come to have what a question waits for.
     pub(super) answers_are_due: bool,
     /// Connections that have left nothing behind.
@@ -27,6 +29,7 @@ impl<V, M> Default for Queue<V, M> {
         Queue {
             plane: Vec::new(),
             connecting: Vec::new(),
+            publishing: Vec::new(),
             answers_are_due: false,
             closed: Vec::new(),
         }
@@ -43,7 +46,7 @@ impl<V, M> Queue<V, M> {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -57,8 +60,9 @@ where
         loop {
             let of_plane = std::mem::take(&mut queue.plane);
             let of_claims = std::mem::take(&mut queue.connecting);
-            let is_done = of_plane.is_empty() && of_claims.is_empty() && queue.closed.is_empty();
-            if is_done && !queue.answers_are_due {
+            let of_publishing = std::mem::take(&mut queue.publishing);
+            let is_done = of_plane.is_empty() && of_claims.is_empty() && of_publishing.is_empty();
+            if is_done && queue.closed.is_empty() && !queue.answers_are_due {
                 return;
             }
             actions.extend(queue.closed.drain(..).map(SessionsAction::Closed));
@@ -71,6 +75,10 @@ where
             for action in of_claims {
                 self.apply_claim(now, action, &mut queue, actions);
             }
+            for action in of_publishing {
+                self.apply_publishing(now, action, &mut queue, actions);
+            }
+            self.watch_routes(&mut queue);
             self.write_stalled(now, &mut queue);
         }
     }
@@ -106,7 +114,7 @@ where
                 self.stalled.push_back(EntryWrite {
                     connection,
                     client,
-                    write,
+                    write: OwnWrite::Claim(write),
                 });
                 self.write_stalled(now, queue);
             }
@@ -120,12 +128,15 @@ where
                 connection,
                 is_present,
                 session,
-            } => actions.extend(self.birth(connection).map(|birth| SessionsAction::Accept {
-                connection,
-                is_present,
-                birth,
-                session,
-            })),
+            } => {
+                self.open_exchanges(connection, &session, queue);
+                actions.extend(self.birth(connection).map(|birth| SessionsAction::Accept {
+                    connection,
+                    is_present,
+                    birth,
+                    session,
+                }));
+            }
             ConnectingAction::Refuse { connection, reason } => {
                 actions.push(SessionsAction::Refuse { connection, reason });
             }
@@ -136,7 +147,7 @@ where
     }
 
     /// Birth of the session that a connection has.
-    fn birth(&self, connection: ConnectionId) -> Option<Birth> {
+    pub(super) fn birth(&self, connection: ConnectionId) -> Option<Birth> {
         let session = self.clients.get(&connection)?.session.as_ref()?;
         Some(session.entry.entry.birth)
     }

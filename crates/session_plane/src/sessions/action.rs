@@ -6,6 +6,7 @@ use super::SessionsMessage;
 use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReason};
 use crate::membership::GiveUpReason;
 use crate::plane::{ClaimedMessage, RunEnd};
+use crate::publishing::{PacketId, PublishViolation, RefusePublish};
 use crate::{Birth, ClientId, Dot, Run, Slot};
 
 /// Action of the node, applied in order.
@@ -46,6 +47,38 @@ pub enum SessionsAction<V, M> {
         connection: ConnectionId,
         /// Reason, for the log.
         reason: DisconnectReason,
+    },
+    /// Sends PUBREC: the message of a PUBLISH is at all nodes.
+    Received {
+        /// Connection.
+        connection: ConnectionId,
+        /// Packet id.
+        packet_id: PacketId,
+    },
+    /// Sends PUBREC with 0x97, Quota exceeded: the packet id is free.
+    NotReceived {
+        /// Connection.
+        connection: ConnectionId,
+        /// Packet id.
+        packet_id: PacketId,
+        /// Reason, for the log.
+        reason: RefusePublish,
+    },
+    /// Sends PUBCOMP: the packet id is free at all owners.
+    Freed {
+        /// Connection.
+        connection: ConnectionId,
+        /// Packet id.
+        packet_id: PacketId,
+        /// A message has used the id. False: the reason code is 0x92, Packet Identifier not found.
+        is_found: bool,
+    },
+    /// Sends DISCONNECT. The node calls [`Sessions::close`](super::Sessions::close).
+    Violated {
+        /// Connection.
+        connection: ConnectionId,
+        /// Reason, which has its reason code.
+        reason: PublishViolation,
     },
     /// All that the connection leaves is durable. Nothing more is said of it.
     Closed(ConnectionId),

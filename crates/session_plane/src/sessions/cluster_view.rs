@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cluster::NodeId;
 
 use crate::connecting::{ClusterState, KnownSession, OwnedSessions};
-use crate::plane::{Matching, Plane};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::plane::{Matching, Plane, PlaneValue};
+use crate::transfer::TransferBytes;
 use crate::{ClientId, Interval, Run, Slot, VersionVector};
 
 /// View of the cluster.
@@ -17,7 +17,7 @@ pub(super) struct ClusterView<'a, V, M, R> {
 
 impl<V, M, R> ClusterState<V> for ClusterView<'_, V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -47,7 +47,7 @@ where
 
 impl<V, M, R> OwnedSessions<V> for ClusterView<'_, V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {

@@ -1,13 +1,16 @@
 //! Entries of connections: what a claim asks to write, as events of the plane.
 
 use crate::connecting::{ConnectionEnd, ConnectionEvent, ConnectionId, SessionBirth, SessionStart, Write};
-use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry};
+use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry, PlaneValue};
+use crate::publishing::{PacketUse, PublishingEvent};
 use crate::stream::StreamFull;
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, Dot, Entry, Fact, MadeEvent, Slot, SlotSet};
 
 use super::Sessions;
 use super::acting::Queue;
+use super::exchanges::WaitingUse;
+use super::waits::FreedWait;
 
 /// Values of the entries that a CONNECT makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +21,30 @@ pub struct ConnectionValues<V> {
     pub session: V,
 }
 
-/// Entry that a claim asks to write.
+/// Entry of a connection that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EntryWrite {
+pub(super) struct EntryWrite<V> {
     pub(super) connection: ConnectionId,
     pub(super) client: ClientId,
-    pub(super) write: Write,
+    pub(super) write: OwnWrite<V>,
+}
+
+/// What is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum OwnWrite<V> {
+    /// Entry that a claim asks for.
+    Claim(Write),
+    /// Entry of a packet id.
+    Use(UseWrite<V>),
+}
+
+/// Entry of a packet id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UseWrite<V> {
+    pub(super) packet_use: PacketUse,
+    pub(super) value: V,
+    /// Events of older entries of the packet id.
+    pub(super) removes: Vec<Dot>,
 }
 
 /// Connection of a client, by what is written for it.
@@ -60,6 +81,11 @@ impl<V> ClientConnection<V> {
             is_closing: false,
         }
     }
+
+    /// Client that has the connection.
+    pub(super) fn client(&self) -> &ClientId {
+        &self.client
+    }
 }
 
 impl<V: Clone> ClientConnection<V> {
@@ -81,7 +107,7 @@ impl<V: Clone> ClientConnection<V> {
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -96,21 +122,92 @@ where
     }
 
     /// Makes the event of an entry.
-    fn write_one(&mut self, now: Now, write: &EntryWrite, queue: &mut Queue<V, M>) -> Result<(), StreamFull> {
-        if let Write::SessionStart(start) = &write.write {
+    fn write_one(
+        &mut self,
+        now: Now,
+        write: &EntryWrite<V>,
+        queue: &mut Queue<V, M>,
+    ) -> Result<(), StreamFull> {
+        if let OwnWrite::Claim(Write::SessionStart(start)) = &write.write {
             self.plane.see(start.after);
         }
-        let (slots, change) = (slots_of(write), self.new_change(write));
-        let made = self.plane.change(now, slots, change, &mut queue.plane)?;
-        self.written(write, made, queue);
+        let Some(change) = self.new_change(write) else {
+            return Ok(());
+        };
+        let made = self
+            .plane
+            .change(now, slots_of(write), change, &mut queue.plane)?;
+        match &write.write {
+            OwnWrite::Claim(of_claim) => self.claim_written(write.connection, of_claim, made, queue),
+            OwnWrite::Use(of_use) => self.use_written(write.connection, of_use, made, queue),
+        }
         Ok(())
     }
 
+    /// Tells the publishing that the entry of a packet id is made.
+    fn use_written(
+        &mut self,
+        connection: ConnectionId,
+        write: &UseWrite<V>,
+        made: MadeEvent,
+        queue: &mut Queue<V, M>,
+    ) {
+        let PacketUse {
+            packet_id, message, ..
+        } = write.packet_use;
+        self.note_event(connection, made.dot);
+        let Some(message) = message else {
+            let wait = FreedWait {
+                connection,
+                packet_id,
+            };
+            self.waits.add_freed(made.dot, wait);
+            let written = PublishingEvent::FreeWritten {
+                connection,
+                packet_id,
+                made,
+            };
+            return self.step_own_publishing(written, queue);
+        };
+        let number = message.number;
+        if let Some(entry) = self.use_entry(connection, write, made) {
+            let giving = None;
+            self.waiting_uses.insert(number, WaitingUse { entry, giving });
+        }
+        let written = PublishingEvent::NumberWritten {
+            connection,
+            number,
+            made,
+        };
+        self.step_own_publishing(written, queue);
+    }
+
+    fn use_entry(
+        &self,
+        connection: ConnectionId,
+        write: &UseWrite<V>,
+        made: MadeEvent,
+    ) -> Option<OwnEntry<V>> {
+        let client = self.clients.get(&connection)?;
+        let entry = Entry {
+            birth: client.session.as_ref()?.entry.entry.birth,
+            clock: made.clock,
+            fact: Fact::Received,
+            value: write.value.clone(),
+        };
+        Some(client.own(made.dot, entry))
+    }
+
     /// Tells the claim what it waits for, and notes what it may be given again.
-    fn written(&mut self, write: &EntryWrite, made: MadeEvent, queue: &mut Queue<V, M>) {
-        let connection = write.connection;
+    fn claim_written(
+        &mut self,
+        connection: ConnectionId,
+        write: &Write,
+        made: MadeEvent,
+        queue: &mut Queue<V, M>,
+    ) {
         let MadeEvent { dot, clock } = made;
-        let told = match &write.write {
+        let told = match write {
             Write::Connection => {
                 self.note_opened(connection, made);
                 Some(ConnectionEvent::Written {
@@ -179,9 +276,37 @@ where
         });
     }
 
-    fn new_change(&self, of: &EntryWrite) -> NewChange<V> {
-        let values = self.clients.get(&of.connection).map(|client| &client.values);
-        let (removes, adds) = match &of.write {
+    /// Change that makes an entry. None where its session is no connection's any more.
+    fn new_change(&self, of: &EntryWrite<V>) -> Option<NewChange<V>> {
+        let client = of.client.clone();
+        match &of.write {
+            OwnWrite::Claim(write) => {
+                let values = self.clients.get(&of.connection).map(|client| &client.values);
+                Some(self.claim_change(client, values, write))
+            }
+            OwnWrite::Use(write) => {
+                let birth = self.birth(of.connection)?;
+                let adds = NewEntry {
+                    birth: NewBirth::Of(birth),
+                    fact: Fact::Received,
+                    value: write.value.clone(),
+                };
+                Some(NewChange {
+                    client,
+                    removes: write.removes.clone(),
+                    adds: Some(adds),
+                })
+            }
+        }
+    }
+
+    fn claim_change(
+        &self,
+        client: ClientId,
+        values: Option<&ConnectionValues<V>>,
+        write: &Write,
+    ) -> NewChange<V> {
+        let (removes, adds) = match write {
             Write::Connection => {
                 let birth = NewBirth::Here {
                     is_clean: false,
@@ -209,7 +334,6 @@ where
             }
             Write::Closed { dot } => (vec![*dot], None),
         };
-        let client = of.client.clone();
         NewChange {
             client,
             removes,
@@ -228,8 +352,11 @@ where
 }
 
 /// Slots that a write is for: sessions and their ends are in the routes, too.
-fn slots_of(write: &EntryWrite) -> SlotSet {
-    let is_routed = matches!(write.write, Write::SessionEnd(_) | Write::SessionStart(_));
+fn slots_of<V>(write: &EntryWrite<V>) -> SlotSet {
+    let is_routed = matches!(
+        write.write,
+        OwnWrite::Claim(Write::SessionEnd(_) | Write::SessionStart(_))
+    );
     let routes = is_routed.then_some(Slot::ROUTES);
     let own = Slot::of_client(write.client.as_bytes());
     routes.into_iter().chain([own]).collect()

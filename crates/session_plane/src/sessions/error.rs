@@ -2,6 +2,7 @@
 
 use crate::connecting::ConnectingError;
 use crate::plane::PlaneError;
+use crate::publishing::PublishingError;
 
 /// A message of another node was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +13,9 @@ pub enum SessionsError {
     /// By a claim or a question.
     #[error(transparent)]
     Connecting(#[from] ConnectingError),
+    /// By the publishing.
+    #[error(transparent)]
+    Publishing(#[from] PublishingError),
 }
 
 impl SessionsError {
@@ -19,7 +23,7 @@ impl SessionsError {
     pub fn is_ordinary(&self) -> bool {
         match self {
             SessionsError::Plane(error) => error.is_ordinary(),
-            SessionsError::Connecting(_) => false,
+            SessionsError::Connecting(_) | SessionsError::Publishing(_) => false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::connecting::ConnectingMessage;
 use crate::plane::{EventContent, PlaneMessage};
+use crate::publishing::PublishingMessage;
 use crate::wire::Message;
 
 /// Message of sessions, by its receiver there.
@@ -11,6 +12,8 @@ pub enum SessionsMessage<V, M> {
     Replication(PlaneMessage<V, M>),
     /// For claims and questions.
     Connecting(ConnectingMessage<V>),
+    /// For numbers that are routed.
+    Publishing(PublishingMessage<M>),
 }
 
 impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
@@ -18,6 +21,7 @@ impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
         match message {
             SessionsMessage::Replication(message) => Message::Replication(message),
             SessionsMessage::Connecting(message) => Message::Connecting(message),
+            SessionsMessage::Publishing(message) => Message::Publishing(message),
         }
     }
 }

@@ -5,13 +5,14 @@ use cluster::NodeId;
 use super::acting::Queue;
 use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage};
 use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_losers};
-use crate::plane::{Matching, Now, PlaneAction};
-use crate::transfer::{TransferBytes, TransferValue};
+use crate::plane::{Matching, Now, PlaneAction, PlaneValue};
+use crate::publishing::{ConfirmRoute, PublishingEvent};
+use crate::transfer::TransferBytes;
 use crate::{Run, Slot};
 
 impl<V, M, R> Sessions<V, M, R>
 where
-    V: TransferValue + Ord + Clone,
+    V: PlaneValue<M>,
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
@@ -39,6 +40,10 @@ where
                 self.plane.record_heard(now, from)?;
                 let received = self.receive_claim(now, from.node, message, &mut queue);
                 received.map_err(SessionsError::from)
+            }
+            SessionsMessage::Publishing(message) => {
+                self.plane.record_heard(now, from)?;
+                self.receive_publishing(now, from, message, &mut queue)
             }
         };
         self.apply(now, queue, actions);
@@ -101,25 +106,49 @@ where
                 if let Some(wait) = ended.session {
                     self.end_session_wait(wait, queue);
                 }
+                if let Some(wait) = ended.stored {
+                    self.end_stored_wait(wait, queue);
+                }
+                if let Some(wait) = ended.freed {
+                    self.end_freed_wait(wait, dot, queue);
+                }
                 if let Some(connection) = ended.connection {
                     self.end_event(connection, queue);
                 }
             }
             PlaneAction::Given(giving) => {
-                if let Some(wait) = self.waits.end_giving(giving) {
+                let ended = self.waits.end_giving(giving);
+                if let Some(wait) = ended.session {
                     self.end_session_wait(wait, queue);
                 }
+                if let Some(wait) = ended.stored {
+                    self.end_stored_wait(wait, queue);
+                }
+            }
+            PlaneAction::RouteTaken { to, number, marker } => {
+                self.confirm_route(to, ConfirmRoute { number, marker }, queue, actions);
             }
             PlaneAction::Queued(queued) => actions.push(SessionsAction::Queued(queued)),
             PlaneAction::Changed { slot, client, by } => {
+                if by.run != self.plane.run() {
+                    self.tell_uses(slot, Some(&client), queue);
+                }
                 actions.push(SessionsAction::Changed { slot, client, by });
                 queue.answers_are_due = true;
             }
-            PlaneAction::Merged { slot } => self.release_losers(slot, queue),
-            PlaneAction::RingChanged => self.change_ring(queue),
+            PlaneAction::Merged { slot } => {
+                self.release_losers(slot, queue);
+                self.tell_uses(slot, None, queue);
+            }
+            PlaneAction::RingChanged { marker, nodes } => {
+                self.change_ring(queue);
+                self.routes.clear();
+                self.step_own_publishing(PublishingEvent::RingChanged { marker, nodes }, queue);
+            }
             PlaneAction::Met(_) => {}
             PlaneAction::GaveUp { run, reason } => {
                 self.questions.lose_peer(run.node);
+                self.routes.forget(run.node);
                 self.step(ConnectionEvent::PeerLost(run.node), queue);
                 actions.push(SessionsAction::GaveUp { run, reason });
             }

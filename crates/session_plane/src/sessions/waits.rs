@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Dot;
 use crate::connecting::ConnectionId;
+use crate::publishing::PacketId;
 use crate::stream::GivingId;
 
 /// What waits for events, and for givings.
@@ -15,6 +16,29 @@ pub(super) struct Waits {
     sessions: BTreeMap<Dot, SessionWait>,
     /// The same, where the entry was made by an earlier ring.
     givings: BTreeMap<GivingId, SessionWait>,
+    /// Entries of packet ids on which their numbers wait.
+    stored: BTreeMap<Dot, StoredWait>,
+    /// The same, where the ring has changed since.
+    stored_givings: BTreeMap<GivingId, StoredWait>,
+    /// Events that free packet ids.
+    freed: BTreeMap<Dot, FreedWait>,
+}
+
+/// Number that waits to be routed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoredWait {
+    pub(super) number: Dot,
+    /// Event of the entry that names it.
+    pub(super) entry: Dot,
+    /// Marker of the ring whose owners are to have the entry.
+    pub(super) marker: u64,
+}
+
+/// Packet id that is free once an event is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FreedWait {
+    pub(super) connection: ConnectionId,
+    pub(super) packet_id: PacketId,
 }
 
 /// Claim that waits for its session's entry.
@@ -30,6 +54,15 @@ pub(super) struct Ended {
     /// Connection that the event is of.
     pub(super) connection: Option<ConnectionId>,
     pub(super) session: Option<SessionWait>,
+    pub(super) stored: Option<StoredWait>,
+    pub(super) freed: Option<FreedWait>,
+}
+
+/// What ends with a giving.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EndedGiving {
+    pub(super) session: Option<SessionWait>,
+    pub(super) stored: Option<StoredWait>,
 }
 
 impl Waits {
@@ -46,6 +79,18 @@ impl Waits {
         self.givings.insert(giving, wait);
     }
 
+    pub(super) fn add_stored(&mut self, wait: StoredWait) {
+        self.stored.insert(wait.entry, wait);
+    }
+
+    pub(super) fn add_stored_giving(&mut self, giving: GivingId, wait: StoredWait) {
+        self.stored_givings.insert(giving, wait);
+    }
+
+    pub(super) fn add_freed(&mut self, event: Dot, wait: FreedWait) {
+        self.freed.insert(event, wait);
+    }
+
     /// The event is not durable.
     pub(super) fn has_event(&self, dot: Dot) -> bool {
         self.events.contains_key(&dot)
@@ -55,10 +100,15 @@ impl Waits {
         Ended {
             connection: self.events.remove(&dot),
             session: self.sessions.remove(&dot),
+            stored: self.stored.remove(&dot),
+            freed: self.freed.remove(&dot),
         }
     }
 
-    pub(super) fn end_giving(&mut self, giving: GivingId) -> Option<SessionWait> {
-        self.givings.remove(&giving)
+    pub(super) fn end_giving(&mut self, giving: GivingId) -> EndedGiving {
+        EndedGiving {
+            session: self.givings.remove(&giving),
+            stored: self.stored_givings.remove(&giving),
+        }
     }
 }

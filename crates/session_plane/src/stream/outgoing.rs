@@ -176,6 +176,13 @@ impl<P> OutgoingStream<P> {
         })
     }
 
+    /// What `peer` needs up to `number` was sent over its present connection. A peer without a stream
+    /// needs nothing.
+    pub fn has_sent(&self, peer: NodeId, number: u64) -> bool {
+        let next = self.streams.get(&peer).and_then(PeerStream::next_event);
+        next.is_none_or(|next| next > number)
+    }
+
     /// Position of the stream to `peer`, after what was sent over its present connection: nothing
     /// else up to there was for the peer.
     ///
@@ -305,6 +312,11 @@ impl<P> OutgoingStream<P> {
     /// Bytes of the events that are kept.
     pub fn kept_bytes(&self) -> usize {
         self.kept_bytes
+    }
+
+    /// Number of the last ring marker; 0 before the first.
+    pub fn marker(&self) -> u64 {
+        self.epochs.last().map_or(0, |epoch| epoch.first() - 1)
     }
 
     /// View and ring by which the run routes.

@@ -56,6 +56,11 @@ impl PeerStream {
     }
 
     /// Number of the next event to send over the present connection.
+    pub(crate) fn next_event(&self) -> Option<u64> {
+        self.queue.get(self.in_flight).copied()
+    }
+
+    /// Sends the next event over the present connection.
     pub(crate) fn send_event(&mut self) -> Option<StreamPosition> {
         let (after, number) = (self.last_in_flight(), *self.queue.get(self.in_flight)?);
         self.in_flight += 1;

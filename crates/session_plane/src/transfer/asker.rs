@@ -17,7 +17,7 @@ use super::closing::{Closing, ClosingLimits};
 use super::exchange::Exchange;
 use super::message::{AnswerId, AskSlot, QuestionId, RunPosition, TransferAction, TransferMessage};
 use super::{TransferBytes, TransferValue};
-use crate::{Slot, SlotCopy, VectorFull};
+use crate::{Slot, SlotCopy, VectorFull, VersionVector};
 
 mod receiving;
 
@@ -62,6 +62,8 @@ struct MergedAnswer {
 struct OwnedSlot {
     unanswered: BTreeSet<NodeId>,
     has_merged: bool,
+    /// QoS 2 numbers that have been holes for long.
+    lacking: VersionVector,
     closing: Option<Closing>,
 }
 
@@ -89,6 +91,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         let owned = OwnedSlot {
             unanswered: peers.clone(),
             has_merged: peers.is_empty(),
+            lacking: VersionVector::default(),
             closing: None,
         };
         self.unasked = None;
@@ -166,9 +169,11 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         }
     }
 
-    /// Asks all `peers` again, for a hole that does not close (rule `ask-again`).
-    pub fn ask_again(&mut self, slot: Slot, peers: &BTreeSet<NodeId>) {
+    /// Asks all `peers` again, for a hole that does not close (rule `ask-again`). `lacking` are QoS 2
+    /// numbers among the holes.
+    pub fn ask_again(&mut self, slot: Slot, lacking: VersionVector, peers: &BTreeSet<NodeId>) {
         if let Some(owned) = self.slots.get_mut(&slot) {
+            owned.lacking = lacking;
             owned.unanswered.clone_from(peers);
             self.void_answers(slot);
             for holder in peers.iter().copied() {
@@ -180,7 +185,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     /// Asks all `peers` whether anybody has the events of `closing` (rule `close-numbers`). Every
     /// member of the cluster is present.
     pub fn begin_closing(&mut self, slot: Slot, closing: Closing, peers: &BTreeSet<NodeId>) {
-        self.ask_again(slot, peers);
+        self.ask_again(slot, closing.numbers.clone(), peers);
         if let Some(owned) = self.slots.get_mut(&slot) {
             owned.closing = Some(closing);
         }
@@ -329,14 +334,12 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             question: QuestionId(self.last_question),
         };
         self.exchanges.insert(key, Exchange::new(id));
-        let closing = self.slots.get(&key.slot).and_then(|owned| owned.closing.as_ref());
+        let owned = self.slots.get(&key.slot);
+        let lacking = owned.map(|owned| owned.lacking.clone()).unwrap_or_default();
         AskSlot {
             id,
             positions,
-            // Holes that are too scattered to name are not filled from packet ids.
-            closing: closing
-                .and_then(|closing| closing.holes().ok())
-                .unwrap_or_default(),
+            lacking,
         }
     }
 }

@@ -23,13 +23,6 @@ pub struct ClosingLimits {
 }
 
 impl Closing {
-    /// Both kinds of holes.
-    pub(super) fn holes(&self) -> Result<VersionVector, VectorFull> {
-        let mut holes = self.events.clone();
-        holes.unite(&self.numbers)?;
-        Ok(holes)
-    }
-
     /// Leaves out what `answer` does not say to be nowhere.
     pub(super) fn receive(&mut self, answer: &AnswerBegin) {
         if answer.has_merged_all {

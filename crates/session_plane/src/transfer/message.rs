@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   asker                                        holder
-//!     | AskSlot (positions, closing) ------------> |  waits for the positions
+//!     | AskSlot (positions, lacking) ------------> |  waits for the positions
 //!     | <-------------------- part 0: Header       |  as of the begin of the answer
 //!     | AskPart 1: Compare (covered) ------------> |
 //!     | <-------------------- part 1: Groups       |  digests of ranges of clients
@@ -65,8 +65,8 @@ pub struct AskSlot {
     pub id: AnswerId,
     /// For each present run the marker that made the asker an owner (rule `holder-waits`).
     pub positions: Vec<RunPosition>,
-    /// Holes that are closed if nobody has them. The holder looks for QoS 2 numbers among them.
-    pub closing: VersionVector,
+    /// QoS 2 numbers that have been holes for long. The holder looks for them among packet ids.
+    pub lacking: VersionVector,
 }
 
 /// Position in the stream of a run.

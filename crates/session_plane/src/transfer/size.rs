@@ -162,7 +162,7 @@ impl<V: TransferBytes, M: TransferBytes> TransferMessage<V, M> {
         match self {
             TransferMessage::AskSlot(ask) => {
                 let positions = ask.positions.len() * (RUN + NUMBER);
-                ANSWER_ID + LENGTH + positions + of_vector(&ask.closing)
+                ANSWER_ID + LENGTH + positions + of_vector(&ask.lacking)
             }
             TransferMessage::AskPart(ask) => ask.bytes(),
             TransferMessage::SlotPart(part) => part.bytes(),

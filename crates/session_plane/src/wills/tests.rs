@@ -7,13 +7,8 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::publishing::{
-    ContentId, DueWill, NumberedWill, PublishingAction, PublishingEvent, PublishingLimits, RouteConfirmation,
-    WillNumber,
-};
-use crate::{
-    Birth, ClientId, Entry, EntryKind, Fact, Interval, MadeEvent, Publishing, Slot, VersionVector, WillTerms,
-};
+use crate::publishing::{ContentId, DueWill, NumberedWill, PublishingLimits, RouteConfirmation, WillNumber};
+use crate::{Birth, ClientId, Entry, EntryKind, Fact, Interval, MadeEvent, Slot, VersionVector, WillTerms};
 use world::World;
 
 mod firing;
@@ -21,6 +16,11 @@ mod known_will;
 mod leaving;
 mod node;
 mod world;
+
+/// Messages of these tests have no content beside its identity.
+type Publishing = crate::Publishing<()>;
+type PublishingEvent = crate::publishing::PublishingEvent<()>;
+type PublishingAction = crate::publishing::PublishingAction<()>;
 
 /// Instant of the first step: only differences matter.
 #[expect(clippy::disallowed_methods, reason = "an instant to count from")]

@@ -92,14 +92,14 @@ impl Field for AskSlot {
     fn put(&self, writer: &mut Writer) {
         writer.put(&self.id);
         writer.put(&self.positions);
-        writer.put(&self.closing);
+        writer.put(&self.lacking);
     }
 
     fn take(reader: &mut Reader) -> Result<AskSlot, WireError> {
         Ok(AskSlot {
             id: reader.take("question")?,
             positions: reader.take("positions")?,
-            closing: reader.take("holes to close")?,
+            lacking: reader.take("numbers that an asker lacks")?,
         })
     }
 }

@@ -1,11 +1,11 @@
 //! Checks of a history at rest: all owners have the same, and what was promised.
 
 use cluster::NodeId;
-use session_plane::{Dot, Entry, EntryId, EntryKind, NodeState, Slot, VersionVector};
+use session_plane::{Dot, Entry, EntryId, EntryKind, NodeState, Run, Slot, VersionVector};
 
 use super::clients::{CLIENTS, RemovedEntry, client, slot};
 use super::connections::CONNECTING;
-use super::machine::Value;
+use super::machine::{Body, Value};
 use super::world::World;
 
 /// What a copy has of a client at rest.
@@ -54,7 +54,7 @@ impl World {
                 "{id} lacks {:?} and has taken {:?} of {slot:?}",
                 copy.holes, copy.taken
             )),
-            Some(copy) if copy.covered.intervals().len() as u64 > self.nodes => {
+            Some(copy) if self.publishers.are_done() && self.remembers_runs(copy.covered) => {
                 Err(format!("{id} remembers runs in {:?} of {slot:?}", copy.covered))
             }
             Some(copy) => {
@@ -65,6 +65,14 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The vector has more of a run that has ended than that it is retired.
+    fn remembers_runs(&self, covered: &VersionVector) -> bool {
+        let runs = self.machines.values().filter_map(|machine| machine.plane());
+        let runs: Vec<Run> = runs.map(|plane| plane.run()).collect();
+        let mut ends = covered.intervals().iter().map(|interval| interval.last().run);
+        ends.any(|run| !runs.contains(&run))
     }
 
     /// All owners have the same, and what was promised.
@@ -142,6 +150,14 @@ impl World {
                 subscription.dot
             ));
         }
+        let bodies = resting
+            .entries
+            .iter()
+            .filter_map(|entry| match entry.entry.value {
+                Value::Message(Body(body)) => Some(body),
+                _ => None,
+            });
+        self.check_once(id, number, &bodies.collect::<Vec<u32>>())?;
         for (message, clients) in &self.expected {
             let (client, dot) = (number, *message);
             let removed = RemovedEntry { client, dot };

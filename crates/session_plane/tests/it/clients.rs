@@ -7,7 +7,8 @@ use session_plane::connecting::ConnectionId;
 use session_plane::plane::{NewBirth, NewChange, NewEntry};
 use session_plane::{Birth, ClientId, Dot, Ending, EntryKind, Fact, MadeEvent, Slot, SlotSet};
 
-use super::machine::Value;
+use super::machine::{Body, Value};
+use super::publishers::TakenBody;
 use super::world::World;
 
 pub(super) const CLIENTS: u8 = 5;
@@ -28,6 +29,14 @@ pub(super) struct Session {
     birth: Option<Birth>,
     /// Its subscription, and the nodes that had it when it was acknowledged.
     pub(super) subscription: Option<Subscription>,
+}
+
+impl Session {
+    /// What is published at a node is for the session.
+    pub(super) fn is_to_have(&self, node: u64) -> bool {
+        let subscription = self.subscription.as_ref();
+        subscription.is_some_and(|subscription| subscription.known_at.contains(&node))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -157,7 +166,7 @@ impl World {
         let adds = NewEntry {
             birth,
             fact,
-            value: Value(number),
+            value: Value::Plain(u32::from(number)),
         };
         let Some(made) = self.change(id, number, Vec::new(), Some(adds)) else {
             return;
@@ -181,15 +190,12 @@ impl World {
 
     fn publish(&mut self, id: u64) {
         let slots: SlotSet = (0..CLIENTS).map(slot).collect();
-        let is_to_have = |session: &Session| {
-            let subscription = session.subscription.as_ref();
-            subscription.is_some_and(|subscription| subscription.known_at.contains(&id))
-        };
+        let is_to_have = |session: &Session| session.is_to_have(id);
         let subscribed = self.sessions.iter().filter(|(_, session)| is_to_have(session));
         let clients: BTreeSet<u8> = subscribed.map(|(number, _)| *number).collect();
         let mut dot = None;
         self.with_sessions(id, |sessions, at, actions| {
-            dot = sessions.publish(at, slots, Value(20), actions).ok();
+            dot = sessions.publish(at, slots, Body(20), actions).ok();
         });
         if let Some(dot) = dot {
             self.wait_for(dot, Waiting::Publish { clients });
@@ -208,12 +214,15 @@ impl World {
         let mut messages = copy
             .entries
             .live(copy.covered, client.as_bytes(), EntryKind::Message);
-        let Some(message) = messages.next().map(|(dot, _)| dot) else {
+        let Some((message, value)) = messages.next().map(|(dot, entry)| (dot, entry.value)) else {
             return;
         };
         drop(messages);
         if let Some(MadeEvent { dot, .. }) = self.change(id, number, vec![message], None) {
             let (client, dots) = (number, vec![message]);
+            if let Value::Message(Body(body)) = value {
+                self.publishers.taken.insert(TakenBody { client, body });
+            }
             self.removed.insert(RemovedEntry { client, dot: message });
             self.wait_for(dot, Waiting::Remove { client, dots });
         }
@@ -236,10 +245,11 @@ impl World {
         let adds = NewEntry {
             birth: NewBirth::Of(birth),
             fact,
-            value: Value(number),
+            value: Value::Plain(u32::from(number)),
         };
         if let Some(MadeEvent { dot, .. }) = self.change(id, number, dots.clone(), Some(adds)) {
             self.sessions.insert(number, Session::default());
+            self.forget_promises_to(number);
             self.waiting.retain(|_, waiting| !waiting.is_of_session(number));
             let promised = self.expected.values_mut();
             for clients in promised.chain(self.waiting.values_mut().filter_map(Waiting::clients)) {

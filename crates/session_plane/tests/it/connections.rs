@@ -89,13 +89,16 @@ impl World {
             return;
         }
         let is_clean = number == CLEAN && self.random.once_in(4);
+        if is_clean {
+            self.forget_exchanges(number);
+        }
         let connect = Connect {
             client: client(number),
             is_clean,
         };
         let values = ConnectionValues {
-            connection: Value(2),
-            session: Value(7),
+            connection: Value::Plain(2),
+            session: Value::Plain(7),
         };
         let now = self.now;
         let (mut begun, mut actions) = (None, Vec::new());
@@ -152,6 +155,7 @@ impl World {
             .filter(|dot| !told.contains(dot))
             .collect();
         let is_lost = is_promised && !accepted.is_present;
+        self.go_on_with_exchanges(socket, number, accepted.is_present);
         if number != CLEAN && (is_lost || !missing.is_empty()) {
             self.fail(format!(
                 "{number} has {} session at {}, and misses {missing:?}",
@@ -159,6 +163,18 @@ impl World {
                 socket.node
             ));
         }
+    }
+
+    /// Connection of a client that has its CONNACK.
+    pub(super) fn live_socket(&self, number: u8) -> Option<Socket> {
+        let current = self.connecting[&number].current?;
+        current.birth.map(|_| current.socket)
+    }
+
+    /// Client that uses a connection.
+    pub(super) fn client_of(&self, socket: Socket) -> Option<u8> {
+        let number = self.sockets.get(&socket).copied()?;
+        (self.live_socket(number) == Some(socket)).then_some(number)
     }
 
     fn subscribe_connected(&mut self, number: u8) {
@@ -179,7 +195,7 @@ impl World {
             adds: Some(NewEntry {
                 birth: NewBirth::Of(birth),
                 fact: Fact::Subscription,
-                value: Value(9),
+                value: Value::Plain(9),
             }),
         };
         let known_at = self.present_to(socket.node);

@@ -11,25 +11,32 @@ use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, Timing,
 };
+use session_plane::publishing::{PacketUse, PublishingLimits};
 use session_plane::sessions::{SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
-use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
-use session_plane::wire::WireValue;
+use session_plane::transfer::{AskerLimits, HolderLimits};
 use session_plane::{
-    Dot, EntryKind, Matched, Pending, RecordBatch, RecordValue, RecordWrite, RecordsReader, Run, Sessions,
-    SlotSet,
+    Dot, EntryKind, Matched, Pending, RecordBatch, RecordWrite, RecordsReader, Run, Sessions, Slot, SlotSet,
 };
 
 pub(super) const SILENCE_MAX: u64 = 500;
 /// Milliseconds from CONNECT to its answer.
 const CLAIM_MAX: u64 = 3_000;
 
-/// Value of an entry, and content of a message: which one it is, as if it were so many bytes.
+/// Content of a message: which one it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Value(pub(super) u8);
+pub(super) struct Body(pub(super) u32);
 
-/// Content of a message.
-pub(super) type Body = Value;
+/// Value of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Value {
+    /// Which one it is.
+    Plain(u32),
+    /// Message of a queue.
+    Message(Body),
+    /// Use of a packet id.
+    Use(PacketUse, Option<Body>),
+}
 pub(super) type TestPlane = Plane<Value, Body, AllSubscribers>;
 pub(super) type TestSessions = Sessions<Value, Body, AllSubscribers>;
 pub(super) type TestAction = SessionsAction<Value, Body>;
@@ -53,52 +60,22 @@ impl Matching<Value, Body> for AllSubscribers {
                 matched.push(Matched {
                     client: client.clone(),
                     birth: subscription.birth,
-                    value: pending.message,
+                    value: Value::Message(pending.message),
                 });
             }
         }
         matched
     }
-}
 
-impl TransferBytes for Value {
-    fn bytes(&self) -> usize {
-        usize::from(self.0)
-    }
-}
-
-impl TransferValue for Value {
-    fn append_digest(&self, bytes: &mut Vec<u8>) {
-        bytes.push(self.0);
-    }
-}
-
-impl WireValue for Value {
-    fn to_bytes(&self) -> Bytes {
-        Bytes::copy_from_slice(&[self.0])
-    }
-
-    fn from_bytes(bytes: Bytes) -> Option<Value> {
-        match bytes[..] {
-            [value] => Some(Value(value)),
-            _ => None,
-        }
-    }
-}
-
-/// Odd values are contents, which messages share.
-impl RecordValue for Value {
-    fn content(&self) -> Option<Bytes> {
-        (self.0 % 2 == 1).then(|| Bytes::copy_from_slice(&[self.0]))
-    }
-
-    fn to_record(&self) -> Bytes {
-        Bytes::copy_from_slice(&[if self.0 % 2 == 1 { 0 } else { self.0 }])
-    }
-
-    fn from_record(record: Bytes, content: Option<Bytes>) -> Option<Value> {
-        let content = content.unwrap_or(record);
-        Some(Value(content.first().copied()?))
+    fn slots(&self, routes: &CopyRef<'_, Value>, _: &Body) -> SlotSet {
+        let clients = routes.entries.sessions().map(|(client, _)| client.as_bytes());
+        let subscribed = clients.filter(|client| {
+            let mut live = routes
+                .entries
+                .live(routes.covered, client, EntryKind::Subscription);
+            live.next().is_some()
+        });
+        subscribed.map(Slot::of_client).collect()
     }
 }
 
@@ -168,7 +145,13 @@ impl Machine {
             incarnation: Incarnation(self.starts),
         };
         let config = config(run, self.nodes, self.slots.clone());
-        let sessions = Sessions::new(self.now(now), &config, self.read_disk(), AllSubscribers, Value(4));
+        let sessions = Sessions::new(
+            self.now(now),
+            &config,
+            self.read_disk(),
+            AllSubscribers,
+            Value::Plain(4),
+        );
         self.sessions = Some(sessions.expect("a cluster"));
     }
 
@@ -245,6 +228,11 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
         questions: QuestionLimits {
             waiting_per_peer_max: 20,
             wait_max: Duration::from_millis(CLAIM_MAX * 2 / 3),
+        },
+        publishing: PublishingLimits {
+            waiting_max: 100,
+            waiting_per_connection_max: 10,
+            given_up_max: 10_000,
         },
     }
 }

@@ -9,8 +9,10 @@ mod connections;
 mod faults;
 mod machine;
 mod network;
+mod publishers;
 mod random;
 mod refusals;
+mod values;
 mod world;
 
 use world::World;

@@ -14,6 +14,7 @@ use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
 use super::connections::{Accepted, CONNECTING, ConnectingClient, Socket};
 use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSessions, Value};
 use super::network::{Network, Way};
+use super::publishers::Publishers;
 use super::random::Random;
 
 /// Milliseconds of a step.
@@ -47,6 +48,7 @@ pub(super) struct World {
     pub(super) connecting: BTreeMap<u8, ConnectingClient>,
     /// Connections of nodes that run, and whose they are.
     pub(super) sockets: BTreeMap<Socket, u8>,
+    pub(super) publishers: Publishers,
     /// First thing that went wrong.
     wrong: Option<String>,
 }
@@ -74,6 +76,7 @@ impl World {
                 .map(|number| (number, ConnectingClient::default()))
                 .collect(),
             sockets: BTreeMap::new(),
+            publishers: Publishers::default(),
             wrong: None,
         };
         world.start_all();
@@ -86,6 +89,7 @@ impl World {
             self.disturb();
             self.act_as_clients();
             self.act_as_connecting();
+            self.act_as_publishers();
             self.step()?;
         }
         self.mend();
@@ -93,7 +97,10 @@ impl World {
         self.check()?;
         self.connect_all();
         self.rest()?;
-        self.check_connected()
+        self.check_connected()?;
+        self.finish()?;
+        self.rest()?;
+        self.check()
     }
 
     /// Lets everything come to rest.
@@ -103,6 +110,19 @@ impl World {
             if self.now >= end {
                 return Err(format!("no rest after {REST} ms: {why}"));
             }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the exchanges of all publishers come to their end.
+    fn finish(&mut self) -> Result<(), String> {
+        let end = self.now + REST;
+        while !self.publishers.are_done() {
+            if self.now >= end {
+                return Err(format!("after {REST} ms exchanges stay: {:?}", self.publishers));
+            }
+            self.release_all();
             self.step()?;
         }
         Ok(())
@@ -255,6 +275,10 @@ impl World {
                 self.network
                     .send(way, run, TestMessage::Connecting(read), arrives_at);
             }
+            Ok(Message::Publishing(read)) => {
+                self.network
+                    .send(way, run, TestMessage::Publishing(read), arrives_at);
+            }
             other => {
                 self.wrong.get_or_insert(format!("{sent:?} is read as {other:?}"));
             }
@@ -304,6 +328,19 @@ impl World {
                 TestAction::Refuse { connection, .. } | TestAction::Disconnect { connection, .. } => {
                     self.close(Socket { node: id, connection });
                 }
+                TestAction::Received {
+                    connection,
+                    packet_id,
+                } => self.received(Socket { node: id, connection }, packet_id),
+                TestAction::Freed {
+                    connection,
+                    packet_id,
+                    ..
+                } => self.freed(Socket { node: id, connection }, packet_id),
+                TestAction::NotReceived { reason, .. } => {
+                    self.fail(format!("{id} refuses PUBLISH: {reason}"));
+                }
+                TestAction::Violated { reason, .. } => self.fail(format!("{id} ends a connection: {reason}")),
                 TestAction::Closed(connection) => {
                     self.sockets.remove(&Socket { node: id, connection });
                 }

@@ -26,10 +26,11 @@ fn a_message_goes_from_publish_to_pubcomp() {
         message: message(number(1), 1),
         message_clock: None,
     };
-    let write = |packet_use, removes| PublishingAction::Write {
+    let write = |packet_use: PacketUse, removes| PublishingAction::Write {
         connection: FIRST,
         client: client_id(0),
         packet_use,
+        body: packet_use.message.map(|_| ()),
         removes,
     };
     assert_eq!(published, [write(packet_use, Vec::new())]);

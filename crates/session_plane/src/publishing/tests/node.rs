@@ -133,6 +133,7 @@ impl Node {
         is_dup: bool,
     ) -> Vec<PublishingAction> {
         self.step(PublishingEvent::Published(Publish {
+            body: (),
             connection,
             packet_id: packet_id(id),
             is_dup,
@@ -191,6 +192,7 @@ impl Node {
 /// Route of the message `of`, whose number and content are the same, with the clock of its event.
 pub(super) fn routed(of: u64, event: u64, to: &[u64], marker: u64) -> PublishingAction {
     PublishingAction::Route {
+        body: (),
         message: NumberedMessage {
             number: number(of),
             content: content(u128::from(of)),

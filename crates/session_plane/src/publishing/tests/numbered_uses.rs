@@ -90,11 +90,24 @@ proptest! {
         let all = naive.values().flat_map(|entries| entries.values());
         let messages = all.filter_map(|entry| entry.packet_use.message);
         let named: BTreeSet<Dot> = messages.map(|message| message.number).collect();
-        let vector = uses.named().expect("few");
+        let (nothing, vector) = (VersionVector::default(), uses.named_beyond(&VersionVector::default()).expect("few"));
+        let beyond = uses.named_beyond(&lacking).expect("few");
+        let clients = |with: &dyn Fn(Dot) -> bool| -> BTreeSet<ClientId> {
+            let of_client = naive.iter().filter(|(_, entries)| {
+                let messages = entries.values().filter_map(|entry| entry.packet_use.message);
+                messages.map(|message| message.number).any(with)
+            });
+            of_client.map(|(client, _)| client_id(*client)).collect()
+        };
+        prop_assert_eq!(uses.clients_beyond(&nothing), clients(&|_| true));
+        prop_assert_eq!(uses.clients_beyond(&lacking), clients(&|number| !lacking.covers(number)));
+        prop_assert_eq!(uses.clients_within(&lacking), clients(&|number| lacking.covers(number)));
         for node in 1..3 {
             for number in 1..7 {
                 let number = number_of(run_of(node, 1), number);
                 prop_assert_eq!(vector.covers(number), named.contains(&number));
+                let is_beyond = named.contains(&number) && !lacking.covers(number);
+                prop_assert_eq!(beyond.covers(number), is_beyond);
             }
         }
         let all = uses.fill(&lacking, |_| true, 99);
@@ -111,12 +124,17 @@ fn a_message_is_filled_with_the_clock_of_its_first_entry() {
     let mut uses = NumberedUses::default();
     let fill = |uses: &NumberedUses| uses.fill(&lacking(1), |_| true, 9);
     uses.insert(&client_id(0), entry);
-    let clock = Hlc::at(60);
-    assert_eq!(fill(&uses), [FilledMessage { message, clock }]);
+    let filled = |clock| FilledMessage {
+        message,
+        clock,
+        client: client_id(0),
+        entry: entry.dot,
+    };
+    assert_eq!(fill(&uses), [filled(Hlc::at(60))]);
     let clock = Hlc::at(40);
     entry.packet_use.message_clock = Some(clock);
     uses.insert(&client_id(0), entry);
-    assert_eq!(fill(&uses), [FilledMessage { message, clock }]);
+    assert_eq!(fill(&uses), [filled(clock)]);
     uses.insert(&client_id(0), use_of(51, 61, None));
     assert_eq!(fill(&uses), [], "a later connection has freed the packet id");
 }

@@ -3,9 +3,10 @@
 use super::node::*;
 use super::*;
 
-fn gives_again(entry: u64) -> PublishingAction {
+fn gives_again(number: Dot, entry: u64) -> PublishingAction {
     PublishingAction::GiveAgain {
         client: client_id(0),
+        number,
         entry: event(entry),
     }
 }
@@ -15,7 +16,7 @@ fn a_packet_id_that_waits_goes_to_the_owners_of_the_new_ring() {
     let mut node = Node::new(LIMITS);
     node.publish(FIRST, 7, 1);
     node.write(FIRST, number(1));
-    let again = [gives_again(2), awaits(0, number(1), 2, 9)];
+    let again = [gives_again(number(1), 2), awaits(0, number(1), 2, 9)];
     assert_eq!(node.change_ring(9, &[1, 2]), again);
     assert_eq!(node.stored(number(1), 2, 1), [], "the wait by the older ring");
     assert_eq!(node.stored(number(1), 2, 9), [routed(1, 2, &[1, 2], 9)]);
@@ -27,7 +28,7 @@ fn an_event_that_is_made_after_the_change_goes_to_the_new_owners_too() {
     let mut node = Node::new(LIMITS);
     node.publish(FIRST, 7, 1);
     assert_eq!(node.change_ring(9, &[1, 2]), []);
-    let again = [gives_again(2), awaits(0, number(1), 2, 9)];
+    let again = [gives_again(number(1), 2), awaits(0, number(1), 2, 9)];
     assert_eq!(node.write(FIRST, number(1)), again);
 }
 
@@ -38,7 +39,7 @@ fn a_message_that_waits_for_lower_numbers_waits_for_the_new_owners_too() {
     node.publish(FIRST, 7, 2);
     node.write(FIRST, number(2));
     assert_eq!(node.stored(number(2), 2, 1), []);
-    let again = [gives_again(2), awaits(0, number(2), 2, 9)];
+    let again = [gives_again(number(2), 2), awaits(0, number(2), 2, 9)];
     assert_eq!(node.change_ring(9, &[1, 2, 3, 4]), again);
     assert_eq!(node.close(SECOND), []);
     assert_eq!(node.stored(number(2), 2, 9), [routed(2, 2, &[1, 2, 3, 4], 9)]);
@@ -58,7 +59,7 @@ fn a_message_of_another_run_waits_for_the_new_owners_too() {
     assert_eq!(written(&node.publish_dup(third, 7, 1)).len(), 1);
     node.write(third, theirs);
     assert_eq!(node.stored(theirs, 2, 1), []);
-    let again = [gives_again(2), awaits(0, theirs, 2, 9)];
+    let again = [gives_again(theirs, 2), awaits(0, theirs, 2, 9)];
     assert_eq!(node.change_ring(9, &[1, 2]), again);
     assert_eq!(node.step(PublishingEvent::RoutesMerged(true)), []);
     let routed = node.stored(theirs, 2, 9);

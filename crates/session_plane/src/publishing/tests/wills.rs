@@ -9,12 +9,13 @@ fn will() -> Dot {
 }
 
 fn due(numbered: Option<NumberedWill>) -> PublishingEvent {
-    PublishingEvent::WillDue(DueWill {
+    let due = DueWill {
         client: client_id(1),
         will: will(),
         content: content(7),
         numbered,
-    })
+    };
+    PublishingEvent::WillDue { due, body: () }
 }
 
 fn told(number: Dot) -> PublishingAction {
@@ -46,9 +47,10 @@ fn awaits_all(number: Dot, entry: u64, marker: u64) -> PublishingAction {
     }
 }
 
-fn gives_again(entry: u64) -> PublishingAction {
+fn gives_again(number: Dot, entry: u64) -> PublishingAction {
     PublishingAction::GiveAgain {
         client: client_id(1),
+        number,
         entry: event(entry),
     }
 }
@@ -56,6 +58,7 @@ fn gives_again(entry: u64) -> PublishingAction {
 fn routed_will(number: Dot, clock: Hlc, marker: u64, nodes: &[u64]) -> PublishingAction {
     let content = content(7);
     PublishingAction::Route {
+        body: (),
         message: NumberedMessage { number, content },
         clock,
         to: nodes.iter().copied().map(NodeId).collect(),
@@ -77,7 +80,7 @@ fn a_will_takes_a_number_and_is_routed_when_all_nodes_have_it() {
     let mut node = Node::new(LIMITS);
     assert_eq!(node.step(due(None)), [told(number(1)), writes(number(1), None)]);
     assert_eq!(written(&mut node, number(1), 9), [awaits_all(number(1), 9, 1)]);
-    let again = [gives_again(9), awaits_all(number(1), 9, 4)];
+    let again = [gives_again(number(1), 9), awaits_all(number(1), 9, 4)];
     assert_eq!(node.change_ring(4, &[1, 2]), again);
     assert_eq!(node.stored(number(1), 9, 1), [], "by the older ring");
     let route = [routed_will(number(1), made(9).clock, 4, &[1, 2])];
@@ -120,7 +123,11 @@ fn a_will_that_is_given_up_holds_nothing_back() {
         clock: made(9).clock,
         entry: Some(event(9)),
     };
-    let goes_on = [told(number(1)), gives_again(9), awaits_all(number(1), 9, 1)];
+    let goes_on = [
+        told(number(1)),
+        gives_again(number(1), 9),
+        awaits_all(number(1), 9, 1),
+    ];
     assert_eq!(node.step(due(Some(numbered))), goes_on);
     assert_eq!(node.publishing.given_up().len(), 0);
     let route = [routed_will(number(1), made(9).clock, 1, &[1, 2, 3])];

@@ -141,6 +141,7 @@ impl World {
                 client,
                 packet_use,
                 removes,
+                ..
             } => {
                 let client = self.client_of(&client);
                 let entry = self.write(node, client, packet_use, removes);
@@ -161,6 +162,7 @@ impl World {
                 clock,
                 to,
                 marker,
+                ..
             } => {
                 let first = *self.seen.clocks.entry(message.number).or_insert(clock);
                 assert_eq!(first, clock, "a message has one clock");

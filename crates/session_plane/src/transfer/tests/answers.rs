@@ -20,7 +20,7 @@ fn ask(question: u64, positions: &[RunPosition]) -> AskSlot {
     AskSlot {
         id: answer_id(question),
         positions: positions.to_vec(),
-        closing: VersionVector::default(),
+        lacking: VersionVector::default(),
     }
 }
 

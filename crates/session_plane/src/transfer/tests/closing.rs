@@ -147,16 +147,15 @@ fn a_number_is_closed_when_all_have_answered_since_the_question() {
 }
 
 #[test]
-fn the_question_names_what_is_to_be_closed() {
+fn the_question_names_the_numbers_that_are_lacking() {
     let mut scene = Scene::new(&[dot(0, 1), dot(1, 3)]);
     scene.close(&[dot(0, 1)], &[dot(1, 3)]);
     let asked = scene.ask();
-    let closing = asked.iter().map(|action| match &action.message {
-        Message::AskSlot(ask) => ask.closing.clone(),
+    let lacking = asked.iter().map(|action| match &action.message {
+        Message::AskSlot(ask) => ask.lacking.clone(),
         other => panic!("{other:?}"),
     });
-    let both = dots(&[dot(0, 1), dot(1, 3)]);
-    assert_eq!(closing.collect::<Vec<_>>(), vec![both; 3]);
+    assert_eq!(lacking.collect::<Vec<_>>(), vec![dots(&[dot(1, 3)]); 3]);
 }
 
 #[test]

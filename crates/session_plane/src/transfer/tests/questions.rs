@@ -106,7 +106,7 @@ fn too_many_questions_are_refused() {
             question: QuestionId(1),
         },
         positions: Vec::new(),
-        closing: VersionVector::default(),
+        lacking: VersionVector::default(),
     };
     for number in 0..4 {
         holding.receive_question(node(1), ask(number)).expect("room");

@@ -91,7 +91,8 @@ impl World<'_> {
             Step::Reconnect(one, other) => self.reconnect(*one, *other),
             Step::AskAgain(of) => {
                 let node = &mut self.nodes[*of];
-                node.asker.ask_again(slot(SLOT), &node.present);
+                node.asker
+                    .ask_again(slot(SLOT), crate::VersionVector::default(), &node.present);
             }
             Step::Offer(of, to) => self.offer(*of, id(*to)),
         }

@@ -170,7 +170,9 @@ impl World {
                 self.complete_waits(node);
             }
             WillsAction::Release { connection, removes } => self.release(node, connection, removes),
-            WillsAction::Publish(due) => self.tell_publishing(node, PublishingEvent::WillDue(due)),
+            WillsAction::Publish(due) => {
+                self.tell_publishing(node, PublishingEvent::WillDue { due, body: () });
+            }
             WillsAction::GiveUp { number } => {
                 self.tell_publishing(node, PublishingEvent::WillGivenUp { number });
             }

@@ -157,12 +157,15 @@ fn a_list_that_is_longer_than_its_message_is_refused() {
     );
     assert_eq!(
         in_field(Kind::AskSlot, &after_slot(&[0])),
-        ("holes to close", too_many(8))
+        ("numbers that an asker lacks", too_many(8))
     );
     // Nine bytes are two intervals, not three.
     let vector = [&[5, 1, 0, 3][..], &[0; 9]].concat();
     let fault = Fault::TooMany { count: 3, bytes: 9 };
-    assert_eq!(in_field(Kind::AskSlot, &vector), ("holes to close", fault));
+    assert_eq!(
+        in_field(Kind::AskSlot, &vector),
+        ("numbers that an asker lacks", fault)
+    );
 }
 
 #[test]
@@ -181,7 +184,10 @@ fn a_vector_has_so_many_intervals_at_most() {
     };
     assert!(Sample::decode(fields(INTERVALS_MAX)).is_ok());
     let error = Sample::decode(fields(INTERVALS_MAX + 1)).expect_err("too long");
-    assert_eq!(error, field(Kind::AskSlot, "holes to close", VectorFull));
+    assert_eq!(
+        error,
+        field(Kind::AskSlot, "numbers that an asker lacks", VectorFull)
+    );
 }
 
 #[test]

@@ -196,10 +196,10 @@ fn intervals_are_ascending_and_apart() {
     let beyond_the_last = closing(&concat(&[&RUN, &[1, 0], &most, &[1, 0, 0, 0]]));
     let behind_the_end = closing(&concat(&[&RUN, &[0, 0], &most[..9], &[0x00], &[1, 0, 0, 0]]));
     for fields in [touching, descending, beyond_the_last] {
-        let expected = ("holes to close", Fault::NotAscending);
+        let expected = ("numbers that an asker lacks", Fault::NotAscending);
         assert_eq!(refusal(Kind::AskSlot, &fields), expected, "{fields:?}");
     }
-    let expected = ("holes to close", Fault::InvalidNumber);
+    let expected = ("numbers that an asker lacks", Fault::InvalidNumber);
     assert_eq!(refusal(Kind::AskSlot, &behind_the_end), expected);
 }
 
@@ -208,7 +208,7 @@ fn nothing_comes_behind_the_highest_number() {
     let all_but_one = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     // The numbers 1 to the highest, then one more interval of the run.
     let fields = concat(&[&[5, 1, 0, 2], &RUN, &[0, 0], &all_but_one, &[1, 1, 0, 0]]);
-    let expected = ("holes to close", Fault::NotAscending);
+    let expected = ("numbers that an asker lacks", Fault::NotAscending);
     assert_eq!(refusal(Kind::AskSlot, &fields), expected);
     // What is first of the next start touches it.
     let mut next = RUN;

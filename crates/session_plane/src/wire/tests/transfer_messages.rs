@@ -19,10 +19,10 @@ use crate::transfer::{
 pub(super) fn messages() -> BoxedStrategy<Replication> {
     let positions = (runs(), numbers(0)).prop_map(|(run, number)| RunPosition { run, number });
     let asked = (answers(), vec(positions, 0..5), vectors());
-    let asked = asked.prop_map(|(id, positions, closing)| AskSlot {
+    let asked = asked.prop_map(|(id, positions, lacking)| AskSlot {
         id,
         positions,
-        closing,
+        lacking,
     });
     let asked_part = (answers(), numbers(0), wanted());
     let asked_part = asked_part.prop_map(|(id, part, wanted)| AskPart { id, part, wanted });

@@ -50,6 +50,7 @@ impl World {
         self.tell(
             node,
             PublishingEvent::Published(Publish {
+                body: (),
                 connection,
                 packet_id,
                 is_dup: false,
@@ -113,6 +114,7 @@ impl World {
                 self.tell(
                     node,
                     PublishingEvent::Published(Publish {
+                        body: (),
                         connection,
                         packet_id,
                         is_dup: true,

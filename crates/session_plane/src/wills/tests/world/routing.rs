@@ -79,7 +79,11 @@ impl World {
     pub(super) fn take_route(&mut self, from: usize, to: usize, number: Dot, marker: u64) {
         self.hear(to, number);
         self.tell_wills(to, WillsEvent::RoutedByPeer { number });
-        self.tell_publishing(to, PublishingEvent::RoutedByPeer(number));
+        let routed = PublishingEvent::RoutedByPeer {
+            from: super::id(from),
+            number,
+        };
+        self.tell_publishing(to, routed);
         self.send(to, from, Content::RouteConfirmed { number, marker });
     }
 

@@ -22,7 +22,7 @@ pub(super) fn questions() -> Vec<(&'static str, Replication)> {
     let ask = AskSlot {
         id: answer_id(),
         positions: vec![position(1, 0), position(2, 38)],
-        closing: vector(),
+        lacking: vector(),
     };
     let part = |part, wanted| {
         let id = answer_id();

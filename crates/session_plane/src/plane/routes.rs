@@ -1,0 +1,198 @@
+//! Routes: messages under QoS 2 numbers, which come outside of streams (rules 40 to 52).
+//!
+//! A number is taken for every slot that this node owns by the ring of the sender's marker. The
+//! message is pending where it matches. The confirmation follows once that is on the disk.
+//!
+//! *Invariant*: a number is known to this node only when it was routed. So a number that was only
+//! reserved is nobody's hole.
+
+use std::collections::BTreeMap;
+
+use cluster::NodeId;
+
+use super::holdings::Arrival;
+use super::streams::{Receipt, ReceiptOf};
+use super::{Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue};
+use crate::publishing::{FilledMessage, Route};
+use crate::stream::NumberRange;
+use crate::transfer::{Held, OwnEvent, TransferBytes};
+use crate::{
+    EVENT_NUMBER_MAX, EntryId, EntryKind, Interval, Pending, PendingMessage, Run, Slot, SlotSet, VectorFull,
+    VersionVector,
+};
+
+/// Numbers and messages of an arrival, by slot.
+type Effects<V, M> = BTreeMap<Slot, Effect<V, M>>;
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Takes a number that the run `from` routes; this run, too. [`PlaneAction::RouteTaken`] tells when
+    /// it is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`PlaneError`] where the message is refused.
+    pub fn take_route(
+        &mut self,
+        now: Now,
+        from: Run,
+        route: Route<M>,
+        actions: &mut Vec<PlaneAction<V, M>>,
+    ) -> Result<(), PlaneError> {
+        self.streams.check_receipt_room()?;
+        let slots = self.slots_of_route(from, route.marker)?;
+        let Route {
+            number,
+            marker,
+            clock,
+            known,
+            message,
+        } = route;
+        let mut effects = Effects::new();
+        if let Some(message) = message {
+            let matched = message.slots().intersection(&slots);
+            let message = message.into_content();
+            effects.extend(matched.iter().map(|slot| {
+                let message = message.clone();
+                (slot, Effect::Message(Pending { clock, message }))
+            }));
+        }
+        self.clock.see(clock);
+        let taken = self.take_number(number, effects, &slots);
+        let needed = taken.and_then(|()| self.holdings.need_everywhere(&known));
+        self.end_if_full(needed, actions);
+        needed?;
+        let (to, of) = (from.node, ReceiptOf::Route { number, marker });
+        self.streams.add_receipt(Receipt { to, of });
+        self.transfers.answers_are_due = true;
+        self.settle(now, actions);
+        Ok(())
+    }
+
+    /// Events that a message which is routed now comes after. Those of this run's own stream go before
+    /// it to each node that needs them.
+    pub fn known_by_route(&self) -> VersionVector {
+        let own = Interval::up_to(self.run, EVENT_NUMBER_MAX);
+        self.holdings.known().minus(&VersionVector::of_apart(own))
+    }
+
+    /// Marker of the ring by which this run routes; 0 before the first.
+    pub fn marker(&self) -> u64 {
+        self.streams.outgoing.marker()
+    }
+
+    /// Own events up to `number` that `to` needs were sent over its present connection.
+    pub fn has_sent(&self, to: NodeId, number: u64) -> bool {
+        self.streams.outgoing.has_sent(to, number)
+    }
+
+    /// Sets the numbers that no node closes: they wait to be routed here, or a node may lack them.
+    pub fn reserve(&mut self, numbers: VersionVector) {
+        self.numbers.reserved = numbers;
+    }
+
+    /// Slots that a message matches, by this node's routes.
+    pub fn matched_slots(&self, message: &M) -> SlotSet {
+        let routes = self.copy(Slot::ROUTES);
+        routes.map_or_else(SlotSet::default, |routes| {
+            self.holdings.matching().slots(&routes, message)
+        })
+    }
+
+    fn slots_of_route(&self, from: Run, marker: u64) -> Result<SlotSet, PlaneError> {
+        if from == self.run {
+            return Ok(self.holdings.owned().clone());
+        }
+        let position = self.streams.position(from).unwrap_or(0);
+        if marker > position {
+            return Err(PlaneError::RouteAhead {
+                run: from,
+                marker,
+                position,
+            });
+        }
+        Ok(self.owned_at(from, marker + 1))
+    }
+
+    fn take_number(
+        &mut self,
+        number: crate::Dot,
+        effects: Effects<V, M>,
+        slots: &SlotSet,
+    ) -> Result<(), VectorFull> {
+        let arrival = Arrival {
+            run: number.run,
+            numbers: NumberRange::one(number.number),
+            effects: BTreeMap::from([(number.number, effects)]),
+        };
+        // A copy that refuses it has a hole, and the receipt waits for that.
+        self.holdings.take(arrival, slots).map(drop)
+    }
+
+    /// Fills holes of a copy from packet ids that count in copies of this node (rule
+    /// `fill-from-received`).
+    pub(super) fn fill_holes(&mut self, slot: Slot, actions: &mut Vec<PlaneAction<V, M>>) {
+        let lacking = self.numbers_lacking(slot);
+        let (holdings, asker) = (&self.holdings, &self.transfers.asker);
+        let is_merged = |slot| holdings.owned().contains(slot) && asker.is_merged(slot);
+        let filled = self.numbers.fill(&holdings.copies, &lacking, is_merged);
+        let slots: SlotSet = [slot].into_iter().collect();
+        for message in filled {
+            let Some(pending) = pending_of(&self.holdings.copies, &message) else {
+                continue;
+            };
+            // No message is for the routes.
+            let effect = (slot != Slot::ROUTES).then_some((slot, Effect::Message(pending)));
+            let effects = effect.into_iter().collect();
+            let taken = self.take_number(message.message.number, effects, &slots);
+            self.end_if_full(taken, actions);
+        }
+    }
+
+    /// QoS 2 numbers that a copy lacks.
+    pub(super) fn numbers_lacking(&self, slot: Slot) -> VersionVector {
+        let copy = self.copy(slot);
+        copy.map_or_else(VersionVector::default, |copy| copy.holes.qos2_numbers())
+    }
+}
+
+/// Message that fills a hole, as a copy takes it.
+fn pending_of<V: PlaneValue<M>, M>(
+    copies: &super::Copies<V, M>,
+    filled: &FilledMessage,
+) -> Option<Pending<M>> {
+    let client = filled.client.as_bytes();
+    let copy = copies.get(Slot::of_client(client))?;
+    let kind = EntryKind::Received;
+    let entry = copy.entries.session(client)?.get(EntryId {
+        kind,
+        dot: filled.entry,
+    })?;
+    Some(Pending {
+        clock: filled.clock,
+        message: entry.value.body()?,
+    })
+}
+
+/// Adds messages that fill holes of the asker to an answer.
+pub(super) fn add_filled<V: PlaneValue<M>, M: Clone>(
+    held: &mut Held<V, M>,
+    slot: Slot,
+    copies: &super::Copies<V, M>,
+    filled: &[FilledMessage],
+) {
+    for filled in filled {
+        let dot = filled.message.number;
+        let Some(pending) = pending_of(copies, filled).filter(|_| !held.begin.covered.covers(dot)) else {
+            continue;
+        };
+        let own = Interval::one(dot).map(|number| held.begin.own.insert(number));
+        if own.is_some_and(|added| added.is_ok()) && slot != Slot::ROUTES {
+            held.own.push(OwnEvent::Message(PendingMessage { dot, pending }));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Storing: what the publishing asks for, and the waits for entries of packet ids (rules
+//! `received-first` and `received-to-new-owners`).
+
+use super::acting::Queue;
+use super::entries::{EntryWrite, OwnWrite, UseWrite};
+use super::routing::RoutedNow;
+use super::waits::{FreedWait, StoredWait};
+use super::{Sessions, SessionsAction};
+use crate::Dot;
+use crate::plane::{Matching, Now, PlaneValue};
+use crate::publishing::{PublishingAction, PublishingEvent, StoredAt};
+use crate::transfer::TransferBytes;
+
+impl<V, M, R> Sessions<V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Does what the publishing asks for.
+    pub(super) fn apply_publishing(
+        &mut self,
+        now: Now,
+        action: PublishingAction<M>,
+        queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        match action {
+            PublishingAction::Write {
+                connection,
+                client,
+                packet_use,
+                body,
+                removes,
+            } => self.stalled.push_back(EntryWrite {
+                connection,
+                client,
+                write: OwnWrite::Use(UseWrite {
+                    packet_use,
+                    value: V::of_use(packet_use, body),
+                    removes,
+                }),
+            }),
+            PublishingAction::GiveAgain { number, .. } => self.give_use(now, number, queue),
+            PublishingAction::AwaitStored {
+                at: StoredAt::Owners,
+                number,
+                entry,
+                marker,
+                ..
+            } => self.await_stored(
+                StoredWait {
+                    number,
+                    entry,
+                    marker,
+                },
+                queue,
+            ),
+            PublishingAction::Route {
+                message,
+                body,
+                clock,
+                to,
+                marker,
+            } => {
+                let routed = RoutedNow {
+                    message,
+                    body,
+                    clock,
+                    marker,
+                };
+                self.route(now, &routed, &to, queue);
+            }
+            PublishingAction::SendPubrec { .. }
+            | PublishingAction::SendPubcomp { .. }
+            | PublishingAction::Refuse { .. }
+            | PublishingAction::Disconnect { .. } => actions.extend(answer_of(&action)),
+            PublishingAction::AwaitStored { .. }
+            | PublishingAction::WillNumbered { .. }
+            | PublishingAction::WriteWillNumber { .. }
+            | PublishingAction::WillPublished { .. } => {
+                unreachable!("no will is handed to the publishing")
+            }
+        }
+    }
+
+    /// Gives the entry of a number to all owners of the ring in force (rule `received-to-new-owners`).
+    fn give_use(&mut self, now: Now, number: Dot, queue: &mut Queue<V, M>) {
+        let Some(waiting) = self.waiting_uses.get_mut(&number) else {
+            return;
+        };
+        let entry = waiting.entry.clone();
+        let owners: Vec<_> = self.plane.owners(entry.slot).collect();
+        waiting.giving = Some(self.plane.give(now, entry, &owners, &mut queue.plane));
+    }
+
+    /// Waits until the owners of the ring in force have the entry of a number.
+    fn await_stored(&mut self, wait: StoredWait, queue: &mut Queue<V, M>) {
+        let waiting = self.waiting_uses.get(&wait.number);
+        let Some(waiting) = waiting.filter(|waiting| waiting.entry.dot == wait.entry) else {
+            return;
+        };
+        match waiting.giving {
+            Some(giving) => self.waits.add_stored_giving(giving, wait),
+            None if self.waits.has_event(wait.entry) => self.waits.add_stored(wait),
+            None => self.end_stored_wait(wait, queue),
+        }
+    }
+
+    pub(super) fn end_stored_wait(&mut self, wait: StoredWait, queue: &mut Queue<V, M>) {
+        let StoredWait {
+            number,
+            entry,
+            marker,
+        } = wait;
+        let stored = PublishingEvent::Stored {
+            number,
+            entry,
+            marker,
+        };
+        self.step_own_publishing(stored, queue);
+    }
+
+    pub(super) fn end_freed_wait(&mut self, wait: FreedWait, dot: Dot, queue: &mut Queue<V, M>) {
+        let FreedWait {
+            connection,
+            packet_id,
+        } = wait;
+        let freed = PublishingEvent::Freed {
+            connection,
+            packet_id,
+            dot,
+        };
+        self.step_own_publishing(freed, queue);
+    }
+}
+
+/// Answer to a publisher.
+fn answer_of<V, M>(action: &PublishingAction<M>) -> Option<SessionsAction<V, M>> {
+    match *action {
+        PublishingAction::SendPubrec {
+            connection,
+            packet_id,
+        } => Some(SessionsAction::Received {
+            connection,
+            packet_id,
+        }),
+        PublishingAction::SendPubcomp {
+            connection,
+            packet_id,
+            is_found,
+        } => Some(SessionsAction::Freed {
+            connection,
+            packet_id,
+            is_found,
+        }),
+        PublishingAction::Refuse {
+            connection,
+            packet_id,
+            reason,
+        } => Some(SessionsAction::NotReceived {
+            connection,
+            packet_id,
+            reason,
+        }),
+        PublishingAction::Disconnect { connection, reason } => {
+            Some(SessionsAction::Violated { connection, reason })
+        }
+        _ => None,
+    }
+}

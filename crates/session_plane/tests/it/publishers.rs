@@ -1,0 +1,331 @@
+//! Clients that publish with QoS 2, and the promise that each message reaches a session once.
+//!
+//! A publisher keeps its exchanges while it moves between nodes: what had no PUBREC it sends again
+//! with DUP, and what had one it releases again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+
+use session_plane::publishing::{ContentId, PacketId, Publish};
+
+use super::clients::Session;
+use super::connections::{CONNECTING, Socket};
+use super::machine::Body;
+use super::world::World;
+
+/// First body of a QoS 2 message; those of others are lower.
+pub(super) const FIRST_ONCE: u32 = 1_000;
+/// Packet ids that a client uses at once.
+const PACKET_IDS: u16 = 3;
+
+/// Nodes that had each other when an exchange went on.
+type Side = BTreeSet<u64>;
+
+/// Packet id of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct UsedId {
+    client: u8,
+    packet_id: PacketId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Published,
+    Received,
+    Released,
+}
+
+/// Message as its publisher keeps it.
+#[derive(Debug)]
+struct Exchange {
+    body: u32,
+    stage: Stage,
+    /// Sides of its connection without PUBREC. One that has stored the packet id has a copy of it.
+    sides: BTreeSet<Side>,
+}
+
+/// Message that was published once.
+#[derive(Debug, Default)]
+struct Promise {
+    /// Clients that are to have it.
+    clients: BTreeSet<u8>,
+    /// PUBREC was sent.
+    is_acknowledged: bool,
+    /// The publisher has changed sides, or all who had the packet id are away: the message may come twice.
+    is_excepted: bool,
+}
+
+/// Body of a message that a client has acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TakenBody {
+    pub(super) client: u8,
+    pub(super) body: u32,
+}
+
+/// All that was published with QoS 2.
+#[derive(Debug, Default)]
+pub(super) struct Publishers {
+    last: u32,
+    exchanges: BTreeMap<UsedId, Exchange>,
+    promises: BTreeMap<u32, Promise>,
+    /// Messages that were removed from a queue.
+    pub(super) taken: BTreeSet<TakenBody>,
+    /// Exchanges that have come to their end.
+    pub(super) completed: usize,
+}
+
+impl Publishers {
+    /// No packet id is in use. One that is in use keeps its run from being retired.
+    pub(super) fn are_done(&self) -> bool {
+        self.exchanges.is_empty()
+    }
+}
+
+fn packet_id(number: u16) -> PacketId {
+    PacketId(NonZeroU16::new(number).expect("packet ids begin with 1"))
+}
+
+impl World {
+    pub(super) fn act_as_publishers(&mut self) {
+        self.note_sides();
+        let number = CONNECTING.start + u8::try_from(self.random.below(3)).expect("few");
+        let Some(socket) = self.live_socket(number).filter(|socket| self.is_up(socket.node)) else {
+            return;
+        };
+        match self.random.below(12) {
+            0 | 1 => self.publish_once(socket, number),
+            2..=4 => self.release_received(socket, number),
+            _ => {}
+        }
+    }
+
+    fn is_up(&self, id: u64) -> bool {
+        self.machines[&id].is_up(self.now)
+    }
+
+    /// Nodes on whose side an exchange is.
+    fn note_sides(&mut self) {
+        for number in CONNECTING {
+            let Some(socket) = self.live_socket(number) else {
+                continue;
+            };
+            if self.machines[&socket.node].sessions.is_none() {
+                continue;
+            }
+            let side = self.present_to(socket.node);
+            for (_, exchange) in self.exchanges_of(number) {
+                if exchange.stage == Stage::Published && !exchange.sides.contains(&side) {
+                    exchange.sides.insert(side.clone());
+                }
+            }
+        }
+    }
+
+    fn exchanges_of(&mut self, client: u8) -> impl Iterator<Item = (PacketId, &mut Exchange)> {
+        let bound = |number| UsedId {
+            client,
+            packet_id: packet_id(number),
+        };
+        let of_client = self.publishers.exchanges.range_mut(bound(1)..=bound(u16::MAX));
+        of_client.map(|(used, exchange)| (used.packet_id, exchange))
+    }
+
+    /// Publishes under the lowest free packet id.
+    fn publish_once(&mut self, socket: Socket, number: u8) {
+        let used: BTreeSet<PacketId> = self.exchanges_of(number).map(|(id, _)| id).collect();
+        let Some(packet_id) = (1..=PACKET_IDS).map(packet_id).find(|id| !used.contains(id)) else {
+            return;
+        };
+        self.publishers.last += 1;
+        let body = FIRST_ONCE + self.publishers.last;
+        let is_to_have = |session: &Session| session.is_to_have(socket.node);
+        let subscribed = self.sessions.iter().filter(|(_, session)| is_to_have(session));
+        let promise = Promise {
+            clients: subscribed.map(|(number, _)| *number).collect(),
+            ..Promise::default()
+        };
+        self.publishers.promises.insert(body, promise);
+        let exchange = Exchange {
+            body,
+            stage: Stage::Published,
+            sides: BTreeSet::from([self.present_to(socket.node)]),
+        };
+        let used = UsedId {
+            client: number,
+            packet_id,
+        };
+        self.publishers.exchanges.insert(used, exchange);
+        self.send_publish(socket, packet_id, body, false);
+    }
+
+    fn send_publish(&mut self, socket: Socket, packet_id: PacketId, body: u32, is_dup: bool) {
+        self.with_sessions(socket.node, |sessions, at, actions| {
+            let publish = Publish {
+                connection: socket.connection,
+                packet_id,
+                is_dup,
+                content: ContentId(u128::from(body)),
+                body: Body(body),
+            };
+            sessions.publish_once(at, publish, actions);
+        });
+    }
+
+    fn release_received(&mut self, socket: Socket, number: u8) {
+        let mut released = Vec::new();
+        for (packet_id, exchange) in self.exchanges_of(number) {
+            if exchange.stage == Stage::Received {
+                exchange.stage = Stage::Released;
+                released.push(packet_id);
+            }
+        }
+        for packet_id in released {
+            self.with_sessions(socket.node, |sessions, at, actions| {
+                sessions.release(at, socket.connection, packet_id, actions);
+            });
+        }
+    }
+
+    /// CONNACK: the client goes on with its exchanges, or forgets them with its session.
+    pub(super) fn go_on_with_exchanges(&mut self, socket: Socket, number: u8, is_present: bool) {
+        if !is_present {
+            return self.forget_exchanges(number);
+        }
+        let side = self.present_to(socket.node);
+        let is_whole = self.is_whole_side(&side);
+        let mut again = Vec::new();
+        for (packet_id, exchange) in self.exchanges_of(number) {
+            match exchange.stage {
+                Stage::Published => {
+                    let is_held = exchange.sides.iter().all(|held| has_owner_of(held, &side));
+                    again.push((packet_id, exchange.body, is_whole && is_held));
+                    exchange.sides.insert(side.clone());
+                }
+                Stage::Released => exchange.stage = Stage::Received,
+                Stage::Received => {}
+            }
+        }
+        for (packet_id, body, is_known) in again {
+            if !is_known {
+                self.except(body);
+            }
+            self.keep_promise(body, socket.node);
+            self.send_publish(socket, packet_id, body, true);
+        }
+    }
+
+    /// The client forgets its exchanges: its session has ended, or it asks for another one.
+    pub(super) fn forget_exchanges(&mut self, number: u8) {
+        let exchanges = self.exchanges_of(number);
+        let forgotten: Vec<(PacketId, u32)> = exchanges.map(|(id, exchange)| (id, exchange.body)).collect();
+        for (packet_id, body) in forgotten {
+            self.except(body);
+            let client = number;
+            self.publishers.exchanges.remove(&UsedId { client, packet_id });
+        }
+    }
+
+    /// Every process that runs is on this side, and takes the others for present.
+    fn is_whole_side(&self, side: &Side) -> bool {
+        let mut running = self
+            .machines
+            .iter()
+            .filter(|(_, machine)| machine.sessions.is_some());
+        running.all(|(id, _)| self.present_to(*id) == *side)
+    }
+
+    /// A message that goes on elsewhere stays promised to those to whom it would be promised anew.
+    fn keep_promise(&mut self, body: u32, node: u64) {
+        let sessions = &self.sessions;
+        if let Some(promise) = self.publishers.promises.get_mut(&body) {
+            promise.clients.retain(|number| sessions[number].is_to_have(node));
+        }
+    }
+
+    fn except(&mut self, body: u32) {
+        if let Some(promise) = self.publishers.promises.get_mut(&body) {
+            promise.is_excepted = true;
+        }
+    }
+
+    /// PUBREC.
+    pub(super) fn received(&mut self, socket: Socket, packet_id: PacketId) {
+        let Some(number) = self.client_of(socket) else {
+            return;
+        };
+        let used = UsedId {
+            client: number,
+            packet_id,
+        };
+        match self.publishers.exchanges.get_mut(&used) {
+            Some(exchange) if exchange.stage == Stage::Published => {
+                exchange.stage = Stage::Received;
+                let promise = self.publishers.promises.get_mut(&exchange.body);
+                promise.expect("each message has one").is_acknowledged = true;
+            }
+            other => {
+                let found = format!("PUBREC of {number} for {packet_id:?}, which is {other:?}");
+                self.fail(found);
+            }
+        }
+    }
+
+    /// PUBCOMP.
+    pub(super) fn freed(&mut self, socket: Socket, packet_id: PacketId) {
+        let Some(number) = self.client_of(socket) else {
+            return;
+        };
+        let used = UsedId {
+            client: number,
+            packet_id,
+        };
+        let exchange = self.publishers.exchanges.remove(&used);
+        if exchange.is_none_or(|exchange| exchange.stage != Stage::Released) {
+            self.fail(format!("PUBCOMP of {number} for {packet_id:?} without PUBREL"));
+        }
+        self.publishers.completed += 1;
+    }
+
+    /// A session has ended: nothing is promised to it.
+    pub(super) fn forget_promises_to(&mut self, number: u8) {
+        for promise in self.publishers.promises.values_mut() {
+            promise.clients.remove(&number);
+        }
+        self.publishers.taken.retain(|taken| taken.client != number);
+    }
+
+    /// Releases what was received.
+    pub(super) fn release_all(&mut self) {
+        for number in CONNECTING {
+            if let Some(socket) = self.live_socket(number) {
+                self.release_received(socket, number);
+            }
+        }
+    }
+
+    /// A session has each QoS 2 message once, or has taken it.
+    pub(super) fn check_once(&self, id: u64, number: u8, bodies: &[u32]) -> Result<(), String> {
+        for (body, promise) in &self.publishers.promises {
+            let count = bodies.iter().filter(|found| *found == body).count();
+            let (client, body) = (number, *body);
+            let taken = usize::from(self.publishers.taken.contains(&TakenBody { client, body }));
+            if count + taken > 1 && !promise.is_excepted {
+                return Err(format!(
+                    "{id} has {body} for {number} {count} times, and {taken} taken"
+                ));
+            }
+            let is_promised = promise.is_acknowledged && promise.clients.contains(&number);
+            if is_promised && count + taken == 0 {
+                return Err(format!("{id} lost {body} for {number}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of the nodes of `held` all owners of a slot had something; one of them is on this side.
+fn has_owner_of(held: &Side, side: &Side) -> bool {
+    /// Owners of a slot at most.
+    const OWNERS: usize = 3;
+    held.difference(side).count() < OWNERS.min(held.len())
+}

@@ -1,0 +1,178 @@
+//! Encodings of the values of a history.
+
+use bytes::Bytes;
+use cluster::session_plane::Hlc;
+use cluster::{Incarnation, NodeId};
+use session_plane::plane::NumberedValue;
+use session_plane::publishing::{ContentId, NumberedMessage, PacketId, PacketUse};
+use session_plane::transfer::{TransferBytes, TransferValue};
+use session_plane::wire::WireValue;
+use session_plane::{Dot, RecordValue, Run};
+
+use super::machine::{Body, Value};
+
+impl TransferBytes for Body {
+    fn bytes(&self) -> usize {
+        20
+    }
+}
+
+impl TransferBytes for Value {
+    fn bytes(&self) -> usize {
+        20
+    }
+}
+
+impl TransferValue for Value {
+    fn append_digest(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.to_bytes());
+    }
+}
+
+impl NumberedValue<Body> for Value {
+    fn of_use(packet_use: PacketUse, body: Option<Body>) -> Value {
+        Value::Use(packet_use, body)
+    }
+
+    fn packet_use(&self) -> Option<PacketUse> {
+        match self {
+            Value::Use(packet_use, _) => Some(*packet_use),
+            Value::Plain(_) | Value::Message(_) => None,
+        }
+    }
+
+    fn body(&self) -> Option<Body> {
+        match self {
+            Value::Use(_, body) => *body,
+            Value::Plain(_) | Value::Message(_) => None,
+        }
+    }
+}
+
+impl WireValue for Body {
+    fn to_bytes(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.0.to_be_bytes())
+    }
+
+    fn from_bytes(bytes: Bytes) -> Option<Body> {
+        bytes[..].try_into().ok().map(u32::from_be_bytes).map(Body)
+    }
+}
+
+/// Words of a value, each of 16 bytes.
+fn words(value: &Value) -> Vec<u128> {
+    match value {
+        Value::Plain(number) => vec![0, u128::from(*number)],
+        Value::Message(Body(body)) => vec![1, u128::from(*body)],
+        Value::Use(packet_use, body) => {
+            let mut words = vec![2, u128::from(packet_use.packet_id.0.get())];
+            words.push(u128::from(packet_use.connection_clock.to_bits()));
+            let clock = packet_use.message_clock;
+            words.push(clock.map_or(0, |clock| 1 + u128::from(clock.to_bits())));
+            if let Some(NumberedMessage { number, content }) = packet_use.message {
+                let Run { node, incarnation } = number.run;
+                words.extend([
+                    node.0.into(),
+                    incarnation.0.into(),
+                    number.number.into(),
+                    content.0,
+                ]);
+            }
+            words.extend(body.map(|body| u128::from(body.0)));
+            words
+        }
+    }
+}
+
+fn value_of(words: &[u128]) -> Option<Value> {
+    let number = |word: u128| u64::try_from(word).ok();
+    let body = |word: u128| u32::try_from(word).ok();
+    Some(match *words {
+        [0, plain] => Value::Plain(body(plain)?),
+        [1, message] => Value::Message(Body(body(message)?)),
+        [2, packet_id, clock, message_clock, ref rest @ ..] => {
+            let message_clock = match message_clock.checked_sub(1) {
+                Some(bits) => Some(Hlc::from_bits(number(bits)?)?),
+                None => None,
+            };
+            let message = match *rest {
+                [node, incarnation, dot, content, _] => Some(NumberedMessage {
+                    number: Dot {
+                        run: Run {
+                            node: NodeId(number(node)?),
+                            incarnation: Incarnation(body(incarnation)?),
+                        },
+                        number: number(dot)?,
+                    },
+                    content: ContentId(content),
+                }),
+                _ => None,
+            };
+            let packet_use = PacketUse {
+                packet_id: PacketId(u16::try_from(packet_id).ok()?.try_into().ok()?),
+                connection_clock: Hlc::from_bits(number(clock)?)?,
+                message,
+                message_clock,
+            };
+            let last = rest.get(4).copied();
+            Value::Use(packet_use, last.and_then(body).map(Body))
+        }
+        _ => return None,
+    })
+}
+
+impl WireValue for Value {
+    fn to_bytes(&self) -> Bytes {
+        words(self).into_iter().flat_map(u128::to_be_bytes).collect()
+    }
+
+    fn from_bytes(bytes: Bytes) -> Option<Value> {
+        let (words, rest) = bytes.as_chunks::<16>();
+        let words: Vec<u128> = words.iter().map(|word| u128::from_be_bytes(*word)).collect();
+        rest.is_empty().then(|| value_of(&words)).flatten()
+    }
+}
+
+/// Odd bodies are contents, which messages share.
+impl RecordValue for Body {
+    fn content(&self) -> Option<Bytes> {
+        (self.0 % 2 == 1).then(|| self.to_bytes())
+    }
+
+    fn to_record(&self) -> Bytes {
+        if self.0 % 2 == 1 {
+            Bytes::new()
+        } else {
+            self.to_bytes()
+        }
+    }
+
+    fn from_record(record: Bytes, content: Option<Bytes>) -> Option<Body> {
+        Body::from_bytes(content.unwrap_or(record))
+    }
+}
+
+/// A message shares the content of its body.
+impl RecordValue for Value {
+    fn content(&self) -> Option<Bytes> {
+        match self {
+            Value::Message(body) => body.content(),
+            Value::Plain(_) | Value::Use(..) => None,
+        }
+    }
+
+    fn to_record(&self) -> Bytes {
+        if self.content().is_some() {
+            Bytes::new()
+        } else {
+            self.to_bytes()
+        }
+    }
+
+    fn from_record(record: Bytes, content: Option<Bytes>) -> Option<Value> {
+        match content {
+            Some(content) => Body::from_bytes(content).map(Value::Message),
+            None => Value::from_bytes(record),
+        }
+    }
+}
