@@ -30,6 +30,8 @@ pub(super) struct Socket {
 pub(super) struct ConnectingClient {
     /// Connection that the client uses; others may be left.
     current: Option<Current>,
+    /// It has asked for a Clean Start, and has no CONNACK since. It asks again until it has one.
+    is_clean: bool,
     acknowledged: Vec<Subscribed>,
     /// Nodes that are to know that the client has a session.
     has_session_at: BTreeSet<u64>,
@@ -88,7 +90,10 @@ impl World {
         if !self.machines[&id].is_up(self.now) {
             return;
         }
-        let is_clean = number == CLEAN && self.random.once_in(4);
+        let begins_clean = number == CLEAN && self.random.once_in(4);
+        let known = self.connecting(number);
+        known.is_clean |= begins_clean;
+        let is_clean = known.is_clean;
         if is_clean {
             self.forget_exchanges(number);
         }
@@ -147,6 +152,7 @@ impl World {
             .filter(|current| current.socket == socket)
         {
             current.birth = Some(accepted.birth);
+            connecting.is_clean = false;
         }
         let promised = connecting.acknowledged.iter();
         let promised = promised.filter(|subscribed| subscribed.known_at.contains(&socket.node));
@@ -155,7 +161,9 @@ impl World {
             .filter(|dot| !told.contains(dot))
             .collect();
         let is_lost = is_promised && !accepted.is_present;
-        self.go_on_with_exchanges(socket, number, accepted.is_present);
+        if self.live_socket(number) == Some(socket) {
+            self.go_on_with_exchanges(socket, number, accepted.is_present);
+        }
         if number != CLEAN && (is_lost || !missing.is_empty()) {
             self.fail(format!(
                 "{number} has {} session at {}, and misses {missing:?}",
@@ -226,6 +234,10 @@ impl World {
             let (claims, questions) = (connections.claims(), sessions.questions());
             if claims > 0 || questions > 0 || sessions.stalled() > 0 {
                 return Err(format!("{id} has {claims} claims and {questions} questions"));
+            }
+            let (waiting, queued) = (sessions.publishing().waiting(), sessions.queued_routes());
+            if waiting > 0 || queued > 0 {
+                return Err(format!("{id} publishes {waiting} messages, {queued} are queued"));
             }
             let of_node = self.sockets.iter().filter(|(socket, _)| socket.node == *id);
             let of_node: Vec<(&Socket, &u8)> = of_node.collect();
