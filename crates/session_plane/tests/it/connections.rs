@@ -121,6 +121,14 @@ impl World {
         self.apply(id, actions);
     }
 
+    /// The process of a node is gone: the next one gives the same numbers to other connections.
+    pub(super) fn lose_connections(&mut self, id: u64) {
+        self.sockets.retain(|socket, _| socket.node != id);
+        for client in self.connecting.values_mut() {
+            client.current.take_if(|current| current.socket.node == id);
+        }
+    }
+
     /// The client leaves, or the node has parted with it.
     pub(super) fn close(&mut self, socket: Socket) {
         let current = self.connecting.values_mut().map(|client| &mut client.current);

@@ -161,7 +161,7 @@ impl World {
     }
 
     pub(super) fn crash(&mut self, id: u64) {
-        self.sockets.retain(|socket, _| socket.node != id);
+        self.lose_connections(id);
         self.machine(id).crash();
         for to in 1..=self.nodes {
             self.network.break_off(Way { from: id, to });
