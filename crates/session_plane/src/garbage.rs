@@ -46,7 +46,7 @@ pub struct Garbage {
 
 impl Garbage {
     /// Notes a client that may have garbage: a session has ended, or was beaten, or a will or its
-    /// connection was removed.
+    /// connection was removed, or a packet id has several entries.
     pub fn note(&mut self, place: GarbagePlace) {
         self.noted.insert(place);
     }

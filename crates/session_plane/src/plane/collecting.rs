@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use cluster::{Incarnation, NodeId};
 
 use super::holdings::Holdings;
+use super::numbers::beaten_uses;
 use super::transfers::Transfers;
 use super::{Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
@@ -104,10 +105,14 @@ where
         let Some(first) = copies.all_sets().next() else {
             return Settled::default();
         };
-        match self.numbers.named_beyond(copies, first.covered) {
-            Ok(named) => Settled::of_copies(copies.all_sets(), &named, &ended),
-            Err(VectorFull) => Settled::default(),
+        let named = self.numbers.named_beyond(copies, first.covered);
+        for place in self.numbers.take_with_beaten() {
+            self.garbage.note(place);
         }
+        named.map_or_else(
+            |VectorFull| Settled::default(),
+            |named| Settled::of_copies(copies.all_sets(), &named, &ended),
+        )
     }
 }
 
@@ -131,5 +136,8 @@ where
     if !is_merged || !has_claimed_all || transfers.holder.is_answering(slot) {
         return None;
     }
-    Some(copy.entries.garbage(copy.covered, place.client.as_bytes()))
+    let mut garbage = copy.entries.garbage(copy.covered, place.client.as_bytes());
+    let beaten = beaten_uses(&copy, &place.client);
+    garbage.extend(beaten.into_iter().filter(|id| copy.covered.covers(id.dot)));
+    Some(garbage)
 }

@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collecting::TouchedSession;
-use super::{Copies, NumberedValue};
-use crate::publishing::{FilledMessage, NumberedUses, UseEntry};
-use crate::{ClientId, EntryKind, Slot, SlotSet, VectorFull, VersionVector};
+use super::{Copies, CopyRef, NumberedValue};
+use crate::publishing::{FilledMessage, NumberedUses, UseEntry, counting_uses};
+use crate::{ClientId, EntryId, EntryKind, GarbagePlace, Slot, SlotSet, VectorFull, VersionVector};
 
 /// Messages that fill holes at once at most. Further ones follow with the next question.
 const FILLED_MAX: usize = 1_024;
@@ -26,6 +26,8 @@ pub(super) struct Numbers {
     changed: BTreeMap<Slot, BTreeSet<ClientId>>,
     /// Copies that have changed as a whole.
     changed_copies: SlotSet,
+    /// Clients with several entries of one packet id, found since they were taken last.
+    with_beaten: BTreeSet<GarbagePlace>,
     /// Numbers that no node closes: they wait to be routed here, or a node may lack them.
     pub(super) reserved: VersionVector,
 }
@@ -80,6 +82,11 @@ impl Numbers {
         self.uses.fill(lacking, is_merged, FILLED_MAX)
     }
 
+    /// Clients of whose entries of one packet id some may not count: they are garbage.
+    pub(super) fn take_with_beaten(&mut self) -> BTreeSet<GarbagePlace> {
+        std::mem::take(&mut self.with_beaten)
+    }
+
     fn read_changed<V: NumberedValue<M> + Ord, M>(&mut self, copies: &Copies<V, M>) {
         for slot in std::mem::take(&mut self.changed_copies).iter() {
             for client in self.clients.remove(&slot).unwrap_or_default() {
@@ -111,26 +118,17 @@ impl Numbers {
     /// Reads the packet ids of a client.
     fn read<V: NumberedValue<M> + Ord, M>(&mut self, copies: &Copies<V, M>, slot: Slot, client: &ClientId) {
         self.uses.remove_client(client);
-        let mut has_uses = false;
-        if let Some(copy) = copies.get(slot) {
-            let live = copy
-                .entries
-                .live(copy.covered, client.as_bytes(), EntryKind::Received);
-            for (dot, entry) in live {
-                let Some(packet_use) = entry.value.packet_use() else {
-                    continue;
-                };
-                let clock = entry.clock;
-                let entry = UseEntry {
-                    dot,
-                    clock,
-                    packet_use,
-                };
-                self.uses.insert(client, entry);
-                has_uses = true;
+        let copy = copies.get(slot);
+        let entries = copy.map(|copy| use_entries(&copy, client)).unwrap_or_default();
+        let mut ids = BTreeSet::new();
+        for entry in &entries {
+            self.uses.insert(client, *entry);
+            if !ids.insert(entry.packet_use.packet_id) {
+                let client = client.clone();
+                self.with_beaten.insert(GarbagePlace { slot, client });
             }
         }
-        if has_uses {
+        if !entries.is_empty() {
             self.clients.entry(slot).or_default().insert(client.clone());
         } else if let Some(clients) = self.clients.get_mut(&slot) {
             clients.remove(client);
@@ -139,4 +137,40 @@ impl Numbers {
             }
         }
     }
+}
+
+/// Entries of a client's packet ids that count by themselves.
+pub(super) fn use_entries<V: NumberedValue<M> + Ord, M>(
+    copy: &CopyRef<'_, V>,
+    client: &ClientId,
+) -> Vec<UseEntry> {
+    let live = copy
+        .entries
+        .live(copy.covered, client.as_bytes(), EntryKind::Received);
+    let uses = live.filter_map(|(dot, entry)| {
+        Some(UseEntry {
+            dot,
+            clock: entry.clock,
+            packet_use: entry.value.packet_use()?,
+        })
+    });
+    uses.collect()
+}
+
+/// Entries of packet ids that a later connection's entry of the same id beats (rule `later-connection`).
+///
+/// None of them counts again: what removes the later entry puts a still later one into its place.
+pub(super) fn beaten_uses<V: NumberedValue<M> + Ord, M>(
+    copy: &CopyRef<'_, V>,
+    client: &ClientId,
+) -> BTreeSet<EntryId> {
+    let entries = use_entries(copy, client);
+    let counting = counting_uses(entries.iter().copied());
+    let is_beaten = |entry: &&UseEntry| {
+        let of_id = counting.get(&entry.packet_use.packet_id);
+        of_id.is_some_and(|counts| counts.dot != entry.dot)
+    };
+    let kind = EntryKind::Received;
+    let beaten = entries.iter().filter(is_beaten);
+    beaten.map(|entry| EntryId { kind, dot: entry.dot }).collect()
 }

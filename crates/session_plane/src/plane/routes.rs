@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use cluster::NodeId;
 
 use super::holdings::Arrival;
+use super::numbers::use_entries;
 use super::streams::{Receipt, ReceiptOf};
 use super::{Effect, Matching, Now, Plane, PlaneAction, PlaneError, PlaneValue};
-use crate::publishing::{FilledMessage, Route};
+use crate::publishing::{FilledMessage, Route, UseEntry};
 use crate::stream::NumberRange;
 use crate::transfer::{Held, OwnEvent, TransferBytes};
 use crate::{
-    EVENT_NUMBER_MAX, EntryId, EntryKind, Interval, Pending, PendingMessage, Run, Slot, SlotSet, VectorFull,
-    VersionVector,
+    ClientId, EVENT_NUMBER_MAX, EntryId, EntryKind, Interval, Pending, PendingMessage, Run, Slot, SlotSet,
+    VectorFull, VersionVector,
 };
 
 /// Numbers and messages of an arrival, by slot.
@@ -78,6 +79,12 @@ where
     pub fn known_by_route(&self) -> VersionVector {
         let own = Interval::up_to(self.run, EVENT_NUMBER_MAX);
         self.holdings.known().minus(&VersionVector::of_apart(own))
+    }
+
+    /// Entries of a client's packet ids that count by themselves, in this node's copy.
+    pub fn packet_uses(&self, client: &ClientId) -> Vec<UseEntry> {
+        let copy = self.copy(Slot::of_client(client.as_bytes()));
+        copy.map(|copy| use_entries(&copy, client)).unwrap_or_default()
     }
 
     /// Marker of the ring by which this run routes; 0 before the first.

@@ -140,14 +140,10 @@ where
         let Some(client) = client.filter(|client| of.is_none_or(|of| of == *client)) else {
             return;
         };
-        let Some(copy) = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot)) else {
+        if !self.plane.is_merged(slot) {
             return;
-        };
-        let live = copy
-            .entries
-            .live(copy.covered, client.as_bytes(), EntryKind::Received);
-        let uses = live.filter_map(|(dot, entry)| use_entry(dot, entry.clock, &entry.value));
-        let uses = uses.collect();
+        }
+        let uses = self.plane.packet_uses(client);
         self.step_own_publishing(PublishingEvent::UsesMerged { connection, uses }, queue);
     }
 }
