@@ -11,13 +11,14 @@ use bytes::Bytes;
 use cluster::{Incarnation, NodeId};
 
 use session_plane::connecting::{ConnectionId, ConnectionLimits, QuestionLimits};
+use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, NumberedValue, PlaneConfig,
     PlaneImage, Timing,
 };
 use session_plane::publishing::{PacketUse, PublishingLimits};
-use session_plane::sessions::{SessionsAction, SessionsConfig, SessionsMessage};
+use session_plane::sessions::{FeedConfig, SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
 use session_plane::wire::{Message, WireValue};
@@ -306,6 +307,25 @@ fn slot_of(client: &ClientId) -> Slot {
     Slot::of_client(client.as_bytes())
 }
 
+fn feed_config() -> FeedConfig {
+    FeedConfig {
+        sink: SinkLimits {
+            feeds_max: 100,
+            window: Window {
+                items: 100,
+                bytes: 1 << 20,
+            },
+            deliveries_max: 100,
+        },
+        source: SourceLimits {
+            feeds_per_peer_max: 100,
+            held_max: 100,
+            deliveries_max: 100,
+        },
+        retry_after: Duration::from_secs(1),
+    }
+}
+
 fn config(run: Run, nodes: u64) -> SessionsConfig {
     let millis = Duration::from_millis;
     SessionsConfig {
@@ -366,6 +386,7 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
             waiting_per_connection_max: 100,
             given_up_max: 1_000,
         },
+        feeds: feed_config(),
     }
 }
 

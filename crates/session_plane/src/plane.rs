@@ -37,6 +37,7 @@ mod holes;
 mod image;
 mod joining;
 mod numbers;
+mod reading;
 mod receiving;
 mod ring_changes;
 mod rings;
@@ -47,7 +48,7 @@ mod transferring;
 mod transfers;
 mod values;
 
-pub use action::{PlaneAction, PlaneMessage, RunEnd};
+pub use action::{ChangedSession, PlaneAction, PlaneMessage, RemovedEntry, RunEnd};
 pub use config::{Limits, Now, PlaneConfig, Timing};
 pub use content::{EventContent, NewBirth, NewChange, NewEntry, SessionChange};
 pub use copies::{ClaimedMessage, Copies, CopyRef, Effect, TakenNumbers};

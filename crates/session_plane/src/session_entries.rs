@@ -159,6 +159,13 @@ impl<V: Ord> SessionEntries<V> {
             .filter(move |(dot, entry)| self.counts(&reading, *dot, entry, &covers))
     }
 
+    /// Entry that counts, as [`SessionEntries::live`] says; of all entries of its kind this one only.
+    pub fn live_entry(&self, id: EntryId, covers: impl Fn(Dot) -> bool) -> Option<&Entry<V>> {
+        let entry = self.get(id)?;
+        let reading = self.reading(id.kind, &covers);
+        self.counts(&reading, id.dot, entry, &covers).then_some(entry)
+    }
+
     /// Entries that are of no use once every member knows them (rule `known-to-all`): ends, and what
     /// does not count. In ascending order of their identity.
     ///

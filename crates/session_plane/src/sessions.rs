@@ -7,6 +7,7 @@
 //!   .---------------------------- Sessions -------------------------------.
 //!   | Connections   claims of sessions   <-->   Questions   at an owner   |
 //!   | Publishing    QoS 2 messages of clients, routed under numbers       |
+//!   | FeedSink      queues of connected clients <-->  FeedSource          |
 //!   |      | entries          ^ durable, merged, the ring has changed     |
 //!   |      v                  |                                           |
 //!   |   Plane   replication                                               |
@@ -33,7 +34,7 @@ use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneConfig, P
 use crate::publishing::{PublishingEvent, PublishingLimits, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
 use crate::transfer::TransferBytes;
-use crate::{Dot, MadeEvent, Publishing, RecordBatch, RecordValue, SlotSet};
+use crate::{ClientId, Dot, MadeEvent, Publishing, RecordBatch, RecordValue, SlotSet};
 
 mod acting;
 mod action;
@@ -41,7 +42,9 @@ mod cluster_view;
 mod entries;
 mod error;
 mod exchanges;
+mod feeding;
 mod message;
+mod queues;
 mod reports;
 mod route_queues;
 mod routing;
@@ -51,12 +54,14 @@ mod waits;
 pub use action::SessionsAction;
 pub use entries::ConnectionValues;
 pub use error::SessionsError;
+pub use feeding::{Acknowledgement, FeedConfig};
 pub use message::SessionsMessage;
 
 use acting::Queue;
 use cluster_view::ClusterView;
 use entries::{ClientConnection, EntryWrite};
 use exchanges::WaitingUses;
+use feeding::Feeds;
 use route_queues::RouteQueues;
 use waits::Waits;
 
@@ -71,6 +76,8 @@ pub struct SessionsConfig {
     pub questions: QuestionLimits,
     /// Limits of QoS 2 messages of clients.
     pub publishing: PublishingLimits,
+    /// Limits of feeds.
+    pub feeds: FeedConfig,
 }
 
 /// Sessions of clients at one run of one node.
@@ -85,6 +92,9 @@ pub struct Sessions<V, M, R> {
     publishing: Publishing<M>,
     waiting_uses: WaitingUses<V>,
     routes: RouteQueues<M>,
+    feeds: Feeds,
+    /// Connections that are fed, by their clients.
+    fed: BTreeMap<ClientId, ConnectionId>,
     /// Connections by what is written for them.
     clients: BTreeMap<ConnectionId, ClientConnection<V>>,
     waits: Waits,
@@ -124,6 +134,8 @@ where
             publishing: Publishing::new(plane.run(), config.publishing),
             waiting_uses: WaitingUses::new(),
             routes: RouteQueues::default(),
+            feeds: Feeds::new(plane.run(), config.feeds),
+            fed: BTreeMap::new(),
             plane,
             clients: BTreeMap::new(),
             waits: Waits::default(),
@@ -167,6 +179,7 @@ where
         client.is_closing = true;
         let mut queue = Queue::default();
         self.close_exchanges(connection, &mut queue);
+        self.end_feed(connection, &mut queue);
         self.step(ConnectionEvent::Ended { connection }, &mut queue);
         self.close_if_durable(connection, &mut queue);
         self.apply(now, queue, actions);
@@ -219,12 +232,17 @@ where
         self.connections.tick(now.monotonic, &mut queue.connecting);
         self.questions.tick(now.monotonic, &mut outgoing);
         queue.send(outgoing);
+        self.retry_feeds(now, &mut queue);
         self.apply(now, queue, actions);
     }
 
     /// Time at which [`Sessions::tick`] has something to do.
     pub fn deadline(&self) -> Instant {
-        let own = [self.connections.deadline(), self.questions.deadline()];
+        let own = [
+            self.connections.deadline(),
+            self.questions.deadline(),
+            self.feeds.deadline(),
+        ];
         let due = own.into_iter().flatten();
         due.chain([self.plane.deadline()])
             .min()
@@ -262,6 +280,7 @@ where
         let mut queue = Queue::default();
         self.plane.connected(now, peer, &mut queue.plane);
         self.routes.forget(peer);
+        self.lose_feeds_of(peer, &mut queue);
         if self.plane.membership().is_present(peer) {
             self.step(ConnectionEvent::LinkRenewed(peer), &mut queue);
             self.step_own_publishing(PublishingEvent::LinkRenewed(peer), &mut queue);
@@ -301,6 +320,11 @@ where
     /// Routed messages that wait for connections to peers; a gauge.
     pub fn queued_routes(&self) -> usize {
         self.routes.len()
+    }
+
+    /// Feeds that wait for a copy, and clients without a feed; a gauge.
+    pub fn waiting_feeds(&self) -> usize {
+        self.feeds.waiting()
     }
 
     /// Connections of clients, to read.

@@ -195,6 +195,17 @@ impl<V: Ord> SlotEntries<V> {
         session.flat_map(move |entries| entries.live(kind, covers_for(covered, single)))
     }
 
+    /// Entry of a client, if it counts.
+    pub fn live_entry<'a>(
+        &'a self,
+        covered: &'a VersionVector,
+        client: &[u8],
+        id: EntryId,
+    ) -> Option<&'a Entry<V>> {
+        let entries = self.sessions.get(client)?;
+        entries.live_entry(id, covers_for(covered, self.single.of_client(client)))
+    }
+
     /// Entries of a client that are of no use once every member knows them
     /// ([`SessionEntries::garbage`](crate::SessionEntries::garbage)).
     pub fn garbage(&self, covered: &VersionVector, client: &[u8]) -> BTreeSet<EntryId> {

@@ -147,6 +147,17 @@ impl FeedSource {
         self.waiting.len()
     }
 
+    /// Slots with feeds.
+    pub fn slots(&self) -> BTreeSet<Slot> {
+        self.feeds.keys().map(|place| place.slot).collect()
+    }
+
+    /// Slots whose feeds wait for their copies to have more.
+    pub fn slots_to_read(&self) -> BTreeSet<Slot> {
+        let waiting = self.waiting.iter().chain(&self.undecided);
+        waiting.map(|fed| fed.place.slot).collect()
+    }
+
     /// There is no feed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

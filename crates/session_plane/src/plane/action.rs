@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use cluster::NodeId;
+use cluster::session_plane::Hlc;
 
 use super::{ClaimedMessage, EventContent};
 use crate::membership::GiveUpReason;
@@ -41,15 +42,16 @@ pub enum PlaneAction<V, M> {
     },
     /// A message was queued for a session of a copy of this node.
     Queued(ClaimedMessage),
-    /// An event has changed a session in a copy of this node.
-    Changed {
+    /// A message was taken for a copy of this node and is pending: the copy has a hole, or is not
+    /// merged.
+    Pended {
         /// Slot of the copy.
         slot: Slot,
-        /// Client of the session.
-        client: ClientId,
-        /// Event.
-        by: Dot,
+        /// Event of the PUBLISH, or its QoS 2 number.
+        message: Dot,
     },
+    /// An event has changed a session in a copy of this node.
+    Changed(ChangedSession),
     /// A copy has merged an answer. Sessions are looked at anew for connections that lost.
     Merged {
         /// Slot of the copy.
@@ -74,6 +76,35 @@ pub enum PlaneAction<V, M> {
     /// The run cannot go on: the node closes all connections, and begins another run with what is
     /// on its disk.
     EndRun(RunEnd),
+}
+
+/// Session that an event has changed, in one copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedSession {
+    /// Slot of the copy.
+    pub slot: Slot,
+    /// Client of the session.
+    pub client: ClientId,
+    /// The event.
+    pub by: Dot,
+    /// What the event removes.
+    pub removed: Vec<RemovedEntry>,
+    /// Message that a packet id was given to, where the event adds a delivery.
+    pub delivered: Option<Dot>,
+}
+
+/// Entry that an event removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemovedEntry {
+    /// Message that was in the queue, or pending.
+    Message {
+        /// Its event.
+        dot: Dot,
+        /// Its clock.
+        clock: Hlc,
+    },
+    /// Entry of another kind, or one that the copy lacks.
+    Other(Dot),
 }
 
 /// Reason for which a run ends itself.

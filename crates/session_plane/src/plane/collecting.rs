@@ -11,7 +11,7 @@ use cluster::{Incarnation, NodeId};
 use super::holdings::Holdings;
 use super::numbers::beaten_uses;
 use super::transfers::Transfers;
-use super::{Matching, Plane, PlaneValue};
+use super::{CopyRef, Matching, NumberedValue, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, EntryId, GarbagePlace, Run, Settled, Slot, VectorFull};
 
@@ -30,6 +30,13 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
+    /// Entries of a client in this node's copy that are dropped once every member knows them (rule
+    /// `known-to-all`).
+    pub fn garbage(&self, slot: Slot, client: &ClientId) -> BTreeSet<EntryId> {
+        let copy = self.holdings.copies.get(slot);
+        copy.map(|copy| garbage_in(&copy, client)).unwrap_or_default()
+    }
+
     /// Notes the clients of a slot that may have garbage: behind a merge, or at the start.
     pub(super) fn note_garbage_of(&mut self, slot: Slot) {
         let Some(copy) = self.holdings.copies.get(slot) else {
@@ -136,8 +143,13 @@ where
     if !is_merged || !has_claimed_all || transfers.holder.is_answering(slot) {
         return None;
     }
-    let mut garbage = copy.entries.garbage(copy.covered, place.client.as_bytes());
-    let beaten = beaten_uses(&copy, &place.client);
+    Some(garbage_in(&copy, &place.client))
+}
+
+/// Entries of a client that are of no use once every member knows them.
+fn garbage_in<V: NumberedValue<M> + Ord, M>(copy: &CopyRef<'_, V>, client: &ClientId) -> BTreeSet<EntryId> {
+    let mut garbage = copy.entries.garbage(copy.covered, client.as_bytes());
+    let beaten = beaten_uses(copy, client);
     garbage.extend(beaten.into_iter().filter(|id| copy.covered.covers(id.dot)));
-    Some(garbage)
+    garbage
 }

@@ -30,6 +30,15 @@ pub(super) struct Holdings<V, M, R> {
     /// Slots that this node owns by its own ring.
     owned: SlotSet,
     known: VersionVector,
+    /// Messages that were taken since they were asked for last.
+    taken: Vec<TakenMessage>,
+}
+
+/// Message that was taken for a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TakenMessage {
+    pub(super) slot: Slot,
+    pub(super) message: Dot,
 }
 
 /// Numbers of a run that came together, and what the events among them do.
@@ -50,6 +59,7 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
             matching,
             owned: SlotSet::default(),
             known,
+            taken: Vec::new(),
         })
     }
 
@@ -79,6 +89,13 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
         }
         let after = std::iter::once((numbers.last, BTreeMap::new()));
         for (last, effects) in arrival.effects.into_iter().chain(after) {
+            let messages = effects
+                .iter()
+                .filter(|(_, effect)| matches!(effect, Effect::Message(_)));
+            self.taken.extend(messages.map(|(slot, _)| TakenMessage {
+                slot: *slot,
+                message: Dot { run, number: last },
+            }));
             if let Some(numbers) = Interval::new(run, first, last) {
                 let refused = self.copies.take(TakenNumbers {
                     numbers,
@@ -91,6 +108,14 @@ impl<V: Ord, M, R: Matching<V, M>> Holdings<V, M, R> {
             }
         }
         Ok(is_whole)
+    }
+
+    /// Messages that were taken since this was asked last, and that are pending still.
+    pub(super) fn take_pending(&mut self) -> Vec<TakenMessage> {
+        let mut taken = std::mem::take(&mut self.taken);
+        let copies = &self.copies;
+        taken.retain(|taken| copies.pending_message(taken.slot, taken.message).is_some());
+        taken
     }
 
     /// Makes holes of what the copies lack of `known`, which the sender of an event knew (rule

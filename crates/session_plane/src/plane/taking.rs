@@ -7,12 +7,15 @@ use super::action::RunEnd;
 use super::collecting::TouchedSession;
 use super::content::{PlaneEvent, effects};
 use super::holdings::Arrival;
+use super::holdings::TakenMessage;
 use super::streams::{Receipt, ReceiptOf};
-use super::{Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue};
+use super::{
+    ChangedSession, Copies, Effect, EventContent, Matching, Now, Plane, PlaneAction, PlaneValue, RemovedEntry,
+};
 use crate::stream::NumberRange;
 use crate::transfer::TransferBytes;
 use crate::wire::{SentEvent, SentResend};
-use crate::{Dot, Run, Slot, SlotSet, VectorFull};
+use crate::{ClientId, Dot, EntryId, EntryKind, Fact, Run, Slot, SlotSet, VectorFull};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -57,7 +60,7 @@ where
         let (mut by_number, mut touched) = (BTreeMap::new(), Vec::new());
         for event in events {
             let effects = effects(event, slots);
-            report_changes(event.dot, &effects, &mut touched, actions);
+            report_changes(&self.holdings.copies, event.dot, &effects, &mut touched, actions);
             by_number.insert(event.dot.number, effects);
         }
         let arrival = Arrival {
@@ -125,11 +128,15 @@ where
         let mut queued = Vec::new();
         self.holdings.claim(|slot| transfers.is_merged(slot), &mut queued);
         actions.extend(queued.into_iter().map(PlaneAction::Queued));
+        for TakenMessage { slot, message } in self.holdings.take_pending() {
+            actions.push(PlaneAction::Pended { slot, message });
+        }
     }
 }
 
 /// Tells which sessions an event changes in copies of this node.
-fn report_changes<V, M>(
+fn report_changes<V: Ord, M>(
+    copies: &Copies<V, M>,
     by: Dot,
     effects: &BTreeMap<Slot, Effect<V, M>>,
     touched: &mut Vec<TouchedSession>,
@@ -143,6 +150,33 @@ fn report_changes<V, M>(
             client: client.clone(),
             birth: change.adds.as_ref().map(|entry| entry.birth),
         });
-        actions.push(PlaneAction::Changed { slot, client, by });
+        let adds = change.adds.as_ref().map(|entry| &entry.fact);
+        let removed = change.removes.iter();
+        actions.push(PlaneAction::Changed(ChangedSession {
+            removed: removed
+                .map(|dot| removed_entry(copies, slot, &client, *dot))
+                .collect(),
+            delivered: adds.and_then(|fact| match fact {
+                Fact::Delivery { message } => Some(*message),
+                _ => None,
+            }),
+            slot,
+            client,
+            by,
+        }));
     }
+}
+
+/// Entry that an event removes, as the copy has it before.
+fn removed_entry<V: Ord, M>(copies: &Copies<V, M>, slot: Slot, client: &ClientId, dot: Dot) -> RemovedEntry {
+    let copy = copies.get(slot);
+    let session = copy.and_then(|copy| copy.entries.session(client.as_bytes()));
+    let kind = EntryKind::Message;
+    let queued = session.and_then(|session| session.get(EntryId { kind, dot }));
+    let clock = queued.map(|entry| entry.clock);
+    let clock = clock.or_else(|| Some(copies.pending_message(slot, dot)?.clock));
+    clock.map_or(RemovedEntry::Other(dot), |clock| RemovedEntry::Message {
+        dot,
+        clock,
+    })
 }

@@ -6,6 +6,7 @@ use super::entries::{EntryWrite, OwnWrite};
 use super::waits::SessionWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsMessage};
 use crate::connecting::{ConnectingAction, ConnectionEvent, ConnectionId, Outgoing};
+use crate::feed::{FeedAction, SinkAction};
 use crate::plane::{Matching, Now, PlaneAction, PlaneValue};
 use crate::publishing::PublishingAction;
 use crate::transfer::TransferBytes;
@@ -17,6 +18,8 @@ pub(super) struct Queue<V, M> {
     pub(super) plane: Vec<PlaneAction<V, M>>,
     pub(super) connecting: Vec<ConnectingAction<V>>,
     pub(super) publishing: Vec<PublishingAction<M>>,
+    pub(super) feed: Vec<FeedAction<V>>,
+    pub(super) sink: Vec<SinkAction<V>>,
     /// A copy may have come to have what a question waits for.
     pub(super) answers_are_due: bool,
     /// Connections that have left nothing behind.
@@ -30,6 +33,8 @@ impl<V, M> Default for Queue<V, M> {
             plane: Vec::new(),
             connecting: Vec::new(),
             publishing: Vec::new(),
+            feed: Vec::new(),
+            sink: Vec::new(),
             answers_are_due: false,
             closed: Vec::new(),
         }
@@ -61,25 +66,45 @@ where
             let of_plane = std::mem::take(&mut queue.plane);
             let of_claims = std::mem::take(&mut queue.connecting);
             let of_publishing = std::mem::take(&mut queue.publishing);
+            let (of_feeds, of_sink) = (std::mem::take(&mut queue.feed), std::mem::take(&mut queue.sink));
             let is_done = of_plane.is_empty() && of_claims.is_empty() && of_publishing.is_empty();
-            if is_done && queue.closed.is_empty() && !queue.answers_are_due {
+            let are_fed = of_feeds.is_empty() && of_sink.is_empty();
+            if is_done && are_fed && queue.closed.is_empty() && !queue.answers_are_due {
+                self.plan_retry(now);
                 return;
             }
             actions.extend(queue.closed.drain(..).map(SessionsAction::Closed));
+            self.pause_merged(&of_plane, &mut queue);
             for action in of_plane {
                 self.apply_report(action, &mut queue, actions);
             }
             if std::mem::take(&mut queue.answers_are_due) {
                 self.answer_waiting(&mut queue);
             }
+            self.watch_feeds(&mut queue);
             for action in of_claims {
                 self.apply_claim(now, action, &mut queue, actions);
             }
             for action in of_publishing {
                 self.apply_publishing(now, action, &mut queue, actions);
             }
+            for action in of_feeds {
+                self.apply_feed(action, &mut queue, actions);
+            }
+            for action in of_sink {
+                self.apply_sink(action, &mut queue, actions);
+            }
             self.watch_routes(&mut queue);
             self.write_stalled(now, &mut queue);
+        }
+    }
+
+    /// Stops the feeds of copies that have merged: what else the step has changed there is read with them.
+    fn pause_merged(&mut self, reports: &[PlaneAction<V, M>], queue: &mut Queue<V, M>) {
+        for report in reports {
+            if let PlaneAction::Merged { slot } = report {
+                self.pause_feeds(*slot, queue);
+            }
         }
     }
 
@@ -130,6 +155,7 @@ where
                 session,
             } => {
                 self.open_exchanges(connection, &session, queue);
+                self.begin_feed(connection, queue);
                 actions.extend(self.birth(connection).map(|birth| SessionsAction::Accept {
                     connection,
                     is_present,

@@ -4,8 +4,9 @@ use cluster::NodeId;
 
 use super::SessionsMessage;
 use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReason};
+use crate::feed::{DeliveryChanges, FeedItem, QueueKey};
 use crate::membership::GiveUpReason;
-use crate::plane::{ClaimedMessage, RunEnd};
+use crate::plane::RunEnd;
 use crate::publishing::{PacketId, PublishViolation, RefusePublish};
 use crate::{Birth, ClientId, Dot, Run, Slot};
 
@@ -84,8 +85,23 @@ pub enum SessionsAction<V, M> {
     Closed(ConnectionId),
     /// An own change is durable at all nodes that need it: what waits for it is acknowledged.
     Durable(Dot),
-    /// A message was queued for a session of a copy of this node.
-    Queued(ClaimedMessage),
+    /// Sends messages to the client, behind those before. What is in `deliveries` comes first: packet
+    /// ids that older connections have given.
+    Deliver {
+        /// Connection.
+        connection: ConnectionId,
+        /// Packet ids of older connections. One whose message is gone is released with PUBREL.
+        deliveries: DeliveryChanges<V>,
+        /// Messages in the order of the queue.
+        items: Vec<FeedItem<V>>,
+    },
+    /// Takes back messages that were removed elsewhere, as far as the client has not received them.
+    Withdraw {
+        /// Connection.
+        connection: ConnectionId,
+        /// The messages.
+        keys: Vec<QueueKey>,
+    },
     /// An event has changed a session in a copy of this node.
     Changed {
         /// Slot of the copy.

@@ -1,6 +1,7 @@
 //! Messages that sessions refuse.
 
 use crate::connecting::ConnectingError;
+use crate::feed::FeedError;
 use crate::plane::PlaneError;
 use crate::publishing::PublishingError;
 
@@ -13,6 +14,9 @@ pub enum SessionsError {
     /// By a claim or a question.
     #[error(transparent)]
     Connecting(#[from] ConnectingError),
+    /// By a feed.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
     /// By the publishing.
     #[error(transparent)]
     Publishing(#[from] PublishingError),
@@ -23,7 +27,7 @@ impl SessionsError {
     pub fn is_ordinary(&self) -> bool {
         match self {
             SessionsError::Plane(error) => error.is_ordinary(),
-            SessionsError::Connecting(_) | SessionsError::Publishing(_) => false,
+            SessionsError::Connecting(_) | SessionsError::Feed(_) | SessionsError::Publishing(_) => false,
         }
     }
 }

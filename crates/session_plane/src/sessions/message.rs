@@ -1,6 +1,7 @@
 //! Messages between the sessions of two nodes.
 
 use crate::connecting::ConnectingMessage;
+use crate::feed::FeedMessage;
 use crate::plane::{EventContent, PlaneMessage};
 use crate::publishing::PublishingMessage;
 use crate::wire::Message;
@@ -12,6 +13,8 @@ pub enum SessionsMessage<V, M> {
     Replication(PlaneMessage<V, M>),
     /// For claims and questions.
     Connecting(ConnectingMessage<V>),
+    /// For feeds.
+    Feed(FeedMessage<V>),
     /// For numbers that are routed.
     Publishing(PublishingMessage<M>),
 }
@@ -21,6 +24,7 @@ impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
         match message {
             SessionsMessage::Replication(message) => Message::Replication(message),
             SessionsMessage::Connecting(message) => Message::Connecting(message),
+            SessionsMessage::Feed(message) => Message::Feed(message),
             SessionsMessage::Publishing(message) => Message::Publishing(message),
         }
     }

@@ -5,7 +5,7 @@ use cluster::NodeId;
 use super::acting::Queue;
 use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage};
 use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_losers};
-use crate::plane::{Matching, Now, PlaneAction, PlaneValue};
+use crate::plane::{ChangedSession, Matching, Now, PlaneAction, PlaneValue};
 use crate::publishing::{ConfirmRoute, PublishingEvent};
 use crate::transfer::TransferBytes;
 use crate::{Run, Slot};
@@ -39,6 +39,11 @@ where
             SessionsMessage::Connecting(message) => {
                 self.plane.record_heard(now, from)?;
                 let received = self.receive_claim(now, from.node, message, &mut queue);
+                received.map_err(SessionsError::from)
+            }
+            SessionsMessage::Feed(message) => {
+                self.plane.record_heard(now, from)?;
+                let received = self.receive_feed(from.node, message, &mut queue);
                 received.map_err(SessionsError::from)
             }
             SessionsMessage::Publishing(message) => {
@@ -128,8 +133,11 @@ where
             PlaneAction::RouteTaken { to, number, marker } => {
                 self.confirm_route(to, ConfirmRoute { number, marker }, queue, actions);
             }
-            PlaneAction::Queued(queued) => actions.push(SessionsAction::Queued(queued)),
-            PlaneAction::Changed { slot, client, by } => {
+            PlaneAction::Queued(queued) => self.feed_queued(&queued.client, queued.message, queue),
+            PlaneAction::Pended { slot, message } => self.feed_pending(slot, message, queue),
+            PlaneAction::Changed(changed) => {
+                self.feed_change(&changed, queue);
+                let ChangedSession { slot, client, by, .. } = changed;
                 if by.run != self.plane.run() {
                     self.tell_uses(slot, Some(&client), queue);
                 }
@@ -142,6 +150,7 @@ where
             }
             PlaneAction::RingChanged { marker, nodes } => {
                 self.change_ring(queue);
+                self.change_owners_of_feeds(queue);
                 self.routes.clear();
                 self.step_own_publishing(PublishingEvent::RingChanged { marker, nodes }, queue);
             }
@@ -149,6 +158,7 @@ where
             PlaneAction::GaveUp { run, reason } => {
                 self.questions.lose_peer(run.node);
                 self.routes.forget(run.node);
+                self.lose_feeds_of(run.node, queue);
                 self.step(ConnectionEvent::PeerLost(run.node), queue);
                 actions.push(SessionsAction::GaveUp { run, reason });
             }

@@ -49,6 +49,8 @@ pub struct Asker<V, M> {
     unasked: Option<BTreeMap<NodeId, BTreeSet<Slot>>>,
     /// Answers that are merged, and whose holders were not told. They count as questions.
     unreported: BTreeSet<MergedAnswer>,
+    /// Slots that have become merged or unmerged, since they were taken last.
+    changed: BTreeSet<Slot>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,7 +85,13 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             exchanges: BTreeMap::new(),
             unasked: None,
             unreported: BTreeSet::new(),
+            changed: BTreeSet::new(),
         }
+    }
+
+    /// Slots of which [`Asker::is_merged`] may say something else than when this was asked last.
+    pub fn take_changed(&mut self) -> BTreeSet<Slot> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Begins the ownership of a slot: all present peers are asked.
@@ -95,6 +103,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             closing: None,
         };
         self.unasked = None;
+        self.changed.insert(slot);
         if self.slots.insert(slot, owned).is_some() {
             self.void_answers(slot);
         }
@@ -103,6 +112,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     /// Ends the ownership of a slot.
     pub fn end(&mut self, slot: Slot, actions: &mut Vec<TransferAction<V, M>>) {
         self.unasked = None;
+        self.changed.insert(slot);
         self.slots.remove(&slot);
         let ended = self.exchanges.extract_if(range_of(slot), |_, _| true);
         for (key, exchange) in ended {
@@ -113,6 +123,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     /// Meets a peer: all slots are asked of it.
     pub fn meet(&mut self, peer: NodeId) {
         self.forget_questions(peer);
+        self.changed.extend(self.slots.keys());
         for owned in self.slots.values_mut() {
             owned.closing = None;
             owned.has_merged = false;
@@ -127,6 +138,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     pub fn give_up(&mut self, peer: NodeId, others: &BTreeSet<NodeId>) {
         self.forget_questions(peer);
         let mut asked_again = Vec::new();
+        self.changed.extend(self.slots.keys());
         for (slot, owned) in &mut self.slots {
             owned.closing = None;
             if owned.unanswered.remove(&peer) {
@@ -165,6 +177,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     pub fn receive_offer(&mut self, from: NodeId, slot: Slot) {
         if let Some(owned) = self.slots.get_mut(&slot) {
             owned.unanswered.insert(from);
+            self.changed.insert(slot);
             self.note_unasked(ExchangeKey { slot, holder: from });
         }
     }
@@ -174,6 +187,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     pub fn ask_again(&mut self, slot: Slot, lacking: VersionVector, peers: &BTreeSet<NodeId>) {
         if let Some(owned) = self.slots.get_mut(&slot) {
             owned.lacking = lacking;
+            self.changed.insert(slot);
             owned.unanswered.clone_from(peers);
             self.void_answers(slot);
             for holder in peers.iter().copied() {

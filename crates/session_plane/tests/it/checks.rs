@@ -6,6 +6,7 @@ use session_plane::{Dot, Entry, EntryId, EntryKind, NodeState, Run, Slot, Versio
 use super::clients::{CLIENTS, RemovedEntry, client, slot};
 use super::connections::CONNECTING;
 use super::machine::{Body, Value};
+use super::publishers::QueuedBody;
 use super::world::World;
 
 /// What a copy has of a client at rest.
@@ -58,8 +59,8 @@ impl World {
                 Err(format!("{id} remembers runs in {:?} of {slot:?}", copy.covered))
             }
             Some(copy) => {
-                let mut clients = copy.entries.sessions().map(|(client, _)| client.as_bytes());
-                match clients.find(|client| !copy.entries.garbage(copy.covered, client).is_empty()) {
+                let mut clients = copy.entries.sessions().map(|(client, _)| client);
+                match clients.find(|client| !plane.garbage(slot, client).is_empty()) {
                     Some(client) => Err(format!("{id} keeps garbage of {client:?} in {slot:?}")),
                     None => Ok(()),
                 }
@@ -154,10 +155,13 @@ impl World {
             .entries
             .iter()
             .filter_map(|entry| match entry.entry.value {
-                Value::Message(Body(body)) => Some(body),
+                Value::Message(Body(body)) => Some(QueuedBody {
+                    body,
+                    dot: entry.id.dot,
+                }),
                 _ => None,
             });
-        self.check_once(id, number, &bodies.collect::<Vec<u32>>())?;
+        self.check_once(id, number, &bodies.collect::<Vec<QueuedBody>>())?;
         for (message, clients) in &self.expected {
             let (client, dot) = (number, *message);
             let removed = RemovedEntry { client, dot };

@@ -7,6 +7,7 @@ use session_plane::connecting::ConnectionId;
 use session_plane::plane::{NewBirth, NewChange, NewEntry};
 use session_plane::{Birth, ClientId, Dot, Ending, EntryKind, Fact, MadeEvent, Slot, SlotSet};
 
+use super::connections::CONNECTING;
 use super::machine::{Body, Value};
 use super::publishers::TakenBody;
 use super::world::World;
@@ -61,6 +62,12 @@ pub(super) enum Waiting {
     Publish {
         clients: BTreeSet<u8>,
     },
+    /// Acknowledgement of a message that a client has received.
+    Acknowledge {
+        client: u8,
+        dot: Dot,
+        side: BTreeSet<u64>,
+    },
     /// Removal of entries of a client.
     Remove {
         client: u8,
@@ -73,7 +80,7 @@ impl Waiting {
     fn is_of_session(&self, number: u8) -> bool {
         match self {
             Waiting::Begin { client, .. } | Waiting::Subscribe { client, .. } => *client == number,
-            Waiting::Publish { .. } | Waiting::Remove { .. } => false,
+            Waiting::Publish { .. } | Waiting::Acknowledge { .. } | Waiting::Remove { .. } => false,
         }
     }
 
@@ -101,13 +108,13 @@ pub(super) fn slot(number: u8) -> Slot {
 }
 
 impl World {
-    /// A subscription that waits need not be known at a peer that was given up.
+    /// What waits need not be known at a peer that was given up.
     pub(super) fn forget_receiver(&mut self, id: u64, peer: u64) {
         for (dot, waiting) in &mut self.waiting {
-            if let Waiting::Subscribe { known_at, .. } = waiting
+            if let Waiting::Subscribe { known_at: had, .. } | Waiting::Acknowledge { side: had, .. } = waiting
                 && dot.run.node.0 == id
             {
-                known_at.remove(&peer);
+                had.remove(&peer);
             }
         }
     }
@@ -123,6 +130,10 @@ impl World {
             }
             Some(Waiting::Publish { clients }) => {
                 self.expected.insert(dot, clients);
+            }
+            Some(Waiting::Acknowledge { client, dot, side }) => {
+                self.gone.insert(RemovedEntry { client, dot });
+                self.finish_message(client, dot, side);
             }
             Some(Waiting::Remove { client, dots }) => {
                 let removed = dots.into_iter().map(|dot| RemovedEntry { client, dot });
@@ -189,10 +200,8 @@ impl World {
     }
 
     fn publish(&mut self, id: u64) {
-        let slots: SlotSet = (0..CLIENTS).map(slot).collect();
-        let is_to_have = |session: &Session| session.is_to_have(id);
-        let subscribed = self.sessions.iter().filter(|(_, session)| is_to_have(session));
-        let clients: BTreeSet<u8> = subscribed.map(|(number, _)| *number).collect();
+        let slots: SlotSet = (0..CLIENTS).chain(CONNECTING).map(slot).collect();
+        let clients = self.subscribed_at(id);
         let mut dot = None;
         self.with_sessions(id, |sessions, at, actions| {
             dot = sessions.publish(at, slots, Body(20), actions).ok();
@@ -221,7 +230,8 @@ impl World {
         if let Some(MadeEvent { dot, .. }) = self.change(id, number, vec![message], None) {
             let (client, dots) = (number, vec![message]);
             if let Value::Message(Body(body)) = value {
-                self.publishers.taken.insert(TakenBody { client, body });
+                let taken = self.publishers.taken.entry(TakenBody { client, body });
+                taken.or_default().insert(message);
             }
             self.removed.insert(RemovedEntry { client, dot: message });
             self.wait_for(dot, Waiting::Remove { client, dots });

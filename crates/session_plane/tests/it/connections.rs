@@ -124,6 +124,7 @@ impl World {
     /// The process of a node is gone: the next one gives the same numbers to other connections.
     pub(super) fn lose_connections(&mut self, id: u64) {
         self.sockets.retain(|socket, _| socket.node != id);
+        self.drop_inboxes_of(id);
         for client in self.connecting.values_mut() {
             client.current.take_if(|current| current.socket.node == id);
         }
@@ -135,6 +136,7 @@ impl World {
         for current in current.filter(|current| current.is_some_and(|current| current.socket == socket)) {
             *current = None;
         }
+        self.drop_inbox(socket);
         self.with_sessions(socket.node, |sessions, at, actions| {
             sessions.close(at, socket.connection, actions);
         });
@@ -233,6 +235,18 @@ impl World {
         self.connecting(number).acknowledged.push(subscribed);
     }
 
+    /// Clients to whom what is published at a node is promised.
+    pub(super) fn subscribed_at(&self, node: u64) -> BTreeSet<u8> {
+        let sessions = self.sessions.iter();
+        let sessions = sessions.filter(|(_, session)| session.is_to_have(node));
+        let connecting = self.connecting.iter().filter(|(number, client)| {
+            let mut subscribed = client.acknowledged.iter();
+            **number != CLEAN && subscribed.any(|subscribed| subscribed.known_at.contains(&node))
+        });
+        let connecting = connecting.map(|(number, _)| *number);
+        sessions.map(|(number, _)| *number).chain(connecting).collect()
+    }
+
     /// No claim and no end hangs, and no client has two connections.
     pub(super) fn are_connections_at_rest(&self) -> Result<(), String> {
         let mut connected = BTreeSet::new();
@@ -242,6 +256,9 @@ impl World {
             let (claims, questions) = (connections.claims(), sessions.questions());
             if claims > 0 || questions > 0 || sessions.stalled() > 0 {
                 return Err(format!("{id} has {claims} claims and {questions} questions"));
+            }
+            if sessions.waiting_feeds() > 0 {
+                return Err(format!("{id} has {} feeds that wait", sessions.waiting_feeds()));
             }
             let (waiting, queued) = (sessions.publishing().waiting(), sessions.queued_routes());
             if waiting > 0 || queued > 0 {

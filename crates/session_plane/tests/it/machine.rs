@@ -7,12 +7,13 @@ use bytes::Bytes;
 use cluster::{Incarnation, NodeId};
 
 use session_plane::connecting::{ConnectionLimits, QuestionLimits};
+use session_plane::feed::{SinkLimits, SourceLimits, Window};
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, Timing,
 };
 use session_plane::publishing::{PacketUse, PublishingLimits};
-use session_plane::sessions::{SessionsAction, SessionsConfig, SessionsMessage};
+use session_plane::sessions::{FeedConfig, SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits};
 use session_plane::{
@@ -233,6 +234,19 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
             waiting_max: 100,
             waiting_per_connection_max: 10,
             given_up_max: 10_000,
+        },
+        feeds: FeedConfig {
+            sink: SinkLimits {
+                feeds_max: 100,
+                window: Window { items: 6, bytes: 200 },
+                deliveries_max: 100,
+            },
+            source: SourceLimits {
+                feeds_per_peer_max: 20,
+                held_max: 6,
+                deliveries_max: 100,
+            },
+            retry_after: Duration::from_millis(SILENCE_MAX / 5),
         },
     }
 }

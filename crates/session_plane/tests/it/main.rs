@@ -12,6 +12,7 @@ mod network;
 mod publishers;
 mod random;
 mod refusals;
+mod subscribers;
 mod values;
 mod world;
 

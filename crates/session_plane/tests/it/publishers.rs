@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
+use session_plane::Dot;
 use session_plane::publishing::{ContentId, PacketId, Publish};
 
-use super::clients::Session;
 use super::connections::{CONNECTING, Socket};
 use super::machine::Body;
 use super::world::World;
@@ -62,14 +62,21 @@ pub(super) struct TakenBody {
     pub(super) body: u32,
 }
 
+/// Message in the queue of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QueuedBody {
+    pub(super) body: u32,
+    pub(super) dot: Dot,
+}
+
 /// All that was published with QoS 2.
 #[derive(Debug, Default)]
 pub(super) struct Publishers {
     last: u32,
     exchanges: BTreeMap<UsedId, Exchange>,
     promises: BTreeMap<u32, Promise>,
-    /// Messages that were removed from a queue.
-    pub(super) taken: BTreeSet<TakenBody>,
+    /// Numbers under which messages were removed from queues, or were about to be.
+    pub(super) taken: BTreeMap<TakenBody, BTreeSet<Dot>>,
     /// Exchanges that have come to their end.
     pub(super) completed: usize,
 }
@@ -78,6 +85,13 @@ impl Publishers {
     /// No packet id is in use. One that is in use keeps its run from being retired.
     pub(super) fn are_done(&self) -> bool {
         self.exchanges.is_empty()
+    }
+
+    /// The message may come twice.
+    pub(super) fn is_excepted(&self, body: u32) -> bool {
+        self.promises
+            .get(&body)
+            .is_some_and(|promise| promise.is_excepted)
     }
 }
 
@@ -138,10 +152,8 @@ impl World {
         };
         self.publishers.last += 1;
         let body = FIRST_ONCE + self.publishers.last;
-        let is_to_have = |session: &Session| session.is_to_have(socket.node);
-        let subscribed = self.sessions.iter().filter(|(_, session)| is_to_have(session));
         let promise = Promise {
-            clients: subscribed.map(|(number, _)| *number).collect(),
+            clients: self.subscribed_at(socket.node),
             ..Promise::default()
         };
         self.publishers.promises.insert(body, promise);
@@ -226,7 +238,7 @@ impl World {
     }
 
     /// Every process that runs is on this side, and takes the others for present.
-    fn is_whole_side(&self, side: &Side) -> bool {
+    pub(super) fn is_whole_side(&self, side: &Side) -> bool {
         let mut running = self
             .machines
             .iter()
@@ -236,9 +248,9 @@ impl World {
 
     /// A message that goes on elsewhere stays promised to those to whom it would be promised anew.
     fn keep_promise(&mut self, body: u32, node: u64) {
-        let sessions = &self.sessions;
+        let subscribed = self.subscribed_at(node);
         if let Some(promise) = self.publishers.promises.get_mut(&body) {
-            promise.clients.retain(|number| sessions[number].is_to_have(node));
+            promise.clients.retain(|number| subscribed.contains(number));
         }
     }
 
@@ -291,7 +303,7 @@ impl World {
         for promise in self.publishers.promises.values_mut() {
             promise.clients.remove(&number);
         }
-        self.publishers.taken.retain(|taken| taken.client != number);
+        self.publishers.taken.retain(|taken, _| taken.client != number);
     }
 
     /// Releases what was received.
@@ -304,18 +316,20 @@ impl World {
     }
 
     /// A session has each QoS 2 message once, or has taken it.
-    pub(super) fn check_once(&self, id: u64, number: u8, bodies: &[u32]) -> Result<(), String> {
+    pub(super) fn check_once(&self, id: u64, number: u8, queue: &[QueuedBody]) -> Result<(), String> {
         for (body, promise) in &self.publishers.promises {
-            let count = bodies.iter().filter(|found| *found == body).count();
+            let queued = queue.iter().filter(|queued| queued.body == *body);
+            let mut numbers: BTreeSet<Dot> = queued.map(|queued| queued.dot).collect();
             let (client, body) = (number, *body);
-            let taken = usize::from(self.publishers.taken.contains(&TakenBody { client, body }));
-            if count + taken > 1 && !promise.is_excepted {
+            let taken = self.publishers.taken.get(&TakenBody { client, body });
+            numbers.extend(taken.into_iter().flatten());
+            if numbers.len() > 1 && !promise.is_excepted {
                 return Err(format!(
-                    "{id} has {body} for {number} {count} times, and {taken} taken"
+                    "{id} has {body} for {number} as {numbers:?}, with {taken:?}"
                 ));
             }
             let is_promised = promise.is_acknowledged && promise.clients.contains(&number);
-            if is_promised && count + taken == 0 {
+            if is_promised && numbers.is_empty() {
                 return Err(format!("{id} lost {body} for {number}"));
             }
         }
@@ -324,7 +338,7 @@ impl World {
 }
 
 /// Of the nodes of `held` all owners of a slot had something; one of them is on this side.
-fn has_owner_of(held: &Side, side: &Side) -> bool {
+pub(super) fn has_owner_of(held: &Side, side: &Side) -> bool {
     /// Owners of a slot at most.
     const OWNERS: usize = 3;
     held.difference(side).count() < OWNERS.min(held.len())

@@ -16,6 +16,7 @@ use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSess
 use super::network::{Network, Way};
 use super::publishers::Publishers;
 use super::random::Random;
+use super::subscribers::Subscribers;
 
 /// Milliseconds of a step.
 pub(super) const TICK: u64 = 10;
@@ -49,6 +50,7 @@ pub(super) struct World {
     /// Connections of nodes that run, and whose they are.
     pub(super) sockets: BTreeMap<Socket, u8>,
     pub(super) publishers: Publishers,
+    pub(super) subscribers: Subscribers,
     /// First thing that went wrong.
     wrong: Option<String>,
 }
@@ -77,6 +79,7 @@ impl World {
                 .collect(),
             sockets: BTreeMap::new(),
             publishers: Publishers::default(),
+            subscribers: Subscribers::default(),
             wrong: None,
         };
         world.start_all();
@@ -90,6 +93,7 @@ impl World {
             self.act_as_clients();
             self.act_as_connecting();
             self.act_as_publishers();
+            self.act_as_subscribers();
             self.step()?;
         }
         self.mend();
@@ -115,14 +119,16 @@ impl World {
         Ok(())
     }
 
-    /// Lets the exchanges of all publishers come to their end.
+    /// Lets the exchanges of all publishers come to their end, and clients receive all there is.
     fn finish(&mut self) -> Result<(), String> {
         let end = self.now + REST;
-        while !self.publishers.are_done() {
+        while !self.publishers.are_done() || self.are_queues_empty().is_err() {
             if self.now >= end {
+                self.are_queues_empty()?;
                 return Err(format!("after {REST} ms exchanges stay: {:?}", self.publishers));
             }
             self.release_all();
+            self.acknowledge_all();
             self.step()?;
         }
         Ok(())
@@ -275,6 +281,9 @@ impl World {
                 self.network
                     .send(way, run, TestMessage::Connecting(read), arrives_at);
             }
+            Ok(Message::Feed(read)) => {
+                self.network.send(way, run, TestMessage::Feed(read), arrives_at);
+            }
             Ok(Message::Publishing(read)) => {
                 self.network
                     .send(way, run, TestMessage::Publishing(read), arrives_at);
@@ -343,8 +352,17 @@ impl World {
                 TestAction::Violated { reason, .. } => self.fail(format!("{id} ends a connection: {reason}")),
                 TestAction::Closed(connection) => {
                     self.sockets.remove(&Socket { node: id, connection });
+                    self.drop_inbox(Socket { node: id, connection });
                 }
-                TestAction::Queued(_) | TestAction::Changed { .. } => {}
+                TestAction::Deliver {
+                    connection, items, ..
+                } => {
+                    self.delivered(Socket { node: id, connection }, items);
+                }
+                TestAction::Withdraw { connection, keys } => {
+                    self.withdrawn(Socket { node: id, connection }, &keys);
+                }
+                TestAction::Changed { .. } => {}
             }
         }
     }

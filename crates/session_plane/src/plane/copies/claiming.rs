@@ -124,6 +124,15 @@ impl<V: Ord, M> Copies<V, M> {
         apart.chain(in_step.map(|(dot, pending)| (*dot, pending)))
     }
 
+    /// Pending message of a slot.
+    pub fn pending_message(&self, slot: Slot, message: Dot) -> Option<&Pending<M>> {
+        let apart = self
+            .apart
+            .get(&slot)
+            .and_then(|copy| copy.pending_message(message));
+        apart.or_else(|| self.pending.get(&slot)?.get(&message))
+    }
+
     /// Events that a copy of this node covers or has taken.
     ///
     /// # Errors

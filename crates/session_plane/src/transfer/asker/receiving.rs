@@ -149,6 +149,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         }
         if let Some(owned) = self.slots.get_mut(&key.slot).filter(|_| counts) {
             owned.unanswered.remove(&key.holder);
+            self.changed.insert(key.slot);
             owned.has_merged |= owned.unanswered.is_empty();
             if let Some(closing) = &mut owned.closing {
                 closing.receive(&begin);

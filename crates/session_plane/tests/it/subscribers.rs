@@ -1,0 +1,168 @@
+//! Clients that receive: each takes the messages of its queue from the feed, and acknowledges them some
+//! time later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use session_plane::Dot;
+use session_plane::feed::{FeedItem, QueueKey};
+use session_plane::sessions::Acknowledgement;
+
+use super::clients::{RemovedEntry, Waiting, client, slot};
+use super::connections::{CONNECTING, Socket};
+use super::machine::{Body, Value};
+use super::publishers::{FIRST_ONCE, TakenBody};
+use super::world::World;
+
+/// Message of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct OfClient<T> {
+    client: u8,
+    of: T,
+}
+
+/// What clients have received.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers {
+    /// Messages of each connection that the client has not acknowledged.
+    inboxes: BTreeMap<Socket, BTreeMap<QueueKey, Value>>,
+    /// Number under which each QoS 2 message has come first.
+    numbers: BTreeMap<OfClient<u32>, Dot>,
+    /// Messages that were acknowledged, durably, and the nodes of that side.
+    finished: BTreeMap<OfClient<Dot>, BTreeSet<u64>>,
+    pub(super) received: usize,
+}
+
+impl World {
+    /// The connection is gone.
+    pub(super) fn drop_inbox(&mut self, socket: Socket) {
+        self.subscribers.inboxes.remove(&socket);
+    }
+
+    /// Connections of a process are gone.
+    pub(super) fn drop_inboxes_of(&mut self, id: u64) {
+        self.subscribers.inboxes.retain(|socket, _| socket.node != id);
+    }
+
+    pub(super) fn act_as_subscribers(&mut self) {
+        let number = CONNECTING.start + u8::try_from(self.random.below(3)).expect("few");
+        if let Some(socket) = self.live_socket(number)
+            && self.machines[&socket.node].is_up(self.now)
+            && self.random.once_in(3)
+        {
+            let most = 1 + self.random.below(4);
+            self.acknowledge_some(socket, number, most);
+        }
+    }
+
+    /// Acknowledges all that clients have received.
+    pub(super) fn acknowledge_all(&mut self) {
+        for number in CONNECTING {
+            if let Some(socket) = self.live_socket(number) {
+                self.acknowledge_some(socket, number, u64::MAX);
+            }
+        }
+    }
+
+    /// A node gives messages to a connection.
+    pub(super) fn delivered(&mut self, socket: Socket, items: Vec<FeedItem<Value>>) {
+        let Some(number) = self.client_of(socket) else {
+            return;
+        };
+        for FeedItem { key, value } in items {
+            self.subscribers.received += 1;
+            self.check_number(number, key, value);
+            let of = OfClient {
+                client: number,
+                of: key.dot,
+            };
+            let side = self.present_to(socket.node);
+            let finished = self.subscribers.finished.get(&of);
+            if finished
+                .is_some_and(|had| self.is_whole_side(&side) && super::publishers::has_owner_of(had, &side))
+            {
+                self.fail(format!("{number} gets {key:?} again, which it has acknowledged"));
+            }
+            let inbox = self.subscribers.inboxes.entry(socket).or_default();
+            if inbox.insert(key, value).is_some() {
+                self.fail(format!("{socket:?} gets {key:?} twice"));
+            }
+        }
+    }
+
+    /// A QoS 2 message comes under one number.
+    fn check_number(&mut self, number: u8, key: QueueKey, value: Value) {
+        let Value::Message(Body(body)) = value else {
+            return self.fail(format!("{number} gets {value:?}"));
+        };
+        if body < FIRST_ONCE {
+            return;
+        }
+        let of = OfClient {
+            client: number,
+            of: body,
+        };
+        let first = *self.subscribers.numbers.entry(of).or_insert(key.dot);
+        if first != key.dot && !self.publishers.is_excepted(body) {
+            self.fail(format!("{number} gets {body} as {first:?} and as {:?}", key.dot));
+        }
+    }
+
+    /// A node takes messages back.
+    pub(super) fn withdrawn(&mut self, socket: Socket, keys: &[QueueKey]) {
+        if let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) {
+            inbox.retain(|key, _| !keys.contains(key));
+        }
+    }
+
+    fn acknowledge_some(&mut self, socket: Socket, number: u8, most: u64) {
+        let inbox = self.subscribers.inboxes.get(&socket).cloned().unwrap_or_default();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        for (key, value) in inbox.into_iter().take(most) {
+            let mut made = None;
+            self.with_sessions(socket.node, |sessions, at, actions| {
+                let acknowledged = Acknowledgement {
+                    key,
+                    deliveries: Vec::new(),
+                };
+                let acknowledged = sessions.acknowledge(at, socket.connection, acknowledged, actions);
+                made = acknowledged.ok().flatten();
+            });
+            let Some(made) = made else { return };
+            if let Some(inbox) = self.subscribers.inboxes.get_mut(&socket) {
+                inbox.remove(&key);
+            }
+            let (client, dot) = (number, key.dot);
+            self.removed.insert(RemovedEntry { client, dot });
+            if let Value::Message(Body(body)) = value {
+                let taken = self.publishers.taken.entry(TakenBody { client, body });
+                taken.or_default().insert(dot);
+            }
+            let side = self.present_to(socket.node);
+            self.wait_for(made.dot, Waiting::Acknowledge { client, dot, side });
+        }
+    }
+
+    /// An acknowledgement is durable.
+    pub(super) fn finish_message(&mut self, client: u8, dot: Dot, side: BTreeSet<u64>) {
+        self.subscribers
+            .finished
+            .insert(OfClient { client, of: dot }, side);
+    }
+
+    /// No message is left for a client that is connected.
+    pub(super) fn are_queues_empty(&self) -> Result<(), String> {
+        for number in CONNECTING {
+            for (id, machine) in &self.machines {
+                let copy = machine.plane().and_then(|plane| plane.copy(slot(number)));
+                let id_of = client(number);
+                let session = copy.and_then(|copy| copy.entries.session(id_of.as_bytes()));
+                let kind = session_plane::EntryKind::Message;
+                let mut messages = session.into_iter().flat_map(|session| session.iter());
+                if let Some((message, _)) = messages.find(|(entry, _)| entry.kind == kind) {
+                    return Err(format!("{id} keeps {message:?} for {number}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
