@@ -171,6 +171,7 @@ impl World {
             .filter(|dot| !told.contains(dot))
             .collect();
         let is_lost = is_promised && !accepted.is_present;
+        self.note_accepted(socket);
         if self.live_socket(number) == Some(socket) {
             self.go_on_with_exchanges(socket, number, accepted.is_present);
         }
@@ -187,6 +188,11 @@ impl World {
     pub(super) fn live_socket(&self, number: u8) -> Option<Socket> {
         let current = self.connecting[&number].current?;
         current.birth.map(|_| current.socket)
+    }
+
+    /// Birth of the session of a client that has its CONNACK.
+    pub(super) fn birth_of(&self, number: u8) -> Option<Birth> {
+        self.connecting[&number].current?.birth
     }
 
     /// Client that uses a connection.

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
-use session_plane::Dot;
 use session_plane::publishing::{ContentId, PacketId, Publish};
+use session_plane::{Birth, Dot};
 
 use super::connections::{CONNECTING, Socket};
 use super::machine::Body;
@@ -40,6 +40,8 @@ enum Stage {
 struct Exchange {
     body: u32,
     stage: Stage,
+    /// Birth of the session in which it goes on.
+    birth: Option<Birth>,
     /// Sides of its connection without PUBREC. One that has stored the packet id has a copy of it.
     sides: BTreeSet<Side>,
 }
@@ -160,6 +162,7 @@ impl World {
         let exchange = Exchange {
             body,
             stage: Stage::Published,
+            birth: self.birth_of(number),
             sides: BTreeSet::from([self.present_to(socket.node)]),
         };
         let used = UsedId {
@@ -205,12 +208,16 @@ impl World {
         }
         let side = self.present_to(socket.node);
         let is_whole = self.is_whole_side(&side);
+        let birth = self.birth_of(number);
         let mut again = Vec::new();
         for (packet_id, exchange) in self.exchanges_of(number) {
+            // A client that has begun sessions on two sides goes on in the one that beats the other.
+            let is_same = exchange.birth == birth;
+            exchange.birth = birth;
             match exchange.stage {
                 Stage::Published => {
                     let is_held = exchange.sides.iter().all(|held| has_owner_of(held, &side));
-                    again.push((packet_id, exchange.body, is_whole && is_held));
+                    again.push((packet_id, exchange.body, is_whole && is_held && is_same));
                     exchange.sides.insert(side.clone());
                 }
                 Stage::Released => exchange.stage = Stage::Received,

@@ -10,7 +10,7 @@ use session_plane::sessions::Acknowledgement;
 use super::clients::{RemovedEntry, Waiting, client, slot};
 use super::connections::{CONNECTING, Socket};
 use super::machine::{Body, Value};
-use super::publishers::{FIRST_ONCE, TakenBody};
+use super::publishers::{FIRST_ONCE, TakenBody, has_owner_of};
 use super::world::World;
 
 /// Message of a client.
@@ -20,6 +20,13 @@ struct OfClient<T> {
     of: T,
 }
 
+/// Something that the nodes of a side know.
+#[derive(Debug)]
+struct Finished {
+    side: BTreeSet<u64>,
+    at: u64,
+}
+
 /// What clients have received.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
@@ -27,8 +34,10 @@ pub(super) struct Subscribers {
     inboxes: BTreeMap<Socket, BTreeMap<QueueKey, Value>>,
     /// Number under which each QoS 2 message has come first.
     numbers: BTreeMap<OfClient<u32>, Dot>,
-    /// Messages that were acknowledged, durably, and the nodes of that side.
-    finished: BTreeMap<OfClient<Dot>, BTreeSet<u64>>,
+    /// Messages that were acknowledged, durably.
+    finished: BTreeMap<OfClient<Dot>, Finished>,
+    /// Connections whose CONNACK all processes that run stood behind.
+    accepted: BTreeMap<Socket, Finished>,
     pub(super) received: usize,
 }
 
@@ -36,11 +45,31 @@ impl World {
     /// The connection is gone.
     pub(super) fn drop_inbox(&mut self, socket: Socket) {
         self.subscribers.inboxes.remove(&socket);
+        self.subscribers.accepted.remove(&socket);
     }
 
     /// Connections of a process are gone.
     pub(super) fn drop_inboxes_of(&mut self, id: u64) {
         self.subscribers.inboxes.retain(|socket, _| socket.node != id);
+        self.subscribers.accepted.retain(|socket, _| socket.node != id);
+    }
+
+    /// A connection has its CONNACK.
+    pub(super) fn note_accepted(&mut self, socket: Socket) {
+        let (side, at) = (self.present_to(socket.node), self.now);
+        if self.is_whole_side(&side) {
+            self.subscribers.accepted.insert(socket, Finished { side, at });
+        }
+    }
+
+    /// The message was acknowledged before the connection had its CONNACK, and an owner on its side
+    /// knew of it.
+    fn is_finished_for(&self, socket: Socket, message: OfClient<Dot>) -> bool {
+        let finished = self.subscribers.finished.get(&message);
+        let both = finished.zip(self.subscribers.accepted.get(&socket));
+        both.is_some_and(|(finished, accepted)| {
+            finished.at <= accepted.at && has_owner_of(&finished.side, &accepted.side)
+        })
     }
 
     pub(super) fn act_as_subscribers(&mut self) {
@@ -75,11 +104,7 @@ impl World {
                 client: number,
                 of: key.dot,
             };
-            let side = self.present_to(socket.node);
-            let finished = self.subscribers.finished.get(&of);
-            if finished
-                .is_some_and(|had| self.is_whole_side(&side) && super::publishers::has_owner_of(had, &side))
-            {
+            if self.is_finished_for(socket, of) {
                 self.fail(format!("{number} gets {key:?} again, which it has acknowledged"));
             }
             let inbox = self.subscribers.inboxes.entry(socket).or_default();
@@ -144,9 +169,9 @@ impl World {
 
     /// An acknowledgement is durable.
     pub(super) fn finish_message(&mut self, client: u8, dot: Dot, side: BTreeSet<u64>) {
-        self.subscribers
-            .finished
-            .insert(OfClient { client, of: dot }, side);
+        let at = self.now;
+        let finished = &mut self.subscribers.finished;
+        finished.insert(OfClient { client, of: dot }, Finished { side, at });
     }
 
     /// No message is left for a client that is connected.
