@@ -17,10 +17,11 @@ use session_plane::plane::{
     CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, NumberedValue, PlaneConfig,
     PlaneImage, Timing,
 };
-use session_plane::publishing::{PacketUse, PublishingLimits};
+use session_plane::publishing::{PacketUse, PublishingLimits, WillNumber};
 use session_plane::sessions::{FeedConfig, SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
+use session_plane::wills::{WillLimits, WillPart, WillValue};
 use session_plane::wire::{Message, WireValue};
 use session_plane::{
     Birth, ClientId, Dot, EntryKind, Fact, MadeEvent, Matched, NodeState, Pending, RecordBatch, RecordValue,
@@ -71,7 +72,7 @@ impl RecordValue for Value {
     }
 }
 
-/// No message here has QoS 2.
+/// No message here has QoS 2, and no connection has a will.
 impl NumberedValue<Value> for Value {
     fn of_use(_: PacketUse, body: Option<Value>) -> Value {
         body.unwrap_or(Value(Bytes::new()))
@@ -81,7 +82,21 @@ impl NumberedValue<Value> for Value {
         None
     }
 
+    fn of_will_number(_: WillNumber) -> Value {
+        Value(Bytes::new())
+    }
+
+    fn of_will_end(_: Option<Duration>) -> Value {
+        Value(Bytes::new())
+    }
+
     fn body(&self) -> Option<Value> {
+        None
+    }
+}
+
+impl WillValue for Value {
+    fn will_part(&self) -> Option<WillPart> {
         None
     }
 }
@@ -387,6 +402,7 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
             given_up_max: 1_000,
         },
         feeds: feed_config(),
+        wills: WillLimits { firing_max: 100 },
     }
 }
 

@@ -28,6 +28,7 @@ mod collecting;
 mod config;
 mod content;
 mod copies;
+mod deciding;
 mod error;
 mod flushing;
 mod giving;

@@ -44,6 +44,7 @@ mod releasing;
 mod route;
 mod routing;
 mod storing;
+mod will_numbers;
 mod wills;
 
 pub use action::{PublishViolation, PublishingAction, RefusePublish, StoredAt};
@@ -52,6 +53,7 @@ pub use event::{OpenedConnection, Publish, PublishingEvent, RouteConfirmation};
 pub use numbered_uses::{FilledMessage, NumberedUses};
 pub use packet_use::{ContentId, NumberedMessage, PacketId, PacketUse, UseEntry, counting_uses};
 pub use route::{ConfirmRoute, PublishingMessage, Route, RoutedMessage};
+pub use will_numbers::{WillEntry, WillNumbers};
 pub use wills::{DueWill, NumberedWill, WillNumber};
 
 use connection::OpenConnection;

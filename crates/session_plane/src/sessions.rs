@@ -7,6 +7,7 @@
 //!   .---------------------------- Sessions -------------------------------.
 //!   | Connections   claims of sessions   <-->   Questions   at an owner   |
 //!   | Publishing    QoS 2 messages of clients, routed under numbers       |
+//!   | Wills         left by connections, published by primary owners      |
 //!   | FeedSink      queues of connected clients <-->  FeedSource          |
 //!   |      | entries          ^ durable, merged, the ring has changed     |
 //!   |      v                  |                                           |
@@ -34,7 +35,8 @@ use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneConfig, P
 use crate::publishing::{PublishingEvent, PublishingLimits, PublishingMessage};
 use crate::stream::{ConfirmError, StreamFull};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, MadeEvent, Publishing, RecordBatch, RecordValue, SlotSet};
+use crate::wills::{WillEnd, WillLimits};
+use crate::{ClientId, Dot, MadeEvent, Publishing, RecordBatch, RecordValue, Slot, SlotSet, Wills};
 
 mod acting;
 mod action;
@@ -50,12 +52,15 @@ mod route_queues;
 mod routing;
 mod storing;
 mod waits;
+mod will_view;
+mod willing;
 
 pub use action::SessionsAction;
 pub use entries::ConnectionValues;
 pub use error::SessionsError;
 pub use feeding::{Acknowledgement, FeedConfig};
 pub use message::SessionsMessage;
+pub use willing::NewWill;
 
 use acting::Queue;
 use cluster_view::ClusterView;
@@ -63,7 +68,7 @@ use entries::{ClientConnection, EntryWrite};
 use exchanges::WaitingUses;
 use feeding::Feeds;
 use route_queues::RouteQueues;
-use waits::Waits;
+use waits::{StoredWait, Waits};
 
 /// Configuration of sessions.
 #[derive(Debug, Clone)]
@@ -78,6 +83,8 @@ pub struct SessionsConfig {
     pub publishing: PublishingLimits,
     /// Limits of feeds.
     pub feeds: FeedConfig,
+    /// Limits of wills.
+    pub wills: WillLimits,
 }
 
 /// Sessions of clients at one run of one node.
@@ -92,9 +99,14 @@ pub struct Sessions<V, M, R> {
     publishing: Publishing<M>,
     waiting_uses: WaitingUses<V>,
     routes: RouteQueues<M>,
+    /// Numbers of wills that a node has not confirmed yet.
+    unconfirmed: Vec<StoredWait>,
     feeds: Feeds,
     /// Connections that are fed, by their clients.
     fed: BTreeMap<ClientId, ConnectionId>,
+    wills: Wills,
+    /// Slots with wills, and whether this node decides about them.
+    will_slots: BTreeMap<Slot, bool>,
     /// Connections by what is written for them.
     clients: BTreeMap<ConnectionId, ClientConnection<V>>,
     waits: Waits,
@@ -134,6 +146,9 @@ where
             publishing: Publishing::new(plane.run(), config.publishing),
             waiting_uses: WaitingUses::new(),
             routes: RouteQueues::default(),
+            unconfirmed: Vec::new(),
+            wills: Wills::new(plane.run(), config.wills),
+            will_slots: BTreeMap::new(),
             feeds: Feeds::new(plane.run(), config.feeds),
             fed: BTreeMap::new(),
             plane,
@@ -172,7 +187,15 @@ where
 
     /// Ends a connection: the client has left, or was told to. Its last acknowledgements are made
     /// before. [`SessionsAction::Closed`] says when all that it leaves is durable.
-    pub fn close(&mut self, now: Now, connection: ConnectionId, actions: &mut Vec<SessionsAction<V, M>>) {
+    ///
+    /// `end` says what becomes of its will.
+    pub fn close(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        end: WillEnd,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
         let Some(client) = self.clients.get_mut(&connection) else {
             return;
         };
@@ -180,6 +203,7 @@ where
         let mut queue = Queue::default();
         self.close_exchanges(connection, &mut queue);
         self.end_feed(connection, &mut queue);
+        self.end_will(now, connection, end, &mut queue);
         self.step(ConnectionEvent::Ended { connection }, &mut queue);
         self.close_if_durable(connection, &mut queue);
         self.apply(now, queue, actions);
@@ -200,7 +224,7 @@ where
     ) -> Result<MadeEvent, StreamFull> {
         let mut queue = Queue::default();
         let made = self.plane.change(now, slots, change, &mut queue.plane)?;
-        self.note_event(connection, made.dot);
+        self.note_event(Some(connection), made.dot);
         self.apply(now, queue, actions);
         Ok(made)
     }
@@ -233,6 +257,7 @@ where
         self.questions.tick(now.monotonic, &mut outgoing);
         queue.send(outgoing);
         self.retry_feeds(now, &mut queue);
+        self.tick_wills(now, &mut queue);
         self.apply(now, queue, actions);
     }
 
@@ -242,6 +267,7 @@ where
             self.connections.deadline(),
             self.questions.deadline(),
             self.feeds.deadline(),
+            self.wills.deadline(),
         ];
         let due = own.into_iter().flatten();
         due.chain([self.plane.deadline()])
@@ -325,6 +351,11 @@ where
     /// Feeds that wait for a copy, and clients without a feed; a gauge.
     pub fn waiting_feeds(&self) -> usize {
         self.feeds.waiting()
+    }
+
+    /// Wills of connections and of slots, to read.
+    pub fn wills(&self) -> &Wills {
+        &self.wills
     }
 
     /// Connections of clients, to read.

@@ -194,6 +194,17 @@ impl VersionVector {
         })
     }
 
+    /// The set has an event of a later run of the node.
+    pub(crate) fn has_later_run(&self, run: Run) -> bool {
+        let last = Dot {
+            run,
+            number: u64::MAX,
+        };
+        let after = self.intervals.partition_point(|interval| interval.last <= last);
+        let next = self.intervals.get(after);
+        next.is_some_and(|interval| interval.last.run.node == run.node)
+    }
+
     /// QoS 2 numbers of the set, but for those of runs that it has as a whole.
     ///
     /// Has at most as many intervals as the set.

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::collecting::TouchedSession;
 use super::{Copies, CopyRef, NumberedValue};
-use crate::publishing::{FilledMessage, NumberedUses, UseEntry, counting_uses};
+use crate::publishing::{FilledMessage, NumberedUses, UseEntry, WillEntry, WillNumbers, counting_uses};
+use crate::wills::known_wills;
 use crate::{ClientId, EntryId, EntryKind, GarbagePlace, Slot, SlotSet, VectorFull, VersionVector};
 
 /// Messages that fill holes at once at most. Further ones follow with the next question.
@@ -20,7 +21,8 @@ const FILLED_MAX: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     uses: NumberedUses,
-    /// Clients that have uses.
+    wills: WillNumbers,
+    /// Clients that have uses, or numbers of wills.
     clients: BTreeMap<Slot, BTreeSet<ClientId>>,
     /// Sessions that have changed.
     changed: BTreeMap<Slot, BTreeSet<ClientId>>,
@@ -62,7 +64,10 @@ impl Numbers {
     ) -> Result<VersionVector, VectorFull> {
         self.read_changed(copies);
         self.read_again(copies, self.uses.clients_beyond(covered));
-        self.uses.named_beyond(covered)
+        self.read_again(copies, self.wills.clients_beyond(covered));
+        let mut named = self.uses.named_beyond(covered)?;
+        self.wills.add_beyond(covered, &mut named)?;
+        Ok(named)
     }
 
     /// Messages under those numbers of `lacking` that an entry names which counts. `is_merged` says
@@ -79,7 +84,9 @@ impl Numbers {
         self.read_changed(copies);
         self.read_again(copies, self.uses.clients_within(lacking));
         let is_merged = |client: &ClientId| is_merged(Slot::of_client(client.as_bytes()));
-        self.uses.fill(lacking, is_merged, FILLED_MAX)
+        let mut filled = self.uses.fill(lacking, is_merged, FILLED_MAX);
+        filled.extend(self.wills.fill(lacking, is_merged, FILLED_MAX));
+        filled
     }
 
     /// Clients of whose entries of one packet id some may not count: they are garbage.
@@ -91,6 +98,7 @@ impl Numbers {
         for slot in std::mem::take(&mut self.changed_copies).iter() {
             for client in self.clients.remove(&slot).unwrap_or_default() {
                 self.uses.remove_client(&client);
+                self.wills.set(&client, BTreeSet::new());
             }
             let sessions = copies.get(slot).map(|copy| copy.entries.sessions());
             for (client, _) in sessions.into_iter().flatten() {
@@ -115,11 +123,14 @@ impl Numbers {
         }
     }
 
-    /// Reads the packet ids of a client.
+    /// Reads the packet ids of a client, and the numbers of its wills.
     fn read<V: NumberedValue<M> + Ord, M>(&mut self, copies: &Copies<V, M>, slot: Slot, client: &ClientId) {
         self.uses.remove_client(client);
         let copy = copies.get(slot);
-        let entries = copy.map(|copy| use_entries(&copy, client)).unwrap_or_default();
+        let entries = copy
+            .as_ref()
+            .map(|copy| use_entries(copy, client))
+            .unwrap_or_default();
         let mut ids = BTreeSet::new();
         for entry in &entries {
             self.uses.insert(client, *entry);
@@ -128,7 +139,10 @@ impl Numbers {
                 self.with_beaten.insert(GarbagePlace { slot, client });
             }
         }
-        if !entries.is_empty() {
+        let wills = copy.map(|copy| will_entries(&copy, client)).unwrap_or_default();
+        let has_numbers = !entries.is_empty() || !wills.is_empty();
+        self.wills.set(client, wills);
+        if has_numbers {
             self.clients.entry(slot).or_default().insert(client.clone());
         } else if let Some(clients) = self.clients.get_mut(&slot) {
             clients.remove(client);
@@ -173,4 +187,25 @@ pub(super) fn beaten_uses<V: NumberedValue<M> + Ord, M>(
     let kind = EntryKind::Received;
     let beaten = entries.iter().filter(is_beaten);
     beaten.map(|entry| EntryId { kind, dot: entry.dot }).collect()
+}
+
+/// Numbers of the wills of a client that count.
+fn will_entries<V: NumberedValue<M> + Ord, M>(
+    copy: &CopyRef<'_, V>,
+    client: &ClientId,
+) -> BTreeSet<WillEntry> {
+    let Some(session) = copy.entries.session(client.as_bytes()) else {
+        return BTreeSet::new();
+    };
+    let covers = |dot| copy.entries.covers(copy.covered, client.as_bytes(), dot);
+    let wills = known_wills(session, covers);
+    let numbers = wills.iter().flat_map(|will| {
+        will.numbers.iter().map(|entry| WillEntry {
+            number: entry.number.number,
+            will: will.will,
+            clock: entry.number.message_clock.unwrap_or(entry.clock),
+            content: will.content,
+        })
+    });
+    numbers.collect()
 }

@@ -18,8 +18,8 @@ use crate::publishing::{FilledMessage, Route, UseEntry};
 use crate::stream::NumberRange;
 use crate::transfer::{Held, OwnEvent, TransferBytes};
 use crate::{
-    ClientId, EVENT_NUMBER_MAX, EntryId, EntryKind, Interval, Pending, PendingMessage, Run, Slot, SlotSet,
-    VectorFull, VersionVector,
+    ClientId, Dot, EVENT_NUMBER_MAX, Interval, Pending, PendingMessage, Run, Slot, SlotSet, VectorFull,
+    VersionVector,
 };
 
 /// Numbers and messages of an arrival, by slot.
@@ -97,6 +97,11 @@ where
         self.streams.outgoing.has_sent(to, number)
     }
 
+    /// All present nodes have confirmed this run's stream up to an own event.
+    pub fn is_confirmed_by_all(&self, event: Dot) -> bool {
+        self.streams.outgoing.stable() >= event.number
+    }
+
     /// Sets the numbers that no node closes: they wait to be routed here, or a node may lack them.
     pub fn reserve(&mut self, numbers: VersionVector) {
         self.numbers.reserved = numbers;
@@ -127,7 +132,7 @@ where
 
     fn take_number(
         &mut self,
-        number: crate::Dot,
+        number: Dot,
         effects: Effects<V, M>,
         slots: &SlotSet,
     ) -> Result<(), VectorFull> {
@@ -174,11 +179,7 @@ fn pending_of<V: PlaneValue<M>, M>(
 ) -> Option<Pending<M>> {
     let client = filled.client.as_bytes();
     let copy = copies.get(Slot::of_client(client))?;
-    let kind = EntryKind::Received;
-    let entry = copy.entries.session(client)?.get(EntryId {
-        kind,
-        dot: filled.entry,
-    })?;
+    let entry = copy.entries.session(client)?.get(filled.entry)?;
     Some(Pending {
         clock: filled.clock,
         message: entry.value.body()?,

@@ -53,6 +53,7 @@ where
                     self.transfers.note_change();
                     self.note_garbage_of(slot);
                     self.numbers.note_copy(slot);
+                    self.note_answered(slot);
                     actions.push(PlaneAction::Merged { slot });
                 }
                 return Ok(());
@@ -165,12 +166,21 @@ where
                     let lacking = self.numbers_lacking(slot);
                     self.transfers.asker.ask_again(slot, lacking, &peers);
                     self.transfers.asks_are_due = true;
+                    self.note_answered(slot);
                 }
                 HoleStep::Close => {
                     self.fill_holes(slot, actions);
                     self.close(slot, &peers, actions);
                 }
             }
+        }
+    }
+
+    /// Notes the holes that are left when all holders have answered.
+    fn note_answered(&mut self, slot: Slot) {
+        let copy = self.holdings.copies.get(slot);
+        if let Some(copy) = copy.filter(|_| self.transfers.is_merged(slot)) {
+            self.transfers.note_answered(slot, copy.holes);
         }
     }
 

@@ -1,12 +1,16 @@
 //! Values of entries, as far as the plane reads them.
 
-use crate::publishing::PacketUse;
-use crate::transfer::TransferValue;
+use std::time::Duration;
 
-/// Value that may be that of a packet id. The plane reads these: they fill holes of QoS 2 numbers.
+use crate::publishing::{PacketUse, WillNumber};
+use crate::transfer::TransferValue;
+use crate::wills::WillValue;
+
+/// Value that may be that of a packet id, or of a part of a will. The plane reads these: they fill holes
+/// of QoS 2 numbers.
 ///
 /// `M` is the content of messages.
-pub trait NumberedValue<M>: Sized {
+pub trait NumberedValue<M>: WillValue + Sized {
     /// Value of the entry of a packet id. `body` is the content of its message; None where the id is
     /// free.
     fn of_use(packet_use: PacketUse, body: Option<M>) -> Self;
@@ -14,7 +18,14 @@ pub trait NumberedValue<M>: Sized {
     /// Use of the packet id. None where the value is of something else.
     fn packet_use(&self) -> Option<PacketUse>;
 
-    /// Content of the message of the packet id.
+    /// Value of the entry of a will's number.
+    fn of_will_number(number: WillNumber) -> Self;
+
+    /// Value of the entry of the end of a connection that has a will. The delay is None where the writer
+    /// does not know it.
+    fn of_will_end(delay: Option<Duration>) -> Self;
+
+    /// Content of the message of a packet id or of a will.
     fn body(&self) -> Option<M>;
 }
 

@@ -10,7 +10,7 @@ use std::ops::Bound;
 use cluster::session_plane::Hlc;
 
 use super::packet_use::{NumberedMessage, PacketId, Precedence, UseEntry};
-use crate::{ClientId, Dot, Interval, VectorFull, VersionVector};
+use crate::{ClientId, Dot, EntryId, EntryKind, Interval, VectorFull, VersionVector};
 
 /// Entries of packet ids in the copies of this node, by the numbers that they name.
 ///
@@ -48,8 +48,8 @@ pub struct FilledMessage {
     pub clock: Hlc,
     /// Client of the entry.
     pub client: ClientId,
-    /// Event of the entry.
-    pub entry: Dot,
+    /// Entry that has the content.
+    pub entry: EntryId,
 }
 
 impl NumberedUses {
@@ -135,7 +135,7 @@ impl NumberedUses {
     /// [`VectorFull`] where they are too scattered. Nothing is settled then.
     pub fn named_beyond(&self, covered: &VersionVector) -> Result<VersionVector, VectorFull> {
         let mut named = VersionVector::default();
-        for (number, _) in self.beyond(covered) {
+        for (number, _) in numbers_beyond(&self.numbers, covered) {
             if let Some(number) = Interval::one(number) {
                 named.insert(number)?;
             }
@@ -145,7 +145,7 @@ impl NumberedUses {
 
     /// Clients whose entries stand for numbers that `covered` lacks.
     pub fn clients_beyond(&self, covered: &VersionVector) -> BTreeSet<ClientId> {
-        let named_by = self.beyond(covered).flat_map(|(_, named_by)| named_by);
+        let named_by = numbers_beyond(&self.numbers, covered).flat_map(|(_, named_by)| named_by);
         named_by.map(|by| by.client.clone()).collect()
     }
 
@@ -155,24 +155,6 @@ impl NumberedUses {
         let numbers = intervals.flat_map(|events| self.numbers.range(events.first()..=events.last()));
         let named_by = numbers.flat_map(|(_, named_by)| named_by);
         named_by.map(|by| by.client.clone()).collect()
-    }
-
-    /// Numbers that `covered` lacks. Costs O(log n) for each of them, and for each interval between.
-    fn beyond<'a>(
-        &'a self,
-        covered: &'a VersionVector,
-    ) -> impl Iterator<Item = (Dot, &'a BTreeSet<NamedBy>)> {
-        let mut after = Bound::Unbounded;
-        std::iter::from_fn(move || {
-            loop {
-                let (number, named_by) = self.numbers.range((after, Bound::Unbounded)).next()?;
-                let interval = covered.interval_of(*number);
-                after = Bound::Excluded(interval.map_or(*number, Interval::last));
-                if interval.is_none() {
-                    return Some((*number, named_by));
-                }
-            }
-        })
     }
 
     /// Message of an entry, if it is the one of its packet id that counts.
@@ -185,7 +167,10 @@ impl NumberedUses {
             message,
             clock: entry.message_clock(),
             client: by.client.clone(),
-            entry: by.entry,
+            entry: EntryId {
+                kind: EntryKind::Received,
+                dot: by.entry,
+            },
         })
     }
 
@@ -198,4 +183,22 @@ impl NumberedUses {
             }
         }
     }
+}
+
+/// Numbers that `covered` lacks. Costs O(log n) for each of them, and for each interval between.
+pub(super) fn numbers_beyond<'a, T>(
+    numbers: &'a BTreeMap<Dot, T>,
+    covered: &'a VersionVector,
+) -> impl Iterator<Item = (Dot, &'a T)> {
+    let mut after = Bound::Unbounded;
+    std::iter::from_fn(move || {
+        loop {
+            let (number, named_by) = numbers.range((after, Bound::Unbounded)).next()?;
+            let interval = covered.interval_of(*number);
+            after = Bound::Excluded(interval.map_or(*number, Interval::last));
+            if interval.is_none() {
+                return Some((*number, named_by));
+            }
+        }
+    })
 }

@@ -10,6 +10,7 @@ use crate::feed::{FeedAction, SinkAction};
 use crate::plane::{Matching, Now, PlaneAction, PlaneValue};
 use crate::publishing::PublishingAction;
 use crate::transfer::TransferBytes;
+use crate::wills::WillsAction;
 use crate::{Birth, Dot};
 
 /// What is to be applied, in the order in which it came.
@@ -20,6 +21,7 @@ pub(super) struct Queue<V, M> {
     pub(super) publishing: Vec<PublishingAction<M>>,
     pub(super) feed: Vec<FeedAction<V>>,
     pub(super) sink: Vec<SinkAction<V>>,
+    pub(super) wills: Vec<WillsAction>,
     /// A copy may have come to have what a question waits for.
     pub(super) answers_are_due: bool,
     /// Connections that have left nothing behind.
@@ -35,6 +37,7 @@ impl<V, M> Default for Queue<V, M> {
             publishing: Vec::new(),
             feed: Vec::new(),
             sink: Vec::new(),
+            wills: Vec::new(),
             answers_are_due: false,
             closed: Vec::new(),
         }
@@ -68,7 +71,8 @@ where
             let of_publishing = std::mem::take(&mut queue.publishing);
             let (of_feeds, of_sink) = (std::mem::take(&mut queue.feed), std::mem::take(&mut queue.sink));
             let is_done = of_plane.is_empty() && of_claims.is_empty() && of_publishing.is_empty();
-            let are_fed = of_feeds.is_empty() && of_sink.is_empty();
+            let of_wills = std::mem::take(&mut queue.wills);
+            let are_fed = of_feeds.is_empty() && of_sink.is_empty() && of_wills.is_empty();
             if is_done && are_fed && queue.closed.is_empty() && !queue.answers_are_due {
                 self.plan_retry(now);
                 return;
@@ -76,14 +80,17 @@ where
             actions.extend(queue.closed.drain(..).map(SessionsAction::Closed));
             self.pause_merged(&of_plane, &mut queue);
             for action in of_plane {
-                self.apply_report(action, &mut queue, actions);
+                self.apply_report(now, action, &mut queue, actions);
             }
             if std::mem::take(&mut queue.answers_are_due) {
                 self.answer_waiting(&mut queue);
             }
-            self.watch_feeds(&mut queue);
+            self.watch_copies(now, &mut queue);
             for action in of_claims {
                 self.apply_claim(now, action, &mut queue, actions);
+            }
+            for action in of_wills {
+                self.apply_will(action, &mut queue);
             }
             for action in of_publishing {
                 self.apply_publishing(now, action, &mut queue, actions);
@@ -137,7 +144,7 @@ where
                 write,
             } => {
                 self.stalled.push_back(EntryWrite {
-                    connection,
+                    connection: Some(connection),
                     client,
                     write: OwnWrite::Claim(write),
                 });
@@ -156,6 +163,7 @@ where
             } => {
                 self.open_exchanges(connection, &session, queue);
                 self.begin_feed(connection, queue);
+                self.open_will(now, connection, queue);
                 actions.extend(self.birth(connection).map(|birth| SessionsAction::Accept {
                     connection,
                     is_present,
@@ -178,33 +186,43 @@ where
         Some(session.entry.entry.birth)
     }
 
-    /// Gives the entry of a connection to new owners of its slot.
+    /// Gives the entry of a connection, and that of its will, to new owners of its slot.
     fn give(&mut self, now: Now, connection: ConnectionId, to: &[NodeId], queue: &mut Queue<V, M>) {
-        let opened = self.clients.get(&connection).and_then(|client| client.opened());
-        if let Some(opened) = opened {
-            self.plane.give(now, opened, to, &mut queue.plane);
+        let Some(client) = self.clients.get(&connection) else {
+            return;
+        };
+        let will = client.will.as_ref().map(|will| will.entry.clone());
+        for entry in client.opened().into_iter().chain(will) {
+            self.plane.give(now, entry, to, &mut queue.plane);
         }
     }
 
-    /// Waits until a session's entry is durable at the owners of the ring in force. One that was made by
-    /// an earlier ring is given to all of them.
+    /// Waits until a session's entry, and that of the will, is durable at the owners of the ring in
+    /// force. One that was made by an earlier ring is given to all of them.
     fn await_session(&mut self, now: Now, entry: Dot, wait: SessionWait, queue: &mut Queue<V, M>) {
-        let client = self.clients.get(&wait.connection);
-        let session = client.and_then(|client| client.session.clone());
+        let Some(client) = self.clients.get(&wait.connection) else {
+            return;
+        };
+        let session = client.session.clone();
         let Some(session) = session.filter(|session| session.entry.dot == entry) else {
             return;
         };
-        if session.ring == self.ring {
-            if self.waits.has_event(entry) {
-                self.waits.add_session(entry, wait);
+        let mut is_awaited = false;
+        for written in [Some(session), client.will.clone()].into_iter().flatten() {
+            if written.ring != self.ring {
+                let owners: Vec<NodeId> = self.plane.owners(written.entry.slot).collect();
+                let giving = self.plane.give(now, written.entry, &owners, &mut queue.plane);
+                self.waits.add_giving(giving, wait);
+            } else if self.waits.has_event(written.entry.dot) {
+                self.waits.add_session(written.entry.dot, wait);
             } else {
-                self.end_session_wait(wait, queue);
+                continue;
             }
-            return;
+            is_awaited = true;
         }
-        let owners: Vec<NodeId> = self.plane.owners(session.entry.slot).collect();
-        let giving = self.plane.give(now, session.entry, &owners, &mut queue.plane);
-        self.waits.add_giving(giving, wait);
+        if !is_awaited {
+            self.end_session_wait(wait, queue);
+        }
     }
 
     pub(super) fn end_session_wait(&mut self, wait: SessionWait, queue: &mut Queue<V, M>) {

@@ -11,6 +11,7 @@ use super::Sessions;
 use super::acting::Queue;
 use super::exchanges::WaitingUse;
 use super::waits::FreedWait;
+use super::willing::{NewWill, WillWrite};
 
 /// Values of the entries that a CONNECT makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +20,15 @@ pub struct ConnectionValues<V> {
     pub connection: V,
     /// Of the session.
     pub session: V,
+    /// Will, if the CONNECT has one.
+    pub will: Option<NewWill<V>>,
 }
 
 /// Entry of a connection that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EntryWrite<V> {
-    pub(super) connection: ConnectionId,
+    /// Connection that it is of. None where this node decides about the slot.
+    pub(super) connection: Option<ConnectionId>,
     pub(super) client: ClientId,
     pub(super) write: OwnWrite<V>,
 }
@@ -36,6 +40,8 @@ pub(super) enum OwnWrite<V> {
     Claim(Write),
     /// Entry of a packet id.
     Use(UseWrite<V>),
+    /// Entry of a will, or beside one.
+    Will(WillWrite<V>),
 }
 
 /// Entry of a packet id.
@@ -55,16 +61,24 @@ pub(super) struct ClientConnection<V> {
     /// Entry of the connection, once it is made.
     opened: Option<OwnEntry<V>>,
     /// Entry of the session, once it is made.
-    pub(super) session: Option<WrittenSession<V>>,
+    pub(super) session: Option<WrittenEntry<V>>,
     /// Own events that are not durable.
     pub(super) undurable: usize,
     /// The client has left, or was told to.
     pub(super) is_closing: bool,
+    /// CONNACK was sent.
+    pub(super) is_accepted: bool,
+    /// Entry of the will, once it is made.
+    pub(super) will: Option<WrittenEntry<V>>,
+    /// The will does not hold back the end of the connection.
+    pub(super) is_released: bool,
+    /// Event of a will that goes with the connection.
+    pub(super) dropped_will: Option<Dot>,
 }
 
-/// Session's entry that a claim has written.
+/// Entry that a claim has written.
 #[derive(Debug, Clone)]
-pub(super) struct WrittenSession<V> {
+pub(super) struct WrittenEntry<V> {
     pub(super) entry: OwnEntry<V>,
     /// Ring by which it was sent to the owners.
     pub(super) ring: u64,
@@ -79,7 +93,16 @@ impl<V> ClientConnection<V> {
             session: None,
             undurable: 0,
             is_closing: false,
+            is_accepted: false,
+            will: None,
+            is_released: false,
+            dropped_will: None,
         }
+    }
+
+    /// Will of the CONNECT.
+    pub(super) fn will_of_connect(&self) -> Option<&NewWill<V>> {
+        self.values.will.as_ref()
     }
 
     /// Client that has the connection.
@@ -137,9 +160,13 @@ where
         let made = self
             .plane
             .change(now, slots_of(write), change, &mut queue.plane)?;
-        match &write.write {
-            OwnWrite::Claim(of_claim) => self.claim_written(write.connection, of_claim, made, queue),
-            OwnWrite::Use(of_use) => self.use_written(write.connection, of_use, made, queue),
+        match (&write.write, write.connection) {
+            (OwnWrite::Claim(of_claim), Some(connection)) => {
+                self.claim_written(connection, of_claim, made, queue);
+            }
+            (OwnWrite::Use(of_use), Some(connection)) => self.use_written(connection, of_use, made, queue),
+            (OwnWrite::Will(of_will), _) => self.will_written(now, &write.client, of_will, made, queue),
+            (OwnWrite::Claim(_) | OwnWrite::Use(_), None) => {}
         }
         Ok(())
     }
@@ -155,7 +182,7 @@ where
         let PacketUse {
             packet_id, message, ..
         } = write.packet_use;
-        self.note_event(connection, made.dot);
+        self.note_event(Some(connection), made.dot);
         let Some(message) = message else {
             let wait = FreedWait {
                 connection,
@@ -218,7 +245,8 @@ where
             }
             Write::SessionStart(start) => {
                 self.note_session(connection, start, made);
-                Some(ConnectionEvent::SessionWritten { connection, dot })
+                let has_will = self.write_will(connection, made, start.birth.at(dot));
+                (!has_will).then_some(ConnectionEvent::SessionWritten { connection, dot })
             }
             Write::OlderEnded(_) | Write::SessionEnd(_) => None,
             Write::Closed { .. } => {
@@ -227,17 +255,21 @@ where
                 None
             }
         };
-        self.note_event(connection, dot);
+        self.note_event(Some(connection), dot);
         if let Some(told) = told {
             self.step(told, queue);
         }
     }
 
-    /// An event of a connection is made, which has not closed until it is durable.
-    pub(super) fn note_event(&mut self, connection: ConnectionId, dot: Dot) {
-        if let Some(client) = self.clients.get_mut(&connection) {
+    /// An event is made, on which something may wait. A connection has not closed until its events are
+    /// durable.
+    pub(super) fn note_event(&mut self, connection: Option<ConnectionId>, dot: Dot) {
+        let client = connection.and_then(|connection| self.clients.get_mut(&connection));
+        if let Some(client) = client {
             client.undurable += 1;
             self.waits.add_event(dot, connection);
+        } else if connection.is_none() {
+            self.waits.add_event(dot, None);
         }
     }
 
@@ -270,7 +302,7 @@ where
             fact: Fact::Session,
             value: client.values.session.clone(),
         };
-        client.session = Some(WrittenSession {
+        client.session = Some(WrittenEntry {
             entry: client.own(dot, entry),
             ring: self.ring,
         });
@@ -281,11 +313,11 @@ where
         let client = of.client.clone();
         match &of.write {
             OwnWrite::Claim(write) => {
-                let values = self.clients.get(&of.connection).map(|client| &client.values);
-                Some(self.claim_change(client, values, write))
+                let of_connection = of.connection.and_then(|connection| self.clients.get(&connection));
+                Some(self.claim_change(client, of_connection, write))
             }
             OwnWrite::Use(write) => {
-                let birth = self.birth(of.connection)?;
+                let birth = self.birth(of.connection?)?;
                 let adds = NewEntry {
                     birth: NewBirth::Of(birth),
                     fact: Fact::Received,
@@ -297,15 +329,21 @@ where
                     adds: Some(adds),
                 })
             }
+            OwnWrite::Will(write) => Some(NewChange {
+                client,
+                removes: write.removes.clone(),
+                adds: write.adds.clone(),
+            }),
         }
     }
 
     fn claim_change(
         &self,
         client: ClientId,
-        values: Option<&ConnectionValues<V>>,
+        connection: Option<&ClientConnection<V>>,
         write: &Write,
     ) -> NewChange<V> {
+        let values = connection.map(|connection| &connection.values);
         let (removes, adds) = match write {
             Write::Connection => {
                 let birth = NewBirth::Here {
@@ -318,7 +356,11 @@ where
             }
             Write::OlderEnded(ConnectionEnd { connection, will }) => {
                 let connection = *connection;
-                let end = will.map(|birth| self.blank(birth, Fact::ConnectionEnd { connection }));
+                let end = will.map(|birth| NewEntry {
+                    birth: NewBirth::Of(birth),
+                    fact: Fact::ConnectionEnd { connection },
+                    value: V::of_will_end(None),
+                });
                 (vec![connection], end)
             }
             Write::SessionEnd(end) => {
@@ -332,7 +374,10 @@ where
                 let adds = value.map(|value| NewEntry { birth, fact, value });
                 (start.removes.iter().copied().collect(), adds)
             }
-            Write::Closed { dot } => (vec![*dot], None),
+            Write::Closed { dot } => {
+                let will = connection.and_then(|connection| connection.dropped_will);
+                (will.into_iter().chain([*dot]).collect(), None)
+            }
         };
         NewChange {
             client,

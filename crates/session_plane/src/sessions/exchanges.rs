@@ -115,7 +115,7 @@ where
         }
         let is_use = |write: &EntryWrite<V>| matches!(write.write, OwnWrite::Use(_));
         self.stalled
-            .retain(|write| write.connection != connection || !is_use(write));
+            .retain(|write| write.connection != Some(connection) || !is_use(write));
     }
 
     /// Tells the connections of a slot, or of one client there, what this node's own copy has come to

@@ -106,7 +106,7 @@ where
             adds: None,
         };
         let made = self.plane.change(now, slots, change, &mut queue.plane)?;
-        self.note_event(connection, made.dot);
+        self.note_event(Some(connection), made.dot);
         for delivery in deliveries {
             let client = client.clone();
             self.step_sink(SinkEvent::DeliveryEnded { client, delivery }, &mut queue);
@@ -293,14 +293,15 @@ where
         self.step_source(SourceEvent::CopyUnmerged(slot), queue);
     }
 
-    /// Goes on with feeds whose copies have come to be whole, or have more, and stops those whose
-    /// copies wait for answers.
-    pub(super) fn watch_feeds(&mut self, queue: &mut Queue<V, M>) {
-        for slot in self.plane.take_merge_changes() {
-            if !self.plane.is_merged(slot) {
-                self.step_source(SourceEvent::CopyUnmerged(slot), queue);
-            }
+    /// Stops the feeds of a copy that waits for answers.
+    pub(super) fn pause_unmerged(&mut self, slot: Slot, queue: &mut Queue<V, M>) {
+        if !self.plane.is_merged(slot) {
+            self.step_source(SourceEvent::CopyUnmerged(slot), queue);
         }
+    }
+
+    /// Goes on with feeds whose copies have come to be whole, or have more.
+    pub(super) fn resume_feeds(&mut self, queue: &mut Queue<V, M>) {
         for slot in self.feeds.source.slots_to_read() {
             if self.plane.is_merged(slot) {
                 self.step_source(SourceEvent::CopyReady(slot), queue);

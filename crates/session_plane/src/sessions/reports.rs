@@ -8,6 +8,7 @@ use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, Con
 use crate::plane::{ChangedSession, Matching, Now, PlaneAction, PlaneValue};
 use crate::publishing::{ConfirmRoute, PublishingEvent};
 use crate::transfer::TransferBytes;
+use crate::wills::WillsEvent;
 use crate::{Run, Slot};
 
 impl<V, M, R> Sessions<V, M, R>
@@ -96,6 +97,7 @@ where
     /// Applies a report of the plane.
     pub(super) fn apply_report(
         &mut self,
+        now: Now,
         report: PlaneAction<V, M>,
         queue: &mut Queue<V, M>,
         actions: &mut Vec<SessionsAction<V, M>>,
@@ -107,6 +109,7 @@ where
             }
             PlaneAction::Durable(dot) => {
                 actions.push(SessionsAction::Durable(dot));
+                self.step_wills(now, WillsEvent::Durable(dot), queue);
                 let ended = self.waits.end_event(dot);
                 if let Some(wait) = ended.session {
                     self.end_session_wait(wait, queue);
@@ -141,6 +144,7 @@ where
                 if by.run != self.plane.run() {
                     self.tell_uses(slot, Some(&client), queue);
                 }
+                self.look_at_wills_of(now, slot, client.clone(), queue);
                 actions.push(SessionsAction::Changed { slot, client, by });
                 queue.answers_are_due = true;
             }
@@ -152,18 +156,32 @@ where
                 self.change_ring(queue);
                 self.change_owners_of_feeds(queue);
                 self.routes.clear();
+                self.step_wills(now, WillsEvent::RingChanged, queue);
                 self.step_own_publishing(PublishingEvent::RingChanged { marker, nodes }, queue);
             }
-            PlaneAction::Met(_) => {}
+            PlaneAction::Met(_) => self.step_wills(now, WillsEvent::RingChanged, queue),
             PlaneAction::GaveUp { run, reason } => {
                 self.questions.lose_peer(run.node);
                 self.routes.forget(run.node);
                 self.lose_feeds_of(run.node, queue);
+                self.step_wills(now, WillsEvent::RingChanged, queue);
                 self.step(ConnectionEvent::PeerLost(run.node), queue);
                 actions.push(SessionsAction::GaveUp { run, reason });
             }
             PlaneAction::EndRun(why) => actions.push(SessionsAction::EndRun(why)),
         }
+    }
+
+    /// Looks at copies that have become merged, or are not any more, and at what waits for more.
+    pub(super) fn watch_copies(&mut self, now: Now, queue: &mut Queue<V, M>) {
+        for slot in self.plane.take_merge_changes() {
+            self.pause_unmerged(slot, queue);
+            if slot != Slot::ROUTES {
+                self.look_at_wills(now, slot, queue);
+            }
+        }
+        self.resume_feeds(queue);
+        self.end_confirmed(queue);
     }
 
     /// An event of a connection has become durable.
@@ -177,7 +195,7 @@ where
     /// Ends a connection that closes, once all that it leaves is durable.
     pub(super) fn close_if_durable(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
         let client = self.clients.get(&connection);
-        if client.is_some_and(|client| client.is_closing && client.undurable == 0) {
+        if client.is_some_and(|client| client.is_closing && client.is_released && client.undurable == 0) {
             self.step(ConnectionEvent::Closed { connection }, queue);
         }
     }

@@ -13,6 +13,7 @@ use crate::publishing::{
     ConfirmRoute, NumberedMessage, PublishingEvent, PublishingMessage, Route, RoutedMessage,
 };
 use crate::transfer::TransferBytes;
+use crate::wills::WillsEvent;
 use crate::{Run, Slot, SlotSet};
 
 /// Message that is routed.
@@ -77,6 +78,7 @@ where
                 };
                 self.step_publishing(routed, queue)?;
                 self.plane.take_route(now, from, route, &mut queue.plane)?;
+                self.step_wills(now, WillsEvent::RoutedByPeer { number }, queue);
                 queue.answers_are_due = true;
             }
             PublishingMessage::Confirm(confirm) => {

@@ -10,6 +10,7 @@ use crate::Dot;
 use crate::plane::{Matching, Now, PlaneValue};
 use crate::publishing::{PublishingAction, PublishingEvent, StoredAt};
 use crate::transfer::TransferBytes;
+use crate::wills::WillsEvent;
 
 impl<V, M, R> Sessions<V, M, R>
 where
@@ -33,7 +34,7 @@ where
                 body,
                 removes,
             } => self.stalled.push_back(EntryWrite {
-                connection,
+                connection: Some(connection),
                 client,
                 write: OwnWrite::Use(UseWrite {
                     packet_use,
@@ -41,21 +42,29 @@ where
                     removes,
                 }),
             }),
-            PublishingAction::GiveAgain { number, .. } => self.give_use(now, number, queue),
+            PublishingAction::GiveAgain {
+                client,
+                number,
+                entry,
+            } => {
+                self.find_will_number(&client, number, entry);
+                self.give_use(now, number, queue);
+            }
             PublishingAction::AwaitStored {
-                at: StoredAt::Owners,
+                at,
                 number,
                 entry,
                 marker,
                 ..
-            } => self.await_stored(
-                StoredWait {
+            } => {
+                let wait = StoredWait {
                     number,
                     entry,
                     marker,
-                },
-                queue,
-            ),
+                    at,
+                };
+                self.await_stored(wait, queue);
+            }
             PublishingAction::Route {
                 message,
                 body,
@@ -75,11 +84,14 @@ where
             | PublishingAction::SendPubcomp { .. }
             | PublishingAction::Refuse { .. }
             | PublishingAction::Disconnect { .. } => actions.extend(answer_of(&action)),
-            PublishingAction::AwaitStored { .. }
-            | PublishingAction::WillNumbered { .. }
-            | PublishingAction::WriteWillNumber { .. }
-            | PublishingAction::WillPublished { .. } => {
-                unreachable!("no will is handed to the publishing")
+            PublishingAction::WillNumbered { client, will, number } => {
+                self.step_wills(now, WillsEvent::Numbered { client, will, number }, queue);
+            }
+            PublishingAction::WriteWillNumber { client, will, number } => {
+                self.write_will_number(client, will, number);
+            }
+            PublishingAction::WillPublished { number } => {
+                self.step_wills(now, WillsEvent::Published { number }, queue);
             }
         }
     }
@@ -107,11 +119,17 @@ where
         }
     }
 
+    /// The owners have the entry of a number. Of a will all nodes have to confirm the stream up to it.
     pub(super) fn end_stored_wait(&mut self, wait: StoredWait, queue: &mut Queue<V, M>) {
+        if wait.at == StoredAt::AllNodes && !self.plane.is_confirmed_by_all(wait.entry) {
+            self.unconfirmed.push(wait);
+            return;
+        }
         let StoredWait {
             number,
             entry,
             marker,
+            ..
         } = wait;
         let stored = PublishingEvent::Stored {
             number,
@@ -119,6 +137,17 @@ where
             marker,
         };
         self.step_own_publishing(stored, queue);
+    }
+
+    /// Ends the waits for nodes that have confirmed the stream further.
+    pub(super) fn end_confirmed(&mut self, queue: &mut Queue<V, M>) {
+        let plane = &self.plane;
+        let confirmed = self
+            .unconfirmed
+            .extract_if(.., |wait| plane.is_confirmed_by_all(wait.entry));
+        for wait in confirmed.collect::<Vec<StoredWait>>() {
+            self.end_stored_wait(wait, queue);
+        }
     }
 
     pub(super) fn end_freed_wait(&mut self, wait: FreedWait, dot: Dot, queue: &mut Queue<V, M>) {

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use crate::Dot;
 use crate::connecting::ConnectionId;
-use crate::publishing::PacketId;
+use crate::publishing::{PacketId, StoredAt};
 use crate::stream::GivingId;
 
 /// What waits for events, and for givings.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     /// Events that are not durable, with the connection that they are of.
-    events: BTreeMap<Dot, ConnectionId>,
-    /// Session's entries on which a claim waits.
+    events: BTreeMap<Dot, Option<ConnectionId>>,
+    /// Entries, of sessions and of wills, on which a claim waits.
     sessions: BTreeMap<Dot, SessionWait>,
     /// The same, where the entry was made by an earlier ring.
     givings: BTreeMap<GivingId, SessionWait>,
+    /// Entries on which each of these claims waits yet.
+    entries: BTreeMap<SessionWait, usize>,
     /// Entries of packet ids on which their numbers wait.
     stored: BTreeMap<Dot, StoredWait>,
     /// The same, where the ring has changed since.
@@ -32,6 +34,8 @@ pub(super) struct StoredWait {
     pub(super) entry: Dot,
     /// Marker of the ring whose owners are to have the entry.
     pub(super) marker: u64,
+    /// All present nodes are to have it.
+    pub(super) at: StoredAt,
 }
 
 /// Packet id that is free once an event is durable.
@@ -42,7 +46,7 @@ pub(super) struct FreedWait {
 }
 
 /// Claim that waits for its session's entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionWait {
     pub(super) connection: ConnectionId,
     pub(super) round: u64,
@@ -66,17 +70,32 @@ pub(super) struct EndedGiving {
 }
 
 impl Waits {
-    pub(super) fn add_event(&mut self, dot: Dot, connection: ConnectionId) {
+    pub(super) fn add_event(&mut self, dot: Dot, connection: Option<ConnectionId>) {
         self.events.insert(dot, connection);
     }
 
     /// A claim waits for an entry. One that has waited for it before is void.
     pub(super) fn add_session(&mut self, entry: Dot, wait: SessionWait) {
-        self.sessions.insert(entry, wait);
+        if let Some(before) = self.sessions.insert(entry, wait) {
+            self.entries.remove(&before);
+        }
+        *self.entries.entry(wait).or_default() += 1;
     }
 
     pub(super) fn add_giving(&mut self, giving: GivingId, wait: SessionWait) {
         self.givings.insert(giving, wait);
+        *self.entries.entry(wait).or_default() += 1;
+    }
+
+    /// One of the entries of a claim is durable. Gives the claim when it waits for no other.
+    fn end_entry(&mut self, wait: SessionWait) -> Option<SessionWait> {
+        let left = self.entries.get_mut(&wait)?;
+        *left -= 1;
+        let is_last = *left == 0;
+        if is_last {
+            self.entries.remove(&wait);
+        }
+        is_last.then_some(wait)
     }
 
     pub(super) fn add_stored(&mut self, wait: StoredWait) {
@@ -97,17 +116,19 @@ impl Waits {
     }
 
     pub(super) fn end_event(&mut self, dot: Dot) -> Ended {
+        let session = self.sessions.remove(&dot);
         Ended {
-            connection: self.events.remove(&dot),
-            session: self.sessions.remove(&dot),
+            connection: self.events.remove(&dot).flatten(),
+            session: session.and_then(|wait| self.end_entry(wait)),
             stored: self.stored.remove(&dot),
             freed: self.freed.remove(&dot),
         }
     }
 
     pub(super) fn end_giving(&mut self, giving: GivingId) -> EndedGiving {
+        let session = self.givings.remove(&giving);
         EndedGiving {
-            session: self.givings.remove(&giving),
+            session: session.and_then(|wait| self.end_entry(wait)),
             stored: self.stored_givings.remove(&giving),
         }
     }

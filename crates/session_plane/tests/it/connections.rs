@@ -7,6 +7,7 @@ use std::ops::Range;
 use session_plane::connecting::{Connect, ConnectionId, KnownSession};
 use session_plane::plane::{NewBirth, NewChange, NewEntry};
 use session_plane::sessions::ConnectionValues;
+use session_plane::wills::WillEnd;
 use session_plane::{Birth, Dot, EntryKind, Fact, MadeEvent, Slot, SlotSet};
 
 use super::clients::{CLIENTS, Waiting, client, slot};
@@ -69,7 +70,7 @@ impl World {
         match (self.random.below(40), open) {
             (0, _) | (1..=3, None) => self.connect_client(id, number),
             (4..=6, Some(_)) => self.subscribe_connected(number),
-            (7, Some(open)) => self.close(open.socket),
+            (7, Some(open)) => self.leave(open.socket),
             _ => {}
         }
     }
@@ -101,7 +102,9 @@ impl World {
             client: client(number),
             is_clean,
         };
+        let will = self.new_will();
         let values = ConnectionValues {
+            will: will.clone(),
             connection: Value::Plain(2),
             session: Value::Plain(7),
         };
@@ -115,6 +118,7 @@ impl World {
         if let Some(connection) = begun {
             let socket = Socket { node: id, connection };
             self.sockets.insert(socket, number);
+            self.note_will(socket, will.as_ref());
             let birth = None;
             self.connecting(number).current = Some(Current { socket, birth });
         }
@@ -125,20 +129,21 @@ impl World {
     pub(super) fn lose_connections(&mut self, id: u64) {
         self.sockets.retain(|socket, _| socket.node != id);
         self.drop_inboxes_of(id);
+        self.drop_wills_of(id);
         for client in self.connecting.values_mut() {
             client.current.take_if(|current| current.socket.node == id);
         }
     }
 
     /// The client leaves, or the node has parted with it.
-    pub(super) fn close(&mut self, socket: Socket) {
+    pub(super) fn close(&mut self, socket: Socket, end: WillEnd) {
         let current = self.connecting.values_mut().map(|client| &mut client.current);
         for current in current.filter(|current| current.is_some_and(|current| current.socket == socket)) {
             *current = None;
         }
         self.drop_inbox(socket);
         self.with_sessions(socket.node, |sessions, at, actions| {
-            sessions.close(at, socket.connection, actions);
+            sessions.close(at, socket.connection, end, actions);
         });
     }
 
@@ -266,6 +271,7 @@ impl World {
             if sessions.waiting_feeds() > 0 {
                 return Err(format!("{id} has {} feeds that wait", sessions.waiting_feeds()));
             }
+            self.are_wills_at_rest()?;
             let (waiting, queued) = (sessions.publishing().waiting(), sessions.queued_routes());
             if waiting > 0 || queued > 0 {
                 return Err(format!("{id} publishes {waiting} messages, {queued} are queued"));

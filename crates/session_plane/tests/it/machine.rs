@@ -12,10 +12,11 @@ use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, Timing,
 };
-use session_plane::publishing::{PacketUse, PublishingLimits};
+use session_plane::publishing::{PacketUse, PublishingLimits, WillNumber};
 use session_plane::sessions::{FeedConfig, SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits};
+use session_plane::wills::WillLimits;
 use session_plane::{
     Dot, EntryKind, Matched, Pending, RecordBatch, RecordWrite, RecordsReader, Run, Sessions, Slot, SlotSet,
 };
@@ -37,6 +38,12 @@ pub(super) enum Value {
     Message(Body),
     /// Use of a packet id.
     Use(PacketUse, Option<Body>),
+    /// Will, with its delay in milliseconds.
+    Will(Body, u64),
+    /// Delay of a will in milliseconds, as the end of its connection says it.
+    WillEnd(Option<u64>),
+    /// Number of a will.
+    WillNumber(WillNumber),
 }
 pub(super) type TestPlane = Plane<Value, Body, AllSubscribers>;
 pub(super) type TestSessions = Sessions<Value, Body, AllSubscribers>;
@@ -248,6 +255,7 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
             },
             retry_after: Duration::from_millis(SILENCE_MAX / 5),
         },
+        wills: WillLimits { firing_max: 2 },
     }
 }
 

@@ -14,6 +14,7 @@ mod random;
 mod refusals;
 mod subscribers;
 mod values;
+mod will_clients;
 mod world;
 
 use world::World;

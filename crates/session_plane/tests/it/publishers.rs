@@ -55,6 +55,8 @@ struct Promise {
     is_acknowledged: bool,
     /// The publisher has changed sides, or all who had the packet id are away: the message may come twice.
     is_excepted: bool,
+    /// It is a will that nobody is to have.
+    is_dropped: bool,
 }
 
 /// Body of a message that a client has acknowledged.
@@ -244,6 +246,34 @@ impl World {
         }
     }
 
+    /// A message that the primary owner of a will publishes.
+    pub(super) fn publish_will(&mut self) -> u32 {
+        self.publishers.last += 1;
+        let body = FIRST_ONCE + self.publishers.last;
+        let promise = Promise {
+            is_excepted: true,
+            ..Promise::default()
+        };
+        self.publishers.promises.insert(body, promise);
+        body
+    }
+
+    /// A will that comes once from here on, or not at all.
+    pub(super) fn promise_will(&mut self, body: u32, node: u64, is_dropped: bool) {
+        let clients = if is_dropped {
+            BTreeSet::new()
+        } else {
+            self.subscribed_at(node)
+        };
+        let promise = Promise {
+            clients,
+            is_acknowledged: true,
+            is_excepted: false,
+            is_dropped,
+        };
+        self.publishers.promises.insert(body, promise);
+    }
+
     /// Every process that runs is on this side, and takes the others for present.
     pub(super) fn is_whole_side(&self, side: &Side) -> bool {
         let mut running = self
@@ -333,6 +363,11 @@ impl World {
             if numbers.len() > 1 && !promise.is_excepted {
                 return Err(format!(
                     "{id} has {body} for {number} as {numbers:?}, with {taken:?}"
+                ));
+            }
+            if promise.is_dropped && !numbers.is_empty() {
+                return Err(format!(
+                    "{id} has the will {body} for {number}, which was dropped"
                 ));
             }
             let is_promised = promise.is_acknowledged && promise.clients.contains(&number);

@@ -1,11 +1,14 @@
 //! Encodings of the values of a history.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use cluster::session_plane::Hlc;
 use cluster::{Incarnation, NodeId};
 use session_plane::plane::NumberedValue;
-use session_plane::publishing::{ContentId, NumberedMessage, PacketId, PacketUse};
+use session_plane::publishing::{ContentId, NumberedMessage, PacketId, PacketUse, WillNumber};
 use session_plane::transfer::{TransferBytes, TransferValue};
+use session_plane::wills::{WillPart, WillValue};
 use session_plane::wire::WireValue;
 use session_plane::{Dot, RecordValue, Run};
 
@@ -37,14 +40,40 @@ impl NumberedValue<Body> for Value {
     fn packet_use(&self) -> Option<PacketUse> {
         match self {
             Value::Use(packet_use, _) => Some(*packet_use),
-            Value::Plain(_) | Value::Message(_) => None,
+            _ => None,
         }
+    }
+
+    fn of_will_number(number: WillNumber) -> Value {
+        Value::WillNumber(number)
+    }
+
+    fn of_will_end(delay: Option<Duration>) -> Value {
+        Value::WillEnd(delay.map(|delay| u64::try_from(delay.as_millis()).expect("short")))
     }
 
     fn body(&self) -> Option<Body> {
         match self {
             Value::Use(_, body) => *body,
-            Value::Plain(_) | Value::Message(_) => None,
+            Value::Will(body, _) => Some(*body),
+            _ => None,
+        }
+    }
+}
+
+impl WillValue for Value {
+    fn will_part(&self) -> Option<WillPart> {
+        let millis = Duration::from_millis;
+        match *self {
+            Value::Will(Body(body), delay) => Some(WillPart::Text {
+                content: ContentId(u128::from(body)),
+                delay: millis(delay),
+            }),
+            Value::WillEnd(delay) => Some(WillPart::End {
+                delay: delay.map(millis),
+            }),
+            Value::WillNumber(number) => Some(WillPart::Number(number)),
+            _ => None,
         }
     }
 }
@@ -81,7 +110,40 @@ fn words(value: &Value) -> Vec<u128> {
             words.extend(body.map(|body| u128::from(body.0)));
             words
         }
+        Value::Will(Body(body), delay) => vec![3, u128::from(*body), u128::from(*delay)],
+        Value::WillEnd(delay) => vec![4, delay.map_or(0, |delay| 1 + u128::from(delay))],
+        Value::WillNumber(WillNumber {
+            number,
+            message_clock,
+        }) => {
+            let Run { node, incarnation } = number.run;
+            let clock = message_clock.map_or(0, |clock| 1 + u128::from(clock.to_bits()));
+            vec![
+                5,
+                node.0.into(),
+                incarnation.0.into(),
+                number.number.into(),
+                clock,
+            ]
+        }
     }
+}
+
+/// Moment of a word; 0 is none.
+fn moment(word: u128) -> Option<Option<Hlc>> {
+    match word.checked_sub(1) {
+        None => Some(None),
+        Some(bits) => Hlc::from_bits(u64::try_from(bits).ok()?).map(Some),
+    }
+}
+
+fn dot_of(node: u128, incarnation: u128, number: u128) -> Option<Dot> {
+    let run = Run {
+        node: NodeId(u64::try_from(node).ok()?),
+        incarnation: Incarnation(u32::try_from(incarnation).ok()?),
+    };
+    let number = u64::try_from(number).ok()?;
+    Some(Dot { run, number })
 }
 
 fn value_of(words: &[u128]) -> Option<Value> {
@@ -91,19 +153,9 @@ fn value_of(words: &[u128]) -> Option<Value> {
         [0, plain] => Value::Plain(body(plain)?),
         [1, message] => Value::Message(Body(body(message)?)),
         [2, packet_id, clock, message_clock, ref rest @ ..] => {
-            let message_clock = match message_clock.checked_sub(1) {
-                Some(bits) => Some(Hlc::from_bits(number(bits)?)?),
-                None => None,
-            };
             let message = match *rest {
                 [node, incarnation, dot, content, _] => Some(NumberedMessage {
-                    number: Dot {
-                        run: Run {
-                            node: NodeId(number(node)?),
-                            incarnation: Incarnation(body(incarnation)?),
-                        },
-                        number: number(dot)?,
-                    },
+                    number: dot_of(node, incarnation, dot)?,
                     content: ContentId(content),
                 }),
                 _ => None,
@@ -112,11 +164,18 @@ fn value_of(words: &[u128]) -> Option<Value> {
                 packet_id: PacketId(u16::try_from(packet_id).ok()?.try_into().ok()?),
                 connection_clock: Hlc::from_bits(number(clock)?)?,
                 message,
-                message_clock,
+                message_clock: moment(message_clock)?,
             };
             let last = rest.get(4).copied();
             Value::Use(packet_use, last.and_then(body).map(Body))
         }
+        [3, of_body, delay] => Value::Will(Body(body(of_body)?), number(delay)?),
+        [4, 0] => Value::WillEnd(None),
+        [4, delay] => Value::WillEnd(Some(number(delay - 1)?)),
+        [5, node, incarnation, dot, clock] => Value::WillNumber(WillNumber {
+            number: dot_of(node, incarnation, dot)?,
+            message_clock: moment(clock)?,
+        }),
         _ => return None,
     })
 }
@@ -157,7 +216,7 @@ impl RecordValue for Value {
     fn content(&self) -> Option<Bytes> {
         match self {
             Value::Message(body) => body.content(),
-            Value::Plain(_) | Value::Use(..) => None,
+            _ => None,
         }
     }
 

@@ -17,6 +17,7 @@ use super::network::{Network, Way};
 use super::publishers::Publishers;
 use super::random::Random;
 use super::subscribers::Subscribers;
+use super::will_clients::WillClients;
 
 /// Milliseconds of a step.
 pub(super) const TICK: u64 = 10;
@@ -51,6 +52,7 @@ pub(super) struct World {
     pub(super) sockets: BTreeMap<Socket, u8>,
     pub(super) publishers: Publishers,
     pub(super) subscribers: Subscribers,
+    pub(super) will_clients: WillClients,
     /// First thing that went wrong.
     wrong: Option<String>,
 }
@@ -80,6 +82,7 @@ impl World {
             sockets: BTreeMap::new(),
             publishers: Publishers::default(),
             subscribers: Subscribers::default(),
+            will_clients: WillClients::default(),
             wrong: None,
         };
         world.start_all();
@@ -103,6 +106,9 @@ impl World {
         self.rest()?;
         self.check_connected()?;
         self.finish()?;
+        self.rest()?;
+        self.check()?;
+        self.leave_all();
         self.rest()?;
         self.check()
     }
@@ -335,7 +341,8 @@ impl World {
                     self.accepted(Socket { node: id, connection }, &accepted);
                 }
                 TestAction::Refuse { connection, .. } | TestAction::Disconnect { connection, .. } => {
-                    self.close(Socket { node: id, connection });
+                    let socket = Socket { node: id, connection };
+                    self.close(socket, self.left(socket));
                 }
                 TestAction::Received {
                     connection,

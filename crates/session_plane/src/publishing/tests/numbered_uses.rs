@@ -128,7 +128,10 @@ fn a_message_is_filled_with_the_clock_of_its_first_entry() {
         message,
         clock,
         client: client_id(0),
-        entry: entry.dot,
+        entry: crate::EntryId {
+            kind: crate::EntryKind::Received,
+            dot: entry.dot,
+        },
     };
     assert_eq!(fill(&uses), [filled(Hlc::at(60))]);
     let clock = Hlc::at(40);

@@ -1,0 +1,49 @@
+//! Deciding: what a primary owner may do alone, and what it knows of runs (rule `fire-merged`).
+
+use cluster::NodeId;
+
+use super::{Matching, Plane, PlaneValue};
+use crate::transfer::TransferBytes;
+use crate::{Run, Slot, SlotSet};
+
+impl<V, M, R> Plane<V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// This node is the primary owner of a slot, its copy has merged with all present holders, and all of
+    /// them have answered about the holes that it has.
+    pub fn decides(&self, slot: Slot) -> bool {
+        let can_decide = self.is_primary(slot) && self.is_merged(slot);
+        let copy = self.copy(slot).filter(|_| can_decide);
+        copy.is_some_and(|copy| self.transfers.has_answers_about(slot, copy.holes))
+    }
+
+    /// This node is the first owner of a slot by its own ring.
+    pub fn is_primary(&self, slot: Slot) -> bool {
+        self.owners(slot).next() == Some(self.run.node)
+    }
+
+    /// Slots that this node owns by its own ring.
+    pub fn owned(&self) -> &SlotSet {
+        self.holdings.owned()
+    }
+
+    /// Run of a present node, this one among them.
+    pub fn present_run(&self, node: NodeId) -> Option<Run> {
+        if node == self.run.node {
+            return Some(self.run);
+        }
+        self.membership.find(node).map(|present| present.run)
+    }
+
+    /// A later run of the node is known, or the node is no member any more. A node that was given up may
+    /// live.
+    pub fn has_ended(&self, run: Run) -> bool {
+        let is_later = |present: Run| present.incarnation > run.incarnation;
+        self.present_run(run.node).is_some_and(is_later)
+            || self.holdings.known().has_later_run(run)
+            || !self.membership.members().contains(&run.node)
+    }
+}

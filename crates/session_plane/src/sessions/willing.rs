@@ -1,0 +1,368 @@
+//! Wills upon the plane: left by connections of this node, and published for the slots that it decides
+//! about (rules 56 to 62).
+//!
+//! A will is written behind the session's entry, and CONNACK waits for both. A connection whose CONNECT
+//! got no CONNACK leaves none. The wills say what follows from an end; this module makes their events,
+//! and hands what is due to the publishing.
+
+use super::Sessions;
+use super::acting::Queue;
+use super::entries::{EntryWrite, OwnWrite, WrittenEntry};
+use super::exchanges::WaitingUse;
+use super::will_view::WillView;
+use crate::connecting::{ConnectionEvent, ConnectionId};
+use crate::plane::{Matching, NewBirth, NewEntry, Now, OwnEntry, PlaneValue};
+use crate::publishing::{DueWill, PublishingEvent, WillNumber};
+use crate::transfer::TransferBytes;
+use crate::wills::{OwnWill, WillEnd, WillState, WillsAction, WillsEvent};
+use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, MadeEvent, Slot, WillTerms};
+
+/// Will of a CONNECT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWill<V> {
+    /// Value of the will's entry.
+    pub value: V,
+    /// The will has a delay.
+    pub is_delayed: bool,
+}
+
+/// Entry of a will, or beside one, that is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WillWrite<V> {
+    pub(super) removes: Vec<Dot>,
+    pub(super) adds: Option<NewEntry<V>>,
+    pub(super) then: AfterWill,
+}
+
+/// What follows when the event of a [`WillWrite`] is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterWill {
+    /// The claim goes on: its session's entry and its will are made.
+    Claim {
+        connection: ConnectionId,
+        session: Dot,
+    },
+    /// The connection is released when the event is durable.
+    Leave(ConnectionId),
+    /// The number is routed when all nodes have the entry.
+    Number(Dot),
+    Nothing,
+}
+
+impl<V, M, R> Sessions<V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Hands an event to the wills.
+    pub(super) fn step_wills(&mut self, now: Now, event: WillsEvent, queue: &mut Queue<V, M>) {
+        let view = WillView::new(&self.plane);
+        self.wills.step(now.monotonic, event, &view, &mut queue.wills);
+        let undecided = view.into_undecided().into_iter();
+        self.will_slots.extend(undecided.map(|slot| (slot, false)));
+    }
+
+    /// Publishes wills that are due, and looks again at those of copies that have come to be whole, or
+    /// are not any more.
+    pub(super) fn tick_wills(&mut self, now: Now, queue: &mut Queue<V, M>) {
+        let changed: Vec<Slot> = {
+            let plane = &self.plane;
+            let of_slots = self.will_slots.iter_mut();
+            let changed = of_slots.filter_map(|(slot, decides)| {
+                let before = std::mem::replace(decides, plane.decides(*slot));
+                (before != *decides).then_some(*slot)
+            });
+            changed.collect()
+        };
+        for slot in changed {
+            self.step_wills(now, WillsEvent::CopyChanged { slot }, queue);
+        }
+        let view = WillView::new(&self.plane);
+        self.wills.tick(now.monotonic, &view, &mut queue.wills);
+        let undecided = view.into_undecided().into_iter();
+        self.will_slots.extend(undecided.map(|slot| (slot, false)));
+    }
+
+    /// A copy has merged: its wills are looked at again.
+    pub(super) fn look_at_wills(&mut self, now: Now, slot: Slot, queue: &mut Queue<V, M>) {
+        let view = WillView::new(&self.plane);
+        if view.clients_of(slot).is_empty() {
+            self.will_slots.remove(&slot);
+        } else {
+            self.will_slots.insert(slot, view.decides(slot));
+        }
+        self.step_wills(now, WillsEvent::CopyChanged { slot }, queue);
+    }
+
+    /// An event has changed entries of a client: its wills are looked at again.
+    pub(super) fn look_at_wills_of(
+        &mut self,
+        now: Now,
+        slot: Slot,
+        client: ClientId,
+        queue: &mut Queue<V, M>,
+    ) {
+        if slot == Slot::ROUTES {
+            return;
+        }
+        let session = self.plane.copy(slot);
+        let session = session.and_then(|copy| copy.entries.session(client.as_bytes()));
+        let has_will = session.is_some_and(|session| session.of_kind(EntryKind::Will).next().is_some());
+        if has_will {
+            let plane = &self.plane;
+            self.will_slots.entry(slot).or_insert_with(|| plane.decides(slot));
+        }
+        self.step_wills(now, WillsEvent::Changed { client }, queue);
+    }
+
+    /// Writes the will of a claim behind its session's entry. False where it has none.
+    pub(super) fn write_will(&mut self, connection: ConnectionId, session: MadeEvent, birth: Birth) -> bool {
+        let Some(client) = self.clients.get(&connection) else {
+            return false;
+        };
+        let (Some(will), Some(opened)) = (client.will_of_connect(), client.opened()) else {
+            return false;
+        };
+        let terms = WillTerms {
+            connection: opened.dot,
+            delayed_since: will.is_delayed.then_some(session.clock),
+        };
+        let adds = NewEntry {
+            birth: NewBirth::Of(birth),
+            fact: Fact::Will(Box::new(terms)),
+            value: will.value.clone(),
+        };
+        let removes = client.will.iter().map(|will| will.entry.dot).collect();
+        let write = WillWrite {
+            removes,
+            adds: Some(adds),
+            then: AfterWill::Claim {
+                connection,
+                session: session.dot,
+            },
+        };
+        let client = client.client().clone();
+        // Nothing comes between the two: what waits may be the end of the connection.
+        self.stalled.push_front(EntryWrite {
+            connection: Some(connection),
+            client,
+            write: OwnWrite::Will(write),
+        });
+        true
+    }
+
+    /// The event of a will, or of what stands beside one, is made.
+    pub(super) fn will_written(
+        &mut self,
+        now: Now,
+        client: &ClientId,
+        write: &WillWrite<V>,
+        made: MadeEvent,
+        queue: &mut Queue<V, M>,
+    ) {
+        let entry = write.adds.as_ref().and_then(|adds| own_entry(client, adds, made));
+        match write.then {
+            AfterWill::Claim {
+                connection,
+                session: dot,
+            } => {
+                let ring = self.ring;
+                self.note_event(Some(connection), made.dot);
+                if let Some(client) = self.clients.get_mut(&connection) {
+                    client.will = entry.map(|entry| WrittenEntry { entry, ring });
+                }
+                self.step(ConnectionEvent::SessionWritten { connection, dot }, queue);
+            }
+            AfterWill::Leave(connection) => {
+                self.note_event(Some(connection), made.dot);
+                let dot = made.dot;
+                self.step_wills(now, WillsEvent::EndWritten { connection, dot }, queue);
+            }
+            AfterWill::Number(number) => {
+                self.note_event(None, made.dot);
+                if let Some(entry) = entry {
+                    let giving = None;
+                    self.waiting_uses.insert(number, WaitingUse { entry, giving });
+                }
+                self.step_own_publishing(PublishingEvent::WillNumberWritten { number, made }, queue);
+            }
+            AfterWill::Nothing => {}
+        }
+    }
+
+    /// A connection has its session: from now on its end leaves the will.
+    pub(super) fn open_will(&mut self, now: Now, connection: ConnectionId, queue: &mut Queue<V, M>) {
+        let Some(client) = self.clients.get_mut(&connection) else {
+            return;
+        };
+        client.is_accepted = true;
+        let (Some(will), Some(opened)) = (&client.will, client.opened()) else {
+            return;
+        };
+        let own = OwnWill {
+            client: client.client().clone(),
+            connection: opened.dot,
+            will: will.entry.dot,
+            birth: will.entry.entry.birth,
+        };
+        self.step_wills(now, WillsEvent::Written { connection, own }, queue);
+    }
+
+    /// A connection ends: its will is left, or dropped.
+    pub(super) fn end_will(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        end: WillEnd,
+        queue: &mut Queue<V, M>,
+    ) {
+        if let Some(client) = self.clients.get_mut(&connection)
+            && !client.is_accepted
+        {
+            client.dropped_will = client.will.as_ref().map(|will| will.entry.dot);
+        }
+        self.step_wills(now, WillsEvent::Ended { connection, end }, queue);
+    }
+
+    /// Does what the wills ask for.
+    pub(super) fn apply_will(&mut self, action: WillsAction, queue: &mut Queue<V, M>) {
+        match action {
+            WillsAction::Leave {
+                connection,
+                client,
+                dot,
+                birth,
+                delay,
+            } => {
+                let fact = Fact::ConnectionEnd { connection: dot };
+                let value = V::of_will_end(Some(delay));
+                let write = WillWrite {
+                    removes: vec![dot],
+                    adds: Some(new_entry(birth, fact, value)),
+                    then: AfterWill::Leave(connection),
+                };
+                self.push_will(Some(connection), client, write);
+            }
+            WillsAction::Release { connection, removes } => {
+                if let Some(client) = self.clients.get_mut(&connection) {
+                    client.is_released = true;
+                    client.dropped_will = client.dropped_will.or(removes);
+                }
+                self.close_if_durable(connection, queue);
+            }
+            WillsAction::Publish(due) => self.publish_will(due, queue),
+            WillsAction::GiveUp { number } => {
+                self.step_own_publishing(PublishingEvent::WillGivenUp { number }, queue);
+                if !self.publishing.has_message(number) {
+                    self.waiting_uses.remove(&number);
+                }
+            }
+            WillsAction::Remove { client, removes } => {
+                let write = WillWrite {
+                    removes: removes.into_iter().collect(),
+                    adds: None,
+                    then: AfterWill::Nothing,
+                };
+                self.push_will(None, client, write);
+            }
+            WillsAction::Arm {
+                client,
+                will,
+                removes,
+            } => {
+                if let Some(entry) = self.will_entry(&client, will) {
+                    let write = WillWrite {
+                        removes: removes.into_iter().collect(),
+                        adds: Some(new_entry(entry.birth, entry.fact, entry.value)),
+                        then: AfterWill::Nothing,
+                    };
+                    self.push_will(None, client, write);
+                }
+            }
+        }
+    }
+
+    fn publish_will(&mut self, due: DueWill, queue: &mut Queue<V, M>) {
+        let entry = self.will_entry(&due.client, due.will);
+        if let Some(body) = entry.and_then(|entry| entry.value.body()) {
+            self.step_own_publishing(PublishingEvent::WillDue { due, body }, queue);
+        }
+    }
+
+    /// Writes the number of a will, in the session of the will.
+    pub(super) fn write_will_number(&mut self, client: ClientId, will: Dot, number: WillNumber) {
+        if let Some(entry) = self.will_entry(&client, will) {
+            let (fact, value) = (Fact::WillNumber { will }, V::of_will_number(number));
+            let write = WillWrite {
+                removes: Vec::new(),
+                adds: Some(new_entry(entry.birth, fact, value)),
+                then: AfterWill::Number(number.number),
+            };
+            self.push_will(None, client, write);
+        }
+    }
+
+    /// Finds the entry of a number that this run has routed once and goes on with: a will was given up here
+    /// in between.
+    pub(super) fn find_will_number(&mut self, client: &ClientId, number: Dot, dot: Dot) {
+        let slot = Slot::of_client(client.as_bytes());
+        let (kind, copy) = (EntryKind::WillNumber, self.plane.copy(slot));
+        let session = copy.and_then(|copy| copy.entries.session(client.as_bytes()));
+        let entry = session.and_then(|session| session.get(EntryId { kind, dot }));
+        if let Some(entry) = entry.cloned() {
+            let client = client.clone();
+            let entry = OwnEntry {
+                slot,
+                client,
+                dot,
+                entry,
+            };
+            let giving = None;
+            self.waiting_uses
+                .entry(number)
+                .or_insert(WaitingUse { entry, giving });
+        }
+    }
+
+    fn push_will(&mut self, connection: Option<ConnectionId>, client: ClientId, write: WillWrite<V>) {
+        self.stalled.push_back(EntryWrite {
+            connection,
+            client,
+            write: OwnWrite::Will(write),
+        });
+    }
+
+    fn will_entry(&self, client: &ClientId, will: Dot) -> Option<Entry<V>> {
+        let copy = self.plane.copy(Slot::of_client(client.as_bytes()))?;
+        let (kind, dot) = (EntryKind::Will, will);
+        let entry = copy
+            .entries
+            .session(client.as_bytes())?
+            .get(EntryId { kind, dot });
+        entry.cloned()
+    }
+}
+
+fn new_entry<V>(birth: Birth, fact: Fact, value: V) -> NewEntry<V> {
+    let birth = NewBirth::Of(birth);
+    NewEntry { birth, fact, value }
+}
+
+/// Entry as its event has made it. None of a birth that the event itself is.
+fn own_entry<V: Clone>(client: &ClientId, adds: &NewEntry<V>, made: MadeEvent) -> Option<OwnEntry<V>> {
+    let NewBirth::Of(birth) = adds.birth else {
+        return None;
+    };
+    Some(OwnEntry {
+        slot: Slot::of_client(client.as_bytes()),
+        client: client.clone(),
+        dot: made.dot,
+        entry: Entry {
+            birth,
+            clock: made.clock,
+            fact: adds.fact.clone(),
+            value: adds.value.clone(),
+        },
+    })
+}
