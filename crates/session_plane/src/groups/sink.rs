@@ -119,6 +119,9 @@ impl GroupSink {
                 birth,
                 groups,
             } => self.open(connection, birth, groups, actions),
+            SinkEvent::Joined { connection, group } => {
+                self.attend_or_close(connection, group, actions);
+            }
             SinkEvent::Subscribed(subscribed) => self.subscribe(subscribed, actions),
             SinkEvent::Unsubscribed(left) => leave(&left, actions),
             SinkEvent::PresenceWritten {
@@ -167,13 +170,27 @@ impl GroupSink {
         let before = self.connections.insert(connection, opened);
         assert!(before.is_none(), "a connection is opened once");
         for group in groups {
-            if !self.attend(connection, group, actions) {
-                let presences_max = self.limits.presences_max;
-                let reason = MemberViolation::TooManyPresences { presences_max };
-                actions.push(SinkAction::Disconnect { connection, reason });
+            if !self.attend_or_close(connection, group, actions) {
                 return;
             }
         }
+    }
+
+    /// Makes a connection present in a group whose member its session is. False: it has to close, as
+    /// there is no room.
+    fn attend_or_close<V>(
+        &mut self,
+        connection: ConnectionId,
+        group: GroupId,
+        actions: &mut Vec<SinkAction<V>>,
+    ) -> bool {
+        let has_room = self.attend(connection, group, actions);
+        if !has_room {
+            let presences_max = self.limits.presences_max;
+            let reason = MemberViolation::TooManyPresences { presences_max };
+            actions.push(SinkAction::Disconnect { connection, reason });
+        }
+        has_room
     }
 
     /// A client becomes a member, or stays one. It keeps the begin of its membership: what came since is

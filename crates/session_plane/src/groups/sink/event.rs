@@ -39,6 +39,14 @@ pub enum SinkEvent<V> {
         /// Groups whose member the session is.
         groups: Vec<GroupId>,
     },
+    /// This node learns that the session of a connection is a member: from another side of a split, or
+    /// late. A connection that is present already stays so.
+    Joined {
+        /// Connection of the session.
+        connection: ConnectionId,
+        /// Group whose member the session is.
+        group: GroupId,
+    },
     /// SUBSCRIBE. SUBACK waits until the entry of the member is durable.
     Subscribed(SubscribedGroup),
     /// UNSUBSCRIBE, or the end of the session.

@@ -136,6 +136,39 @@ fn a_presence_goes_with_its_connection_and_what_it_was_given() {
 }
 
 #[test]
+fn a_connection_is_present_when_its_session_turns_out_to_be_a_member() {
+    let mut sink = GroupSink::new(run(1), LIMITS);
+    let birth = birth(1);
+    let opened = |connection| SinkEvent::Opened {
+        connection,
+        birth,
+        groups: Vec::new(),
+    };
+    assert_eq!(step(&mut sink, opened(C)), []);
+    let joined = |connection, name: &[u8]| SinkEvent::Joined {
+        connection,
+        group: GroupId::new(name).expect("a short name"),
+    };
+    assert_eq!(
+        step(&mut sink, joined(C, b"presses")),
+        [wrote(GroupWrite::Presence { birth })]
+    );
+    assert_eq!(step(&mut sink, joined(C, b"presses")), [], "it is present");
+    assert_eq!(
+        step(&mut sink, joined(ConnectionId(2), b"presses")),
+        [],
+        "it has ended"
+    );
+    step(&mut sink, joined(C, b"b"));
+    let reason = MemberViolation::TooManyPresences { presences_max: 2 };
+    let closes = SinkAction::Disconnect {
+        connection: C,
+        reason,
+    };
+    assert_eq!(step(&mut sink, joined(C, b"c")), [closes]);
+}
+
+#[test]
 fn mqtt_3_10_4_4_who_leaves_completes_what_it_was_given() {
     let mut sink = present();
     step(&mut sink, give(7, 8));
