@@ -17,9 +17,10 @@
 //! belong to others, and so do the waits for them.
 //!
 //! *Invariant*: a message is given to a connection when every present node knows its assignment. So of
-//! two nodes that take themselves for primary at the same time, at least one sees the other's
-//! assignment before it gives. `docs/decisions/2026-11-28-groups-as-a-state-machine.md` says why it is
-//! made so.
+//! two nodes that take themselves for primary at the same time, at least one sees the other's assignment
+//! before it gives, and goes on with that. `docs/decisions/2026-11-28-groups-as-a-state-machine.md` says
+//! why groups are made so, and `2026-11-28-rival-assignments-of-a-group.md` beside it what two such nodes
+//! do.
 
 mod error;
 mod group_id;

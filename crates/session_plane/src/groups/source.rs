@@ -12,18 +12,19 @@
 //! primary owner has assigned: to the same presence, by an assignment of its own. It takes a message
 //! back when the presence has ended. An acknowledgement removes the message, whoever is given it.
 //!
-//! *Invariants*: a connection is told of an assignment that counts, and that every present node knows
-//! (rule `give-first`). Of several assignments of a message the latest counts. A part is here only
-//! while this node decides about it (rule `give-merged`).
+//! *Invariants*: a connection is told of an assignment that every present node knows (rule
+//! `give-first`), and not beside a rival of another primary owner, which may have been told
+//! (`source/assignments.rs`). A part is here only while this node decides about it (rule `give-merged`).
 //!
 //! The node has the copies, and waits for confirmations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::Run;
+use crate::{AssignedMessage, Run};
 
 mod action;
+mod assignments;
 mod event;
 mod part;
 mod presences;
@@ -51,10 +52,13 @@ pub struct SourceLimits {
 /// earliest membership or of the nodes all messages of the part.
 #[derive(Debug)]
 pub struct GroupSource {
+    run: Run,
     limits: SourceLimits,
     /// Runs that are present, this one among them.
     present: BTreeSet<Run>,
     parts: BTreeMap<GroupPlace, Part>,
+    /// What this run has told the nodes of presences, of parts that are lost.
+    told: BTreeMap<GroupPlace, BTreeSet<AssignedMessage>>,
     /// Parts with a message that could be assigned, but for the limit of all.
     ready: BTreeSet<GroupPlace>,
     /// Part that has had its turn last.
@@ -63,12 +67,14 @@ pub struct GroupSource {
 }
 
 impl GroupSource {
-    /// Source without parts. Nobody is present before the first [`SourceEvent::RunsChanged`].
-    pub fn new(limits: SourceLimits) -> GroupSource {
+    /// Source of a run, without parts. Nobody is present before the first [`SourceEvent::RunsChanged`].
+    pub fn new(run: Run, limits: SourceLimits) -> GroupSource {
         GroupSource {
+            run,
             limits,
             present: BTreeSet::new(),
             parts: BTreeMap::new(),
+            told: BTreeMap::new(),
             ready: BTreeSet::new(),
             last: None,
             given: 0,
@@ -126,6 +132,11 @@ impl GroupSource {
         self.parts.values().map(Part::waiting).sum()
     }
 
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.told.values().map(BTreeSet::len).sum()
+    }
+
     /// The copy of a part may decide: reads it, and goes on with what was assigned.
     fn begin<V>(
         &mut self,
@@ -137,14 +148,34 @@ impl GroupSource {
         let Some(entries) = copies.read(place) else {
             return;
         };
+        let told = self.told.remove(place).unwrap_or_default();
         self.parts.insert(place.clone(), Part::default());
-        self.change(place, copies, actions, |part, turn| part.read(entries, turn));
+        self.change(place, copies, actions, |part, turn| {
+            part.read(entries, told, turn);
+        });
     }
 
     fn lose(&mut self, place: &GroupPlace) {
-        let lost = self.parts.remove(place);
-        self.given -= lost.map_or(0, |part| part.given());
+        let Some(lost) = self.parts.remove(place) else {
+            return;
+        };
+        self.given -= lost.given();
         self.ready.remove(place);
+        self.remember(place, lost.told());
+    }
+
+    /// Remembers what was told, in case that this node decides about the part again. That is as much as
+    /// this node may assign, or what one part had: beyond it other parts are forgotten, as if nobody had
+    /// been told.
+    fn remember(&mut self, place: &GroupPlace, told: BTreeSet<AssignedMessage>) {
+        let mut remembered = told.len();
+        self.told.retain(|_, others| {
+            remembered += others.len();
+            remembered <= self.limits.given_max
+        });
+        if !told.is_empty() {
+            self.told.insert(place.clone(), told);
+        }
     }
 
     /// Changes a part, if this node decides about it.
@@ -160,6 +191,7 @@ impl GroupSource {
         };
         let before = part.given();
         let mut turn = Turn {
+            run: self.run,
             place,
             present: &self.present,
             copies,
@@ -210,6 +242,7 @@ impl GroupSource {
 
 /// What a part needs of its surroundings for one change.
 struct Turn<'a, V, C> {
+    run: Run,
     place: &'a GroupPlace,
     present: &'a BTreeSet<Run>,
     copies: &'a C,

@@ -7,11 +7,15 @@ use crate::{Birth, Dot, Run};
 mod sink;
 mod source;
 
-fn run(node: u64) -> Run {
+fn run_of(node: u64, start: u32) -> Run {
     Run {
         node: NodeId(node),
-        incarnation: Incarnation(1),
+        incarnation: Incarnation(start),
     }
+}
+
+fn run(node: u64) -> Run {
+    run_of(node, 1)
 }
 
 fn dot(node: u64, number: u64) -> Dot {

@@ -102,7 +102,8 @@ pub enum SourceEvent {
     PartReady(GroupPlace),
     /// This node does not decide about the part.
     PartLost(GroupPlace),
-    /// The copy of the part has an entry more, whoever has made it.
+    /// The copy of the part has an entry more, whoever has made it. Of one event this is told before what
+    /// it removes: so a membership that is written anew does not end in between.
     Added {
         /// The part.
         place: GroupPlace,

@@ -7,6 +7,7 @@ use cluster::session_plane::Hlc;
 
 use super::Turn;
 use super::action::SourceAction;
+use super::assignments::{Assignment, Assignments, Runs};
 use super::event::{GroupCopies, GroupEntry, ReadEntry};
 use super::presences::Presences;
 use crate::MadeEvent;
@@ -23,7 +24,7 @@ pub(super) struct Part {
     assignments: BTreeMap<Dot, Dot>,
     /// Messages that nobody is given, in the order of clocks.
     waiting: BTreeSet<QueueKey>,
-    /// Messages whose assignment another run has made, or this one before it read the part.
+    /// Messages that go on with an assignment of another run, or of this one before it read the part.
     inherited: BTreeSet<QueueKey>,
     given: usize,
 }
@@ -33,36 +34,9 @@ pub(super) struct Part {
 struct PartMessage {
     /// Clock of the message. None while the copy lacks it.
     clock: Option<Hlc>,
-    /// Presence of each assignment, in the order in which they count.
-    assignments: BTreeMap<QueueKey, Dot>,
-    own: Option<Own>,
+    assignments: Assignments,
     /// Presence that the message counts for.
     holder: Option<Dot>,
-}
-
-/// Assignment by this run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Own {
-    /// Its event was asked for.
-    Making { presence: Dot },
-    /// Its event is made.
-    Made(MadeAssignment),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct MadeAssignment {
-    dot: Dot,
-    /// Every present node knows it.
-    is_known: bool,
-    /// The node of the presence was told.
-    is_given: bool,
-}
-
-/// Assignment that counts.
-#[derive(Debug, Clone, Copy)]
-struct Current {
-    assignment: Dot,
-    presence: Dot,
 }
 
 impl Part {
@@ -82,15 +56,38 @@ impl Part {
         !self.inherited.is_empty() || !self.waiting.is_empty() && has_room()
     }
 
-    /// Takes the entries of the copy. Assignments come last: they are kept where their message is.
-    pub(super) fn read<V, C: GroupCopies<V>>(&mut self, entries: Vec<ReadEntry>, turn: &mut Turn<'_, V, C>) {
+    /// Takes the entries of the copy. Assignments come last: they are kept where their message is. `told`
+    /// is what this run has told before.
+    pub(super) fn read<V, C: GroupCopies<V>>(
+        &mut self,
+        entries: Vec<ReadEntry>,
+        told: BTreeSet<AssignedMessage>,
+        turn: &mut Turn<'_, V, C>,
+    ) {
         let is_assignment = |read: &ReadEntry| matches!(read.entry, GroupEntry::Assignment { .. });
         let (assignments, others): (Vec<ReadEntry>, Vec<ReadEntry>) =
             entries.into_iter().partition(is_assignment);
         for ReadEntry { dot, entry } in others.into_iter().chain(assignments) {
             self.insert(dot, &entry, turn);
         }
+        for AssignedMessage { message, presence } in told {
+            if let Some(of) = self.messages.get_mut(&message) {
+                of.assignments.set_told(presence);
+            }
+        }
         self.settle_all(turn);
+    }
+
+    /// Presences whose nodes this run has told of messages that are not acknowledged.
+    pub(super) fn told(&self) -> BTreeSet<AssignedMessage> {
+        let of_message = |message: Dot, of: &PartMessage| {
+            let assigned = |presence| AssignedMessage { message, presence };
+            of.assignments.told().map(assigned).collect::<Vec<_>>()
+        };
+        let messages = self.messages.iter();
+        messages
+            .flat_map(|(message, of)| of_message(*message, of))
+            .collect()
     }
 
     pub(super) fn add<V, C: GroupCopies<V>>(
@@ -119,7 +116,7 @@ impl Part {
         }
         if let Some(message) = self.assignments.remove(&dot) {
             if let Some(of) = self.messages.get_mut(&message) {
-                of.assignments.retain(|key, _| key.dot != dot);
+                of.assignments.remove(dot);
             }
             self.settle(message, turn);
         }
@@ -137,20 +134,13 @@ impl Part {
         let MadeEvent { dot, clock } = made;
         self.insert(dot, &GroupEntry::Assignment { assigned, clock }, turn);
         let of = self.messages.get_mut(&message);
-        let Some(of) = of.filter(|of| of.own == Some(Own::Making { presence })) else {
-            self.settle(message, turn);
-            return;
-        };
-        of.own = Some(Own::Made(MadeAssignment {
-            dot,
-            is_known: false,
-            is_given: false,
-        }));
-        turn.actions.push(SourceAction::AwaitKnown {
-            place: turn.place.clone(),
-            message,
-            assignment: dot,
-        });
+        if of.is_some_and(|of| of.assignments.made(dot, presence)) {
+            turn.actions.push(SourceAction::AwaitKnown {
+                place: turn.place.clone(),
+                message,
+                assignment: dot,
+            });
+        }
         self.settle(message, turn);
     }
 
@@ -161,9 +151,8 @@ impl Part {
         assignment: Dot,
         turn: &mut Turn<'_, V, C>,
     ) {
-        let of = self.messages.get_mut(&message);
-        if let Some(Own::Made(made)) = of.and_then(|of| of.own.as_mut()) {
-            made.is_known |= made.dot == assignment;
+        if let Some(of) = self.messages.get_mut(&message) {
+            of.assignments.set_known(assignment);
         }
         self.settle(message, turn);
     }
@@ -179,8 +168,8 @@ impl Part {
         let at_node = self.presences.holders().filter(|dot| dot.run.node == node);
         let messages: Vec<Dot> = at_node.flat_map(|dot| self.presences.held_by(dot)).collect();
         for message in messages {
-            if let Some(Own::Made(made)) = self.messages.get_mut(&message).and_then(|of| of.own.as_mut()) {
-                made.is_given = false;
+            if let Some(of) = self.messages.get_mut(&message) {
+                of.assignments.give_again();
             }
             self.settle(message, turn);
         }
@@ -200,12 +189,15 @@ impl Part {
         let Some(of) = self.messages.get_mut(&message) else {
             return;
         };
-        of.own = Some(Own::Making { presence });
+        let presences = &self.presences;
+        let is_there = |dot: Dot| presences.is_there(dot, turn);
+        let is_gone = |dot: Dot| presences.is_gone(dot, turn);
+        let removes = of.assignments.make(turn.run, presence, is_there, is_gone);
         self.given += 1;
         turn.actions.push(SourceAction::Assign {
             place: turn.place.clone(),
             assigned: AssignedMessage { message, presence },
-            removes: of.assignments.keys().map(|key| key.dot).collect(),
+            removes,
         });
         self.settle(message, turn);
     }
@@ -221,7 +213,7 @@ impl Part {
                 let may_come = || !turn.copies.covers(turn.place, message);
                 if self.messages.contains_key(&message) || may_come() {
                     let of = self.messages.entry(message).or_default();
-                    of.assignments.insert(QueueKey { clock, dot }, presence);
+                    of.assignments.add(turn.run, QueueKey { clock, dot }, presence);
                     self.assignments.insert(dot, message);
                 }
             }
@@ -232,8 +224,8 @@ impl Part {
         let Some(gone) = self.messages.remove(&dot) else {
             return;
         };
-        for key in gone.assignments.keys() {
-            self.assignments.remove(&key.dot);
+        for assignment in gone.assignments.dots() {
+            self.assignments.remove(&assignment);
         }
         if let Some(holder) = gone.holder {
             self.presences.release(holder, dot);
@@ -242,7 +234,7 @@ impl Part {
             self.waiting.remove(&QueueKey { clock, dot });
             self.inherited.remove(&QueueKey { clock, dot });
         }
-        self.given -= usize::from(gone.own.is_some());
+        self.given -= usize::from(gone.assignments.is_own());
     }
 
     /// Settles all messages if the earliest membership is another than before: only by that members
@@ -268,39 +260,30 @@ impl Part {
 
     /// Finds out to whom a message is given now, and gives it if that is decided.
     fn settle<V, C: GroupCopies<V>>(&mut self, message: Dot, turn: &mut Turn<'_, V, C>) {
-        let Some(of) = self.messages.get(&message) else {
-            return;
-        };
-        let is_there = |presence: Dot| self.presences.is_there(presence, turn);
-        let counting = of.clock.filter(|clock| self.presences.has_member_before(*clock));
-        let current = of.last().filter(|last| is_there(last.presence));
-        let own = of.own.filter(|own| match own {
-            Own::Making { presence } => is_there(*presence),
-            Own::Made(made) => current.is_some_and(|current| current.assignment == made.dot),
-        });
-        let own = own.filter(|_| counting.is_some());
-        let holder = match own {
-            Some(Own::Making { presence }) => Some(presence),
-            Some(Own::Made(_)) | None => current.map(|current| current.presence),
-        };
-        self.keep(message, own, holder);
-        self.queue(message, counting);
-        if let (Some(Own::Made(made)), Some(current)) = (own, current)
-            && made.is_known
-            && !made.is_given
-        {
-            self.give(message, current, turn);
-        }
-    }
-
-    /// Keeps what was found out about a message.
-    fn keep(&mut self, message: Dot, own: Option<Own>, holder: Option<Dot>) {
         let Some(of) = self.messages.get_mut(&message) else {
             return;
         };
-        let own_before = std::mem::replace(&mut of.own, own);
+        let presences = &self.presences;
+        let counting = of.clock.filter(|clock| presences.has_member_before(*clock));
+        let was_own = of.assignments.is_own();
+        let is_there = |presence: Dot| presences.is_there(presence, turn);
+        let runs = Runs {
+            own: turn.run,
+            present: turn.present,
+        };
+        let holder = of.assignments.settle(runs, counting.is_some(), is_there);
         let before = std::mem::replace(&mut of.holder, holder);
-        self.given = self.given + usize::from(own.is_some()) - usize::from(own_before.is_some());
+        let (is_own, due) = (of.assignments.is_own(), of.assignments.due());
+        self.given = self.given + usize::from(is_own) - usize::from(was_own);
+        self.hold(message, before, holder);
+        self.queue(message, counting);
+        if let Some(due) = due {
+            self.give(message, due, turn);
+        }
+    }
+
+    /// A message counts for another presence than before.
+    fn hold(&mut self, message: Dot, before: Option<Dot>, holder: Option<Dot>) {
         if before != holder {
             if let Some(before) = before {
                 self.presences.release(before, message);
@@ -320,7 +303,7 @@ impl Part {
             self.waiting.remove(&QueueKey { clock, dot });
             self.inherited.remove(&QueueKey { clock, dot });
         }
-        if let Some(clock) = counting.filter(|_| of.own.is_none()) {
+        if let Some(clock) = counting.filter(|_| !of.assignments.is_own()) {
             let queue = match of.holder {
                 Some(_) => &mut self.inherited,
                 None => &mut self.waiting,
@@ -330,13 +313,16 @@ impl Part {
     }
 
     /// Tells the node of a presence.
-    fn give<V, C: GroupCopies<V>>(&mut self, message: Dot, current: Current, turn: &mut Turn<'_, V, C>) {
-        let Current { assignment, presence } = current;
+    fn give<V, C: GroupCopies<V>>(&mut self, message: Dot, due: Assignment, turn: &mut Turn<'_, V, C>) {
+        let Assignment {
+            dot: assignment,
+            presence,
+        } = due;
         let Some(value) = turn.copies.value(turn.place, message) else {
             return;
         };
-        if let Some(Own::Made(made)) = self.messages.get_mut(&message).and_then(|of| of.own.as_mut()) {
-            made.is_given = true;
+        if let Some(of) = self.messages.get_mut(&message) {
+            of.assignments.set_given();
         }
         turn.actions.push(SourceAction::Give {
             to: presence.run.node,
@@ -348,16 +334,5 @@ impl Part {
                 value,
             },
         });
-    }
-}
-
-impl PartMessage {
-    /// Latest assignment.
-    fn last(&self) -> Option<Current> {
-        let (key, presence) = self.assignments.last_key_value()?;
-        Some(Current {
-            assignment: key.dot,
-            presence: *presence,
-        })
     }
 }

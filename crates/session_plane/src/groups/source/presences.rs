@@ -162,6 +162,12 @@ impl Presences {
         }
     }
 
+    /// The connection of a presence has ended for certain.
+    pub(super) fn is_gone<V, C: GroupCopies<V>>(&self, dot: Dot, turn: &Turn<'_, V, C>) -> bool {
+        !self.known.contains_key(&dot) && turn.copies.covers(turn.place, dot)
+            || turn.copies.has_ended(dot.run)
+    }
+
     /// A session is a member, and was one before the clock of a message.
     pub(super) fn has_member_before(&self, clock: Hlc) -> bool {
         self.earliest().is_some_and(|earliest| earliest < clock)

@@ -6,6 +6,8 @@ use super::*;
 use crate::AssignedMessage;
 use crate::MadeEvent;
 
+mod rivals;
+
 /// Copy of one part. This node is 1; presences are of nodes 2 and 3.
 #[derive(Default)]
 struct Copies {
@@ -74,7 +76,7 @@ impl Owner {
     /// Owner with two members, each with a presence: 2:1 and the later 3:1.
     fn new(given_max: usize, window: usize) -> Owner {
         let mut owner = Owner {
-            source: GroupSource::new(SourceLimits { given_max, window }),
+            source: GroupSource::new(run(1), SourceLimits { given_max, window }),
             copies: Copies::default(),
             events: 0,
         };
@@ -209,21 +211,6 @@ fn a_message_is_taken_back_when_its_presence_has_ended_or_its_node_is_given_up()
 }
 
 #[test]
-fn the_latest_assignment_counts_and_is_gone_on_with() {
-    let mut owner = Owner::new(10, 10);
-    owner.publish(1);
-    let made = owner.make(1, A());
-    let assigned = AssignedMessage {
-        message: dot(9, 1),
-        presence: B(),
-    };
-    let clock = Hlc::at(2_000);
-    let theirs = owner.add(dot(4, 1), GroupEntry::Assignment { assigned, clock });
-    assert_eq!(did(&theirs), [Did::Assigned(1, B())], "by an own one");
-    assert_eq!(owner.know(1, made), []);
-}
-
-#[test]
 fn a_part_that_is_lost_or_read_anew_is_assigned_again_to_the_same_presences() {
     let mut owner = Owner::new(10, 10);
     owner.publish(1);
@@ -247,6 +234,16 @@ fn who_leaves_keeps_what_it_was_given_and_gets_nothing_new() {
     assert_eq!(did(&owner.publish(3)), [Did::Assigned(3, B())]);
     owner.remove(dot(3, 9));
     assert_eq!(did(&owner.publish(4)), [], "the group has no member");
+}
+
+#[test]
+fn a_membership_that_is_written_anew_changes_nothing() {
+    let mut owner = Owner::new(10, 10);
+    owner.publish(1);
+    let made = owner.make(1, A());
+    assert_eq!(owner.add(dot(2, 10), member(2)), []);
+    assert_eq!(owner.remove(dot(2, 9)), []);
+    assert_eq!(owner.know(1, made), [Did::Gave(1, A())]);
 }
 
 #[test]
