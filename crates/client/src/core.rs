@@ -240,7 +240,7 @@ impl Session {
             if is_first {
                 self.parked.open(now.instant);
             }
-            self.outgoing.resend(&mut self.packets);
+            self.outgoing.resend(now.instant, &mut self.packets);
         } else {
             self.start_over(now, actions);
         }
@@ -253,9 +253,11 @@ impl Session {
         self.incoming.session_lost();
         self.subscriptions.session_lost();
         // A request that was acknowledged and not answered: its reply was lost with the session.
-        for (request, message) in self.requests.unanswered() {
-            if !self.outgoing.has(Owner::Request(request)) {
-                self.outgoing.push(Owner::Request(request), message.clone());
+        for unanswered in self.requests.unanswered() {
+            let owner = Owner::Request(unanswered.request);
+            if !self.outgoing.has(owner) {
+                let message = unanswered.message.clone();
+                self.outgoing.push(owner, message, Some(unanswered.until));
             }
         }
     }
@@ -314,7 +316,9 @@ impl Session {
         {
             self.complete(Some(operation), Ok(Outcome::Unsubscribed), actions);
         }
-        let ended = self.outgoing.send(&limits, &mut self.ids, &mut self.packets);
+        let ended = self
+            .outgoing
+            .send(now.instant, &limits, &mut self.ids, &mut self.packets);
         self.end_deliveries(now, ended, actions);
     }
 

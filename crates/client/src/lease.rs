@@ -26,7 +26,8 @@ pub type LeaseError = StoreError;
 impl Lease {
     /// Takes the lease of `key` for `holder`, or nothing if another has it.
     ///
-    /// Two that use the same `holder` have the same lease.
+    /// Two that use the same `holder` have the same lease. After an error without an answer the lease may have been
+    /// taken: it ends after `duration`, and nothing renews it.
     pub async fn acquire(
         store: &StateStore,
         key: impl Into<Bytes>,

@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use crate::clock;
 use crate::core::OperationError;
 use crate::core::lock::{Action, Answer, Contender, Event};
-use crate::state_store::{SetOptions, SetOutcome, StateStore, StoreError};
+use crate::state_store::{Deletion, SetOptions, SetOutcome, StateStore, StoreError};
 use crate::watch::{Watch, WatchEvent};
 
 pub use crate::core::lock::Loss as Lost;
@@ -40,6 +40,11 @@ pub enum LockError {
 ///
 /// Holding it is a belief: a process that sleeps for longer than the lease wakes up believing. What has to be
 /// safe carries the [token](Lock::token): `store.set(key, value, SetOptions::new().fencing(lock.token()))`.
+///
+/// A lock that is released or dropped, or an attempt that is given up, is withdrawn from the store. Without a
+/// connection that happens as soon as there is one again, for one lease at most, after which the store has ended the
+/// lock by itself; with a [holder](LockOptions::holder) of your own for the client's timeout only. The client stays
+/// until then, also if its handles are dropped.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -91,7 +96,8 @@ impl LockOptions {
         self
     }
 
-    /// Waits no longer than this. Zero: one attempt, which ends with [`LockError::Store`] if there is no answer.
+    /// Waits no longer than this. Zero: one attempt, which ends with [`LockError::Store`] if there is no answer. Such
+    /// an attempt may have had the lock; it is withdrawn (see [`Lock`]).
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -107,6 +113,7 @@ impl Lock {
         options: LockOptions,
     ) -> Result<Self, LockError> {
         let key = key.into();
+        let is_shared = options.holder.is_some();
         let holder = options.holder.unwrap_or_else(|| unique_holder(store));
         let (status_sender, status) = watch::channel(Status::Waiting);
         let (release, released) = oneshot::channel();
@@ -120,6 +127,8 @@ impl Lock {
             request: None,
             status: status_sender,
             is_single_attempt: options.wait.is_some_and(|wait| wait.is_zero()),
+            is_shared,
+            release_reported_by: None,
         };
         tokio::spawn(keeper.run(released));
         // From here on the lock is released when this future is dropped.
@@ -198,7 +207,8 @@ impl Lock {
         &self.holder
     }
 
-    /// Gives the lock back. An error means that others have to wait until the lease is over.
+    /// Gives the lock back. An error means that others have to wait until the client reaches the store again, or
+    /// until the lease is over.
     pub async fn release(mut self) -> Result<(), StoreError> {
         if let Some(release) = self.release.take() {
             let _ = release.send(());
@@ -232,13 +242,17 @@ struct Keeper {
     request: Option<Pin<Box<dyn Future<Output = Finished> + Send>>>,
     status: watch::Sender<Status>,
     is_single_attempt: bool,
+    /// The holder's name was given: another lock may have the same.
+    is_shared: bool,
+    /// Who waits for the release is told then that there is no answer, while the request goes on.
+    release_reported_by: Option<Instant>,
 }
 
 /// How a request of the contender ended.
 enum Finished {
     Set(Result<SetOutcome, StoreError>),
     Watch(Result<Watch, StoreError>),
-    Delete(Result<(), StoreError>),
+    Delete(Result<Deletion, StoreError>),
 }
 
 impl Keeper {
@@ -263,6 +277,10 @@ impl Keeper {
                     Some(Event::Release)
                 }
                 () = until(deadline) => Some(Event::Timeout),
+                () = until(self.release_reported_by) => {
+                    self.report_release(Err(OperationError::TimedOut.into()));
+                    continue;
+                }
             };
             match event {
                 Some(event) => self.contender.step(clock::now().instant, event, &mut actions),
@@ -290,11 +308,7 @@ impl Keeper {
                 self.request = Some(Box::pin(async move { Finished::Watch(store.watch(key).await) }));
             }
             Action::Unwatch => self.watch = None,
-            Action::Delete => {
-                self.request = Some(Box::pin(async move {
-                    Finished::Delete(store.vdel(key, holder, None).await.map(drop))
-                }));
-            }
+            Action::Delete { timeout } => self.delete(timeout),
             Action::Held { token, until } => {
                 self.status.send_replace(Status::Held { token, until });
             }
@@ -331,12 +345,40 @@ impl Keeper {
                 None
             }
             Finished::Delete(result) => {
-                let is_over = matches!(&*self.status.borrow(), Status::Lost(_) | Status::Failed(_));
-                if !is_over {
-                    self.status.send_replace(Status::Released(result));
-                }
-                Some(Event::Deleted)
+                // Another lock of this holder may have been taken since, which a second VDEL would delete.
+                let is_again = !self.is_shared && result.as_ref().is_err_and(is_passing);
+                self.report_release(result.map(drop));
+                Some(if is_again {
+                    Event::NotDeleted
+                } else {
+                    Event::Deleted
+                })
             }
+        }
+    }
+
+    /// Begins the VDEL, which waits in the queue of the client for longer than anybody waits for the release.
+    ///
+    /// Not so if the holder's name is shared: another client may take the lock for it meanwhile.
+    fn delete(&mut self, timeout: Duration) {
+        let (store, key, holder) = (self.store.clone(), self.key.clone(), self.holder.clone());
+        let reported_after = store.client().timeout();
+        self.release_reported_by = Some(clock::now().instant + reported_after);
+        let timeout = if self.is_shared {
+            reported_after
+        } else {
+            timeout.max(reported_after)
+        };
+        self.request = Some(Box::pin(async move {
+            Finished::Delete(store.vdel_within(timeout, key, holder).await)
+        }));
+    }
+
+    fn report_release(&mut self, result: Result<(), StoreError>) {
+        self.release_reported_by = None;
+        let is_waiting = matches!(&*self.status.borrow(), Status::Waiting | Status::Held { .. });
+        if is_waiting {
+            self.status.send_replace(Status::Released(result));
         }
     }
 

@@ -25,7 +25,8 @@ pub enum StoreError {
     #[error("the state store refused the request: {}", .0.text(Dialect::Sdk))]
     Refused(ErrorText),
     /// The request did not get through, or its answer did not come back. After
-    /// [`TimedOut`](OperationError::TimedOut) and [`Ended`](OperationError::Ended) it may have been executed.
+    /// [`TimedOut`](OperationError::TimedOut) and [`Ended`](OperationError::Ended) it may have been executed. A request
+    /// that has timed out is not executed later, a second of rounding and what the server has taken in aside.
     #[error(transparent)]
     Operation(#[from] OperationError),
 }
@@ -144,7 +145,8 @@ impl StateStore {
 
     /// Deletes a key. A fenced one needs a fencing token that is not older.
     pub async fn del(&self, key: impl Into<Bytes>, fencing: Option<Hlc>) -> Result<Deletion, StoreError> {
-        self.delete(Request::Del { key: key.into() }, fencing).await
+        let request = Request::Del { key: key.into() };
+        self.delete(self.client.timeout(), request, fencing).await
     }
 
     /// Deletes a key if it has this value.
@@ -154,14 +156,20 @@ impl StateStore {
         value: impl Into<Bytes>,
         fencing: Option<Hlc>,
     ) -> Result<Deletion, StoreError> {
-        self.delete(
-            Request::VDel {
-                key: key.into(),
-                value: value.into(),
-            },
-            fencing,
-        )
-        .await
+        let request = Request::VDel {
+            key: key.into(),
+            value: value.into(),
+        };
+        self.delete(self.client.timeout(), request, fencing).await
+    }
+
+    pub(crate) async fn vdel_within(
+        &self,
+        timeout: Duration,
+        key: Bytes,
+        value: Bytes,
+    ) -> Result<Deletion, StoreError> {
+        self.delete(timeout, Request::VDel { key, value }, None).await
     }
 
     /// Lists the keys that match a glob: `*` any sequence, `?` one character, `[ab]`, `[a-z]`, `[!a]`.
@@ -190,8 +198,13 @@ impl StateStore {
         }
     }
 
-    async fn delete(&self, request: Request, fencing: Option<Hlc>) -> Result<Deletion, StoreError> {
-        match self.request(self.client.timeout(), request, fencing).await? {
+    async fn delete(
+        &self,
+        timeout: Duration,
+        request: Request,
+        fencing: Option<Hlc>,
+    ) -> Result<Deletion, StoreError> {
+        match self.request(timeout, request, fencing).await? {
             (Reply::Deleted(0), _) => Ok(Deletion::Missing),
             (Reply::Deleted(_), version) => Ok(Deletion::Deleted { version }),
             (Reply::OtherValue, version) => Ok(Deletion::OtherValue { version }),

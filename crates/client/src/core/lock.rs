@@ -4,6 +4,9 @@
 //! from before the request was sent and stops believing a twentieth of it early, so that clocks that do not run
 //! alike do not make two holders. What must not happen even so, when a process sleeps, is for the fencing token
 //! to prevent.
+//!
+//! A contender that is released deletes the key, because a SET without an answer may have been executed or may
+//! still be. It goes on with that for one lease: from then on the store has ended the lock by itself.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +25,10 @@ pub enum Event {
     Freed,
     /// The caller does not want the lock any more.
     Release,
-    /// The answer to [`Action::Delete`], whatever it was.
+    /// The answer to [`Action::Delete`], unless it is [`Event::NotDeleted`].
     Deleted,
+    /// [`Action::Delete`] failed, and may succeed in a moment.
+    NotDeleted,
     /// The deadline has come.
     Timeout,
 }
@@ -53,7 +58,10 @@ pub enum Action {
     /// Watch it no longer.
     Unwatch,
     /// Delete the key if it is ours.
-    Delete,
+    Delete {
+        /// After this long nothing is left to delete: the lease is over.
+        timeout: Duration,
+    },
     /// The lock is held, or was renewed.
     Held {
         /// The newest fencing token.
@@ -91,7 +99,8 @@ pub struct Contender {
 ///         |    ^
 ///         v    |
 ///      Watching -> Asking ... Waiting -> Asking
-/// any -> Releasing -> Ended
+/// any -> Releasing <-> Pausing
+///            \_____________\___-> Ended
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -117,7 +126,15 @@ enum State {
         until: Instant,
         sent_at: Instant,
     },
-    Releasing,
+    /// VDEL is under way; `until`: the store ends the lease by itself.
+    Releasing {
+        until: Instant,
+    },
+    /// Before another VDEL.
+    Pausing {
+        until: Instant,
+        retry_at: Instant,
+    },
     Ended,
 }
 
@@ -146,7 +163,7 @@ impl Contender {
             (State::Waiting { .. }, Event::Freed) => self.ask(now, actions),
             (State::Waiting { until }, Event::Timeout) if until <= now => self.ask(now, actions),
             (State::Held { until, .. } | State::Renewing { until, .. }, Event::Timeout) if until <= now => {
-                self.lose(Loss::Expired, actions);
+                self.lose(now, Loss::Expired, actions);
             }
             (State::Held { until, renew_at }, Event::Timeout) if renew_at <= now => {
                 self.state = State::Renewing { until, sent_at: now };
@@ -154,7 +171,7 @@ impl Contender {
             }
             (State::Renewing { until, sent_at }, Event::Answered(answer)) => match answer {
                 Answer::Stored(token) => self.hold(sent_at, token, actions),
-                Answer::Refused => self.lose(Loss::TakenOver, actions),
+                Answer::Refused => self.lose(now, Loss::TakenOver, actions),
                 Answer::Unknown => {
                     self.state = State::Held {
                         until,
@@ -162,13 +179,16 @@ impl Contender {
                     }
                 }
             },
-            (State::Releasing, Event::Deleted) => self.end(actions),
+            (State::Releasing { .. }, Event::Deleted) => self.end(actions),
+            (State::Releasing { until }, Event::NotDeleted) => self.pause_release(now, until, actions),
+            (State::Pausing { until, retry_at }, Event::Timeout) if retry_at <= now => {
+                self.delete(now, until, actions);
+            }
             (State::Idle, Event::Release) => self.end(actions),
-            (State::Releasing | State::Ended, Event::Release) => {}
+            (State::Releasing { .. } | State::Pausing { .. } | State::Ended, Event::Release) => {}
             (_, Event::Release) => {
-                self.state = State::Releasing;
                 self.unwatch(actions);
-                actions.push(Action::Delete);
+                self.delete(now, now + self.lease, actions);
             }
             // Late answers, repeated notifications, timeouts that moved.
             _ => {}
@@ -180,7 +200,12 @@ impl Contender {
         match self.state {
             State::Waiting { until } | State::Renewing { until, .. } => Some(until),
             State::Held { until, renew_at } => Some(until.min(renew_at)),
-            State::Idle | State::Asking { .. } | State::Registering | State::Releasing | State::Ended => None,
+            State::Pausing { retry_at, .. } => Some(retry_at),
+            State::Idle
+            | State::Asking { .. }
+            | State::Registering
+            | State::Releasing { .. }
+            | State::Ended => None,
         }
     }
 
@@ -236,16 +261,26 @@ impl Contender {
         actions.push(Action::Held { token, until });
     }
 
-    fn lose(&mut self, loss: Loss, actions: &mut Vec<Action>) {
+    fn lose(&mut self, now: Instant, loss: Loss, actions: &mut Vec<Action>) {
         actions.push(Action::Lost(loss));
         match loss {
             // A renewal may still arrive: it must not hold the lock for nobody.
-            Loss::Expired => {
-                self.state = State::Releasing;
-                actions.push(Action::Delete);
-            }
+            Loss::Expired => self.delete(now, now + self.lease, actions),
             Loss::TakenOver => self.end(actions),
         }
+    }
+
+    fn delete(&mut self, now: Instant, until: Instant, actions: &mut Vec<Action>) {
+        self.state = State::Releasing { until };
+        actions.push(Action::Delete { timeout: until - now });
+    }
+
+    fn pause_release(&mut self, now: Instant, until: Instant, actions: &mut Vec<Action>) {
+        let retry_at = now + self.pause();
+        if until <= retry_at {
+            return self.end(actions);
+        }
+        self.state = State::Pausing { until, retry_at };
     }
 
     fn unwatch(&mut self, actions: &mut Vec<Action>) {

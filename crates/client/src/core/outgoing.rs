@@ -1,9 +1,14 @@
 //! Messages on their way to the server: waiting, then inflight until acknowledged.
 //!
+//! A message with a deadline carries the time that is left until then as its Message Expiry, each time it is sent.
+//! The server therefore does not execute a request after its caller has given up. Message Expiry counts whole
+//! seconds, so the last one is rounded up.
+//!
 //! Invariant: a packet identifier is in use exactly as long as its delivery is inflight, across connections of
 //! one session. [MQTT-4.4.0-1]
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use protocol::ReasonCode;
 use protocol::packet::{Ack, Packet, PacketId, ProtocolVersion, Publish, QoS, encoded_len};
@@ -27,14 +32,22 @@ pub(super) type Ended = (Owner, Result<Outcome, OperationError>);
 
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    waiting: VecDeque<(Owner, Message)>,
+    waiting: VecDeque<Waiting>,
     inflight: VecDeque<Delivery>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    owner: Owner,
+    message: Message,
+    until: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Delivery {
     packet_id: PacketId,
     owner: Owner,
+    until: Option<Instant>,
     stage: Stage,
 }
 
@@ -47,19 +60,25 @@ enum Stage {
 }
 
 impl Outgoing {
-    pub(super) fn push(&mut self, owner: Owner, message: Message) {
-        self.waiting.push_back((owner, message));
+    /// Queues a message. From `until` on the server is not to execute it any more.
+    pub(super) fn push(&mut self, owner: Owner, message: Message, until: Option<Instant>) {
+        self.waiting.push_back(Waiting {
+            owner,
+            message,
+            until,
+        });
     }
 
     /// Sends what the server's Receive Maximum lets through. [MQTT-3.3.4-7] [MQTT-3.3.4-9]
     pub(super) fn send(
         &mut self,
+        now: Instant,
         limits: &ServerLimits,
         ids: &mut PacketIds,
         packets: &mut Vec<Packet>,
     ) -> Vec<Ended> {
         let mut ended = Vec::new();
-        while let Some((_, message)) = self.waiting.front() {
+        while let Some(Waiting { message, .. }) = self.waiting.front() {
             let is_counted = message.qos != QoS::AtMostOnce;
             if is_counted && self.inflight.len() >= usize::from(limits.receive_maximum) {
                 break;
@@ -68,10 +87,16 @@ impl Outgoing {
             if is_counted && packet_id.is_none() {
                 break;
             }
-            let Some((owner, message)) = self.waiting.pop_front() else {
+            let Some(Waiting {
+                owner,
+                message,
+                until,
+            }) = self.waiting.pop_front()
+            else {
                 break;
             };
-            let publish = publish(message, packet_id);
+            let mut publish = publish(message, packet_id);
+            set_expiry(&mut publish, now, until);
             if let Err(error) = check(&publish, limits) {
                 if let Some(id) = packet_id {
                     ids.release(id);
@@ -86,6 +111,7 @@ impl Outgoing {
                     self.inflight.push_back(Delivery {
                         packet_id,
                         owner,
+                        until,
                         stage,
                     });
                 }
@@ -96,11 +122,12 @@ impl Outgoing {
     }
 
     /// The server still has the session: sends again what it has not acknowledged. [MQTT-4.4.0-1] [MQTT-3.3.1-1]
-    pub(super) fn resend(&mut self, packets: &mut Vec<Packet>) {
+    pub(super) fn resend(&mut self, now: Instant, packets: &mut Vec<Packet>) {
         for delivery in &mut self.inflight {
             packets.push(match &mut delivery.stage {
                 Stage::Published(publish) => {
                     publish.dup = true;
+                    set_expiry(publish, now, delivery.until);
                     Packet::Publish(Box::new(Publish::clone(publish)))
                 }
                 Stage::Released => Packet::PubRel(Ack::new(delivery.packet_id, ReasonCode::Success)),
@@ -111,16 +138,22 @@ impl Outgoing {
     /// The server has lost the session: what was inflight starts over as new.
     ///
     /// An exactly-once message that may have arrived is not sent twice: it fails with
-    /// [`OperationError::SessionLost`]. One that had been received is done.
+    /// [`OperationError::SessionLost`]. One that had been received is done. A message that nobody waits for any more
+    /// is dropped: no packet identifier has to be kept for it.
     pub(super) fn start_over(&mut self, ids: &mut PacketIds) -> Vec<Ended> {
         let mut ended = Vec::new();
         for delivery in std::mem::take(&mut self.inflight).into_iter().rev() {
             ids.release(delivery.packet_id);
             match delivery.stage {
+                Stage::Published(_) if delivery.owner == Owner::Nobody => {}
                 Stage::Published(publish) if publish.qos == QoS::AtLeastOnce => {
                     if let Some(mut message) = Message::received(*publish) {
                         message.dup = false;
-                        self.waiting.push_front((delivery.owner, message));
+                        self.waiting.push_front(Waiting {
+                            owner: delivery.owner,
+                            message,
+                            until: delivery.until,
+                        });
                     }
                 }
                 Stage::Published(_) => ended.push((delivery.owner, Err(OperationError::SessionLost))),
@@ -169,9 +202,10 @@ impl Outgoing {
         None
     }
 
-    /// Nobody waits for `owner`'s delivery any more: not sent if it was not, else finished in silence.
+    /// Nobody waits for `owner`'s delivery any more: not sent if it was not. Otherwise it goes on as long as the server
+    /// has the session, and its end is not reported.
     pub(super) fn forget(&mut self, owner: Owner) {
-        self.waiting.retain(|(waiting, _)| *waiting != owner);
+        self.waiting.retain(|waiting| waiting.owner != owner);
         for delivery in &mut self.inflight {
             if delivery.owner == owner {
                 delivery.owner = Owner::Nobody;
@@ -181,7 +215,7 @@ impl Outgoing {
 
     /// True if a message of `owner` waits or is inflight.
     pub(super) fn has(&self, owner: Owner) -> bool {
-        self.waiting.iter().any(|(waiting, _)| *waiting == owner)
+        self.waiting.iter().any(|waiting| waiting.owner == owner)
             || self.inflight.iter().any(|delivery| delivery.owner == owner)
     }
 }
@@ -216,6 +250,20 @@ fn publish(message: Message, packet_id: Option<PacketId>) -> Publish {
         properties: message.properties,
         payload: message.payload,
     }
+}
+
+/// Tells the server how long the message matters. A request whose time is over may have to be sent again all the same
+/// [MQTT-4.4.0-1]: with 0, by which the state store does not execute it.
+fn set_expiry(publish: &mut Publish, now: Instant, until: Option<Instant>) {
+    if let Some(until) = until {
+        publish.properties.message_expiry = Some(whole_seconds(until.saturating_duration_since(now)));
+    }
+}
+
+/// Seconds, rounded up.
+fn whole_seconds(left: Duration) -> u32 {
+    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 /// What the server's CONNACK rules out. [MQTT-3.2.2-11] [MQTT-3.2.2-14] [MQTT-3.2.2-15]

@@ -4,7 +4,7 @@
 //! has executed before from memory.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::Instant;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use protocol::hlc::Hlc;
@@ -56,6 +56,15 @@ struct Pending {
     asker: Asker,
     kind: RequestKind,
     message: Message,
+    until: Instant,
+}
+
+/// A request that waits for its reply.
+#[derive(Debug)]
+pub(super) struct Unanswered<'a> {
+    pub(super) request: RequestId,
+    pub(super) message: &'a Message,
+    pub(super) until: Instant,
 }
 
 /// What to send: see [`Requests::begin`].
@@ -87,8 +96,8 @@ impl Requests {
         &self.response_topic
     }
 
-    /// Makes the message of a request, which then waits for its reply.
-    pub(super) fn begin(&mut self, timeout: Duration, new: NewRequest<'_>) -> (RequestId, Message) {
+    /// Makes the message of a request, which then waits for its reply until `until`.
+    pub(super) fn begin(&mut self, until: Instant, new: NewRequest<'_>) -> (RequestId, Message) {
         self.last += 1;
         let id = RequestId(self.last);
         let message = Message {
@@ -98,7 +107,6 @@ impl Requests {
             retain: false,
             dup: false,
             properties: MessageProperties {
-                message_expiry: Some(expiry_seconds(timeout)),
                 response_topic: Some(self.response_topic.clone()),
                 correlation_data: Some(self.correlation_data(id)),
                 user_properties: user_properties(&new.timestamp, new.fencing.as_ref()),
@@ -112,6 +120,7 @@ impl Requests {
                 asker: new.asker,
                 kind,
                 message: message.clone(),
+                until,
             },
         );
         (id, message)
@@ -134,8 +143,12 @@ impl Requests {
     }
 
     /// The session was lost: messages of the requests that still wait, in their order.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = (RequestId, &Message)> {
-        self.pending.iter().map(|(id, pending)| (*id, &pending.message))
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = Unanswered<'_>> {
+        self.pending.iter().map(|(id, pending)| Unanswered {
+            request: *id,
+            message: &pending.message,
+            until: pending.until,
+        })
     }
 
     /// Drops registrations under way, and their ends: those of a lost connection are worth nothing.
@@ -168,13 +181,6 @@ impl Requests {
         let number: [u8; 8] = number.try_into().ok()?;
         (u64::from_be_bytes(*origin) == self.origin).then_some(RequestId(u64::from_be_bytes(number)))
     }
-}
-
-/// The Message Expiry of a request: its timeout in whole seconds, so that it is not executed when nobody waits
-/// any more.
-fn expiry_seconds(timeout: Duration) -> u32 {
-    let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
-    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 fn user_properties(timestamp: &Hlc, fencing: Option<&Hlc>) -> UserProperties {

@@ -1,6 +1,6 @@
 //! What callers ask a [`Session`] for, and how it ends.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use protocol::packet::{QoS, RetainHandling, SubscribeFilter, SubscriptionOptions};
@@ -29,7 +29,7 @@ impl Session {
         }
         self.timeouts.add_operation(operation, now.instant + timeout);
         match request {
-            Operation::Publish(message) => self.outgoing.push(Owner::Operation(operation), message),
+            Operation::Publish(message) => self.outgoing.push(Owner::Operation(operation), message, None),
             Operation::Subscribe { stream, filters } => {
                 self.subscriptions.subscribe(stream, Some(operation), filters);
                 self.deliver_parked(actions);
@@ -44,7 +44,7 @@ impl Session {
                 let timestamp = self.clock.now(now.wall);
                 let asker = Asker::Operation(operation);
                 let request = self.request(
-                    timeout,
+                    now.instant + timeout,
                     NewRequest {
                         asker,
                         request: &request,
@@ -79,13 +79,13 @@ impl Session {
     }
 
     /// Puts a request into the queue, and the subscription to its reply before it.
-    fn request(&mut self, timeout: Duration, new: NewRequest<'_>) -> RequestId {
+    fn request(&mut self, until: Instant, new: NewRequest<'_>) -> RequestId {
         if !self.subscriptions.has(Self::RESPONSES) {
             let filter = own_filter(self.requests.response_topic().clone());
             self.subscriptions.subscribe(Self::RESPONSES, None, vec![filter]);
         }
-        let (id, message) = self.requests.begin(timeout, new);
-        self.outgoing.push(Owner::Request(id), message);
+        let (id, message) = self.requests.begin(until, new);
+        self.outgoing.push(Owner::Request(id), message, Some(until));
         id
     }
 
@@ -117,8 +117,9 @@ impl Session {
             timestamp,
             fencing: None,
         };
-        let id = self.request(REGISTRATION_TIMEOUT, new);
-        self.timeouts.add_request(id, now.instant + REGISTRATION_TIMEOUT);
+        let until = now.instant + REGISTRATION_TIMEOUT;
+        let id = self.request(until, new);
+        self.timeouts.add_request(id, until);
     }
 
     /// Ends an operation, unless it has ended.

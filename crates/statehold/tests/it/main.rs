@@ -24,6 +24,7 @@ mod encryption;
 mod enhanced;
 mod examples;
 mod foreign_files;
+mod given_up;
 mod harness;
 mod import;
 mod issuer;

@@ -58,6 +58,12 @@ fn set(seconds: f64) -> Action {
     }
 }
 
+fn delete(seconds: f64) -> Action {
+    Action::Delete {
+        timeout: Duration::from_secs_f64(seconds),
+    }
+}
+
 #[test]
 fn a_free_lock_is_had_with_one_request_and_renewed_every_third_of_its_lease() {
     let mut story = Story::begin();
@@ -120,7 +126,7 @@ fn a_lease_that_cannot_be_renewed_is_lost_before_the_store_ends_it() {
     assert_eq!(story.deadline(), Some(9.5));
     assert_eq!(
         story.at(9.5, Event::Timeout),
-        [Action::Lost(Loss::Expired), Action::Delete]
+        [Action::Lost(Loss::Expired), delete(10.0)]
     );
     assert_eq!(
         story.at(9.6, stored(2)),
@@ -162,7 +168,7 @@ fn release_deletes_whatever_the_state_and_ends_once() {
         let expected = if events.is_empty() {
             vec![]
         } else {
-            vec![Action::Delete]
+            vec![delete(10.0)]
         };
         assert_eq!(
             actions,
@@ -171,4 +177,18 @@ fn release_deletes_whatever_the_state_and_ends_once() {
         );
         assert_eq!(story.at(0.4, Event::Release), []);
     }
+}
+
+#[test]
+fn a_release_is_tried_again_until_the_store_has_ended_the_lease() {
+    let mut story = Story::begin();
+    story.at(0.0, Event::Start);
+    assert_eq!(story.at(2.0, Event::Release), [delete(10.0)]);
+    assert_eq!(story.at(3.0, Event::NotDeleted), []);
+    assert_eq!(story.deadline(), Some(4.0));
+    assert_eq!(story.at(3.5, Event::Timeout), [], "not yet");
+    assert_eq!(story.at(3.5, Event::Release), [], "it is under way");
+    assert_eq!(story.at(4.0, Event::Timeout), [delete(8.0)]);
+    assert_eq!(story.at(11.0, Event::NotDeleted), [Action::Ended]);
+    assert_eq!(story.deadline(), None);
 }

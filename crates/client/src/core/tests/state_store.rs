@@ -174,6 +174,38 @@ fn a_request_is_sent_again_with_the_same_correlation_data() {
 }
 
 #[test]
+fn a_request_that_was_given_up_is_not_executed_later() {
+    // The server still has the session, and MQTT asks for the PUBLISH again.
+    let mut client = Client::connected();
+    get(&mut client);
+    assert_eq!(client.wait().completed, [(1, Err(OperationError::TimedOut))]);
+    let again = request(&client.reconnect(true).sent);
+    assert!(again.dup);
+    assert_eq!(again.properties.message_expiry, Some(0));
+
+    // The server has lost it.
+    let done = client.reconnect(false);
+    assert_eq!(kinds(&done.sent), [format!("SUBSCRIBE {RESPONSE_TOPIC}")]);
+}
+
+#[test]
+fn a_request_carries_the_time_that_is_left_when_it_is_sent() {
+    let mut client = Client::connected();
+    client.step(Event::TransportClosed);
+    get(&mut client);
+    client.seconds += 2.5;
+    client.step(Event::Timeout);
+    client.step(Event::TransportOpened);
+    let asked = request(&client.receive(connack(true, ConnAckProperties::default())).sent);
+    assert_eq!(asked.properties.message_expiry, Some(3));
+    client.seconds += 1.0;
+    let again = request(&client.reconnect(true).sent);
+    assert_eq!(again.properties.message_expiry, Some(2));
+    let anew = request(&client.reconnect(false).sent);
+    assert_eq!(anew.properties.message_expiry, Some(2));
+}
+
+#[test]
 fn a_late_reply_is_nobodys() {
     let mut client = Client::connected();
     let asked = request(&get(&mut client).sent);
