@@ -23,6 +23,11 @@ where
         self.settle(now, actions);
     }
 
+    /// There is room to meet another peer: not too many rings wait for copies.
+    pub fn can_welcome(&self) -> bool {
+        self.streams.outgoing.can_welcome()
+    }
+
     /// The machine of a peer has refused a connection: the process is gone.
     pub fn refused(&mut self, peer: NodeId) {
         // Nothing ends with a node that is not present.
@@ -30,7 +35,7 @@ where
     }
 
     /// Receives a message of a handshake. It is dropped while the stream has no room for another
-    /// ring: the next offer will do.
+    /// ring: the next offer will do. What is repeated of the present stay needs none.
     pub(super) fn receive_handshake(
         &mut self,
         now: Now,
@@ -38,10 +43,10 @@ where
         message: &Handshake,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<(), PlaneError> {
-        if !self.streams.outgoing.can_welcome() {
+        let was_present = self.membership.is_present(from);
+        if !was_present && !self.can_welcome() {
             return Ok(());
         }
-        let was_present = self.membership.is_present(from);
         let mut of_membership = Vec::new();
         let received = self
             .membership

@@ -105,6 +105,8 @@ pub(super) struct Machine {
     disk: BTreeMap<Bytes, Bytes>,
     writing: Option<Writing>,
     starts: u32,
+    /// The disk writes nothing any more.
+    is_disk_stopped: bool,
     /// The process stands still until then.
     pub(super) paused_until: u64,
     /// Time that its monotonic clock lacks.
@@ -122,6 +124,7 @@ impl Machine {
             disk: BTreeMap::new(),
             writing: None,
             starts: 0,
+            is_disk_stopped: false,
             paused_until: 0,
             lost: 0,
             epoch,
@@ -181,10 +184,14 @@ impl Machine {
         self.lost += millis;
     }
 
+    pub(super) fn stop_disk(&mut self) {
+        self.is_disk_stopped = true;
+    }
+
     /// Goes on with the disk; `takes` is the time of the next write.
     pub(super) fn write(&mut self, now: u64, takes: u64, actions: &mut Vec<TestAction>) {
         let at = self.now(now);
-        let Some(sessions) = &mut self.sessions else {
+        let Some(sessions) = self.sessions.as_mut().filter(|_| !self.is_disk_stopped) else {
             return;
         };
         if let Some(writing) = self.writing.take_if(|writing| writing.ready_at <= now) {

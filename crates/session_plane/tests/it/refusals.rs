@@ -8,6 +8,7 @@ use session_plane::slot_entries::SINGLE_DOTS_MAX;
 use session_plane::{Dot, Run};
 
 use super::clients::Waiting;
+use super::network::Way;
 use super::world::World;
 
 /// Longer than holes stand before they are closed.
@@ -77,4 +78,38 @@ fn only_the_run_that_is_present_gives_a_sign_of_life() {
         "{unknown:?}"
     );
     assert!(later.is_ordinary() && unknown.is_ordinary());
+}
+
+/// The first Confirm may be lost. So it is sent again, with the stream behind it, as often as the peer
+/// answers: also when the peer has no room to meet others.
+#[test]
+fn a_stay_that_is_confirmed_again_needs_no_room_for_rings() {
+    let mut world = World::new(1, 2);
+    world.rest().expect("two nodes come to rest");
+    // Nothing is durable without the disk, so each change of the ring keeps one more.
+    world.machine(2).stop_disk();
+    let (there, way) = (NodeId(1), Way { from: 1, to: 2 });
+    let can_meet = |world: &World| world.machines[&2].plane().expect("it runs").can_welcome();
+    for _ in 0..40 {
+        if !can_meet(&world) {
+            break;
+        }
+        world.network.cut(way);
+        world.pass(LONG / 2).expect("nothing goes wrong");
+        world.network.heal();
+        world.pass(LONG / 2).expect("nothing goes wrong");
+    }
+    assert!(!can_meet(&world), "there are as many rings as may be");
+    let plane = world.machines[&2].plane().expect("it runs");
+    assert!(
+        plane.membership().is_present(there),
+        "the last ring came with its stay"
+    );
+    let first = world.machines[&1].plane().expect("it runs").run();
+    for repeated in world.handshakes[&way].clone() {
+        world.with_sessions(2, |sessions, at, actions| {
+            let received = sessions.receive(at, first, repeated, actions);
+            assert_eq!(received, Ok(()), "what is sent again is heard again");
+        });
+    }
 }

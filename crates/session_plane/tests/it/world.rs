@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use cluster::NodeId;
+use session_plane::membership::Handshake;
 use session_plane::plane::{EventContent, Now, PlaneMessage};
 use session_plane::transfer::TransferMessage;
 use session_plane::wire::Message;
@@ -53,6 +54,8 @@ pub(super) struct World {
     pub(super) publishers: Publishers,
     pub(super) subscribers: Subscribers,
     pub(super) will_clients: WillClients,
+    /// Last Confirm of a handshake from each node to each other one, and the Welcome behind it.
+    pub(super) handshakes: BTreeMap<Way, Vec<TestMessage>>,
     /// First thing that went wrong.
     wrong: Option<String>,
 }
@@ -83,6 +86,7 @@ impl World {
             publishers: Publishers::default(),
             subscribers: Subscribers::default(),
             will_clients: WillClients::default(),
+            handshakes: BTreeMap::new(),
             wrong: None,
         };
         world.start_all();
@@ -274,6 +278,7 @@ impl World {
         let Some(run) = self.machines[&way.from].plane().map(TestPlane::run) else {
             return;
         };
+        self.record_handshake(way, &message);
         let sent: Message<Value, Body, EventContent<Value, Body>> = message.into();
         match Message::decode(sent.encode()) {
             Ok(read) if read != sent => {
@@ -297,6 +302,20 @@ impl World {
             other => {
                 self.wrong.get_or_insert(format!("{sent:?} is read as {other:?}"));
             }
+        }
+    }
+
+    /// Keeps what begins a stay, for a test that repeats it.
+    fn record_handshake(&mut self, way: Way, message: &TestMessage) {
+        let TestMessage::Replication(sent) = message else {
+            return;
+        };
+        match sent {
+            PlaneMessage::Handshake(Handshake::Confirm(_)) => {
+                self.handshakes.insert(way, vec![message.clone()]);
+            }
+            PlaneMessage::Welcome(_) => self.handshakes.entry(way).or_default().push(message.clone()),
+            _ => {}
         }
     }
 
