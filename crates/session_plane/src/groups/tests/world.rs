@@ -184,8 +184,15 @@ impl World {
             .collect();
     }
 
-    /// All nodes come back and see each other, members acknowledge, and all that is due happens.
+    /// Each side comes to rest. Then all nodes come back and see each other, and what is left of all that
+    /// comes to rest.
     pub(super) fn come_to_rest(&mut self) {
+        for _ in 0..3 {
+            self.detect();
+            self.deliver_all();
+        }
+        self.acknowledge_until(World::has_delivered);
+        self.assert_sides_at_rest();
         self.cut.clear();
         (0..NODES).for_each(|node| self.restart(node));
         for _ in 0..3 {
@@ -193,15 +200,20 @@ impl World {
             self.deliver_all();
         }
         self.end_lost_sessions();
+        self.acknowledge_until(World::is_idle);
+        (0..2 * NODES).for_each(|turn| self.collect(turn % NODES));
+    }
+
+    /// Members connect where all nodes are present, and acknowledge what they have.
+    fn acknowledge_until(&mut self, is_done: impl Fn(&World) -> bool) {
         let mut rounds = 0..ROUNDS_MAX;
-        while !self.is_idle() && rounds.next().is_some() {
-            (0..CLIENTS).for_each(|client| self.connect_if_member(client));
+        while !is_done(self) && rounds.next().is_some() {
+            if self.are_all_present() {
+                (0..CLIENTS).for_each(|client| self.connect_if_member(client));
+            }
             (0..CLIENTS).for_each(|client| self.acknowledge_all(client));
             self.deliver_each();
         }
-        self.deliver_all();
-        (0..NODES).for_each(|node| self.collect(node));
-        (0..NODES).for_each(|node| self.collect(node));
     }
 
     /// Tells the source of a node.

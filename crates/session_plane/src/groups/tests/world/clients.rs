@@ -200,6 +200,12 @@ impl World {
         }
     }
 
+    /// Nothing is under way, and all that members have is acknowledged.
+    pub(super) fn has_delivered(&self) -> bool {
+        let mut places = self.clients.iter().filter_map(|client| client.place.as_ref());
+        self.is_quiet() && places.all(|place| place.unacknowledged.is_empty())
+    }
+
     /// Nothing is under way, each member has a connection, and all that members have is acknowledged.
     pub(super) fn is_idle(&self) -> bool {
         let members = self.machines[0].state.copy.members();

@@ -103,4 +103,16 @@ impl NaivePart {
             }
         }
     }
+
+    /// A message that counts, though a connection of a member is open in one of `runs`. One that a
+    /// presence may have that is still to come does not matter.
+    pub(super) fn left(&self, runs: &BTreeSet<Run>, covers: impl Fn(Dot) -> bool) -> Option<Dot> {
+        let mut open = self.presences.iter();
+        open.find(|(dot, presence)| runs.contains(&dot.run) && self.members.contains(&presence.birth))?;
+        let earliest = self.earliest?;
+        let may_come = |of: &NaiveAssignment| runs.contains(&of.presence.run) && !covers(of.presence);
+        let counting = self.messages.iter().filter(|(_, clock)| earliest < **clock);
+        let mut left = counting.map(|(message, _)| *message);
+        left.find(|message| !self.assignments_of(*message).any(may_come))
+    }
 }

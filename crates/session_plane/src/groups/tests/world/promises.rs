@@ -100,8 +100,8 @@ impl World {
             let knows = self.machines[*peer].state.copy.covered.covers(assignment);
             assert!(knows, "node {peer} does not know {assignment:?}");
         }
-        // A connection that has ended gets nothing.
-        if !self.open.contains_key(&presence) {
+        // A connection that has ended gets nothing, nor one of a node that was just given up.
+        if !self.open.contains_key(&presence) || !has_run(view, presence) {
             return;
         }
         let record = &self.records[&message];
@@ -144,6 +144,19 @@ impl World {
         let record = self.records.get_mut(&message).expect("a message of the group");
         record.completions += 1;
         assert!(record.acknowledged.is_some() && record.completions <= record.deliveries);
+    }
+
+    /// On each side whose nodes all have each other the primary owner has given what it can.
+    #[track_caller]
+    pub(super) fn assert_sides_at_rest(&self) {
+        for node in (0..NODES).filter(|node| self.closed_side(*node).is_some()) {
+            let state = &self.machines[node].state;
+            for place in places().filter(|place| state.decides(place.slot)) {
+                let part = NaivePart::of(&state.copy.entries(place.slot));
+                let left = part.left(&state.runs(), |dot| state.covers(&place, dot));
+                assert_eq!(left, None, "node {node} has not given a message: {part:?}");
+            }
+        }
     }
 
     #[track_caller]

@@ -134,17 +134,25 @@ impl World {
         is_closed.then(|| view.keys().copied().collect())
     }
 
+    /// All nodes are up and see each other.
+    pub(super) fn are_all_present(&self) -> bool {
+        let is_present = |machine: &super::Machine| machine.is_up && machine.state.view.len() == NODES;
+        self.machines.iter().all(is_present) && self.closed_side(0).is_some()
+    }
+
+    /// Nothing is under way between nodes that reach each other.
+    pub(super) fn is_quiet(&self) -> bool {
+        let mut links = self.links.iter();
+        links.all(|((from, to), link)| link.is_empty() || !self.reaches(*from, *to))
+    }
+
     /// All nodes see each other, and nothing is under way.
     pub(super) fn is_settled(&self) -> bool {
-        let mut machines = self.machines.iter();
-        let is_whole = |machine: &super::Machine| {
-            let state = &machine.state;
-            machine.is_up
-                && state.view.len() == NODES
-                && state.unmerged.is_empty()
-                && state.holes().is_empty()
-        };
-        machines.all(is_whole) && self.closed_side(0).is_some() && self.links.values().all(VecDeque::is_empty)
+        let is_whole =
+            |machine: &super::Machine| machine.state.unmerged.is_empty() && machine.state.holes().is_empty();
+        self.are_all_present()
+            && self.machines.iter().all(is_whole)
+            && self.links.values().all(VecDeque::is_empty)
     }
 
     /// A node that is settled drops what does not count.
