@@ -344,7 +344,11 @@ impl World {
             match action {
                 TestAction::Send { to, message } => self.send(Way { from: id, to: to.0 }, message),
                 TestAction::Durable(dot) => self.acknowledge(dot),
-                TestAction::GaveUp { run, .. } => self.forget_receiver(id, run.node.0),
+                TestAction::GaveUp { run, .. } => {
+                    self.forget_receiver(id, run.node.0);
+                    let to = run.node.0;
+                    self.network.break_off(Way { from: id, to });
+                }
                 TestAction::EndRun(why) => self.fail(format!("{id} ends its run: {why}")),
                 TestAction::Accept {
                     connection,
