@@ -221,11 +221,8 @@ impl Cluster {
             let is_quiet = arrived.is_empty();
             for (from, to, bytes) in arrived {
                 let run = self.nodes[&from].plane().run();
-                let message = match Message::decode(bytes) {
-                    Ok(Message::Replication(message)) => SessionsMessage::Replication(message),
-                    Ok(Message::Connecting(message)) => SessionsMessage::Connecting(message),
-                    other => panic!("{other:?}"),
-                };
+                let read = Message::decode(bytes).expect("what was encoded");
+                let message = SessionsMessage::of_read(read).expect("a message of sessions");
                 self.with(to, |node, now, actions| {
                     let received = node.receive(now, run, message, actions);
                     assert!(received.is_ok() || received.is_err_and(|error| error.is_ordinary()));

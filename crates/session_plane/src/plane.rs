@@ -57,6 +57,7 @@ pub use error::PlaneError;
 pub use giving::OwnEntry;
 pub use holdings::Matching;
 pub use image::PlaneImage;
+pub(crate) use numbers::use_entry;
 pub use streams::PersistPoint;
 pub use values::{NumberedValue, PlaneValue};
 
@@ -218,7 +219,7 @@ where
     /// This node owns the slot, and its copy has merged with every present holder: sessions are
     /// served from it (rule `serve-merged`).
     pub fn is_merged(&self, slot: Slot) -> bool {
-        self.holdings.owned().contains(slot) && self.transfers.is_merged(slot)
+        self.transfers.is_merged(slot)
     }
 
     /// Those of `slots` that the plane has copies of.

@@ -132,6 +132,10 @@ where
     /// # Errors
     ///
     /// [`MembersError`] where the configured members are no cluster.
+    ///
+    /// # Panics
+    ///
+    /// If there may be more connections than feeds.
     pub fn new(
         now: Now,
         config: &SessionsConfig,
@@ -139,6 +143,11 @@ where
         matching: R,
         blank: V,
     ) -> Result<Sessions<V, M, R>, MembersError> {
+        let (feeds, connections) = (config.feeds.sink.feeds_max, config.connections.connections_max);
+        assert!(
+            feeds >= connections,
+            "each connection has a feed: {feeds} for {connections}"
+        );
         let plane = Plane::new(now, &config.plane, image, matching)?;
         Ok(Sessions {
             connections: Connections::new(plane.run(), config.connections),

@@ -181,7 +181,8 @@ impl FeedSink {
         Ok(())
     }
 
-    /// Takes what has happened; appends what the node does. `known` is that of [`FeedSink::begin`].
+    /// Takes what has happened; appends what the node does. `known` gives what [`FeedSink::begin`] gets; only
+    /// events after which feeds begin ask for it.
     ///
     /// # Errors
     ///
@@ -189,7 +190,7 @@ impl FeedSink {
     pub fn step<V: TransferBytes>(
         &mut self,
         event: SinkEvent<V>,
-        known: &Arc<VersionVector>,
+        known: impl Fn() -> Arc<VersionVector>,
         actions: &mut Vec<SinkAction<V>>,
     ) -> Result<(), FeedError> {
         match event {
@@ -206,19 +207,20 @@ impl FeedSink {
                     session.end_delivery(delivery);
                 }
             }
-            SinkEvent::OwnersChanged { slot, owners } => self.change_owners(slot, &owners, known, actions),
-            SinkEvent::OwnerLost(owner) => self.lose(owner, known, actions),
+            SinkEvent::OwnersChanged { slot, owners } => self.change_owners(slot, &owners, &known(), actions),
+            SinkEvent::OwnerLost(owner) => self.lose(owner, &known(), actions),
             SinkEvent::ItemsReceived { from, items } => self.receive(from, items, actions)?,
             SinkEvent::Closed { from, feed } => {
                 if let Some(place) = self.place_of(from, feed)? {
                     self.forget_feed(&place);
-                    self.open_next(place, known, actions);
+                    self.open_next(place, &known(), actions);
                 }
             }
             SinkEvent::Retried => {
+                let known = known();
                 for place in std::mem::take(&mut self.stalled) {
                     self.reset(&place);
-                    self.open_next(place, known, actions);
+                    self.open_next(place, &known, actions);
                 }
             }
         }

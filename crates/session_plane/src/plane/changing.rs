@@ -29,11 +29,12 @@ where
         change: NewChange<V>,
         actions: &mut Vec<PlaneAction<V, M>>,
     ) -> Result<MadeEvent, StreamFull> {
-        let dot = self.next_dot();
-        let clock = self.clock.tick(now.wall);
-        let content = EventContent::Change(change.made_by(dot, clock));
-        self.emit(now, slots, content, actions)?;
-        Ok(MadeEvent { dot, clock })
+        let made = MadeEvent {
+            dot: self.next_dot(),
+            clock: self.clock.tick(now.wall),
+        };
+        self.emit(now, slots, EventContent::Change(change.made_by(made)), actions)?;
+        Ok(made)
     }
 
     /// Sees a moment: later events of this node have later clocks.

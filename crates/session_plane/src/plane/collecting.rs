@@ -138,9 +138,8 @@ where
     let Some(copy) = holdings.copies.get(slot) else {
         return Some(BTreeSet::new());
     };
-    let is_merged = holdings.owned().contains(slot) && transfers.is_merged(slot);
     let has_claimed_all = copy.holes.is_empty() && copy.taken.is_empty();
-    if !is_merged || !has_claimed_all || transfers.holder.is_answering(slot) {
+    if !transfers.is_merged(slot) || !has_claimed_all || transfers.holder.is_answering(slot) {
         return None;
     }
     Some(garbage_in(&copy, &place.client))

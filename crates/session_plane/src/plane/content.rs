@@ -9,7 +9,7 @@ use super::Effect;
 use crate::stream::{EventKind, StreamEvent};
 use crate::transfer::{OwnEvent, TransferBytes};
 use crate::wire::EventPayload;
-use crate::{Birth, Change, ClientId, Dot, Entry, Fact, Pending, PendingMessage, Slot, SlotSet};
+use crate::{Birth, Change, ClientId, Dot, Entry, Fact, MadeEvent, Pending, PendingMessage, Slot, SlotSet};
 
 /// Content of an event.
 ///
@@ -74,29 +74,36 @@ pub enum NewBirth {
 /// Event of a stream as the plane has it.
 pub(super) type PlaneEvent<V, M> = StreamEvent<EventPayload<EventContent<V, M>>>;
 
-impl<V> NewChange<V> {
-    /// The change as the event `dot` makes it.
-    pub(super) fn made_by(self, dot: Dot, clock: Hlc) -> SessionChange<V> {
-        let adds = self.adds.map(|new| Entry {
-            birth: match new.birth {
-                NewBirth::Of(birth) => birth,
-                NewBirth::Here {
-                    is_clean,
-                    clock: of_birth,
-                } => Birth {
-                    dot,
-                    clock: of_birth.unwrap_or(clock),
-                    is_clean,
-                },
+impl<V> NewEntry<V> {
+    /// The entry as an event makes it.
+    pub fn made_by(self, MadeEvent { dot, clock }: MadeEvent) -> Entry<V> {
+        let birth = match self.birth {
+            NewBirth::Of(birth) => birth,
+            NewBirth::Here {
+                is_clean,
+                clock: of_birth,
+            } => Birth {
+                dot,
+                clock: of_birth.unwrap_or(clock),
+                is_clean,
             },
+        };
+        Entry {
+            birth,
             clock,
-            fact: new.fact,
-            value: new.value,
-        });
+            fact: self.fact,
+            value: self.value,
+        }
+    }
+}
+
+impl<V> NewChange<V> {
+    /// The change as an event makes it.
+    pub(super) fn made_by(self, made: MadeEvent) -> SessionChange<V> {
         SessionChange {
             client: self.client,
             removes: self.removes,
-            adds,
+            adds: self.adds.map(|new| new.made_by(made)),
         }
     }
 }

@@ -12,7 +12,9 @@ use super::collecting::TouchedSession;
 use super::{Copies, CopyRef, NumberedValue};
 use crate::publishing::{FilledMessage, NumberedUses, UseEntry, WillEntry, WillNumbers, counting_uses};
 use crate::wills::known_wills;
-use crate::{ClientId, EntryId, EntryKind, GarbagePlace, Slot, SlotSet, VectorFull, VersionVector};
+use crate::{
+    ClientId, Dot, Entry, EntryId, EntryKind, GarbagePlace, Slot, SlotSet, VectorFull, VersionVector,
+};
 
 /// Messages that fill holes at once at most. Further ones follow with the next question.
 const FILLED_MAX: usize = 1_024;
@@ -63,10 +65,11 @@ impl Numbers {
         covered: &VersionVector,
     ) -> Result<VersionVector, VectorFull> {
         self.read_changed(copies);
-        self.read_again(copies, self.uses.clients_beyond(covered));
-        self.read_again(copies, self.wills.clients_beyond(covered));
-        let mut named = self.uses.named_beyond(covered)?;
-        self.wills.add_beyond(covered, &mut named)?;
+        self.read_again(copies, self.uses.numbers().clients_beyond(covered));
+        self.read_again(copies, self.wills.numbers().clients_beyond(covered));
+        let mut named = VersionVector::default();
+        self.uses.numbers().add_beyond(covered, &mut named)?;
+        self.wills.numbers().add_beyond(covered, &mut named)?;
         Ok(named)
     }
 
@@ -82,7 +85,8 @@ impl Numbers {
             return Vec::new();
         }
         self.read_changed(copies);
-        self.read_again(copies, self.uses.clients_within(lacking));
+        self.read_again(copies, self.uses.numbers().clients_within(lacking));
+        self.read_again(copies, self.wills.numbers().clients_within(lacking));
         let is_merged = |client: &ClientId| is_merged(Slot::of_client(client.as_bytes()));
         let mut filled = self.uses.fill(lacking, is_merged, FILLED_MAX);
         filled.extend(self.wills.fill(lacking, is_merged, FILLED_MAX));
@@ -161,14 +165,16 @@ pub(super) fn use_entries<V: NumberedValue<M> + Ord, M>(
     let live = copy
         .entries
         .live(copy.covered, client.as_bytes(), EntryKind::Received);
-    let uses = live.filter_map(|(dot, entry)| {
-        Some(UseEntry {
-            dot,
-            clock: entry.clock,
-            packet_use: entry.value.packet_use()?,
-        })
-    });
-    uses.collect()
+    live.filter_map(|(dot, entry)| use_entry(dot, entry)).collect()
+}
+
+/// Use of a packet id that an entry states.
+pub(crate) fn use_entry<V: NumberedValue<M>, M>(dot: Dot, entry: &Entry<V>) -> Option<UseEntry> {
+    Some(UseEntry {
+        dot,
+        clock: entry.clock,
+        packet_use: entry.value.packet_use()?,
+    })
 }
 
 /// Entries of packet ids that a later connection's entry of the same id beats (rule `later-connection`).

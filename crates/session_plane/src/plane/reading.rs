@@ -7,7 +7,7 @@ use cluster::session_plane::Hlc;
 use super::{Matching, Plane, PlaneValue};
 use crate::feed::QueueKey;
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, EntryId, EntryKind, Matched, Slot};
+use crate::{ClientId, Dot, Entry, EntryId, EntryKind, Matched, Slot};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -54,12 +54,13 @@ where
     /// Clock of a message in the queue of a client.
     pub fn message_clock(&self, client: &ClientId, message: Dot) -> Option<Hlc> {
         let (kind, dot) = (EntryKind::Message, message);
-        let copy = self.copy(Slot::of_client(client.as_bytes()))?;
-        let entry = copy
-            .entries
-            .session(client.as_bytes())?
-            .get(EntryId { kind, dot });
+        let entry = self.entry(client, EntryId { kind, dot });
         entry.map(|entry| entry.clock)
+    }
+
+    /// Entry of a client in this node's copy, whether or not it counts.
+    pub fn entry(&self, client: &ClientId, id: EntryId) -> Option<&Entry<V>> {
+        self.holdings.copies.entry(client, id)
     }
 
     /// Slots of which the copies have come to be merged, or are not any more, since this was asked

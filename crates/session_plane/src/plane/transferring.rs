@@ -104,14 +104,13 @@ where
         let (streams, holdings, numbers) = (&self.streams, &self.holdings, &mut self.numbers);
         let (copies, asker) = (&holdings.copies, &self.transfers.asker);
         let has_merged_all = asker.has_merged_all();
-        let is_merged = |slot| holdings.owned().contains(slot) && asker.is_merged(slot);
         self.transfers.holder.begin_ready(
             |run| streams.position(run),
             |ask| {
                 let slot = ask.id.slot;
                 let mut held = copies.held(slot);
                 add_own(&mut held, streams, slot);
-                let filled = numbers.fill(copies, &ask.lacking, is_merged);
+                let filled = numbers.fill(copies, &ask.lacking, |slot| asker.is_merged(slot));
                 add_filled(&mut held, slot, copies, &filled);
                 held.begin.reserved = numbers.reserved.clone();
                 held.begin.has_merged_all = has_merged_all;

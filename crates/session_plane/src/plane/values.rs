@@ -25,7 +25,8 @@ pub trait NumberedValue<M>: WillValue + Sized {
     /// does not know it.
     fn of_will_end(delay: Option<Duration>) -> Self;
 
-    /// Content of the message of a packet id or of a will.
+    /// Content of the message of a packet id or of a will. None only of other values, and of a packet id that
+    /// is free.
     fn body(&self) -> Option<M>;
 }
 

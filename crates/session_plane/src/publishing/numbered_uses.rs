@@ -5,12 +5,12 @@
 //! and the content. So the hole is filled, if the packet id still stands for that message.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 use cluster::session_plane::Hlc;
 
+use super::number_index::{NamedBy, NumberIndex};
 use super::packet_use::{NumberedMessage, PacketId, Precedence, UseEntry};
-use crate::{ClientId, Dot, EntryId, EntryKind, Interval, VectorFull, VersionVector};
+use crate::{ClientId, Dot, EntryId, EntryKind, VersionVector};
 
 /// Entries of packet ids in the copies of this node, by the numbers that they name.
 ///
@@ -20,8 +20,7 @@ use crate::{ClientId, Dot, EntryId, EntryKind, Interval, VectorFull, VersionVect
 #[derive(Debug, Default)]
 pub struct NumberedUses {
     clients: BTreeMap<ClientId, ClientUses>,
-    /// Entries that name each number: one, while no peer is wrong.
-    numbers: BTreeMap<Dot, BTreeSet<NamedBy>>,
+    numbers: NumberIndex<Dot>,
 }
 
 /// Entries of one client.
@@ -30,13 +29,6 @@ struct ClientUses {
     entries: BTreeMap<Dot, UseEntry>,
     /// In ascending order; the last entry of a packet id counts.
     ids: BTreeMap<PacketId, BTreeSet<Precedence>>,
-}
-
-/// Entry that names a number.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct NamedBy {
-    client: ClientId,
-    entry: Dot,
 }
 
 /// Message under a number that a copy lacks, and the entry that has it.
@@ -61,11 +53,7 @@ impl NumberedUses {
         let id = uses.ids.entry(entry.packet_use.packet_id).or_default();
         id.insert(entry.precedence());
         if let Some(message) = entry.packet_use.message {
-            let named_by = NamedBy {
-                client: client.clone(),
-                entry: entry.dot,
-            };
-            self.numbers.entry(message.number).or_default().insert(named_by);
+            self.numbers.insert(message.number, client.clone(), entry.dot);
         }
     }
 
@@ -88,7 +76,7 @@ impl NumberedUses {
             self.clients.remove(client);
         }
         if let Some(message) = entry.packet_use.message {
-            self.forget(message.number, client, dot);
+            self.numbers.remove(message.number, client.clone(), dot);
         }
     }
 
@@ -99,7 +87,7 @@ impl NumberedUses {
         };
         for (dot, entry) in uses.entries {
             if let Some(message) = entry.packet_use.message {
-                self.forget(message.number, client, dot);
+                self.numbers.remove(message.number, client.clone(), dot);
             }
         }
     }
@@ -116,49 +104,20 @@ impl NumberedUses {
         messages_max: usize,
     ) -> Vec<FilledMessage> {
         let numbers = lacking.qos2_numbers();
-        let named = numbers
-            .intervals()
-            .iter()
-            .flat_map(|lacking| self.numbers.range(lacking.first()..=lacking.last()));
-        let filled = named.filter_map(|(_, named_by)| {
+        let filled = self.numbers.within(&numbers).filter_map(|named_by| {
             let mut merged = named_by.iter().filter(|by| is_merged(&by.client));
             merged.find_map(|by| self.counting(by))
         });
         filled.take(messages_max).collect()
     }
 
-    /// Numbers that entries stand for and that `covered` lacks: a run of which one is not routed is not
-    /// settled ([`Settled::of_copies`](crate::Settled::of_copies)).
-    ///
-    /// # Errors
-    ///
-    /// [`VectorFull`] where they are too scattered. Nothing is settled then.
-    pub fn named_beyond(&self, covered: &VersionVector) -> Result<VersionVector, VectorFull> {
-        let mut named = VersionVector::default();
-        for (number, _) in numbers_beyond(&self.numbers, covered) {
-            if let Some(number) = Interval::one(number) {
-                named.insert(number)?;
-            }
-        }
-        Ok(named)
-    }
-
-    /// Clients whose entries stand for numbers that `covered` lacks.
-    pub fn clients_beyond(&self, covered: &VersionVector) -> BTreeSet<ClientId> {
-        let named_by = numbers_beyond(&self.numbers, covered).flat_map(|(_, named_by)| named_by);
-        named_by.map(|by| by.client.clone()).collect()
-    }
-
-    /// Clients whose entries stand for numbers of `events`.
-    pub fn clients_within(&self, events: &VersionVector) -> BTreeSet<ClientId> {
-        let intervals = events.intervals().iter();
-        let numbers = intervals.flat_map(|events| self.numbers.range(events.first()..=events.last()));
-        let named_by = numbers.flat_map(|(_, named_by)| named_by);
-        named_by.map(|by| by.client.clone()).collect()
+    /// Numbers that entries stand for.
+    pub fn numbers(&self) -> &NumberIndex<Dot> {
+        &self.numbers
     }
 
     /// Message of an entry, if it is the one of its packet id that counts.
-    fn counting(&self, by: &NamedBy) -> Option<FilledMessage> {
+    fn counting(&self, by: &NamedBy<Dot>) -> Option<FilledMessage> {
         let uses = self.clients.get(&by.client)?;
         let entry = uses.entries.get(&by.entry)?;
         let last = uses.ids.get(&entry.packet_use.packet_id)?.last()?;
@@ -173,32 +132,4 @@ impl NumberedUses {
             },
         })
     }
-
-    fn forget(&mut self, number: Dot, client: &ClientId, entry: Dot) {
-        let client = client.clone();
-        if let Some(named_by) = self.numbers.get_mut(&number) {
-            named_by.remove(&NamedBy { client, entry });
-            if named_by.is_empty() {
-                self.numbers.remove(&number);
-            }
-        }
-    }
-}
-
-/// Numbers that `covered` lacks. Costs O(log n) for each of them, and for each interval between.
-pub(super) fn numbers_beyond<'a, T>(
-    numbers: &'a BTreeMap<Dot, T>,
-    covered: &'a VersionVector,
-) -> impl Iterator<Item = (Dot, &'a T)> {
-    let mut after = Bound::Unbounded;
-    std::iter::from_fn(move || {
-        loop {
-            let (number, named_by) = numbers.range((after, Bound::Unbounded)).next()?;
-            let interval = covered.interval_of(*number);
-            after = Bound::Excluded(interval.map_or(*number, Interval::last));
-            if interval.is_none() {
-                return Some((*number, named_by));
-            }
-        }
-    })
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::session_plane::Hlc;
 
-use super::numbered_uses::{FilledMessage, numbers_beyond};
+use super::number_index::{NamedBy, NumberIndex};
+use super::numbered_uses::FilledMessage;
 use super::packet_use::{ContentId, NumberedMessage};
-use crate::{ClientId, Dot, EntryId, EntryKind, Interval, VectorFull, VersionVector};
+use crate::{ClientId, Dot, EntryId, EntryKind, VersionVector};
 
 /// Number of a will, as an entry names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,31 +27,17 @@ pub struct WillEntry {
 #[derive(Debug, Default)]
 pub struct WillNumbers {
     clients: BTreeMap<ClientId, BTreeSet<WillEntry>>,
-    numbers: BTreeMap<Dot, BTreeSet<NamedBy>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct NamedBy {
-    client: ClientId,
-    entry: WillEntry,
+    numbers: NumberIndex<WillEntry>,
 }
 
 impl WillNumbers {
     /// Sets the entries of a client that count.
     pub fn set(&mut self, client: &ClientId, entries: BTreeSet<WillEntry>) {
         for entry in self.clients.remove(client).unwrap_or_default() {
-            if let Some(named_by) = self.numbers.get_mut(&entry.number) {
-                let client = client.clone();
-                named_by.remove(&NamedBy { client, entry });
-                if named_by.is_empty() {
-                    self.numbers.remove(&entry.number);
-                }
-            }
+            self.numbers.remove(entry.number, client.clone(), entry);
         }
         for entry in entries.iter().copied() {
-            let client = client.clone();
-            let named_by = self.numbers.entry(entry.number).or_default();
-            named_by.insert(NamedBy { client, entry });
+            self.numbers.insert(entry.number, client.clone(), entry);
         }
         if !entries.is_empty() {
             self.clients.insert(client.clone(), entries);
@@ -65,9 +52,7 @@ impl WillNumbers {
         is_merged: impl Fn(&ClientId) -> bool,
         messages_max: usize,
     ) -> Vec<FilledMessage> {
-        let intervals = lacking.intervals().iter();
-        let named = intervals.flat_map(|lacking| self.numbers.range(lacking.first()..=lacking.last()));
-        let filled = named.filter_map(|(_, named_by)| {
+        let filled = self.numbers.within(lacking).filter_map(|named_by| {
             let NamedBy { client, entry } = named_by.iter().find(|by| is_merged(&by.client))?;
             let WillEntry { number, content, .. } = *entry;
             Some(FilledMessage {
@@ -83,20 +68,8 @@ impl WillNumbers {
         filled.take(messages_max).collect()
     }
 
-    /// Adds the numbers that `covered` lacks to `named`.
-    ///
-    /// # Errors
-    ///
-    /// [`VectorFull`] where they are too scattered.
-    pub fn add_beyond(&self, covered: &VersionVector, named: &mut VersionVector) -> Result<(), VectorFull> {
-        numbers_beyond(&self.numbers, covered)
-            .filter_map(|(number, _)| Interval::one(number))
-            .try_for_each(|number| named.insert(number))
-    }
-
-    /// Clients whose entries name numbers that `covered` lacks.
-    pub fn clients_beyond(&self, covered: &VersionVector) -> BTreeSet<ClientId> {
-        let named_by = numbers_beyond(&self.numbers, covered).flat_map(|(_, named_by)| named_by);
-        named_by.map(|by| by.client.clone()).collect()
+    /// Numbers that entries name.
+    pub fn numbers(&self) -> &NumberIndex<WillEntry> {
+        &self.numbers
     }
 }

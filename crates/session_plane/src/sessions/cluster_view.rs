@@ -26,11 +26,7 @@ where
     }
 
     fn present_run(&self, node: NodeId) -> Option<Run> {
-        let own = self.plane.run();
-        if node == own.node {
-            return Some(own);
-        }
-        self.plane.membership().find(node).map(|present| present.run)
+        self.plane.present_run(node)
     }
 
     fn known(&self) -> Arc<VersionVector> {
@@ -54,7 +50,7 @@ where
     fn read(&self, client: &ClientId, known: &VersionVector) -> Option<KnownSession<V>> {
         let slot = Slot::of_client(client.as_bytes());
         let copy = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot))?;
-        let has_all = known.minus(copy.covered).is_within(copy.taken);
-        has_all.then(|| KnownSession::of_whole(copy.entries, copy.covered, client))
+        copy.has_all(known)
+            .then(|| KnownSession::of_whole(copy.entries, copy.covered, client))
     }
 }

@@ -1,11 +1,11 @@
 //! Entries of connections: what a claim asks to write, as events of the plane.
 
-use crate::connecting::{ConnectionEnd, ConnectionEvent, ConnectionId, SessionBirth, SessionStart, Write};
+use crate::connecting::{ConnectionEnd, ConnectionEvent, ConnectionId, SessionBirth, Write};
 use crate::plane::{Matching, NewBirth, NewChange, NewEntry, Now, OwnEntry, PlaneValue};
 use crate::publishing::{PacketUse, PublishingEvent};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
-use crate::{Birth, ClientId, Dot, Entry, Fact, MadeEvent, Slot, SlotSet};
+use crate::{Birth, ClientId, Dot, Fact, MadeEvent, Slot, SlotSet};
 
 use super::Sessions;
 use super::acting::Queue;
@@ -76,6 +76,13 @@ pub(super) struct ClientConnection<V> {
     pub(super) dropped_will: Option<Dot>,
 }
 
+/// Event of an [`EntryWrite`], with the entry that it adds.
+#[derive(Debug)]
+pub(super) struct Written<V> {
+    pub(super) made: MadeEvent,
+    pub(super) entry: Option<OwnEntry<V>>,
+}
+
 /// Entry that a claim has written.
 #[derive(Debug, Clone)]
 pub(super) struct WrittenEntry<V> {
@@ -116,16 +123,6 @@ impl<V: Clone> ClientConnection<V> {
     pub(super) fn opened(&self) -> Option<OwnEntry<V>> {
         self.opened.clone()
     }
-
-    fn own(&self, dot: Dot, entry: Entry<V>) -> OwnEntry<V> {
-        let client = self.client.clone();
-        OwnEntry {
-            slot: Slot::of_client(client.as_bytes()),
-            client,
-            dot,
-            entry,
-        }
-    }
 }
 
 impl<V, M, R> Sessions<V, M, R>
@@ -157,15 +154,25 @@ where
         let Some(change) = self.new_change(write) else {
             return Ok(());
         };
+        let adds = change.adds.clone();
         let made = self
             .plane
             .change(now, slots_of(write), change, &mut queue.plane)?;
+        let entry = adds.map(|adds| OwnEntry {
+            slot: Slot::of_client(write.client.as_bytes()),
+            client: write.client.clone(),
+            dot: made.dot,
+            entry: adds.made_by(made),
+        });
+        let written = Written { made, entry };
         match (&write.write, write.connection) {
             (OwnWrite::Claim(of_claim), Some(connection)) => {
-                self.claim_written(connection, of_claim, made, queue);
+                self.claim_written(connection, of_claim, written, queue);
             }
-            (OwnWrite::Use(of_use), Some(connection)) => self.use_written(connection, of_use, made, queue),
-            (OwnWrite::Will(of_will), _) => self.will_written(now, &write.client, of_will, made, queue),
+            (OwnWrite::Use(of_use), Some(connection)) => {
+                self.use_written(connection, of_use.packet_use, written, queue);
+            }
+            (OwnWrite::Will(of_will), _) => self.will_written(now, of_will.then, written, queue),
             (OwnWrite::Claim(_) | OwnWrite::Use(_), None) => {}
         }
         Ok(())
@@ -175,13 +182,14 @@ where
     fn use_written(
         &mut self,
         connection: ConnectionId,
-        write: &UseWrite<V>,
-        made: MadeEvent,
+        packet_use: PacketUse,
+        written: Written<V>,
         queue: &mut Queue<V, M>,
     ) {
         let PacketUse {
             packet_id, message, ..
-        } = write.packet_use;
+        } = packet_use;
+        let Written { made, entry } = written;
         self.note_event(Some(connection), made.dot);
         let Some(message) = message else {
             let wait = FreedWait {
@@ -197,7 +205,7 @@ where
             return self.step_own_publishing(written, queue);
         };
         let number = message.number;
-        if let Some(entry) = self.use_entry(connection, write, made) {
+        if let Some(entry) = entry {
             let giving = None;
             self.waiting_uses.insert(number, WaitingUse { entry, giving });
         }
@@ -209,34 +217,23 @@ where
         self.step_own_publishing(written, queue);
     }
 
-    fn use_entry(
-        &self,
-        connection: ConnectionId,
-        write: &UseWrite<V>,
-        made: MadeEvent,
-    ) -> Option<OwnEntry<V>> {
-        let client = self.clients.get(&connection)?;
-        let entry = Entry {
-            birth: client.session.as_ref()?.entry.entry.birth,
-            clock: made.clock,
-            fact: Fact::Received,
-            value: write.value.clone(),
-        };
-        Some(client.own(made.dot, entry))
-    }
-
     /// Tells the claim what it waits for, and notes what it may be given again.
     fn claim_written(
         &mut self,
         connection: ConnectionId,
         write: &Write,
-        made: MadeEvent,
+        written: Written<V>,
         queue: &mut Queue<V, M>,
     ) {
+        let Written { made, entry } = written;
         let MadeEvent { dot, clock } = made;
+        let ring = self.ring;
+        let client = self.clients.get_mut(&connection);
         let told = match write {
             Write::Connection => {
-                self.note_opened(connection, made);
+                if let Some(client) = client {
+                    client.opened = entry;
+                }
                 Some(ConnectionEvent::Written {
                     connection,
                     dot,
@@ -244,7 +241,9 @@ where
                 })
             }
             Write::SessionStart(start) => {
-                self.note_session(connection, start, made);
+                if let Some(client) = client {
+                    client.session = entry.map(|entry| WrittenEntry { entry, ring });
+                }
                 let has_will = self.write_will(connection, made, start.birth.at(dot));
                 (!has_will).then_some(ConnectionEvent::SessionWritten { connection, dot })
             }
@@ -271,41 +270,6 @@ where
         } else if connection.is_none() {
             self.waits.add_event(dot, None);
         }
-    }
-
-    fn note_opened(&mut self, connection: ConnectionId, made: MadeEvent) {
-        let Some(client) = self.clients.get_mut(&connection) else {
-            return;
-        };
-        let MadeEvent { dot, clock } = made;
-        let entry = Entry {
-            birth: Birth {
-                dot,
-                clock,
-                is_clean: false,
-            },
-            clock,
-            fact: Fact::Connection,
-            value: client.values.connection.clone(),
-        };
-        client.opened = Some(client.own(dot, entry));
-    }
-
-    fn note_session(&mut self, connection: ConnectionId, start: &SessionStart, made: MadeEvent) {
-        let Some(client) = self.clients.get_mut(&connection) else {
-            return;
-        };
-        let MadeEvent { dot, clock } = made;
-        let entry = Entry {
-            birth: start.birth.at(dot),
-            clock,
-            fact: Fact::Session,
-            value: client.values.session.clone(),
-        };
-        client.session = Some(WrittenEntry {
-            entry: client.own(dot, entry),
-            ring: self.ring,
-        });
     }
 
     /// Change that makes an entry. None where its session is no connection's any more.

@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use cluster::session_plane::Hlc;
-
 use super::acting::Queue;
 use super::entries::{ClientConnection, EntryWrite, OwnWrite};
 use super::{Sessions, SessionsAction};
 use crate::connecting::{ConnectionId, KnownSession};
-use crate::plane::{Matching, Now, OwnEntry, PlaneValue};
-use crate::publishing::{OpenedConnection, PacketId, Publish, PublishingError, PublishingEvent, UseEntry};
+use crate::plane::{Matching, Now, OwnEntry, PlaneValue, use_entry};
+use crate::publishing::{OpenedConnection, PacketId, Publish, PublishingError, PublishingEvent};
 use crate::stream::GivingId;
 use crate::transfer::TransferBytes;
 use crate::{ClientId, Dot, EntryKind, Slot};
@@ -94,7 +92,7 @@ where
         let birth = written.entry.entry.birth;
         let told = session.entries().of_kind(EntryKind::Received);
         let of_session = told.filter(|(_, entry)| entry.birth == birth);
-        let uses = of_session.filter_map(|(dot, entry)| use_entry(dot, entry.clock, &entry.value));
+        let uses = of_session.filter_map(|(dot, entry)| use_entry(dot, entry));
         let opened = OpenedConnection {
             connection,
             client: client.client().clone(),
@@ -146,13 +144,4 @@ where
         let uses = self.plane.packet_uses(client);
         self.step_own_publishing(PublishingEvent::UsesMerged { connection, uses }, queue);
     }
-}
-
-fn use_entry<V: PlaneValue<M>, M>(dot: Dot, clock: Hlc, value: &V) -> Option<UseEntry> {
-    let packet_use = value.packet_use()?;
-    Some(UseEntry {
-        dot,
-        clock,
-        packet_use,
-    })
 }

@@ -4,7 +4,6 @@
 //! What the plane reports of this node's copies goes to [`FeedSource`], and what owners send to
 //! [`FeedSink`]. A node that owns a slot feeds itself in the same way.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::NodeId;
@@ -20,7 +19,7 @@ use crate::feed::{
 use crate::plane::{ChangedSession, Matching, NewChange, Now, PlaneValue, RemovedEntry};
 use crate::stream::StreamFull;
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, FeedSink, FeedSource, MadeEvent, Run, Slot, SlotSet, VersionVector};
+use crate::{ClientId, Dot, FeedSink, FeedSource, MadeEvent, Run, Slot, SlotSet};
 
 /// Limits of feeds, and their time.
 #[derive(Debug, Clone, Copy)]
@@ -90,11 +89,7 @@ where
         acknowledged: Acknowledgement,
         actions: &mut Vec<SessionsAction<V, M>>,
     ) -> Result<Option<MadeEvent>, StreamFull> {
-        let Some(client) = self
-            .clients
-            .get(&connection)
-            .map(|client| client.client().clone())
-        else {
+        let Some(client) = self.client_of(connection) else {
             return Ok(None);
         };
         let Acknowledgement { key, deliveries } = acknowledged;
@@ -118,15 +113,11 @@ where
 
     /// Begins to feed a connection that has its session.
     pub(super) fn begin_feed(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
-        let Some(client) = self
-            .clients
-            .get(&connection)
-            .map(|client| client.client().clone())
-        else {
+        let Some(client) = self.client_of(connection) else {
             return;
         };
         let owners = self.owners_to_ask(Slot::of_client(client.as_bytes()));
-        let known = self.known();
+        let known = ClusterView { plane: &self.plane }.known();
         self.fed.insert(client.clone(), connection);
         let begun = self.feeds.sink.begin(client, owners, &known, &mut queue.sink);
         debug_assert!(begun.is_ok(), "there are as many feeds as connections may be");
@@ -134,15 +125,19 @@ where
 
     /// Ends the feed of a connection, unless another one of its client has it.
     pub(super) fn end_feed(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
-        let client = self
-            .clients
-            .get(&connection)
-            .map(|client| client.client().clone());
-        let Some(client) = client.filter(|client| self.fed.get(client) == Some(&connection)) else {
+        let Some(client) = self
+            .client_of(connection)
+            .filter(|client| self.fed.get(client) == Some(&connection))
+        else {
             return;
         };
         self.fed.remove(&client);
         self.step_sink(SinkEvent::Ended { client }, queue);
+    }
+
+    fn client_of(&self, connection: ConnectionId) -> Option<ClientId> {
+        let client = self.clients.get(&connection)?;
+        Some(client.client().clone())
     }
 
     /// Present owners of a slot, this node first.
@@ -153,13 +148,8 @@ where
         owners
     }
 
-    fn known(&self) -> Arc<VersionVector> {
-        ClusterView { plane: &self.plane }.known()
-    }
-
     fn step_sink(&mut self, event: SinkEvent<V>, queue: &mut Queue<V, M>) {
-        let known = self.known();
-        let stepped = self.feeds.sink.step(event, &known, &mut queue.sink);
+        let stepped = self.step_sink_of(event, queue);
         debug_assert!(stepped.is_ok(), "this node keeps to the protocol");
     }
 
@@ -187,8 +177,12 @@ where
             FeedMessage::Items(items) => SinkEvent::ItemsReceived { from, items },
             FeedMessage::Closed { feed, .. } => SinkEvent::Closed { from, feed },
         };
-        let known = self.known();
-        self.feeds.sink.step(of_sink, &known, &mut queue.sink)
+        self.step_sink_of(of_sink, queue)
+    }
+
+    fn step_sink_of(&mut self, event: SinkEvent<V>, queue: &mut Queue<V, M>) -> Result<(), FeedError> {
+        let view = ClusterView { plane: &self.plane };
+        self.feeds.sink.step(event, || view.known(), &mut queue.sink)
     }
 
     fn receive_source(&mut self, event: SourceEvent, queue: &mut Queue<V, M>) -> Result<(), FeedError> {

@@ -29,3 +29,17 @@ impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
         }
     }
 }
+
+impl<V, M> SessionsMessage<V, M> {
+    /// Message that was read, for [`Sessions::receive`](super::Sessions::receive). None of a Hello, which
+    /// is for what opens connections, and of shared groups.
+    pub fn of_read(read: Message<V, M, EventContent<V, M>>) -> Option<SessionsMessage<V, M>> {
+        match read {
+            Message::Replication(message) => Some(SessionsMessage::Replication(message)),
+            Message::Connecting(message) => Some(SessionsMessage::Connecting(message)),
+            Message::Feed(message) => Some(SessionsMessage::Feed(message)),
+            Message::Publishing(message) => Some(SessionsMessage::Publishing(message)),
+            Message::Hello(_) | Message::Groups(_) => None,
+        }
+    }
+}

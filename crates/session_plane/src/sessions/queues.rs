@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::feed::{QueueKey, Queues};
 use crate::plane::{Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, EntryId, EntryKind, Fact, Matched, Slot, VersionVector};
+use crate::{ClientId, Dot, Entry, EntryId, EntryKind, Fact, Matched, Slot, VersionVector};
 
 /// Queues of the copies of a plane.
 #[derive(Debug)]
@@ -19,6 +19,25 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
+    /// Reads an entry of a client, if it counts.
+    fn with_live<T>(
+        &self,
+        client: &ClientId,
+        kind: EntryKind,
+        dot: Dot,
+        read: impl FnOnce(&Entry<V>) -> T,
+    ) -> Option<T> {
+        let copy = self.plane.copy(slot_of(client))?;
+        let id = EntryId { kind, dot };
+        let entry = copy.entries.live_entry(copy.covered, client.as_bytes(), id);
+        entry.map(read)
+    }
+
+    /// Value of an entry of a client, if it counts.
+    fn live_value(&self, client: &ClientId, kind: EntryKind, dot: Dot) -> Option<V> {
+        self.with_live(client, kind, dot, |entry| entry.value.clone())
+    }
+
     /// Pending message as it would be queued for the client.
     fn pending(&self, client: &ClientId, message: Dot) -> Option<Matched<V>> {
         let matched = self.plane.matched_sessions(slot_of(client), message);
@@ -39,7 +58,7 @@ where
     fn read(&self, client: &ClientId, known: &VersionVector) -> Option<BTreeSet<QueueKey>> {
         let slot = slot_of(client);
         let copy = self.plane.copy(slot).filter(|_| self.plane.is_merged(slot))?;
-        if !known.minus(copy.covered).is_within(copy.taken) {
+        if !copy.has_all(known) {
             return None;
         }
         let live = copy
@@ -55,19 +74,13 @@ where
     }
 
     fn value(&self, client: &ClientId, key: QueueKey) -> Option<V> {
-        let (kind, dot) = (EntryKind::Message, key.dot);
-        let copy = self.plane.copy(slot_of(client))?;
-        let entry = copy
-            .entries
-            .live_entry(copy.covered, client.as_bytes(), EntryId { kind, dot });
-        let value = entry.map(|entry| entry.value.clone());
-        value.or_else(|| self.pending(client, dot).map(|matched| matched.value))
+        let queued = self.live_value(client, EntryKind::Message, key.dot);
+        queued.or_else(|| self.pending(client, key.dot).map(|matched| matched.value))
     }
 
     fn is_queued(&self, client: &ClientId, message: Dot) -> bool {
-        let clock = cluster::session_plane::Hlc::default();
-        let key = QueueKey { clock, dot: message };
-        self.value(client, key).is_some()
+        let queued = self.with_live(client, EntryKind::Message, message, |_| ());
+        queued.is_some() || self.pending(client, message).is_some()
     }
 
     fn deliveries(&self, client: &ClientId) -> BTreeMap<Dot, Dot> {
@@ -86,12 +99,7 @@ where
     }
 
     fn delivery(&self, client: &ClientId, delivery: Dot) -> Option<V> {
-        let (kind, dot) = (EntryKind::Delivery, delivery);
-        let copy = self.plane.copy(slot_of(client))?;
-        let entry = copy
-            .entries
-            .live_entry(copy.covered, client.as_bytes(), EntryId { kind, dot });
-        entry.map(|entry| entry.value.clone())
+        self.live_value(client, EntryKind::Delivery, delivery)
     }
 
     fn covers(&self, client: &ClientId, dot: Dot) -> bool {

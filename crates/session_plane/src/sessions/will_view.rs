@@ -8,7 +8,7 @@ use cluster::NodeId;
 use crate::plane::{Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
 use crate::wills::{KnownWill, WillState, known_wills};
-use crate::{ClientId, Dot, EntryKind, Run, Slot};
+use crate::{ClientId, Dot, EntryKind, Run, SessionEntries, Slot};
 
 /// View of the copies and the membership.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ where
             return Vec::new();
         };
         let sessions = copy.entries.sessions();
-        let has_will = sessions.filter(|(_, session)| session.of_kind(EntryKind::Will).next().is_some());
-        has_will.map(|(client, _)| client.clone()).collect()
+        let with_will = sessions.filter(|(_, session)| has_will(session));
+        with_will.map(|(client, _)| client.clone()).collect()
     }
 
     fn wills(&self, client: &ClientId) -> Vec<KnownWill> {
@@ -83,4 +83,9 @@ where
             sets.into_iter().any(|events| events.covers(number))
         })
     }
+}
+
+/// The session has the entry of a will, whether or not it counts.
+pub(super) fn has_will<V: Ord>(session: &SessionEntries<V>) -> bool {
+    session.of_kind(EntryKind::Will).next().is_some()
 }

@@ -5,11 +5,13 @@
 //! got no CONNACK leaves none. The wills say what follows from an end; this module makes their events,
 //! and hands what is due to the publishing.
 
+use std::collections::BTreeSet;
+
 use super::Sessions;
 use super::acting::Queue;
-use super::entries::{EntryWrite, OwnWrite, WrittenEntry};
+use super::entries::{EntryWrite, OwnWrite, Written, WrittenEntry};
 use super::exchanges::WaitingUse;
-use super::will_view::WillView;
+use super::will_view::{WillView, has_will};
 use crate::connecting::{ConnectionEvent, ConnectionId};
 use crate::plane::{Matching, NewBirth, NewEntry, Now, OwnEntry, PlaneValue};
 use crate::publishing::{DueWill, PublishingEvent, WillNumber};
@@ -59,8 +61,14 @@ where
     pub(super) fn step_wills(&mut self, now: Now, event: WillsEvent, queue: &mut Queue<V, M>) {
         let view = WillView::new(&self.plane);
         self.wills.step(now.monotonic, event, &view, &mut queue.wills);
-        let undecided = view.into_undecided().into_iter();
-        self.will_slots.extend(undecided.map(|slot| (slot, false)));
+        let undecided = view.into_undecided();
+        self.note_undecided(undecided);
+    }
+
+    /// Looks at slots again once this node decides about them.
+    fn note_undecided(&mut self, slots: BTreeSet<Slot>) {
+        self.will_slots
+            .extend(slots.into_iter().map(|slot| (slot, false)));
     }
 
     /// Publishes wills that are due, and looks again at those of copies that have come to be whole, or
@@ -80,8 +88,8 @@ where
         }
         let view = WillView::new(&self.plane);
         self.wills.tick(now.monotonic, &view, &mut queue.wills);
-        let undecided = view.into_undecided().into_iter();
-        self.will_slots.extend(undecided.map(|slot| (slot, false)));
+        let undecided = view.into_undecided();
+        self.note_undecided(undecided);
     }
 
     /// A copy has merged: its wills are looked at again.
@@ -108,8 +116,7 @@ where
         }
         let session = self.plane.copy(slot);
         let session = session.and_then(|copy| copy.entries.session(client.as_bytes()));
-        let has_will = session.is_some_and(|session| session.of_kind(EntryKind::Will).next().is_some());
-        if has_will {
+        if session.is_some_and(has_will) {
             let plane = &self.plane;
             self.will_slots.entry(slot).or_insert_with(|| plane.decides(slot));
         }
@@ -156,13 +163,12 @@ where
     pub(super) fn will_written(
         &mut self,
         now: Now,
-        client: &ClientId,
-        write: &WillWrite<V>,
-        made: MadeEvent,
+        then: AfterWill,
+        written: Written<V>,
         queue: &mut Queue<V, M>,
     ) {
-        let entry = write.adds.as_ref().and_then(|adds| own_entry(client, adds, made));
-        match write.then {
+        let Written { made, entry } = written;
+        match then {
             AfterWill::Claim {
                 connection,
                 session: dot,
@@ -306,11 +312,12 @@ where
     /// Finds the entry of a number that this run has routed once and goes on with: a will was given up here
     /// in between.
     pub(super) fn find_will_number(&mut self, client: &ClientId, number: Dot, dot: Dot) {
+        if self.waiting_uses.contains_key(&number) {
+            return;
+        }
         let slot = Slot::of_client(client.as_bytes());
-        let (kind, copy) = (EntryKind::WillNumber, self.plane.copy(slot));
-        let session = copy.and_then(|copy| copy.entries.session(client.as_bytes()));
-        let entry = session.and_then(|session| session.get(EntryId { kind, dot }));
-        if let Some(entry) = entry.cloned() {
+        let kind = EntryKind::WillNumber;
+        if let Some(entry) = self.plane.entry(client, EntryId { kind, dot }).cloned() {
             let client = client.clone();
             let entry = OwnEntry {
                 slot,
@@ -319,9 +326,7 @@ where
                 entry,
             };
             let giving = None;
-            self.waiting_uses
-                .entry(number)
-                .or_insert(WaitingUse { entry, giving });
+            self.waiting_uses.insert(number, WaitingUse { entry, giving });
         }
     }
 
@@ -334,35 +339,12 @@ where
     }
 
     fn will_entry(&self, client: &ClientId, will: Dot) -> Option<Entry<V>> {
-        let copy = self.plane.copy(Slot::of_client(client.as_bytes()))?;
         let (kind, dot) = (EntryKind::Will, will);
-        let entry = copy
-            .entries
-            .session(client.as_bytes())?
-            .get(EntryId { kind, dot });
-        entry.cloned()
+        self.plane.entry(client, EntryId { kind, dot }).cloned()
     }
 }
 
 fn new_entry<V>(birth: Birth, fact: Fact, value: V) -> NewEntry<V> {
     let birth = NewBirth::Of(birth);
     NewEntry { birth, fact, value }
-}
-
-/// Entry as its event has made it. None of a birth that the event itself is.
-fn own_entry<V: Clone>(client: &ClientId, adds: &NewEntry<V>, made: MadeEvent) -> Option<OwnEntry<V>> {
-    let NewBirth::Of(birth) = adds.birth else {
-        return None;
-    };
-    Some(OwnEntry {
-        slot: Slot::of_client(client.as_bytes()),
-        client: client.clone(),
-        dot: made.dot,
-        entry: Entry {
-            birth,
-            clock: made.clock,
-            fact: adds.fact.clone(),
-            value: adds.value.clone(),
-        },
-    })
 }

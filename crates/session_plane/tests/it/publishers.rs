@@ -82,7 +82,7 @@ pub(super) struct Publishers {
     /// Numbers under which messages were removed from queues, or were about to be.
     pub(super) taken: BTreeMap<TakenBody, BTreeSet<Dot>>,
     /// Exchanges that have come to their end.
-    pub(super) completed: usize,
+    completed: usize,
 }
 
 impl Publishers {
@@ -115,6 +115,27 @@ impl World {
             2..=4 => self.release_received(socket, number),
             _ => {}
         }
+    }
+
+    /// Publishes a message of each client that is connected; gives how many exchanges have to complete.
+    pub(super) fn publish_all(&mut self) -> usize {
+        let mut published = self.publishers.completed;
+        for number in CONNECTING {
+            if let Some(socket) = self.live_socket(number) {
+                self.publish_once(socket, number);
+                published += 1;
+            }
+        }
+        published
+    }
+
+    /// A history in which nothing is published shows nothing.
+    pub(super) fn check_completed(&self, at_least: usize) -> Result<(), String> {
+        let completed = self.publishers.completed;
+        if completed < at_least {
+            return Err(format!("of {at_least} exchanges {completed} have completed"));
+        }
+        Ok(())
     }
 
     fn is_up(&self, id: u64) -> bool {

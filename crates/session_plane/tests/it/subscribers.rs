@@ -38,7 +38,6 @@ pub(super) struct Subscribers {
     finished: BTreeMap<OfClient<Dot>, Finished>,
     /// Connections whose CONNACK all processes that run stood behind.
     accepted: BTreeMap<Socket, Finished>,
-    pub(super) received: usize,
 }
 
 impl World {
@@ -98,7 +97,6 @@ impl World {
             return;
         };
         for FeedItem { key, value } in items {
-            self.subscribers.received += 1;
             self.check_number(number, key, value);
             let of = OfClient {
                 client: number,

@@ -109,7 +109,9 @@ impl World {
         self.connect_all();
         self.rest()?;
         self.check_connected()?;
+        let exchanges = self.publish_all();
         self.finish()?;
+        self.check_completed(exchanges)?;
         self.rest()?;
         self.check()?;
         self.leave_all();
@@ -284,23 +286,12 @@ impl World {
             Ok(read) if read != sent => {
                 self.wrong.get_or_insert(format!("{sent:?} is read as {read:?}"));
             }
-            Ok(Message::Replication(read)) => {
-                self.network
-                    .send(way, run, TestMessage::Replication(read), arrives_at);
+            Ok(read) => {
+                let message = TestMessage::of_read(read).expect("a message of sessions");
+                self.network.send(way, run, message, arrives_at);
             }
-            Ok(Message::Connecting(read)) => {
-                self.network
-                    .send(way, run, TestMessage::Connecting(read), arrives_at);
-            }
-            Ok(Message::Feed(read)) => {
-                self.network.send(way, run, TestMessage::Feed(read), arrives_at);
-            }
-            Ok(Message::Publishing(read)) => {
-                self.network
-                    .send(way, run, TestMessage::Publishing(read), arrives_at);
-            }
-            other => {
-                self.wrong.get_or_insert(format!("{sent:?} is read as {other:?}"));
+            Err(error) => {
+                self.wrong.get_or_insert(format!("{sent:?} is not read: {error}"));
             }
         }
     }

@@ -32,7 +32,7 @@ impl Front {
 
     pub(super) fn try_step(&mut self, event: SinkEvent<Value>) -> Result<Vec<SinkAction<Value>>, FeedError> {
         let mut actions = Vec::new();
-        let stepped = self.sink.step(event, &known(&[]), &mut actions);
+        let stepped = self.sink.step(event, || known(&[]), &mut actions);
         stepped.map(|()| actions)
     }
 

@@ -423,7 +423,7 @@ impl World {
     fn step_sink(&mut self, event: SinkEvent<Value>) {
         let mut actions = Vec::new();
         let known = Arc::new(self.known.clone());
-        let stepped = self.sink.step(event, &known, &mut actions);
+        let stepped = self.sink.step(event, || Arc::clone(&known), &mut actions);
         stepped.expect("the sources keep to the protocol");
         self.act(actions);
     }

@@ -6,8 +6,8 @@ use super::Copies;
 use crate::copy::CopyState;
 use crate::transfer::Held;
 use crate::{
-    ClaimError, ClientId, Dot, Matched, Pending, PendingMessage, Slot, SlotCopy, SlotEntries, VectorFull,
-    VersionVector,
+    ClaimError, ClientId, Dot, Entry, EntryId, Matched, Pending, PendingMessage, Slot, SlotCopy, SlotEntries,
+    VectorFull, VersionVector,
 };
 
 /// Copy of one slot, as it stands.
@@ -36,6 +36,13 @@ pub struct ClaimedMessage {
     pub message: Dot,
 }
 
+impl<V> CopyRef<'_, V> {
+    /// The copy has decided upon or taken all that is `known` to exist.
+    pub fn has_all(&self, known: &VersionVector) -> bool {
+        known.minus(self.covered).is_within(self.taken)
+    }
+}
+
 impl<V: Ord, M> Copies<V, M> {
     /// Copy of a slot.
     pub fn get(&self, slot: Slot) -> Option<CopyRef<'_, V>> {
@@ -49,6 +56,12 @@ impl<V: Ord, M> Copies<V, M> {
             taken: self.shared.taken(),
             holes: self.shared.holes(),
         })
+    }
+
+    /// Entry of a client, whether or not it counts.
+    pub fn entry(&self, client: &ClientId, id: EntryId) -> Option<&Entry<V>> {
+        let copy = self.get(Slot::of_client(client.as_bytes()))?;
+        copy.entries.session(client.as_bytes())?.get(id)
     }
 
     /// Claims what the copies in step have taken, if they have no hole. Gives the messages that

@@ -90,8 +90,9 @@ proptest! {
         let all = naive.values().flat_map(|entries| entries.values());
         let messages = all.filter_map(|entry| entry.packet_use.message);
         let named: BTreeSet<Dot> = messages.map(|message| message.number).collect();
-        let (nothing, vector) = (VersionVector::default(), uses.named_beyond(&VersionVector::default()).expect("few"));
-        let beyond = uses.named_beyond(&lacking).expect("few");
+        let (nothing, mut vector, mut beyond) = <(VersionVector, VersionVector, VersionVector)>::default();
+        uses.numbers().add_beyond(&nothing, &mut vector).expect("few");
+        uses.numbers().add_beyond(&lacking, &mut beyond).expect("few");
         let clients = |with: &dyn Fn(Dot) -> bool| -> BTreeSet<ClientId> {
             let of_client = naive.iter().filter(|(_, entries)| {
                 let messages = entries.values().filter_map(|entry| entry.packet_use.message);
@@ -99,9 +100,9 @@ proptest! {
             });
             of_client.map(|(client, _)| client_id(*client)).collect()
         };
-        prop_assert_eq!(uses.clients_beyond(&nothing), clients(&|_| true));
-        prop_assert_eq!(uses.clients_beyond(&lacking), clients(&|number| !lacking.covers(number)));
-        prop_assert_eq!(uses.clients_within(&lacking), clients(&|number| lacking.covers(number)));
+        prop_assert_eq!(uses.numbers().clients_beyond(&nothing), clients(&|_| true));
+        prop_assert_eq!(uses.numbers().clients_beyond(&lacking), clients(&|number| !lacking.covers(number)));
+        prop_assert_eq!(uses.numbers().clients_within(&lacking), clients(&|number| lacking.covers(number)));
         for node in 1..3 {
             for number in 1..7 {
                 let number = number_of(run_of(node, 1), number);
