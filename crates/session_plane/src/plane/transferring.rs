@@ -261,7 +261,7 @@ where
         }
         let progress = TransferProgress {
             has_given: !self.is_giving() || self.has_given(),
-            has_received: self.transfers.asker.has_all(),
+            has_received: self.transfers.asker.has_merged_all(),
         };
         let mut of_membership = Vec::new();
         self.membership

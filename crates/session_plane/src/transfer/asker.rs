@@ -49,6 +49,8 @@ pub struct Asker<V, M> {
     unasked: Option<BTreeMap<NodeId, BTreeSet<Slot>>>,
     /// Answers that are merged, and whose holders were not told. They count as questions.
     unreported: BTreeSet<MergedAnswer>,
+    /// Slot of the last question.
+    last_asked: Option<Slot>,
     /// Slots that have become merged or unmerged, since they were taken last.
     changed: BTreeSet<Slot>,
 }
@@ -75,6 +77,37 @@ struct ExchangeKey {
     holder: NodeId,
 }
 
+/// Place of a slot in a round of all slots, which begins behind one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    /// The slot is before the one that the round begins behind.
+    is_wrapped: bool,
+    slot: Slot,
+}
+
+impl Turn {
+    fn of(slot: Slot, origin: Option<Slot>) -> Turn {
+        let is_wrapped = origin.is_some_and(|origin| slot <= origin);
+        Turn { is_wrapped, slot }
+    }
+}
+
+/// First slot in a round that begins behind `origin`, behind the turn `early`.
+fn first_behind(slots: &BTreeSet<Slot>, origin: Option<Slot>, early: Option<Turn>) -> Option<Slot> {
+    let after = |slot: Option<Slot>| slot.map_or(Bound::Unbounded, Bound::Excluded);
+    let wrapped = early.filter(|early| early.is_wrapped).map(|early| early.slot);
+    let unwrapped = early.filter(|early| !early.is_wrapped).map(|early| early.slot);
+    let first = wrapped.is_none().then(|| {
+        let mut behind = slots.range((after(unwrapped.or(origin)), Bound::Unbounded));
+        behind.next()
+    });
+    let again = || {
+        let end = origin.filter(|origin| wrapped.is_none_or(|wrapped| wrapped < *origin))?;
+        slots.range((after(wrapped), Bound::Included(end))).next()
+    };
+    first.flatten().or_else(again).copied()
+}
+
 impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
     /// Asker of a run that owns nothing.
     pub fn new(limits: AskerLimits) -> Asker<V, M> {
@@ -85,6 +118,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
             exchanges: BTreeMap::new(),
             unasked: None,
             unreported: BTreeSet::new(),
+            last_asked: None,
             changed: BTreeSet::new(),
         }
     }
@@ -242,13 +276,13 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         M: 'a,
     {
         let mut unasked = self.unasked.take().unwrap_or_else(|| self.find_unasked());
-        // Last slot that this node does not own yet by the rings of all peers.
-        let mut early = None;
-        while let Some(key) = self.next_to_ask(&unasked, early) {
+        let (origin, mut early) = (self.last_asked, None);
+        while let Some(key) = self.next_to_ask(&unasked, origin, early) {
             let Some(positions) = positions(key.slot) else {
-                early = Some(key.slot);
+                early = Some(Turn::of(key.slot, origin));
                 continue;
             };
+            self.last_asked = Some(key.slot);
             unasked.entry(key.holder).or_default().remove(&key.slot);
             let ask = self.question(key, positions);
             actions.push(TransferAction {
@@ -295,19 +329,23 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         }
     }
 
-    /// Next question for which there is room: that of the lowest slot above `early`.
+    /// Next question for which there is room: that of the first slot behind `origin`, the last one that was
+    /// asked for before. `early` is the last slot that this node does not own yet by the rings of all peers.
+    ///
+    /// Slots take turns: one whose hole stays is asked for again and again, and leaves room for others.
     fn next_to_ask(
         &self,
         unasked: &BTreeMap<NodeId, BTreeSet<Slot>>,
-        early: Option<Slot>,
+        origin: Option<Slot>,
+        early: Option<Turn>,
     ) -> Option<ExchangeKey> {
-        let above = (early.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let with_room = unasked.iter().filter(|(holder, _)| self.has_room(**holder));
         let next = with_room.filter_map(|(holder, slots)| {
-            let (slot, holder) = (*slots.range(above).next()?, *holder);
+            let slot = first_behind(slots, origin, early)?;
+            let holder = *holder;
             Some(ExchangeKey { slot, holder })
         });
-        next.min()
+        next.min_by_key(|key| (Turn::of(key.slot, origin), key.holder))
     }
 
     /// Slots by holders that have not answered and are not asked; a pass over all slots.
@@ -367,5 +405,33 @@ fn drop_question<V, M>(to: NodeId, id: AnswerId) -> TransferAction<V, M> {
     TransferAction {
         to,
         message: TransferMessage::DropQuestion(id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slot(number: u16) -> Slot {
+        Slot::new(number).expect("in range")
+    }
+
+    proptest! {
+        /// Each slot has its turn behind the last one, and none comes before an early one again.
+        #[test]
+        fn slots_take_turns(
+            slots in proptest::collection::btree_set(0..8_u16, 0..8),
+            origin in proptest::option::of(0..8_u16),
+            early in proptest::option::of(0..8_u16),
+        ) {
+            let slots: BTreeSet<Slot> = slots.into_iter().map(slot).collect();
+            let origin = origin.map(slot);
+            let early = early.map(|early| Turn::of(slot(early), origin));
+            let turns = slots.iter().map(|slot| Turn::of(*slot, origin));
+            let next = turns.filter(|turn| early.is_none_or(|early| *turn > early)).min();
+            prop_assert_eq!(first_behind(&slots, origin, early), next.map(|turn| turn.slot));
+        }
     }
 }
