@@ -12,13 +12,14 @@ use cluster::{Incarnation, NodeId};
 
 use session_plane::connecting::{ConnectionId, ConnectionLimits, QuestionLimits};
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
+use session_plane::groups;
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, EventContent, Limits, Matching, NewBirth, NewChange, NewEntry, Now, NumberedValue, PlaneConfig,
     PlaneImage, Timing,
 };
 use session_plane::publishing::{PacketUse, PublishingLimits, WillNumber};
-use session_plane::sessions::{FeedConfig, SessionsAction, SessionsConfig, SessionsMessage};
+use session_plane::sessions::{FeedConfig, GroupConfig, SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits, TransferBytes, TransferValue};
 use session_plane::wills::{WillLimits, WillPart, WillValue};
@@ -319,6 +320,19 @@ fn slot_of(client: &ClientId) -> Slot {
     Slot::of_client(client.as_bytes())
 }
 
+fn group_config() -> GroupConfig {
+    GroupConfig {
+        sink: groups::SinkLimits {
+            presences_max: 100,
+            given_max: 1_000,
+        },
+        source: groups::SourceLimits {
+            given_max: 1_000,
+            window: 100,
+        },
+    }
+}
+
 fn feed_config() -> FeedConfig {
     FeedConfig {
         sink: SinkLimits {
@@ -400,6 +414,7 @@ fn config(run: Run, nodes: u64) -> SessionsConfig {
         },
         feeds: feed_config(),
         wills: WillLimits { firing_max: 100 },
+        groups: group_config(),
     }
 }
 

@@ -13,7 +13,7 @@
 
 use cluster::session_plane::Hlc;
 
-use crate::{Dot, Ended};
+use crate::{ClientId, Dot, Ended};
 
 /// Kind of an entry. The order is that of entries in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -157,16 +157,22 @@ pub enum Fact {
     /// [`EntryKind::End`].
     End(Box<Ended>),
     /// [`EntryKind::Member`]. The entry's birth is that of the session.
-    Member {
-        /// Clock of the first SUBSCRIBE to the group. Messages that are not later are not for the
-        /// member.
-        since: Hlc,
-    },
+    Member(Box<MemberTerms>),
     /// [`EntryKind::Presence`]. The entry's birth is that of the member's session, and its event is of
     /// the run that has the connection.
     Presence,
     /// [`EntryKind::Assignment`].
     Assignment(Box<AssignedMessage>),
+}
+
+/// Membership of a session in a shared group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemberTerms {
+    /// Client of the session.
+    pub client: ClientId,
+    /// Clock of the first SUBSCRIBE to the group, where this entry's event is a later one. Messages that
+    /// are not later are not for the member.
+    pub since: Option<Hlc>,
 }
 
 /// Message of a shared group, and the presence that it is given to.
@@ -202,7 +208,7 @@ impl Fact {
             Fact::Delivery { .. } => EntryKind::Delivery,
             Fact::Received => EntryKind::Received,
             Fact::End(_) => EntryKind::End,
-            Fact::Member { .. } => EntryKind::Member,
+            Fact::Member(_) => EntryKind::Member,
             Fact::Presence => EntryKind::Presence,
             Fact::Assignment(_) => EntryKind::Assignment,
         }
@@ -222,7 +228,7 @@ impl Fact {
             | Fact::Message
             | Fact::Received
             | Fact::End(_)
-            | Fact::Member { .. }
+            | Fact::Member(_)
             | Fact::Presence => None,
         }
     }
@@ -250,6 +256,14 @@ impl<V> Entry<V> {
     pub fn id(&self, dot: Dot) -> EntryId {
         let kind = self.fact.kind();
         EntryId { kind, dot }
+    }
+
+    /// Clock of the first SUBSCRIBE to a shared group. None where the entry is of no member.
+    pub fn member_since(&self) -> Option<Hlc> {
+        match &self.fact {
+            Fact::Member(terms) => Some(terms.since.unwrap_or(self.clock)),
+            _ => None,
+        }
     }
 
     /// The entry names the number 0, which no event has.

@@ -49,7 +49,7 @@ pub use copy::{
 };
 pub use dot::{Dot, EVENT_NUMBER_MAX, Run};
 pub use ended::{Ended, EndedError};
-pub use entry::{AssignedMessage, Birth, Entry, EntryId, EntryKind, Fact, WillTerms};
+pub use entry::{AssignedMessage, Birth, Entry, EntryId, EntryKind, Fact, MemberTerms, WillTerms};
 pub use feed::{FeedSink, FeedSource};
 pub use garbage::{Garbage, GarbageOf, GarbagePlace};
 pub use groups::{GroupId, GroupSink, GroupSource};

@@ -156,7 +156,7 @@ where
             self.send_heartbeats(now, actions);
         }
         self.watch_holes(now, actions);
-        self.collect_garbage();
+        self.collect_garbage(actions);
         self.review_copies(now, actions);
         self.settle(now, actions);
         for _ in 0..NODE_STATES {

@@ -234,7 +234,7 @@ impl<V: Ord> SessionEntries<V> {
             |entry: &Entry<V>| reading.births.contains(&entry.birth.dot) || !covers(entry.birth.dot);
         match &entry.fact {
             Fact::Session => !reading.is_beaten(dot, entry),
-            Fact::Connection | Fact::End(_) | Fact::Member { .. } | Fact::Presence => true,
+            Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
             Fact::Assignment(assigned) => self.has_message(reading, assigned.message, covers),
             Fact::Message if entry.birth.dot == dot => reading.group.has_member_before(entry.clock),
             Fact::Will(_) => reading.wills.dots.contains(&dot),

@@ -30,6 +30,7 @@ use crate::connecting::{
     Connect, ConnectionEvent, ConnectionId, ConnectionLimits, Connections, ConnectionsFull, QuestionLimits,
     Questions,
 };
+use crate::groups::{GroupSink, GroupSource, SinkEvent};
 use crate::membership::MembersError;
 use crate::plane::{Matching, NewChange, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, PlaneValue};
 use crate::publishing::{PublishingEvent, PublishingLimits, PublishingMessage};
@@ -41,11 +42,17 @@ use crate::{ClientId, Dot, MadeEvent, Publishing, RecordBatch, RecordValue, Slot
 mod acting;
 mod action;
 mod cluster_view;
+mod confirming;
 mod entries;
 mod error;
 mod exchanges;
 mod feeding;
+mod group_changes;
+mod group_view;
+mod members;
+mod memberships;
 mod message;
+mod parts;
 mod queues;
 mod reports;
 mod route_queues;
@@ -59,6 +66,7 @@ pub use action::SessionsAction;
 pub use entries::ConnectionValues;
 pub use error::SessionsError;
 pub use feeding::{Acknowledgement, FeedConfig};
+pub use members::GroupConfig;
 pub use message::SessionsMessage;
 pub use willing::NewWill;
 
@@ -67,8 +75,10 @@ use cluster_view::ClusterView;
 use entries::{ClientConnection, EntryWrite};
 use exchanges::WaitingUses;
 use feeding::Feeds;
+use members::Members;
+use parts::Parts;
 use route_queues::RouteQueues;
-use waits::{StoredWait, Waits};
+use waits::Waits;
 
 /// Configuration of sessions.
 #[derive(Debug, Clone)]
@@ -85,6 +95,8 @@ pub struct SessionsConfig {
     pub feeds: FeedConfig,
     /// Limits of wills.
     pub wills: WillLimits,
+    /// Limits of shared groups.
+    pub groups: GroupConfig,
 }
 
 /// Sessions of clients at one run of one node.
@@ -99,9 +111,9 @@ pub struct Sessions<V, M, R> {
     publishing: Publishing<M>,
     waiting_uses: WaitingUses<V>,
     routes: RouteQueues<M>,
-    /// Numbers of wills that a node has not confirmed yet.
-    unconfirmed: Vec<StoredWait>,
     feeds: Feeds,
+    members: Members,
+    parts: Parts,
     /// Connections that are fed, by their clients.
     fed: BTreeMap<ClientId, ConnectionId>,
     wills: Wills,
@@ -155,10 +167,11 @@ where
             publishing: Publishing::new(plane.run(), config.publishing),
             waiting_uses: WaitingUses::new(),
             routes: RouteQueues::default(),
-            unconfirmed: Vec::new(),
             wills: Wills::new(plane.run(), config.wills),
             will_slots: BTreeMap::new(),
             feeds: Feeds::new(plane.run(), config.feeds),
+            members: Members::new(&plane, config.groups.sink),
+            parts: Parts::new(plane.run(), config.groups.source),
             fed: BTreeMap::new(),
             plane,
             clients: BTreeMap::new(),
@@ -212,6 +225,7 @@ where
         let mut queue = Queue::default();
         self.close_exchanges(connection, &mut queue);
         self.end_feed(connection, &mut queue);
+        self.step_members(SinkEvent::Closed { connection }, &mut queue);
         self.end_will(now, connection, end, &mut queue);
         self.step(ConnectionEvent::Ended { connection }, &mut queue);
         self.close_if_durable(connection, &mut queue);
@@ -318,6 +332,7 @@ where
         self.lose_feeds_of(peer, &mut queue);
         if self.plane.membership().is_present(peer) {
             self.step(ConnectionEvent::LinkRenewed(peer), &mut queue);
+            self.give_again_to(peer, &mut queue);
             self.step_own_publishing(PublishingEvent::LinkRenewed(peer), &mut queue);
         }
         self.apply(now, queue, actions);
@@ -360,6 +375,21 @@ where
     /// Feeds that wait for a copy, and clients without a feed; a gauge.
     pub fn waiting_feeds(&self) -> usize {
         self.feeds.waiting()
+    }
+
+    /// Shared groups at the node of members' connections, to read.
+    pub fn group_sink(&self) -> &GroupSink {
+        self.members.sink()
+    }
+
+    /// Shared groups at the primary owner of their parts, to read.
+    pub fn group_source(&self) -> &GroupSource {
+        self.parts.source()
+    }
+
+    /// Slots with shared groups that wait for this node to decide about them; a gauge.
+    pub fn waiting_parts(&self) -> usize {
+        self.parts.behind()
     }
 
     /// Wills of connections and of slots, to read.

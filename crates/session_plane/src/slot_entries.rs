@@ -15,7 +15,7 @@ use crate::dirty::{ClientEntryId, DirtySet, SlotDirty};
 use crate::join::{Joined, join};
 use crate::session_entries::SessionEntries;
 use crate::single_dots::SingleDots;
-use crate::{ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, VersionVector};
+use crate::{ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, GroupId, VersionVector};
 
 /// Single covered dots of one copy at most. See [`SingleDotsFull`] for what happens beyond.
 ///
@@ -248,6 +248,13 @@ impl<V: Ord> SlotEntries<V> {
         let end = up_to.map_or(Bound::Unbounded, Bound::Included);
         let range = (!is_empty).then(|| self.sessions.range::<ClientId, _>((start, end)));
         range.into_iter().flatten()
+    }
+
+    /// Entries of each shared group, in ascending order.
+    pub fn groups(&self) -> impl Iterator<Item = (GroupId, &SessionEntries<V>)> {
+        let first = GroupId::first();
+        let keys = self.sessions.range::<ClientId, _>(first.key()..);
+        keys.filter_map(|(key, entries)| Some((GroupId::of_key(key)?, entries)))
     }
 
     /// Entries of one client.

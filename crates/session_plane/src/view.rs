@@ -118,6 +118,12 @@ impl View {
         };
         placed(self) == placed(other)
     }
+
+    /// Both views have the same runs, in the same states.
+    pub(crate) fn has_runs_of(&self, other: &View) -> bool {
+        let runs = |view: &View| -> Vec<Run> { view.nodes.iter().map(|present| present.run).collect() };
+        self.has_ring_of(other) && runs(self) == runs(other)
+    }
 }
 
 /// Nodes that are no view. Nothing was changed.

@@ -36,6 +36,11 @@ impl GroupId {
         (key.as_bytes().first() == Some(&MARK)).then(|| GroupId(key.clone()))
     }
 
+    /// Group before all others in their order; no SUBSCRIBE names it.
+    pub(crate) fn first() -> GroupId {
+        GroupId(ClientId::new(&[MARK]).expect("a byte is short"))
+    }
+
     /// Key of the group's entries, in the place of a client id.
     pub fn key(&self) -> &ClientId {
         &self.0

@@ -145,6 +145,11 @@ impl GroupSink {
         Ok(())
     }
 
+    /// The connection was opened, and is not closed.
+    pub fn is_open(&self, connection: ConnectionId) -> bool {
+        self.connections.contains_key(&connection)
+    }
+
     /// Presences of this node's connections.
     pub fn attended(&self) -> usize {
         self.attended

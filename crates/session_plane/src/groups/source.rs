@@ -21,7 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::{AssignedMessage, Run};
+use crate::{AssignedMessage, GroupId, Run, Slot};
 
 mod action;
 mod assignments;
@@ -120,6 +120,19 @@ impl GroupSource {
             }
         }
         self.assign(copies, actions);
+    }
+
+    /// The part is here: this node decides about it, as far as it was told.
+    pub fn has_part(&self, place: &GroupPlace) -> bool {
+        self.parts.contains_key(place)
+    }
+
+    /// Parts of a slot that are here.
+    pub fn places(&self, slot: Slot) -> Vec<GroupPlace> {
+        let group = GroupId::first();
+        let of_slot = self.parts.range(GroupPlace { slot, group }..);
+        let of_slot = of_slot.take_while(|(place, _)| place.slot == slot);
+        of_slot.map(|(place, _)| place.clone()).collect()
     }
 
     /// Messages that this run has assigned, and that are not acknowledged.

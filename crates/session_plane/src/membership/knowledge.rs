@@ -38,6 +38,12 @@ impl Membership {
             && peers.all(|(node, peer)| peer.told_among == members && self.has_told(node, events))
     }
 
+    /// The last ring marker of a present peer has the runs of this node's last one, in the same states.
+    pub fn has_view_of(&self, peer: NodeId) -> bool {
+        let view = self.peer(peer).and_then(|peer| peer.view.as_ref());
+        view.is_some_and(|view| view.has_runs_of(&self.marked))
+    }
+
     /// Configured members, and this node.
     pub fn members(&self) -> BTreeSet<NodeId> {
         let members = self.members.iter().filter(|(_, member)| !member.is_removed);

@@ -9,7 +9,7 @@ use super::{ClaimedMessage, EventContent};
 use crate::membership::GiveUpReason;
 use crate::stream::GivingId;
 use crate::wire::ReplicationMessage;
-use crate::{ClientId, Dot, PresentNode, Run, Slot};
+use crate::{ClientId, Dot, EntryId, GarbagePlace, PresentNode, Run, Slot};
 
 /// Message between two planes.
 pub type PlaneMessage<V, M> = ReplicationMessage<V, M, EventContent<V, M>>;
@@ -52,6 +52,13 @@ pub enum PlaneAction<V, M> {
     },
     /// An event has changed a session in a copy of this node.
     Changed(ChangedSession),
+    /// Entries of a copy of this node were of no use, and are gone without an event.
+    Dropped {
+        /// Where they were.
+        place: GarbagePlace,
+        /// The entries.
+        entries: BTreeSet<EntryId>,
+    },
     /// A copy has merged an answer. Sessions are looked at anew for connections that lost.
     Merged {
         /// Slot of the copy.

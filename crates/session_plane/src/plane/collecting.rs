@@ -11,9 +11,9 @@ use cluster::{Incarnation, NodeId};
 use super::holdings::Holdings;
 use super::numbers::beaten_uses;
 use super::transfers::Transfers;
-use super::{CopyRef, Matching, NumberedValue, Plane, PlaneValue};
+use super::{CopyRef, Matching, NumberedValue, Plane, PlaneAction, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{Birth, ClientId, EntryId, GarbagePlace, Run, Settled, Slot, VectorFull};
+use crate::{Birth, ClientId, EntryId, GarbageOf, GarbagePlace, Run, Settled, Slot, VectorFull};
 
 /// Session in a copy of this node that an event has changed.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ where
     }
 
     /// Drops garbage that every member knows, and looks for more.
-    pub(super) fn collect_garbage(&mut self) {
+    pub(super) fn collect_garbage(&mut self, actions: &mut Vec<PlaneAction<V, M>>) {
         let (holdings, transfers) = (&self.holdings, &self.transfers);
         let find = |place: &GarbagePlace| find_garbage(holdings, transfers, place);
         let awaited = self.garbage.awaited();
@@ -76,8 +76,10 @@ where
         let dropped = self.garbage.take_known_to_all(find);
         self.garbage.look(holdings.known(), find);
         for garbage in dropped {
-            let GarbagePlace { slot, client } = garbage.place;
-            self.holdings.copies.drop_garbage(slot, &client, &garbage.entries);
+            let GarbageOf { place, entries } = garbage;
+            let copies = &mut self.holdings.copies;
+            copies.drop_garbage(place.slot, &place.client, &entries);
+            actions.push(PlaneAction::Dropped { place, entries });
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Matching, Now, PersistPoint, Plane, PlaneAction, PlaneMessage, Plane
 use crate::stream::ConfirmError;
 use crate::transfer::{TransferBytes, TransferMessage};
 use crate::wire::{Confirm, Heartbeat};
-use crate::{RecordBatch, RecordValue};
+use crate::{RecordBatch, RecordValue, VersionVector};
 
 impl<V, M, R> Plane<V, M, R>
 where
@@ -48,7 +48,8 @@ where
         let answered: Vec<NodeId> = self.membership.answered_peers().collect();
         for to in persisted.streams {
             if let Some(number) = self.streams.durable(to).filter(|_| answered.contains(&to)) {
-                let message = PlaneMessage::Confirm(Confirm { number });
+                let known = self.known_for(to);
+                let message = PlaneMessage::Confirm(Confirm { number, known });
                 actions.push(PlaneAction::Send { to, message });
             }
         }
@@ -69,6 +70,18 @@ where
         }
         self.ask_and_answer(actions);
         Ok(())
+    }
+
+    /// What a confirmation tells a peer that routes by another view, or may not know by which this node
+    /// routes: of two nodes that take themselves for primary, each is to hear of the other's events before
+    /// it goes by a confirmation of its own (rules `one-number` and `give-first`). Nothing to other peers,
+    /// which get those events themselves.
+    fn known_for(&self, peer: NodeId) -> VersionVector {
+        let has_marker = self.streams.outgoing.has_confirmed(peer, self.marker());
+        if has_marker && self.membership.has_view_of(peer) {
+            return VersionVector::default();
+        }
+        self.holdings.known().clone()
     }
 
     /// Sends each peer that is not suspected what it waits for.

@@ -3,7 +3,7 @@
 use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::stream::{EventKind, Received, StreamPosition};
 use crate::transfer::TransferBytes;
-use crate::wire::{Heartbeat, NextEvent, SentEvent, SentResend};
+use crate::wire::{Confirm, Heartbeat, NextEvent, SentEvent, SentResend};
 use crate::{Dot, Run, SlotSet};
 
 use super::content::PlaneEvent;
@@ -65,7 +65,10 @@ where
             PlaneMessage::Welcome(event) => self.receive_welcome(now, from, event, actions),
             PlaneMessage::Event(next) => self.receive_event(now, from, next, actions),
             PlaneMessage::Heartbeat(heartbeat) => self.receive_heartbeat(from, &heartbeat, actions),
-            PlaneMessage::Confirm(confirm) => self.confirm(from, confirm.number, actions),
+            PlaneMessage::Confirm(Confirm { number, known }) => {
+                self.holdings.need_where_owned(&known)?;
+                self.confirm(from, number, actions)
+            }
             PlaneMessage::Resend(resend) => {
                 self.streams.check_receipt_room()?;
                 Ok(self.take_resend(from, resend, actions)?)

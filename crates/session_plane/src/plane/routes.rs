@@ -100,9 +100,9 @@ where
         self.streams.outgoing.has_sent(to, number)
     }
 
-    /// All present nodes have confirmed this run's stream up to an own event.
-    pub fn is_confirmed_by_all(&self, event: Dot) -> bool {
-        self.streams.outgoing.stable() >= event.number
+    /// Number up to which all present nodes have confirmed this run's stream.
+    pub fn stable(&self) -> u64 {
+        self.streams.outgoing.stable()
     }
 
     /// Sets the numbers that no node closes: they wait to be routed here, or a node may lack them.

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::wire::{Fault, Subject, WireError};
 use crate::{
     AssignedMessage, Birth, ClientDot, ClientEntry, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId,
-    Interval, Pending, Run, Slot, SlotOutOfRange, VersionVector,
+    Interval, MemberTerms, Pending, Run, Slot, SlotOutOfRange, VersionVector,
 };
 
 type Reader = RecordsReader<Bytes, Bytes>;
@@ -117,9 +117,10 @@ fn sample_of_group() -> Records {
     let facts = [
         (
             2,
-            Fact::Member {
-                since: Hlc::at(1_500),
-            },
+            Fact::Member(Box::new(MemberTerms {
+                client: ClientId::new(b"press").expect("short"),
+                since: Some(Hlc::at(1_500)),
+            })),
         ),
         (3, Fact::Presence),
         (5, Fact::Message),

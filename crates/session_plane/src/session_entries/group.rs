@@ -8,7 +8,7 @@
 use cluster::session_plane::Hlc;
 
 use super::SessionEntries;
-use crate::{EntryKind, Fact};
+use crate::EntryKind;
 
 /// Members of a group, as far as one of its messages depends on them.
 #[derive(Debug, Default)]
@@ -30,14 +30,9 @@ impl<V: Ord> SessionEntries<V> {
         if !matches!(kind, EntryKind::Message | EntryKind::Assignment) {
             return GroupReading::default();
         }
-        let since = self
-            .of_kind(EntryKind::Member)
-            .filter_map(|(_, entry)| match entry.fact {
-                Fact::Member { since } => Some(since),
-                _ => None,
-            });
+        let members = self.of_kind(EntryKind::Member);
         GroupReading {
-            earliest: since.min(),
+            earliest: members.filter_map(|(_, entry)| entry.member_since()).min(),
         }
     }
 }

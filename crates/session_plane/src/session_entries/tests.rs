@@ -5,7 +5,7 @@ use cluster::{Incarnation, NodeId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{AssignedMessage, Ended, Interval, Run, WillTerms};
+use crate::{AssignedMessage, ClientId, Ended, Interval, MemberTerms, Run, WillTerms};
 
 /// Entry with its identity.
 pub(crate) type Identified<V> = (EntryId, Entry<V>);
@@ -46,8 +46,8 @@ pub(crate) fn naive_live<V: Clone>(
         terms.any(|terms| terms.connection == connection)
     };
     let has_member_before = |clock: Hlc| {
-        let is_member = |fact: &Fact| matches!(fact, Fact::Member { since } if *since < clock);
-        entries.iter().any(|(_, entry)| is_member(&entry.fact))
+        let is_member = |entry: &Entry<V>| entry.member_since().is_some_and(|since| since < clock);
+        entries.iter().any(|(_, entry)| is_member(entry))
     };
     let message_counts = |id: &EntryId, entry: &Entry<V>| match entry.birth.dot == id.dot {
         true => has_member_before(entry.clock),
@@ -59,7 +59,7 @@ pub(crate) fn naive_live<V: Clone>(
         message.map_or(!covers(dot), |(id, entry)| message_counts(id, entry))
     };
     let counts = |(id, entry): &&Identified<V>| match &entry.fact {
-        Fact::Connection | Fact::End(_) | Fact::Member { .. } | Fact::Presence => true,
+        Fact::Connection | Fact::End(_) | Fact::Member(_) | Fact::Presence => true,
         Fact::Assignment(assigned) => has_message(assigned.message),
         Fact::Message => message_counts(id, entry),
         Fact::Session => !is_beaten(id.dot, entry),
@@ -166,9 +166,15 @@ pub(crate) fn facts<S: Strategy<Value = Dot> + 'static>(dots: impl Fn() -> S) ->
         1 => dots().prop_map(|connection| Fact::ConnectionEnd { connection }),
         1 => dots().prop_map(|will| Fact::WillNumber { will }),
         1 => dots().prop_map(|message| Fact::Delivery { message }),
-        1 => (0..8_u64).prop_map(|since| Fact::Member { since: Hlc::at(since) }),
+        1 => proptest::option::of(0..8_u64).prop_map(member),
         1 => assigned.prop_map(|assigned| Fact::Assignment(Box::new(assigned))),
     ]
+}
+
+fn member(since: Option<u64>) -> Fact {
+    let client = ClientId::new(b"press").expect("short");
+    let since = since.map(Hlc::at);
+    Fact::Member(Box::new(MemberTerms { client, since }))
 }
 
 /// Entries of any kind, with births and names among the same dots.

@@ -7,6 +7,7 @@ use super::waits::SessionWait;
 use super::{ClusterView, Sessions, SessionsAction, SessionsMessage};
 use crate::connecting::{ConnectingAction, ConnectionEvent, ConnectionId, Outgoing};
 use crate::feed::{FeedAction, SinkAction};
+use crate::groups::{SinkAction as MemberAction, SourceAction};
 use crate::plane::{Matching, Now, PlaneAction, PlaneValue};
 use crate::publishing::PublishingAction;
 use crate::transfer::TransferBytes;
@@ -22,6 +23,10 @@ pub(super) struct Queue<V, M> {
     pub(super) feed: Vec<FeedAction<V>>,
     pub(super) sink: Vec<SinkAction<V>>,
     pub(super) wills: Vec<WillsAction>,
+    /// Of primary owners of shared groups.
+    pub(super) parts: Vec<SourceAction<V>>,
+    /// Of members of shared groups.
+    pub(super) members: Vec<MemberAction<V>>,
     /// A copy may have come to have what a question waits for.
     pub(super) answers_are_due: bool,
     /// Connections that have left nothing behind.
@@ -38,6 +43,8 @@ impl<V, M> Default for Queue<V, M> {
             feed: Vec::new(),
             sink: Vec::new(),
             wills: Vec::new(),
+            parts: Vec::new(),
+            members: Vec::new(),
             answers_are_due: false,
             closed: Vec::new(),
         }
@@ -73,7 +80,10 @@ where
             let is_done = of_plane.is_empty() && of_claims.is_empty() && of_publishing.is_empty();
             let of_wills = std::mem::take(&mut queue.wills);
             let are_fed = of_feeds.is_empty() && of_sink.is_empty() && of_wills.is_empty();
-            if is_done && are_fed && queue.closed.is_empty() && !queue.answers_are_due {
+            let of_parts = std::mem::take(&mut queue.parts);
+            let of_members = std::mem::take(&mut queue.members);
+            let are_shared = of_parts.is_empty() && of_members.is_empty();
+            if is_done && are_fed && are_shared && queue.closed.is_empty() && !queue.answers_are_due {
                 self.plan_retry(now);
                 return;
             }
@@ -101,6 +111,13 @@ where
             for action in of_sink {
                 self.apply_sink(action, &mut queue, actions);
             }
+            for action in of_parts {
+                self.apply_part(action, &mut queue, actions);
+            }
+            let blank = self.blank.clone();
+            for action in of_members {
+                self.apply_member(action, &blank, actions);
+            }
             self.watch_routes(&mut queue);
             self.write_stalled(now, &mut queue);
         }
@@ -111,6 +128,7 @@ where
         for report in reports {
             if let PlaneAction::Merged { slot } = report {
                 self.pause_feeds(*slot, queue);
+                self.lose_parts(*slot, queue);
             }
         }
     }
@@ -163,6 +181,7 @@ where
             } => {
                 self.open_exchanges(connection, &session, queue);
                 self.begin_feed(connection, queue);
+                self.open_if_member(connection, queue);
                 self.open_will(now, connection, queue);
                 actions.extend(self.birth(connection).map(|birth| SessionsAction::Accept {
                     connection,

@@ -5,10 +5,11 @@ use cluster::NodeId;
 use super::SessionsMessage;
 use crate::connecting::{ConnectionId, DisconnectReason, KnownSession, RefuseReason};
 use crate::feed::{DeliveryChanges, FeedItem, QueueKey};
+use crate::groups::MemberViolation;
 use crate::membership::GiveUpReason;
 use crate::plane::RunEnd;
 use crate::publishing::{PacketId, PublishViolation, RefusePublish};
-use crate::{Birth, ClientId, Dot, Run, Slot};
+use crate::{Birth, ClientId, Dot, GroupId, Run, Slot};
 
 /// Action of the node, applied in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +102,58 @@ pub enum SessionsAction<V, M> {
         connection: ConnectionId,
         /// The messages.
         keys: Vec<QueueKey>,
+    },
+    /// Sends SUBACK: the session is a member of a shared group.
+    Joined {
+        /// Connection.
+        connection: ConnectionId,
+        /// The group.
+        group: GroupId,
+    },
+    /// Sends SUBACK with 0x97, Quota exceeded: this node has as many members as it may.
+    NotJoined {
+        /// Connection.
+        connection: ConnectionId,
+        /// The group.
+        group: GroupId,
+    },
+    /// Sends UNSUBACK: the session is no member of a shared group.
+    Left {
+        /// Connection.
+        connection: ConnectionId,
+        /// The group.
+        group: GroupId,
+        /// It was one. False: the reason code is 0x11, No subscription existed.
+        is_found: bool,
+    },
+    /// Sends a message of a shared group to a member. The node answers its acknowledgement with
+    /// [`Sessions::acknowledge_shared`](super::Sessions::acknowledge_shared).
+    DeliverShared {
+        /// Connection.
+        connection: ConnectionId,
+        /// The group.
+        group: GroupId,
+        /// Event of the message.
+        message: Dot,
+        /// Value of its entry.
+        value: V,
+    },
+    /// Every present node knows that a message of a shared group is acknowledged: sends PUBREL, if its
+    /// QoS is 2.
+    Completed {
+        /// Connection.
+        connection: ConnectionId,
+        /// The group.
+        group: GroupId,
+        /// Event of the message.
+        message: Dot,
+    },
+    /// Sends DISCONNECT 0x97, Quota exceeded. The node calls [`Sessions::close`](super::Sessions::close).
+    Exceeded {
+        /// Connection.
+        connection: ConnectionId,
+        /// Reason, for the log.
+        reason: MemberViolation,
     },
     /// An event has changed a session in a copy of this node.
     Changed {

@@ -10,6 +10,7 @@ use crate::{Birth, ClientId, Dot, Fact, MadeEvent, Slot, SlotSet};
 use super::Sessions;
 use super::acting::Queue;
 use super::exchanges::WaitingUse;
+use super::group_changes::GroupChange;
 use super::waits::FreedWait;
 use super::willing::{NewWill, WillWrite};
 
@@ -42,6 +43,8 @@ pub(super) enum OwnWrite<V> {
     Use(UseWrite<V>),
     /// Entry of a will, or beside one.
     Will(WillWrite<V>),
+    /// Entries of a shared group. The client of the write is the group's key.
+    Group(GroupChange<V>),
 }
 
 /// Entry of a packet id.
@@ -173,6 +176,9 @@ where
                 self.use_written(connection, of_use.packet_use, written, queue);
             }
             (OwnWrite::Will(of_will), _) => self.will_written(now, of_will.then, written, queue),
+            (OwnWrite::Group(of_group), _) => {
+                self.group_written(write.connection, of_group.then.clone(), made, queue);
+            }
             (OwnWrite::Claim(_) | OwnWrite::Use(_), None) => {}
         }
         Ok(())
@@ -293,10 +299,11 @@ where
                     adds: Some(adds),
                 })
             }
-            OwnWrite::Will(write) => Some(NewChange {
+            OwnWrite::Will(WillWrite { removes, adds, .. })
+            | OwnWrite::Group(GroupChange { removes, adds, .. }) => Some(NewChange {
                 client,
-                removes: write.removes.clone(),
-                adds: write.adds.clone(),
+                removes: removes.clone(),
+                adds: adds.clone(),
             }),
         }
     }
@@ -351,7 +358,7 @@ where
     }
 
     /// Entry that says no more than its fact.
-    fn blank(&self, birth: Birth, fact: Fact) -> NewEntry<V> {
+    pub(super) fn blank(&self, birth: Birth, fact: Fact) -> NewEntry<V> {
         NewEntry {
             birth: NewBirth::Of(birth),
             fact,
@@ -362,6 +369,9 @@ where
 
 /// Slots that a write is for: sessions and their ends are in the routes, too.
 fn slots_of<V>(write: &EntryWrite<V>) -> SlotSet {
+    if let OwnWrite::Group(change) = &write.write {
+        return change.slots.clone();
+    }
     let is_routed = matches!(
         write.write,
         OwnWrite::Claim(Write::SessionEnd(_) | Write::SessionStart(_))

@@ -2,6 +2,7 @@
 
 use crate::connecting::ConnectingError;
 use crate::feed::FeedError;
+use crate::groups::GroupError;
 use crate::plane::PlaneError;
 use crate::publishing::PublishingError;
 
@@ -20,6 +21,9 @@ pub enum SessionsError {
     /// By the publishing.
     #[error(transparent)]
     Publishing(#[from] PublishingError),
+    /// By the connections of members of shared groups.
+    #[error(transparent)]
+    Groups(#[from] GroupError),
 }
 
 impl SessionsError {
@@ -27,7 +31,12 @@ impl SessionsError {
     pub fn is_ordinary(&self) -> bool {
         match self {
             SessionsError::Plane(error) => error.is_ordinary(),
-            SessionsError::Connecting(_) | SessionsError::Feed(_) | SessionsError::Publishing(_) => false,
+            // What opened the feed may have been dropped: its sender was not present then.
+            SessionsError::Feed(FeedError::UnknownFeed { .. }) => true,
+            SessionsError::Connecting(_)
+            | SessionsError::Feed(_)
+            | SessionsError::Publishing(_)
+            | SessionsError::Groups(_) => false,
         }
     }
 }

@@ -246,15 +246,9 @@ where
         self.step_source(SourceEvent::Appended { client, key }, queue);
     }
 
-    /// A message is pending in a copy of this node: clients that it matches get it now.
-    pub(super) fn feed_pending(&mut self, slot: Slot, message: Dot, queue: &mut Queue<V, M>) {
-        let Some(key) = self.plane.pending_key(slot, message) else {
-            return;
-        };
-        for matched in self.plane.matched_sessions(slot, message) {
-            let client = matched.client;
-            self.step_source(SourceEvent::Appended { client, key }, queue);
-        }
+    /// A message that a client matches is pending in a copy of this node: it gets it now.
+    pub(super) fn feed_pending(&mut self, client: ClientId, key: QueueKey, queue: &mut Queue<V, M>) {
+        self.step_source(SourceEvent::Appended { client, key }, queue);
     }
 
     /// An event has changed a session in a copy of this node.

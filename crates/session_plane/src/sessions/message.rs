@@ -2,6 +2,7 @@
 
 use crate::connecting::ConnectingMessage;
 use crate::feed::FeedMessage;
+use crate::groups::GroupMessage;
 use crate::plane::{EventContent, PlaneMessage};
 use crate::publishing::PublishingMessage;
 use crate::wire::Message;
@@ -17,6 +18,8 @@ pub enum SessionsMessage<V, M> {
     Feed(FeedMessage<V>),
     /// For numbers that are routed.
     Publishing(PublishingMessage<M>),
+    /// For the connections of members of shared groups.
+    Groups(GroupMessage<V>),
 }
 
 impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
@@ -26,20 +29,22 @@ impl<V, M> From<SessionsMessage<V, M>> for Message<V, M, EventContent<V, M>> {
             SessionsMessage::Connecting(message) => Message::Connecting(message),
             SessionsMessage::Feed(message) => Message::Feed(message),
             SessionsMessage::Publishing(message) => Message::Publishing(message),
+            SessionsMessage::Groups(message) => Message::Groups(message),
         }
     }
 }
 
 impl<V, M> SessionsMessage<V, M> {
     /// Message that was read, for [`Sessions::receive`](super::Sessions::receive). None of a Hello, which
-    /// is for what opens connections, and of shared groups.
+    /// is for what opens connections.
     pub fn of_read(read: Message<V, M, EventContent<V, M>>) -> Option<SessionsMessage<V, M>> {
         match read {
             Message::Replication(message) => Some(SessionsMessage::Replication(message)),
             Message::Connecting(message) => Some(SessionsMessage::Connecting(message)),
             Message::Feed(message) => Some(SessionsMessage::Feed(message)),
             Message::Publishing(message) => Some(SessionsMessage::Publishing(message)),
-            Message::Hello(_) | Message::Groups(_) => None,
+            Message::Groups(message) => Some(SessionsMessage::Groups(message)),
+            Message::Hello(_) => None,
         }
     }
 }

@@ -5,11 +5,12 @@ use cluster::NodeId;
 use super::acting::Queue;
 use super::{ClusterView, Sessions, SessionsAction, SessionsError, SessionsMessage};
 use crate::connecting::{ConnectingError, ConnectingMessage, ConnectionEvent, ConnectionId, release_losers};
-use crate::plane::{ChangedSession, Matching, Now, PlaneAction, PlaneValue};
+use crate::plane::{ChangedSession, ClaimedMessage, Matching, Now, PlaneAction, PlaneValue};
 use crate::publishing::{ConfirmRoute, PublishingEvent};
+use crate::stream::GivingId;
 use crate::transfer::TransferBytes;
 use crate::wills::WillsEvent;
-use crate::{Run, Slot};
+use crate::{Dot, GroupId, Run, Slot};
 
 impl<V, M, R> Sessions<V, M, R>
 where
@@ -50,6 +51,11 @@ where
             SessionsMessage::Publishing(message) => {
                 self.plane.record_heard(now, from)?;
                 self.receive_publishing(now, from, message, &mut queue)
+            }
+            SessionsMessage::Groups(message) => {
+                self.plane.record_heard(now, from)?;
+                let received = self.receive_group(from.node, message, &mut queue);
+                received.map_err(SessionsError::from)
             }
         };
         self.apply(now, queue, actions);
@@ -107,81 +113,157 @@ where
                 let message = SessionsMessage::Replication(message);
                 actions.push(SessionsAction::Send { to, message });
             }
-            PlaneAction::Durable(dot) => {
-                actions.push(SessionsAction::Durable(dot));
-                self.step_wills(now, WillsEvent::Durable(dot), queue);
-                let ended = self.waits.end_event(dot);
-                if let Some(wait) = ended.session {
-                    self.end_session_wait(wait, queue);
-                }
-                if let Some(wait) = ended.stored {
-                    self.end_stored_wait(wait, queue);
-                }
-                if let Some(wait) = ended.freed {
-                    self.end_freed_wait(wait, dot, queue);
-                }
-                if let Some(connection) = ended.connection {
-                    self.end_event(connection, queue);
-                }
-            }
-            PlaneAction::Given(giving) => {
-                let ended = self.waits.end_giving(giving);
-                if let Some(wait) = ended.session {
-                    self.end_session_wait(wait, queue);
-                }
-                if let Some(wait) = ended.stored {
-                    self.end_stored_wait(wait, queue);
-                }
-            }
+            PlaneAction::Durable(dot) => self.end_durable(now, dot, queue, actions),
+            PlaneAction::Given(giving) => self.end_giving(giving, queue),
             PlaneAction::RouteTaken { to, number, marker } => {
                 self.confirm_route(to, ConfirmRoute { number, marker }, queue, actions);
             }
-            PlaneAction::Queued(queued) => self.feed_queued(&queued.client, queued.message, queue),
-            PlaneAction::Pended { slot, message } => self.feed_pending(slot, message, queue),
+            PlaneAction::Queued(queued) => self.take_queued(&queued, queue),
+            PlaneAction::Pended { slot, message } => self.take_pending(slot, message, queue),
             PlaneAction::Changed(changed) => {
+                if let Some(group) = GroupId::of_key(&changed.client) {
+                    self.change_group(&group, &changed, queue);
+                    return;
+                }
                 self.feed_change(&changed, queue);
                 let ChangedSession { slot, client, by, .. } = changed;
                 if by.run != self.plane.run() {
                     self.tell_uses(slot, Some(&client), queue);
+                } else if slot == Slot::ROUTES {
+                    self.leave_with_session(&client);
                 }
                 self.look_at_wills_of(now, slot, client.clone(), queue);
                 actions.push(SessionsAction::Changed { slot, client, by });
                 queue.answers_are_due = true;
             }
+            PlaneAction::Dropped { place, entries } => {
+                if let Some(group) = GroupId::of_key(&place.client) {
+                    self.drop_of_part(place.slot, group, &entries, queue);
+                }
+            }
             PlaneAction::Merged { slot } => {
                 self.release_losers(slot, queue);
                 self.tell_uses(slot, None, queue);
+                if slot == Slot::ROUTES {
+                    self.read_memberships(queue);
+                }
             }
             PlaneAction::RingChanged { marker, nodes } => {
                 self.change_ring(queue);
                 self.change_owners_of_feeds(queue);
                 self.routes.clear();
                 self.step_wills(now, WillsEvent::RingChanged, queue);
+                let runs = nodes.iter().filter_map(|node| self.plane.present_run(*node));
+                self.change_ring_of_parts(runs.collect(), queue);
                 self.step_own_publishing(PublishingEvent::RingChanged { marker, nodes }, queue);
             }
             PlaneAction::Met(_) => self.step_wills(now, WillsEvent::RingChanged, queue),
             PlaneAction::GaveUp { run, reason } => {
-                self.questions.lose_peer(run.node);
-                self.routes.forget(run.node);
-                self.lose_feeds_of(run.node, queue);
-                self.step_wills(now, WillsEvent::RingChanged, queue);
-                self.step(ConnectionEvent::PeerLost(run.node), queue);
+                self.lose_peer(now, run.node, queue);
                 actions.push(SessionsAction::GaveUp { run, reason });
             }
             PlaneAction::EndRun(why) => actions.push(SessionsAction::EndRun(why)),
         }
     }
 
+    /// An own event is durable: what waits for it goes on.
+    fn end_durable(
+        &mut self,
+        now: Now,
+        dot: Dot,
+        queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        actions.push(SessionsAction::Durable(dot));
+        self.step_wills(now, WillsEvent::Durable(dot), queue);
+        let ended = self.waits.end_event(dot);
+        if let Some(wait) = ended.session {
+            self.end_session_wait(wait, queue);
+        }
+        if let Some(wait) = ended.stored {
+            self.end_stored_wait(wait, queue);
+        }
+        if let Some(wait) = ended.freed {
+            self.end_freed_wait(wait, dot, queue);
+        }
+        if let Some(wait) = ended.group {
+            self.end_group_wait(wait, dot, queue, actions);
+        }
+        if let Some(connection) = ended.connection {
+            self.end_event(connection, queue);
+        }
+    }
+
+    fn end_giving(&mut self, giving: GivingId, queue: &mut Queue<V, M>) {
+        let ended = self.waits.end_giving(giving);
+        if let Some(wait) = ended.session {
+            self.end_session_wait(wait, queue);
+        }
+        if let Some(wait) = ended.stored {
+            self.end_stored_wait(wait, queue);
+        }
+    }
+
+    /// A peer is given up.
+    fn lose_peer(&mut self, now: Now, peer: NodeId, queue: &mut Queue<V, M>) {
+        self.questions.lose_peer(peer);
+        self.routes.forget(peer);
+        self.lose_feeds_of(peer, queue);
+        self.step_wills(now, WillsEvent::RingChanged, queue);
+        self.step(ConnectionEvent::PeerLost(peer), queue);
+    }
+
     /// Looks at copies that have become merged, or are not any more, and at what waits for more.
     pub(super) fn watch_copies(&mut self, now: Now, queue: &mut Queue<V, M>) {
         for slot in self.plane.take_merge_changes() {
             self.pause_unmerged(slot, queue);
+            self.lose_parts(slot, queue);
             if slot != Slot::ROUTES {
                 self.look_at_wills(now, slot, queue);
+                self.find_parts(slot);
             }
         }
         self.resume_feeds(queue);
+        self.catch_up_with_parts(queue);
+        self.remove_orphans();
         self.end_confirmed(queue);
+    }
+
+    /// A message was queued for a client, or a shared group, of a copy of this node.
+    fn take_queued(&mut self, queued: &ClaimedMessage, queue: &mut Queue<V, M>) {
+        let ClaimedMessage {
+            slot,
+            client,
+            message,
+        } = queued;
+        if GroupId::of_key(client).is_some() {
+            self.add_to_part(*slot, client, *message, queue);
+        } else {
+            self.feed_queued(client, *message, queue);
+        }
+    }
+
+    /// A message is pending in a copy of this node: clients and groups that it matches get it now.
+    fn take_pending(&mut self, slot: Slot, message: Dot, queue: &mut Queue<V, M>) {
+        let Some(key) = self.plane.pending_key(slot, message) else {
+            return;
+        };
+        for matched in self.plane.matched_sessions(slot, message) {
+            if GroupId::of_key(&matched.client).is_some() {
+                self.add_to_part(slot, &matched.client, message, queue);
+            } else {
+                self.feed_pending(matched.client, key, queue);
+            }
+        }
+    }
+
+    /// An event has changed a shared group in a copy of this node.
+    fn change_group(&mut self, group: &GroupId, changed: &ChangedSession, queue: &mut Queue<V, M>) {
+        if changed.slot == Slot::ROUTES {
+            self.change_members(group, changed, queue);
+        } else {
+            self.change_part(group, changed, queue);
+        }
     }
 
     /// An event of a connection has become durable.

@@ -4,7 +4,7 @@
 use super::acting::Queue;
 use super::entries::{EntryWrite, OwnWrite, UseWrite};
 use super::routing::RoutedNow;
-use super::waits::{FreedWait, StoredWait};
+use super::waits::{AllNodesWait, FreedWait, StoredWait};
 use super::{Sessions, SessionsAction};
 use crate::Dot;
 use crate::plane::{Matching, Now, PlaneValue};
@@ -121,10 +121,14 @@ where
 
     /// The owners have the entry of a number. Of a will all nodes have to confirm the stream up to it.
     pub(super) fn end_stored_wait(&mut self, wait: StoredWait, queue: &mut Queue<V, M>) {
-        if wait.at == StoredAt::AllNodes && !self.plane.is_confirmed_by_all(wait.entry) {
-            self.unconfirmed.push(wait);
-            return;
+        if wait.at == StoredAt::AllNodes {
+            self.await_all_nodes(wait.entry, AllNodesWait::Number(wait), queue);
+        } else {
+            self.tell_stored(wait, queue);
         }
+    }
+
+    pub(super) fn tell_stored(&mut self, wait: StoredWait, queue: &mut Queue<V, M>) {
         let StoredWait {
             number,
             entry,
@@ -137,17 +141,6 @@ where
             marker,
         };
         self.step_own_publishing(stored, queue);
-    }
-
-    /// Ends the waits for nodes that have confirmed the stream further.
-    pub(super) fn end_confirmed(&mut self, queue: &mut Queue<V, M>) {
-        let plane = &self.plane;
-        let confirmed = self
-            .unconfirmed
-            .extract_if(.., |wait| plane.is_confirmed_by_all(wait.entry));
-        for wait in confirmed.collect::<Vec<StoredWait>>() {
-            self.end_stored_wait(wait, queue);
-        }
     }
 
     pub(super) fn end_freed_wait(&mut self, wait: FreedWait, dot: Dot, queue: &mut Queue<V, M>) {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::Dot;
 use crate::connecting::ConnectionId;
+use crate::groups::GroupPlace;
 use crate::publishing::{PacketId, StoredAt};
 use crate::stream::GivingId;
+use crate::{Dot, GroupId};
 
 /// What waits for events, and for givings.
 #[derive(Debug, Default)]
@@ -24,6 +25,41 @@ pub(super) struct Waits {
     stored_givings: BTreeMap<GivingId, StoredWait>,
     /// Events that free packet ids.
     freed: BTreeMap<Dot, FreedWait>,
+    /// Events of shared groups.
+    groups: BTreeMap<Dot, GroupWait>,
+    /// Durable events that some present node has not confirmed, by their numbers.
+    unconfirmed: BTreeMap<u64, AllNodesWait>,
+}
+
+/// What waits for an event of a shared group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum GroupWait {
+    /// SUBACK.
+    Joined {
+        connection: ConnectionId,
+        group: GroupId,
+    },
+    /// UNSUBACK.
+    Left {
+        connection: ConnectionId,
+        group: GroupId,
+    },
+    AllNodes(AllNodesWait),
+}
+
+/// What waits for all present nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AllNodesWait {
+    /// Number of a will.
+    Number(StoredWait),
+    /// Assignment of a message, at the primary owner of the part.
+    Assignment { place: GroupPlace, message: Dot },
+    /// Acknowledgement of a message, at the node of the member's connection.
+    Acknowledgement {
+        connection: ConnectionId,
+        group: GroupId,
+        message: Dot,
+    },
 }
 
 /// Number that waits to be routed.
@@ -53,13 +89,14 @@ pub(super) struct SessionWait {
 }
 
 /// What ends with an event that has become durable.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Ended {
     /// Connection that the event is of.
     pub(super) connection: Option<ConnectionId>,
     pub(super) session: Option<SessionWait>,
     pub(super) stored: Option<StoredWait>,
     pub(super) freed: Option<FreedWait>,
+    pub(super) group: Option<GroupWait>,
 }
 
 /// What ends with a giving.
@@ -110,6 +147,21 @@ impl Waits {
         self.freed.insert(event, wait);
     }
 
+    pub(super) fn add_group(&mut self, event: Dot, wait: GroupWait) {
+        self.groups.insert(event, wait);
+    }
+
+    /// A durable event of this run waits for all present nodes.
+    pub(super) fn add_unconfirmed(&mut self, event: Dot, wait: AllNodesWait) {
+        self.unconfirmed.insert(event.number, wait);
+    }
+
+    /// Takes out what waits for an event up to `number`.
+    pub(super) fn take_confirmed(&mut self, number: u64) -> BTreeMap<u64, AllNodesWait> {
+        let later = self.unconfirmed.split_off(&(number + 1));
+        std::mem::replace(&mut self.unconfirmed, later)
+    }
+
     /// The event is not durable.
     pub(super) fn has_event(&self, dot: Dot) -> bool {
         self.events.contains_key(&dot)
@@ -122,6 +174,7 @@ impl Waits {
             session: session.and_then(|wait| self.end_entry(wait)),
             stored: self.stored.remove(&dot),
             freed: self.freed.remove(&dot),
+            group: self.groups.remove(&dot),
         }
     }
 

@@ -319,6 +319,12 @@ impl<P> OutgoingStream<P> {
         self.epochs.last().map_or(0, |epoch| epoch.first() - 1)
     }
 
+    /// A present peer has confirmed the stream up to `number`.
+    pub fn has_confirmed(&self, peer: NodeId, number: u64) -> bool {
+        let stream = self.streams.get(&peer);
+        stream.is_some_and(|stream| stream.confirmed() >= number)
+    }
+
     /// View and ring by which the run routes.
     pub fn routing(&self) -> &Arc<Routing> {
         let in_force = self.epochs.last().expect("a run has a ring from its begin on");

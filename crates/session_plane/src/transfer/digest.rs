@@ -115,7 +115,12 @@ fn append_fact(bytes: &mut Vec<u8>, fact: &Fact) {
             append_clock(bytes, ended.resumed());
             append_vector(bytes, ended.seen());
         }
-        Fact::Member { since } => bytes.extend_from_slice(&since.to_bits().to_be_bytes()),
+        Fact::Member(terms) => {
+            append_clock(bytes, terms.since);
+            let client = terms.client.as_bytes();
+            bytes.extend_from_slice(&(client.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(client);
+        }
         Fact::Assignment(assigned) => append_dot(bytes, assigned.presence),
         _ => {}
     }
@@ -147,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::copy::tests::history::{client, dot};
-    use crate::{AssignedMessage, Birth, Ended, Interval, WillTerms};
+    use crate::{AssignedMessage, Birth, Ended, Interval, MemberTerms, WillTerms};
 
     fn entry(value: u64) -> Entry<u64> {
         let birth = Birth {
@@ -213,12 +218,18 @@ mod tests {
             }
             Fact::End(Box::new(Ended::new(vector, resumed).expect("a prefix")))
         };
+        let member = |client: &str, since| {
+            let client = ClientId::new(client.as_bytes()).expect("short");
+            Fact::Member(Box::new(MemberTerms { client, since }))
+        };
         let assignment =
             |message, presence| Fact::Assignment(Box::new(AssignedMessage { message, presence }));
         let facts = [
             Fact::Presence,
-            Fact::Member { since: Hlc::at(1) },
-            Fact::Member { since: Hlc::at(2) },
+            member("press", None),
+            member("press", Some(Hlc::at(1))),
+            member("press", Some(Hlc::at(2))),
+            member("panel", Some(Hlc::at(2))),
             assignment(dot(0, 1), dot(0, 1)),
             assignment(dot(0, 2), dot(0, 1)),
             assignment(dot(0, 1), dot(0, 2)),

@@ -46,7 +46,9 @@ fn of_fact(fact: &Fact) -> usize {
         + match fact {
             Fact::Will(terms) => FLAG + terms.delayed_since.map_or(0, |_| NUMBER),
             Fact::End(ended) => FLAG + ended.resumed().map_or(0, |_| NUMBER) + of_vector(ended.seen()),
-            Fact::Member { .. } => NUMBER,
+            Fact::Member(terms) => {
+                LENGTH + terms.client.as_bytes().len() + FLAG + terms.since.map_or(0, |_| NUMBER)
+            }
             Fact::Assignment(_) => DOT,
             _ => 0,
         }

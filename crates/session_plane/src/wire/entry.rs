@@ -17,7 +17,7 @@ use crate::plane::SessionChange;
 use crate::transfer::{EntryCheck, KeptEntry, ListedEntry, OwnEvent};
 use crate::{
     AssignedMessage, Birth, Change, ClientDot, ClientId, Dot, Ended, Entry, EntryId, EntryKind, Fact,
-    Pending, PendingMessage, WillTerms,
+    MemberTerms, Pending, PendingMessage, WillTerms,
 };
 
 /// One byte, the number of the kind.
@@ -104,7 +104,10 @@ fn put_fact(writer: &mut Writer, fact: &Fact) {
             writer.put(ended.seen());
             writer.put(&ended.resumed());
         }
-        Fact::Member { since } => writer.put(since),
+        Fact::Member(terms) => {
+            writer.put(&terms.client);
+            writer.put(&terms.since);
+        }
         Fact::Assignment(assigned) => {
             writer.put(&assigned.message);
             writer.put(&assigned.presence);
@@ -139,9 +142,10 @@ fn take_fact(reader: &mut Reader, kind: EntryKind) -> Result<Fact, WireError> {
         },
         EntryKind::Received => Fact::Received,
         EntryKind::End => Fact::End(Box::new(take_ended(reader)?)),
-        EntryKind::Member => Fact::Member {
+        EntryKind::Member => Fact::Member(Box::new(MemberTerms {
+            client: reader.take("client of a member")?,
             since: reader.take("begin of a membership")?,
-        },
+        })),
         EntryKind::Presence => Fact::Presence,
         EntryKind::Assignment => Fact::Assignment(Box::new(AssignedMessage {
             message: reader.take("message of an assignment")?,

@@ -82,10 +82,13 @@ pub struct Heartbeat {
 }
 
 /// Confirmation of the receiver's stream, as soon as something is durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirm {
     /// Everything up to this number is durable at the sender.
     pub number: u64,
+    /// Events that the sender knows, where the receiver routes by another view: it may not hear of them
+    /// otherwise before it goes by the confirmation. Empty where it does.
+    pub known: VersionVector,
 }
 
 /// Resend as it is sent. [`Resend`] says what its parts are.
@@ -289,15 +292,18 @@ impl Field for Settled {
 }
 
 impl Field for Confirm {
-    const BYTES_MIN: usize = 1;
+    const BYTES_MIN: usize = 1 + VersionVector::BYTES_MIN;
 
     fn put(&self, writer: &mut Writer) {
         writer.put(&self.number);
+        writer.put(&self.known);
     }
 
     fn take(reader: &mut Reader) -> Result<Confirm, WireError> {
-        let number = reader.take("confirmed number")?;
-        Ok(Confirm { number })
+        Ok(Confirm {
+            number: reader.take("confirmed number")?,
+            known: reader.take("knowledge")?,
+        })
     }
 }
 

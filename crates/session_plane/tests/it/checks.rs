@@ -5,6 +5,7 @@ use session_plane::{Dot, Entry, EntryId, EntryKind, NodeState, Run, Slot, Versio
 
 use super::clients::{CLIENTS, RemovedEntry, client, slot};
 use super::connections::CONNECTING;
+use super::group_clients::part_slots;
 use super::machine::{Body, Value};
 use super::publishers::QueuedBody;
 use super::world::World;
@@ -39,7 +40,11 @@ impl World {
                 self.is_slot_at_rest(*id, slot(number))?;
             }
             self.is_slot_at_rest(*id, Slot::ROUTES)?;
+            for slot in part_slots().iter() {
+                self.is_slot_at_rest(*id, slot)?;
+            }
         }
+        self.is_group_at_rest()?;
         self.are_connections_at_rest()
     }
 

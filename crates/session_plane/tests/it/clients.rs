@@ -58,6 +58,8 @@ pub(super) enum Waiting {
         client: u8,
         known_at: BTreeSet<u64>,
     },
+    /// Message for the shared group.
+    PublishShared,
     /// Message for these clients.
     Publish {
         clients: BTreeSet<u8>,
@@ -80,7 +82,10 @@ impl Waiting {
     fn is_of_session(&self, number: u8) -> bool {
         match self {
             Waiting::Begin { client, .. } | Waiting::Subscribe { client, .. } => *client == number,
-            Waiting::Publish { .. } | Waiting::Acknowledge { .. } | Waiting::Remove { .. } => false,
+            Waiting::PublishShared
+            | Waiting::Publish { .. }
+            | Waiting::Acknowledge { .. }
+            | Waiting::Remove { .. } => false,
         }
     }
 
@@ -128,6 +133,7 @@ impl World {
             Some(Waiting::Subscribe { client, known_at }) => {
                 self.session(client).subscription = Some(Subscription { dot, known_at });
             }
+            Some(Waiting::PublishShared) => self.published_shared(dot),
             Some(Waiting::Publish { clients }) => {
                 self.expected.insert(dot, clients);
             }

@@ -17,7 +17,7 @@ use super::world::World;
 /// Clients that connect. The others of a history change their sessions without a connection.
 pub(super) const CONNECTING: Range<u8> = CLIENTS..CLIENTS + 3;
 /// The client that asks for a Clean Start now and then: what it has subscribed may end unseen.
-const CLEAN: u8 = CLIENTS;
+pub(super) const CLEAN: u8 = CLIENTS;
 
 /// Connection of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +97,7 @@ impl World {
         let is_clean = known.is_clean;
         if is_clean {
             self.forget_exchanges(number);
+            self.forget_member(number);
         }
         let connect = Connect {
             client: client(number),
@@ -129,6 +130,7 @@ impl World {
     pub(super) fn lose_connections(&mut self, id: u64) {
         self.sockets.retain(|socket, _| socket.node != id);
         self.drop_inboxes_of(id);
+        self.drop_members_of(id);
         self.drop_wills_of(id);
         for client in self.connecting.values_mut() {
             client.current.take_if(|current| current.socket.node == id);
@@ -142,6 +144,7 @@ impl World {
             *current = None;
         }
         self.drop_inbox(socket);
+        self.drop_member(socket);
         self.with_sessions(socket.node, |sessions, at, actions| {
             sessions.close(at, socket.connection, end, actions);
         });
@@ -177,6 +180,9 @@ impl World {
             .collect();
         let is_lost = is_promised && !accepted.is_present;
         self.note_accepted(socket);
+        if !accepted.is_present {
+            self.forget_member(number);
+        }
         if self.live_socket(number) == Some(socket) {
             self.go_on_with_exchanges(socket, number, accepted.is_present);
         }

@@ -70,8 +70,7 @@ impl World {
         self.start_all();
         for id in 1..=self.nodes {
             let now = self.now;
-            let machine = self.machine(id);
-            machine.paused_until = machine.paused_until.min(now);
+            self.machine(id).go_on(now);
         }
     }
 }

@@ -8,18 +8,22 @@ use cluster::{Incarnation, NodeId};
 
 use session_plane::connecting::{ConnectionLimits, QuestionLimits};
 use session_plane::feed::{SinkLimits, SourceLimits, Window};
+use session_plane::groups;
 use session_plane::membership::MembershipConfig;
 use session_plane::plane::{
     CopyRef, Limits, Matching, Now, PersistPoint, Plane, PlaneConfig, PlaneImage, Timing,
 };
 use session_plane::publishing::{PacketUse, PublishingLimits, WillNumber};
-use session_plane::sessions::{FeedConfig, SessionsAction, SessionsConfig, SessionsMessage};
+use session_plane::sessions::{FeedConfig, GroupConfig, SessionsAction, SessionsConfig, SessionsMessage};
 use session_plane::stream::{IncomingLimits, OutgoingLimits};
 use session_plane::transfer::{AskerLimits, HolderLimits};
 use session_plane::wills::WillLimits;
 use session_plane::{
-    Dot, EntryKind, Matched, Pending, RecordBatch, RecordWrite, RecordsReader, Run, Sessions, Slot, SlotSet,
+    Birth, Dot, EntryKind, Matched, Pending, RecordBatch, RecordWrite, RecordsReader, Run, Sessions, Slot,
+    SlotSet,
 };
+
+use super::group_clients::{group, part_of};
 
 pub(super) const SILENCE_MAX: u64 = 500;
 /// Milliseconds from CONNECT to its answer.
@@ -55,8 +59,16 @@ pub(super) type TestMessage = SessionsMessage<Value, Body>;
 pub(super) struct AllSubscribers;
 
 impl Matching<Value, Body> for AllSubscribers {
-    fn matches(&self, copy: &CopyRef<'_, Value>, _: Dot, pending: &Pending<Body>) -> Vec<Matched<Value>> {
+    fn matches(
+        &self,
+        copy: &CopyRef<'_, Value>,
+        message: Dot,
+        pending: &Pending<Body>,
+    ) -> Vec<Matched<Value>> {
         let mut matched = Vec::new();
+        if part_of(pending.message).is_some() {
+            return shared(copy, message, pending);
+        }
         for (client, _) in copy.entries.sessions() {
             let live = copy
                 .entries
@@ -75,7 +87,10 @@ impl Matching<Value, Body> for AllSubscribers {
         matched
     }
 
-    fn slots(&self, routes: &CopyRef<'_, Value>, _: &Body) -> SlotSet {
+    fn slots(&self, routes: &CopyRef<'_, Value>, body: &Body) -> SlotSet {
+        if let Some(part) = part_of(*body) {
+            return SlotSet::from_iter(has_members(routes).then_some(part));
+        }
         let clients = routes.entries.sessions().map(|(client, _)| client.as_bytes());
         let subscribed = clients.filter(|client| {
             let mut live = routes
@@ -85,6 +100,28 @@ impl Matching<Value, Body> for AllSubscribers {
         });
         subscribed.map(Slot::of_client).collect()
     }
+}
+
+/// Message of the shared group, if a member has subscribed earlier.
+fn shared(copy: &CopyRef<'_, Value>, message: Dot, pending: &Pending<Body>) -> Vec<Matched<Value>> {
+    let group = group();
+    let key = group.key();
+    let members = copy.entries.live(copy.covered, key.as_bytes(), EntryKind::Member);
+    let mut earlier = members.filter(|(_, entry)| entry.member_since() < Some(pending.clock));
+    let matched = earlier.next().map(|_| Matched {
+        client: key.clone(),
+        birth: Birth::of_group_message(message, pending.clock),
+        value: Value::Message(pending.message),
+    });
+    matched.into_iter().collect()
+}
+
+fn has_members(routes: &CopyRef<'_, Value>) -> bool {
+    let group = group();
+    let mut members = routes
+        .entries
+        .live(routes.covered, group.key().as_bytes(), EntryKind::Member);
+    members.next().is_some()
 }
 
 /// Batch that is being written.
@@ -108,7 +145,7 @@ pub(super) struct Machine {
     /// The disk writes nothing any more.
     is_disk_stopped: bool,
     /// The process stands still until then.
-    pub(super) paused_until: u64,
+    paused_until: u64,
     /// Time that its monotonic clock lacks.
     lost: u64,
     epoch: Instant,
@@ -133,8 +170,9 @@ impl Machine {
 
     /// Clocks of the machine at `now` milliseconds.
     pub(super) fn now(&self, now: u64) -> Now {
+        let stands = self.paused_until.saturating_sub(now);
         Now {
-            monotonic: self.epoch + Duration::from_millis(now.saturating_sub(self.lost)),
+            monotonic: self.epoch + Duration::from_millis((now + stands).saturating_sub(self.lost)),
             wall: 1_000_000 + now,
         }
     }
@@ -179,9 +217,18 @@ impl Machine {
         self.writing = None;
     }
 
+    /// Lets the process stand still for some time, or longer if it does already.
     pub(super) fn pause(&mut self, now: u64, millis: u64) {
-        self.paused_until = now + millis;
-        self.lost += millis;
+        let before = self.paused_until.max(now);
+        self.paused_until = before.max(now + millis);
+        self.lost += self.paused_until - before;
+    }
+
+    /// Ends a pause. The clock goes on from where it stood.
+    pub(super) fn go_on(&mut self, now: u64) {
+        let unspent = self.paused_until.saturating_sub(now);
+        self.paused_until -= unspent;
+        self.lost -= unspent;
     }
 
     pub(super) fn stop_disk(&mut self) {
@@ -263,6 +310,16 @@ fn config(run: Run, nodes: u64, slots: SlotSet) -> SessionsConfig {
             retry_after: Duration::from_millis(SILENCE_MAX / 5),
         },
         wills: WillLimits { firing_max: 2 },
+        groups: GroupConfig {
+            sink: groups::SinkLimits {
+                presences_max: 20,
+                given_max: 20,
+            },
+            source: groups::SourceLimits {
+                given_max: 10,
+                window: 3,
+            },
+        },
     }
 }
 

@@ -5,8 +5,10 @@ use proptest::test_runner::{TestCaseError, TestCaseResult};
 
 mod checks;
 mod clients;
+mod confirming;
 mod connections;
 mod faults;
+mod group_clients;
 mod machine;
 mod network;
 mod publishers;

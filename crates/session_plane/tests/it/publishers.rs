@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
 use session_plane::publishing::{ContentId, PacketId, Publish};
-use session_plane::{Birth, Dot};
+use session_plane::{Birth, Dot, Slot};
 
+use super::clients::slot;
 use super::connections::{CONNECTING, Socket};
 use super::machine::Body;
 use super::world::World;
@@ -18,7 +19,7 @@ pub(super) const FIRST_ONCE: u32 = 1_000;
 /// Packet ids that a client uses at once.
 const PACKET_IDS: u16 = 3;
 
-/// Nodes that had each other when an exchange went on.
+/// Nodes that have each other, or that have something.
 type Side = BTreeSet<u64>;
 
 /// Packet id of a client.
@@ -42,8 +43,9 @@ struct Exchange {
     stage: Stage,
     /// Birth of the session in which it goes on.
     birth: Option<Birth>,
-    /// Sides of its connection without PUBREC. One that has stored the packet id has a copy of it.
-    sides: BTreeSet<Side>,
+    /// Owners of the client's slot while its connection had no PUBREC. Those who have stored the packet id
+    /// have a copy of it.
+    owners: BTreeSet<Side>,
 }
 
 /// Message that was published once.
@@ -105,7 +107,7 @@ fn packet_id(number: u16) -> PacketId {
 
 impl World {
     pub(super) fn act_as_publishers(&mut self) {
-        self.note_sides();
+        self.note_owners();
         let number = CONNECTING.start + u8::try_from(self.random.below(3)).expect("few");
         let Some(socket) = self.live_socket(number).filter(|socket| self.is_up(socket.node)) else {
             return;
@@ -142,8 +144,15 @@ impl World {
         self.machines[&id].is_up(self.now)
     }
 
-    /// Nodes on whose side an exchange is.
-    fn note_sides(&mut self) {
+    /// Nodes that own a slot by the ring of one of them.
+    pub(super) fn owners_of(&self, slot: Slot, id: u64) -> Side {
+        let plane = self.machines[&id].plane();
+        let owners = plane.into_iter().flat_map(|plane| plane.owners(slot));
+        owners.map(|owner| owner.0).collect()
+    }
+
+    /// Notes who may have stored the packet ids of exchanges.
+    fn note_owners(&mut self) {
         for number in CONNECTING {
             let Some(socket) = self.live_socket(number) else {
                 continue;
@@ -151,10 +160,10 @@ impl World {
             if self.machines[&socket.node].sessions.is_none() {
                 continue;
             }
-            let side = self.present_to(socket.node);
+            let owners = self.owners_of(slot(number), socket.node);
             for (_, exchange) in self.exchanges_of(number) {
-                if exchange.stage == Stage::Published && !exchange.sides.contains(&side) {
-                    exchange.sides.insert(side.clone());
+                if exchange.stage == Stage::Published && !exchange.owners.contains(&owners) {
+                    exchange.owners.insert(owners.clone());
                 }
             }
         }
@@ -186,7 +195,7 @@ impl World {
             body,
             stage: Stage::Published,
             birth: self.birth_of(number),
-            sides: BTreeSet::from([self.present_to(socket.node)]),
+            owners: BTreeSet::from([self.owners_of(slot(number), socket.node)]),
         };
         let used = UsedId {
             client: number,
@@ -231,6 +240,7 @@ impl World {
         }
         let side = self.present_to(socket.node);
         let is_whole = self.is_whole_side(&side);
+        let owners = self.owners_of(slot(number), socket.node);
         let birth = self.birth_of(number);
         let mut again = Vec::new();
         for (packet_id, exchange) in self.exchanges_of(number) {
@@ -239,9 +249,9 @@ impl World {
             exchange.birth = birth;
             match exchange.stage {
                 Stage::Published => {
-                    let is_held = exchange.sides.iter().all(|held| has_owner_of(held, &side));
+                    let is_held = exchange.owners.iter().all(|held| !held.is_disjoint(&side));
                     again.push((packet_id, exchange.body, is_whole && is_held && is_same));
-                    exchange.sides.insert(side.clone());
+                    exchange.owners.insert(owners.clone());
                 }
                 Stage::Released => exchange.stage = Stage::Received,
                 Stage::Received => {}
@@ -398,11 +408,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-/// Of the nodes of `held` all owners of a slot had something; one of them is on this side.
-pub(super) fn has_owner_of(held: &Side, side: &Side) -> bool {
-    /// Owners of a slot at most.
-    const OWNERS: usize = 3;
-    held.difference(side).count() < OWNERS.min(held.len())
 }

@@ -10,7 +10,7 @@ use session_plane::sessions::Acknowledgement;
 use super::clients::{RemovedEntry, Waiting, client, slot};
 use super::connections::{CONNECTING, Socket};
 use super::machine::{Body, Value};
-use super::publishers::{FIRST_ONCE, TakenBody, has_owner_of};
+use super::publishers::{FIRST_ONCE, TakenBody};
 use super::world::World;
 
 /// Message of a client.
@@ -67,7 +67,7 @@ impl World {
         let finished = self.subscribers.finished.get(&message);
         let both = finished.zip(self.subscribers.accepted.get(&socket));
         both.is_some_and(|(finished, accepted)| {
-            finished.at <= accepted.at && has_owner_of(&finished.side, &accepted.side)
+            finished.at <= accepted.at && !finished.side.is_disjoint(&accepted.side)
         })
     }
 
@@ -160,7 +160,7 @@ impl World {
                 let taken = self.publishers.taken.entry(TakenBody { client, body });
                 taken.or_default().insert(dot);
             }
-            let side = self.present_to(socket.node);
+            let side = self.owners_of(slot(number), socket.node);
             self.wait_for(made.dot, Waiting::Acknowledge { client, dot, side });
         }
     }

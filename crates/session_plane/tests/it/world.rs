@@ -8,11 +8,12 @@ use cluster::NodeId;
 use session_plane::membership::Handshake;
 use session_plane::plane::{EventContent, Now, PlaneMessage};
 use session_plane::transfer::TransferMessage;
-use session_plane::wire::Message;
+use session_plane::wire::{Confirm, Message};
 use session_plane::{Dot, Slot, SlotSet};
 
 use super::clients::{CLIENTS, RemovedEntry, Session, Waiting, slot};
 use super::connections::{Accepted, CONNECTING, ConnectingClient, Socket};
+use super::group_clients::{GroupClients, part_slots};
 use super::machine::{Body, Machine, TestAction, TestMessage, TestPlane, TestSessions, Value};
 use super::network::{Network, Way};
 use super::publishers::Publishers;
@@ -54,9 +55,11 @@ pub(super) struct World {
     pub(super) publishers: Publishers,
     pub(super) subscribers: Subscribers,
     pub(super) will_clients: WillClients,
+    pub(super) group_clients: GroupClients,
     /// Last Confirm of a handshake from each node to each other one, and the Welcome behind it.
     pub(super) handshakes: BTreeMap<Way, Vec<TestMessage>>,
     /// First thing that went wrong.
+    pub(super) confirmations: BTreeMap<Way, Confirm>,
     wrong: Option<String>,
 }
 
@@ -66,6 +69,7 @@ impl World {
             .chain(CONNECTING)
             .map(slot)
             .chain([Slot::ROUTES])
+            .chain(part_slots().iter())
             .collect();
         let machines = (1..=nodes).map(|id| (id, Machine::new(id, nodes, slots.clone(), *ORIGIN)));
         let mut world = World {
@@ -86,7 +90,9 @@ impl World {
             publishers: Publishers::default(),
             subscribers: Subscribers::default(),
             will_clients: WillClients::default(),
+            group_clients: GroupClients::default(),
             handshakes: BTreeMap::new(),
+            confirmations: BTreeMap::new(),
             wrong: None,
         };
         world.start_all();
@@ -101,6 +107,7 @@ impl World {
             self.act_as_connecting();
             self.act_as_publishers();
             self.act_as_subscribers();
+            self.act_as_members();
             self.step()?;
         }
         self.mend();
@@ -110,8 +117,12 @@ impl World {
         self.rest()?;
         self.check_connected()?;
         let exchanges = self.publish_all();
+        self.join_all();
+        self.rest()?;
+        self.publish_shared_everywhere();
         self.finish()?;
         self.check_completed(exchanges)?;
+        self.check_group()?;
         self.rest()?;
         self.check()?;
         self.leave_all();
@@ -134,13 +145,15 @@ impl World {
     /// Lets the exchanges of all publishers come to their end, and clients receive all there is.
     fn finish(&mut self) -> Result<(), String> {
         let end = self.now + REST;
-        while !self.publishers.are_done() || self.are_queues_empty().is_err() {
+        let is_empty = |world: &World| world.are_queues_empty().and_then(|()| world.is_group_empty());
+        while !self.publishers.are_done() || is_empty(self).is_err() {
             if self.now >= end {
-                self.are_queues_empty()?;
+                is_empty(self)?;
                 return Err(format!("after {REST} ms exchanges stay: {:?}", self.publishers));
             }
             self.release_all();
             self.acknowledge_all();
+            self.acknowledge_all_shared();
             self.step()?;
         }
         Ok(())
@@ -189,6 +202,7 @@ impl World {
     /// One tick of every machine.
     fn step(&mut self) -> Result<(), String> {
         self.now += TICK;
+        self.note_whole();
         self.connect();
         for id in 1..=self.nodes {
             if self.machines[&id].is_up(self.now) {
@@ -280,7 +294,7 @@ impl World {
         let Some(run) = self.machines[&way.from].plane().map(TestPlane::run) else {
             return;
         };
-        self.record_handshake(way, &message);
+        self.record(way, &message);
         let sent: Message<Value, Body, EventContent<Value, Body>> = message.into();
         match Message::decode(sent.encode()) {
             Ok(read) if read != sent => {
@@ -296,12 +310,15 @@ impl World {
         }
     }
 
-    /// Keeps what begins a stay, for a test that repeats it.
-    fn record_handshake(&mut self, way: Way, message: &TestMessage) {
+    /// Keeps what begins a stay and the last confirmation, for tests that look at them.
+    fn record(&mut self, way: Way, message: &TestMessage) {
         let TestMessage::Replication(sent) = message else {
             return;
         };
         match sent {
+            PlaneMessage::Confirm(confirm) => {
+                self.confirmations.insert(way, confirm.clone());
+            }
             PlaneMessage::Handshake(Handshake::Confirm(_)) => {
                 self.handshakes.insert(way, vec![message.clone()]);
             }
@@ -354,7 +371,9 @@ impl World {
                     };
                     self.accepted(Socket { node: id, connection }, &accepted);
                 }
-                TestAction::Refuse { connection, .. } | TestAction::Disconnect { connection, .. } => {
+                TestAction::Refuse { connection, .. }
+                | TestAction::Disconnect { connection, .. }
+                | TestAction::Exceeded { connection, .. } => {
                     let socket = Socket { node: id, connection };
                     self.close(socket, self.left(socket));
                 }
@@ -374,6 +393,7 @@ impl World {
                 TestAction::Closed(connection) => {
                     self.sockets.remove(&Socket { node: id, connection });
                     self.drop_inbox(Socket { node: id, connection });
+                    self.drop_member(Socket { node: id, connection });
                 }
                 TestAction::Deliver {
                     connection, items, ..
@@ -383,7 +403,15 @@ impl World {
                 TestAction::Withdraw { connection, keys } => {
                     self.withdrawn(Socket { node: id, connection }, &keys);
                 }
-                TestAction::Changed { .. } => {}
+                TestAction::Joined { connection, .. } => self.joined(Socket { node: id, connection }),
+                TestAction::NotJoined { .. } => self.fail(format!("{id} refuses a member")),
+                TestAction::DeliverShared {
+                    connection, message, ..
+                } => self.given_shared(Socket { node: id, connection }, message),
+                TestAction::Completed {
+                    connection, message, ..
+                } => self.completed_shared(Socket { node: id, connection }, message),
+                TestAction::Left { .. } | TestAction::Changed { .. } => {}
             }
         }
     }

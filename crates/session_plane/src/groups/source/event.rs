@@ -54,7 +54,10 @@ impl GroupEntry {
     pub fn of<V>(entry: &Entry<V>) -> Option<GroupEntry> {
         let (birth, clock) = (entry.birth.dot, entry.clock);
         match &entry.fact {
-            Fact::Member { since } => Some(GroupEntry::Member { birth, since: *since }),
+            Fact::Member(_) => {
+                let since = entry.member_since()?;
+                Some(GroupEntry::Member { birth, since })
+            }
             Fact::Presence => Some(GroupEntry::Presence { birth, clock }),
             Fact::Message => Some(GroupEntry::Message { clock }),
             Fact::Assignment(assigned) => Some(GroupEntry::Assignment {

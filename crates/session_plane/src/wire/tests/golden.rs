@@ -133,6 +133,10 @@ fn streams() -> Vec<(&'static str, Replication)> {
         known: vector(),
         settled: settled(),
     };
+    let confirm = Confirm {
+        number: 70,
+        known: vector(),
+    };
     let resend = SentResend {
         id: ResendId(3),
         slots: slot_set(&[0, 1, 4_095, 4_096, 4_097]),
@@ -143,7 +147,7 @@ fn streams() -> Vec<(&'static str, Replication)> {
         ("welcome", Replication::Welcome(event(38, marker))),
         ("event", Replication::Event(next)),
         ("heartbeat", Replication::Heartbeat(heartbeat)),
-        ("confirm", Replication::Confirm(Confirm { number: 70 })),
+        ("confirm", Replication::Confirm(confirm)),
         ("resend", Replication::Resend(resend)),
         ("confirm-resent", Replication::ConfirmResent(ResendId(3))),
     ]

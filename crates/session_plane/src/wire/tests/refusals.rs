@@ -82,9 +82,9 @@ fn a_refusal_names_the_message_and_the_field() {
 
 #[test]
 fn a_number_has_one_form_and_64_bits() {
-    let confirm = |number: &[u8]| decode(&[&[VERSION, Kind::Confirm.number()], number].concat());
+    let confirm = |number: &[u8]| decode(&[&[VERSION, Kind::Confirm.number()], number, &[0]].concat());
     let read = |number: &[u8]| match confirm(number) {
-        Ok(Message::Replication(Replication::Confirm(Confirm { number }))) => Some(number),
+        Ok(Message::Replication(Replication::Confirm(Confirm { number, .. }))) => Some(number),
         _ => None,
     };
     let most = [&[0xff; 9][..], &[0x01]].concat();

@@ -22,7 +22,7 @@ pub(super) fn messages() -> BoxedStrategy<Replication> {
             Replication::Event(NextEvent { after, event })
         }),
         heartbeats().prop_map(Replication::Heartbeat),
-        numbers(0).prop_map(|number| Replication::Confirm(Confirm { number })),
+        (numbers(0), vectors()).prop_map(|(number, known)| Replication::Confirm(Confirm { number, known })),
         resends().prop_map(Replication::Resend),
         numbers(1).prop_map(|id| Replication::ConfirmResent(ResendId(id))),
         (runs(), numbers(0))

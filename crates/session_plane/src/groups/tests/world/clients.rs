@@ -3,7 +3,7 @@
 use super::{NODES, Wait, World, place, places};
 use crate::connecting::ConnectionId;
 use crate::groups::tests::*;
-use crate::{Fact, Slot};
+use crate::{ClientId, Fact, MemberTerms, Slot};
 
 /// Client, with its session and its connection.
 #[derive(Debug, Default)]
@@ -265,7 +265,9 @@ impl World {
                 let mut begun = Hlc::ZERO;
                 self.make(node, part_slots(), removes, |made| {
                     begun = since.unwrap_or(made.clock);
-                    Some((Fact::Member { since: begun }, birth, 0))
+                    let client = ClientId::new(b"press").expect("short");
+                    let terms = MemberTerms { client, since };
+                    Some((Fact::Member(Box::new(terms)), birth, 0))
                 });
                 self.members.insert(birth.dot, begun);
             }

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::slots::listed;
-use super::values::{answer_id, clock, dot, slot};
+use super::values::{answer_id, client, clock, dot, slot};
 use crate::groups::{Give, GroupMessage};
 use crate::transfer::{PartContent, RestPart, SlotPart, TransferMessage};
 use crate::wire::tests::Replication;
-use crate::{AssignedMessage, Fact};
+use crate::{AssignedMessage, Fact, MemberTerms};
 
 pub(super) fn given() -> GroupMessage<Bytes> {
     GroupMessage::Give(Give {
@@ -26,7 +26,10 @@ pub(super) fn group_part() -> Replication {
         presence: dot(2, 21),
     };
     let facts = [
-        Fact::Member { since: clock(29) },
+        Fact::Member(Box::new(MemberTerms {
+            client: client("press"),
+            since: Some(clock(29)),
+        })),
         Fact::Presence,
         Fact::Assignment(Box::new(assigned)),
     ];

@@ -1,0 +1,184 @@
+//! Changes of shared groups: what members and primary owners write, as events of the plane, and what
+//! follows when these are made and durable.
+
+use super::acting::Queue;
+use super::waits::{AllNodesWait, GroupWait};
+use super::{Sessions, SessionsAction};
+use crate::connecting::ConnectionId;
+use crate::groups::{GroupPlace, GroupWrite, SinkEvent, SourceEvent};
+use crate::plane::{Matching, NewBirth, NewEntry, PlaneValue};
+use crate::transfer::TransferBytes;
+use crate::{AssignedMessage, Birth, Dot, Fact, GroupId, MadeEvent, MemberTerms, Slot, SlotSet};
+
+/// Event that changes a group's entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct GroupChange<V> {
+    pub(super) slots: SlotSet,
+    pub(super) removes: Vec<Dot>,
+    pub(super) adds: Option<NewEntry<V>>,
+    pub(super) then: AfterGroup,
+}
+
+/// What follows when the event of a [`GroupChange`] is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AfterGroup {
+    /// SUBACK follows when the event is durable.
+    Joined(GroupId),
+    /// UNSUBACK follows when the event is durable.
+    Left(GroupId),
+    /// The connection is present.
+    Present(GroupId),
+    /// The message is done when all nodes know that.
+    Acknowledged {
+        group: GroupId,
+        message: Dot,
+    },
+    /// A message is assigned, at the primary owner.
+    Assigned {
+        place: GroupPlace,
+        assigned: AssignedMessage,
+    },
+    Nothing,
+}
+
+impl<V, M, R> Sessions<V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Event that makes a change of a member. None where the connection is gone.
+    pub(super) fn group_change(
+        &self,
+        connection: ConnectionId,
+        group: &GroupId,
+        write: GroupWrite,
+        value: &V,
+    ) -> Option<GroupChange<V>> {
+        let blank = |birth: Birth, fact: Fact| Some(self.blank(birth, fact));
+        let of_parts = |removes, adds, then| GroupChange {
+            slots: group.slots(),
+            removes,
+            adds,
+            then,
+        };
+        Some(match write {
+            GroupWrite::Member {
+                birth,
+                since,
+                removes,
+            } => {
+                let client = self.clients.get(&connection)?.client().clone();
+                let adds = NewEntry {
+                    birth: NewBirth::Of(birth),
+                    fact: Fact::Member(Box::new(MemberTerms { client, since })),
+                    value: value.clone(),
+                };
+                GroupChange {
+                    slots: with_routes(group),
+                    removes,
+                    adds: Some(adds),
+                    then: AfterGroup::Joined(group.clone()),
+                }
+            }
+            GroupWrite::Leave { removes } => GroupChange {
+                slots: with_routes(group),
+                removes,
+                adds: None,
+                then: AfterGroup::Left(group.clone()),
+            },
+            GroupWrite::Presence { birth } => {
+                let adds = blank(birth, Fact::Presence);
+                of_parts(Vec::new(), adds, AfterGroup::Present(group.clone()))
+            }
+            GroupWrite::Absence { presence } => of_parts(vec![presence], None, AfterGroup::Nothing),
+            GroupWrite::Acknowledgement {
+                slot,
+                message,
+                assignment,
+            } => GroupChange {
+                slots: SlotSet::from_iter([slot]),
+                removes: vec![message, assignment],
+                adds: None,
+                then: AfterGroup::Acknowledged {
+                    group: group.clone(),
+                    message,
+                },
+            },
+        })
+    }
+
+    /// The event of a group's change is made.
+    pub(super) fn group_written(
+        &mut self,
+        connection: Option<ConnectionId>,
+        then: AfterGroup,
+        made: MadeEvent,
+        queue: &mut Queue<V, M>,
+    ) {
+        self.note_event(connection, made.dot);
+        let dot = made.dot;
+        match (then, connection) {
+            (AfterGroup::Joined(group), Some(connection)) => {
+                self.waits.add_group(dot, GroupWait::Joined { connection, group });
+            }
+            (AfterGroup::Left(group), Some(connection)) => {
+                self.waits.add_group(dot, GroupWait::Left { connection, group });
+            }
+            (AfterGroup::Present(group), Some(connection)) => {
+                let written = SinkEvent::PresenceWritten {
+                    connection,
+                    group,
+                    dot,
+                };
+                self.step_members(written, queue);
+            }
+            (AfterGroup::Acknowledged { group, message }, Some(connection)) => {
+                let wait = AllNodesWait::Acknowledgement {
+                    connection,
+                    group,
+                    message,
+                };
+                self.await_all_nodes(dot, wait, queue);
+            }
+            (AfterGroup::Assigned { place, assigned }, _) => {
+                let assigned = SourceEvent::Assigned {
+                    place,
+                    assigned,
+                    made,
+                };
+                self.tell_assignment(assigned, queue);
+            }
+            (_, _) => {}
+        }
+    }
+
+    /// The event of a member's change is durable.
+    pub(super) fn end_group_wait(
+        &mut self,
+        wait: GroupWait,
+        dot: Dot,
+        queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        match wait {
+            GroupWait::Joined { connection, group } if self.clients.contains_key(&connection) => {
+                actions.push(SessionsAction::Joined { connection, group });
+            }
+            GroupWait::Left { connection, group } if self.clients.contains_key(&connection) => {
+                actions.push(SessionsAction::Left {
+                    connection,
+                    group,
+                    is_found: true,
+                });
+            }
+            GroupWait::Joined { .. } | GroupWait::Left { .. } => {}
+            GroupWait::AllNodes(wait) => self.await_all_nodes(dot, wait, queue),
+        }
+    }
+}
+
+/// Slots of a group's members: its parts, and the routes.
+pub(super) fn with_routes(group: &GroupId) -> SlotSet {
+    group.slots().union(&SlotSet::from_iter([Slot::ROUTES]))
+}

@@ -1,0 +1,106 @@
+//! Copies of the node as parts of shared groups read them: through the plane.
+
+use crate::groups::{GroupCopies, GroupEntry, GroupPlace, ReadEntry};
+use crate::plane::{Matching, Plane, PlaneValue};
+use crate::transfer::TransferBytes;
+use crate::{Dot, EntryId, EntryKind, Matched, Run};
+
+/// View of the copies.
+#[derive(Debug)]
+pub(super) struct GroupView<'a, V, M, R> {
+    pub(super) plane: &'a Plane<V, M, R>,
+}
+
+impl<V, M, R> GroupView<'_, V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Entries of a group that an event has made, in the copy of a slot.
+    pub(super) fn made_by(&self, place: &GroupPlace, dot: Dot) -> Option<GroupEntry> {
+        let copy = self.plane.copy(place.slot)?;
+        let entries = copy.entries.session(place.group.key().as_bytes())?;
+        let kinds = [
+            EntryKind::Member,
+            EntryKind::Presence,
+            EntryKind::Message,
+            EntryKind::Assignment,
+        ];
+        let mut made = kinds.iter().filter_map(|kind| {
+            let kind = *kind;
+            entries.get(EntryId { kind, dot })
+        });
+        made.find_map(GroupEntry::of)
+    }
+
+    /// The copy of a slot has entries of the group.
+    pub(super) fn has_entries(&self, place: &GroupPlace) -> bool {
+        let copy = self.plane.copy(place.slot);
+        copy.is_some_and(|copy| copy.entries.session(place.group.key().as_bytes()).is_some())
+    }
+
+    /// Parts of which the copy of a slot has entries.
+    pub(super) fn places(&self, slot: crate::Slot) -> Vec<GroupPlace> {
+        let copy = self.plane.copy(slot);
+        let groups = copy.as_ref().map(|copy| copy.entries.groups());
+        let groups = groups.into_iter().flatten();
+        groups.map(|(group, _)| GroupPlace { slot, group }).collect()
+    }
+
+    /// Message that is pending, as the group would have it.
+    fn pending(&self, place: &GroupPlace, message: Dot) -> Option<Matched<V>> {
+        let matched = self.plane.matched_sessions(place.slot, message);
+        matched
+            .into_iter()
+            .find(|matched| matched.client == *place.group.key())
+    }
+}
+
+impl<V, M, R> GroupCopies<V> for GroupView<'_, V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    fn read(&self, place: &GroupPlace) -> Option<Vec<ReadEntry>> {
+        let copy = self
+            .plane
+            .copy(place.slot)
+            .filter(|_| self.plane.decides(place.slot))?;
+        let entries = copy.entries.session(place.group.key().as_bytes());
+        let entries = entries.into_iter().flat_map(|entries| entries.iter());
+        let read = entries.filter_map(|(id, entry)| {
+            let (dot, entry) = (id.dot, GroupEntry::of(entry)?);
+            Some(ReadEntry { dot, entry })
+        });
+        let pending = self.plane.pending_keys(place.slot);
+        let pending = pending.filter(|key| self.pending(place, key.dot).is_some());
+        let pending = pending.map(|key| ReadEntry {
+            dot: key.dot,
+            entry: GroupEntry::Message { clock: key.clock },
+        });
+        Some(read.chain(pending).collect())
+    }
+
+    fn value(&self, place: &GroupPlace, message: Dot) -> Option<V> {
+        let copy = self.plane.copy(place.slot)?;
+        let entries = copy.entries.session(place.group.key().as_bytes());
+        let (kind, dot) = (EntryKind::Message, message);
+        let entry = entries.and_then(|entries| entries.get(EntryId { kind, dot }));
+        let value = entry.map(|entry| entry.value.clone());
+        value.or_else(|| self.pending(place, message).map(|matched| matched.value))
+    }
+
+    fn covers(&self, place: &GroupPlace, dot: Dot) -> bool {
+        let copy = self.plane.copy(place.slot);
+        copy.is_some_and(|copy| {
+            let key = place.group.key();
+            copy.entries.covers(copy.covered, key.as_bytes(), dot)
+        })
+    }
+
+    fn has_ended(&self, run: Run) -> bool {
+        self.plane.has_ended(run)
+    }
+}

@@ -1,0 +1,347 @@
+//! Members of shared groups upon the plane: at the nodes of their connections (rules 63 to 65).
+//!
+//! ```text
+//!  join ---> entry of the member, presence ---> durable: Joined
+//!            Give from a primary owner ------------------------> DeliverShared
+//!  acknowledge_shared ---> message and assignment removed, all nodes know it: Completed
+//! ```
+//!
+//! Memberships are in the routes, too. So each node finds the groups of a session that connects, and the
+//! node that ends a session removes its memberships. After a split the primary owner of the routes
+//! removes those of sessions that were beaten.
+
+use cluster::NodeId;
+
+use super::acting::Queue;
+use super::entries::{EntryWrite, OwnWrite};
+use super::group_changes::{AfterGroup, GroupChange, with_routes};
+use super::memberships::Memberships;
+use super::{Sessions, SessionsAction, SessionsMessage};
+use crate::connecting::ConnectionId;
+use crate::groups::{
+    Give, GroupError, GroupMessage, SinkAction, SinkEvent, SinkLimits, SourceLimits, SubscribedGroup,
+};
+use crate::plane::{ChangedSession, Matching, Now, Plane, PlaneValue, RemovedEntry};
+use crate::transfer::TransferBytes;
+use crate::{ClientId, Dot, GroupId, GroupSink, Slot};
+
+/// Limits of shared groups.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupConfig {
+    /// At the node of members' connections.
+    pub sink: SinkLimits,
+    /// At a primary owner.
+    pub source: SourceLimits,
+}
+
+/// Members that are connected to this node.
+#[derive(Debug)]
+pub(super) struct Members {
+    sink: GroupSink,
+    memberships: Memberships,
+    /// Memberships of sessions that do not count are to be looked for.
+    orphans_are_due: bool,
+}
+
+impl Members {
+    pub(super) fn new<V, M, R>(plane: &Plane<V, M, R>, limits: SinkLimits) -> Members
+    where
+        V: PlaneValue<M>,
+        M: TransferBytes + Clone,
+        R: Matching<V, M>,
+    {
+        let routes = plane.copy(Slot::ROUTES);
+        let memberships = routes.map(|routes| Memberships::of_routes(&routes));
+        Members {
+            sink: GroupSink::new(plane.run(), limits),
+            memberships: memberships.unwrap_or_default(),
+            orphans_are_due: true,
+        }
+    }
+
+    /// Shared groups at the node of connections, to read.
+    pub(super) fn sink(&self) -> &GroupSink {
+        &self.sink
+    }
+}
+
+impl<V, M, R> Sessions<V, M, R>
+where
+    V: PlaneValue<M>,
+    M: TransferBytes + Clone,
+    R: Matching<V, M>,
+{
+    /// Makes the session of a connection a member of a shared group, or keeps it one.
+    /// [`SessionsAction::Joined`] or [`SessionsAction::NotJoined`] answers.
+    ///
+    /// `value` is that of the member's entry: options of the subscription.
+    pub fn join(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        group: GroupId,
+        value: &V,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        let Some(subscribed) = self.subscribed(connection, group) else {
+            return;
+        };
+        let mut queue = Queue::default();
+        self.open_member(connection, &mut queue);
+        let mut of_members = Vec::new();
+        let stepped = self
+            .members
+            .sink
+            .step(SinkEvent::Subscribed(subscribed), &mut of_members);
+        debug_assert!(stepped.is_ok(), "this node keeps to the protocol");
+        for action in of_members {
+            self.apply_member(action, value, actions);
+        }
+        self.write_stalled(now, &mut queue);
+        self.apply(now, queue, actions);
+    }
+
+    /// Ends the membership of a connection's session. [`SessionsAction::Left`] answers.
+    pub fn leave(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        group: GroupId,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        let Some(left) = self.subscribed(connection, group) else {
+            return;
+        };
+        let mut queue = Queue::default();
+        if left.known.is_empty() {
+            actions.push(SessionsAction::Left {
+                connection,
+                group: left.group,
+                is_found: false,
+            });
+        } else {
+            self.step_members(SinkEvent::Unsubscribed(left), &mut queue);
+        }
+        self.apply(now, queue, actions);
+    }
+
+    /// A client acknowledges a message of a shared group: PUBACK, or PUBREC.
+    /// [`SessionsAction::Completed`] answers.
+    pub fn acknowledge_shared(
+        &mut self,
+        now: Now,
+        connection: ConnectionId,
+        group: GroupId,
+        message: Dot,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        let mut queue = Queue::default();
+        let acknowledged = SinkEvent::Acknowledged {
+            connection,
+            group,
+            message,
+        };
+        self.step_members(acknowledged, &mut queue);
+        self.apply(now, queue, actions);
+    }
+
+    fn subscribed(&self, connection: ConnectionId, group: GroupId) -> Option<SubscribedGroup> {
+        let birth = self.birth(connection)?;
+        let client = self.clients.get(&connection)?;
+        let client = Some(client).filter(|client| !client.is_closing)?.client();
+        let known = self.members.memberships.known(client, birth, &group);
+        Some(SubscribedGroup {
+            connection,
+            group,
+            known,
+        })
+    }
+
+    /// Hands an event of this node to the sink. Only a peer is refused.
+    pub(super) fn step_members(&mut self, event: SinkEvent<V>, queue: &mut Queue<V, M>) {
+        let stepped = self.members.sink.step(event, &mut queue.members);
+        debug_assert!(stepped.is_ok(), "this node keeps to the protocol");
+    }
+
+    /// Receives a message of a shared group, from a peer or from this node itself.
+    pub(super) fn receive_group(
+        &mut self,
+        from: NodeId,
+        message: GroupMessage<V>,
+        queue: &mut Queue<V, M>,
+    ) -> Result<(), GroupError> {
+        let GroupMessage::Give(give) = message;
+        let given = SinkEvent::Given { from, give };
+        self.members.sink.step(given, &mut queue.members)
+    }
+
+    /// Gives a message to the node of a presence.
+    pub(super) fn give_message(
+        &mut self,
+        to: NodeId,
+        give: Give<V>,
+        queue: &mut Queue<V, M>,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        let message = GroupMessage::Give(give);
+        if to == self.plane.run().node {
+            let received = self.receive_group(to, message, queue);
+            debug_assert!(received.is_ok(), "this node keeps to the protocol");
+        } else {
+            let message = SessionsMessage::Groups(message);
+            actions.push(SessionsAction::Send { to, message });
+        }
+    }
+
+    /// A connection has its session: it is present in the groups of the session. One without groups costs
+    /// nothing.
+    pub(super) fn open_if_member(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
+        let (Some(client), Some(birth)) = (self.clients.get(&connection), self.birth(connection)) else {
+            return;
+        };
+        let groups = self.members.memberships.groups(client.client(), birth);
+        if !groups.is_empty() {
+            self.open_member(connection, queue);
+        }
+    }
+
+    /// Makes a connection present in the groups of its session.
+    fn open_member(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
+        let (Some(client), Some(birth)) = (self.clients.get(&connection), self.birth(connection)) else {
+            return;
+        };
+        let groups = self.members.memberships.groups(client.client(), birth);
+        if self.members.sink.is_open(connection) {
+            for group in groups {
+                self.step_members(SinkEvent::Joined { connection, group }, queue);
+            }
+            return;
+        }
+        let opened = SinkEvent::Opened {
+            connection,
+            birth,
+            groups,
+        };
+        self.step_members(opened, queue);
+    }
+
+    /// An event has changed a group in the routes.
+    pub(super) fn change_members(
+        &mut self,
+        group: &GroupId,
+        changed: &ChangedSession,
+        queue: &mut Queue<V, M>,
+    ) {
+        let routes = self.plane.copy(Slot::ROUTES);
+        let memberships = &mut self.members.memberships;
+        let added = routes.and_then(|routes| memberships.note_added(&routes, group, changed.by));
+        for removed in &changed.removed {
+            let (RemovedEntry::Message { dot, .. } | RemovedEntry::Other(dot)) = *removed;
+            memberships.remove(group, dot);
+        }
+        if let Some(client) = added {
+            self.open_connected(&client, queue);
+        }
+    }
+
+    /// The routes have merged: memberships are read anew.
+    pub(super) fn read_memberships(&mut self, queue: &mut Queue<V, M>) {
+        let routes = self.plane.copy(Slot::ROUTES);
+        let read = routes.map(|routes| Memberships::of_routes(&routes));
+        self.members.memberships = read.unwrap_or_default();
+        self.members.orphans_are_due = true;
+        let clients: Vec<ClientId> = self.members.memberships.clients().cloned().collect();
+        for client in clients {
+            self.open_connected(&client, queue);
+        }
+    }
+
+    /// A client is a member: its connection to this node is present.
+    fn open_connected(&mut self, client: &ClientId, queue: &mut Queue<V, M>) {
+        if let Some(connection) = self.fed.get(client).copied() {
+            self.open_if_member(connection, queue);
+        }
+    }
+
+    /// This node has changed the sessions of a client in the routes: memberships of one that has ended
+    /// go.
+    pub(super) fn leave_with_session(&mut self, client: &ClientId) {
+        let Some(routes) = self.plane.copy(Slot::ROUTES) else {
+            return;
+        };
+        for orphan in self.members.memberships.orphans(&routes, client) {
+            let group = &orphan.group;
+            self.stalled.push_back(EntryWrite {
+                connection: None,
+                client: group.key().clone(),
+                write: OwnWrite::Group(GroupChange {
+                    slots: with_routes(group),
+                    removes: vec![orphan.dot],
+                    adds: None,
+                    then: AfterGroup::Nothing,
+                }),
+            });
+        }
+    }
+
+    /// Removes memberships of sessions that do not count, once this node decides about the routes.
+    pub(super) fn remove_orphans(&mut self) {
+        if self.members.orphans_are_due && self.plane.decides(Slot::ROUTES) {
+            self.members.orphans_are_due = false;
+            let clients: Vec<ClientId> = self.members.memberships.clients().cloned().collect();
+            for client in clients {
+                self.leave_with_session(&client);
+            }
+        }
+    }
+
+    /// Does what members ask for. `value` is that of a member's entry.
+    pub(super) fn apply_member(
+        &mut self,
+        action: SinkAction<V>,
+        value: &V,
+        actions: &mut Vec<SessionsAction<V, M>>,
+    ) {
+        match action {
+            SinkAction::Write {
+                connection,
+                group,
+                write,
+            } => {
+                if let Some(change) = self.group_change(connection, &group, write, value) {
+                    self.stalled.push_back(EntryWrite {
+                        connection: Some(connection),
+                        client: group.key().clone(),
+                        write: OwnWrite::Group(change),
+                    });
+                }
+            }
+            SinkAction::Deliver {
+                connection,
+                group,
+                message,
+                value,
+            } => actions.push(SessionsAction::DeliverShared {
+                connection,
+                group,
+                message,
+                value,
+            }),
+            SinkAction::Complete {
+                connection,
+                group,
+                message,
+            } => actions.push(SessionsAction::Completed {
+                connection,
+                group,
+                message,
+            }),
+            SinkAction::RefuseSubscribe { connection, group } => {
+                actions.push(SessionsAction::NotJoined { connection, group });
+            }
+            SinkAction::Disconnect { connection, reason } => {
+                actions.push(SessionsAction::Exceeded { connection, reason });
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Clients that are members of a shared group, and what is promised of its messages (G1): each reaches a
+//! member, and a second one only if the first has lost its connection, or is on another side.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use session_plane::{Dot, EntryKind, GroupId, Slot, SlotSet};
+
+use super::clients::Waiting;
+use super::connections::{CLEAN, CONNECTING, Socket};
+use super::machine::{Body, Value};
+use super::world::World;
+
+/// First body of the group's messages.
+const FIRST_SHARED: u32 = 1_000_000;
+/// Milliseconds after which nodes that see each other know the same.
+const SETTLED: u64 = 2_000;
+
+const TOPICS: [&[u8]; 2] = [b"plant/7/cmd", b"plant/8/cmd"];
+
+/// The group of all histories.
+pub(super) fn group() -> GroupId {
+    GroupId::new(b"presses/plant/+/cmd").expect("a short name")
+}
+
+/// Slots of the group's parts.
+pub(super) fn part_slots() -> SlotSet {
+    group().slots()
+}
+
+/// Part to which a message goes. None where it is not for the group.
+pub(super) fn part_of(Body(body): Body) -> Option<Slot> {
+    let number = body.checked_sub(FIRST_SHARED)?;
+    Some(group().slot(TOPICS[number as usize % TOPICS.len()]))
+}
+
+/// Message of the group.
+#[derive(Debug, Default)]
+struct Shared {
+    body: u32,
+    /// Members of which one is to have it, once it is acknowledged.
+    promised_to: BTreeSet<u8>,
+    is_published: bool,
+    /// A member has acknowledged it.
+    is_taken: bool,
+    /// Owners of its part that know that, where all that run have seen it.
+    known_at: Option<BTreeSet<u64>>,
+    /// Owners of its part when it was acknowledged.
+    owners: BTreeSet<u64>,
+    /// Connections that have it, and have not completed it.
+    given: BTreeSet<Socket>,
+}
+
+/// Members of the group, and its messages.
+#[derive(Debug, Default)]
+pub(super) struct GroupClients {
+    last: u32,
+    /// Nodes that are to know each member.
+    members: BTreeMap<u8, BTreeSet<u64>>,
+    /// Nodes that were present when a client asked to be a member.
+    joining: BTreeMap<Socket, BTreeSet<u64>>,
+    messages: BTreeMap<Dot, Shared>,
+    inboxes: BTreeMap<Socket, BTreeSet<Dot>>,
+    /// Since then all nodes that run see each other, and no others.
+    whole_since: Option<u64>,
+    completed: usize,
+}
+
+impl World {
+    /// Notes since when all nodes that run see each other.
+    pub(super) fn note_whole(&mut self) {
+        let running = self.machines.iter();
+        let mut running = running.filter(|(_, machine)| machine.sessions.is_some());
+        let side = running.next().map(|(id, _)| self.present_to(*id));
+        let is_whole = side.is_some_and(|side| self.is_whole_side(&side));
+        let since = self.group_clients.whole_since.unwrap_or(self.now);
+        self.group_clients.whole_since = is_whole.then_some(since);
+    }
+
+    pub(super) fn act_as_members(&mut self) {
+        let now = self.now;
+        let number = CONNECTING.start + u8::try_from(self.random.below(3)).expect("few");
+        let id = 1 + self.random.below(self.nodes);
+        let socket = self.live_socket(number);
+        let socket = socket.filter(|socket| self.machines[&socket.node].is_up(now));
+        match (self.random.below(30), socket) {
+            (0 | 1, Some(socket)) => self.join_group(socket),
+            (2, Some(socket)) => self.leave_group(socket, number),
+            (3..=5, _) => self.publish_shared(id),
+            (6..=9, Some(socket)) => {
+                let most = 1 + self.random.below(3);
+                self.acknowledge_shared(socket, most);
+            }
+            _ => {}
+        }
+    }
+
+    fn join_group(&mut self, socket: Socket) {
+        let known_at = self.present_to(socket.node);
+        self.group_clients.joining.insert(socket, known_at);
+        self.with_sessions(socket.node, |sessions, at, actions| {
+            sessions.join(at, socket.connection, group(), &Value::Plain(3), actions);
+        });
+    }
+
+    fn leave_group(&mut self, socket: Socket, number: u8) {
+        self.forget_member(number);
+        self.group_clients.joining.remove(&socket);
+        self.with_sessions(socket.node, |sessions, at, actions| {
+            sessions.leave(at, socket.connection, group(), actions);
+        });
+    }
+
+    /// SUBACK.
+    pub(super) fn joined(&mut self, socket: Socket) {
+        let known_at = self.group_clients.joining.remove(&socket);
+        if let Some((known_at, number)) = known_at.zip(self.client_of(socket)) {
+            let present = self.present_to(socket.node);
+            let known_at = known_at.intersection(&present).copied().collect();
+            self.group_clients.members.insert(number, known_at);
+        }
+    }
+
+    /// A session has ended, or is a member no more: nothing is promised to it alone.
+    pub(super) fn forget_member(&mut self, number: u8) {
+        self.group_clients.members.remove(&number);
+        let messages = self.group_clients.messages.values_mut();
+        messages.for_each(|message| {
+            message.promised_to.remove(&number);
+        });
+    }
+
+    fn publish_shared(&mut self, id: u64) {
+        if !self.machines[&id].is_up(self.now) {
+            return;
+        }
+        self.group_clients.last += 1;
+        let body = Body(FIRST_SHARED + self.group_clients.last);
+        let members = self.group_clients.members.iter();
+        let known = members.filter(|(number, known_at)| **number != CLEAN && known_at.contains(&id));
+        let promised_to: BTreeSet<u8> = known.map(|(number, _)| *number).collect();
+        let mut made = None;
+        self.with_sessions(id, |sessions, at, actions| {
+            if sessions.plane().is_merged(Slot::ROUTES) {
+                let slots = sessions.plane().matched_slots(&body);
+                made = sessions.publish(at, slots, body, actions).ok();
+            }
+        });
+        if let Some(dot) = made {
+            let message = self.group_clients.messages.entry(dot).or_default();
+            message.promised_to = promised_to;
+            message.body = body.0;
+            self.wait_for(dot, Waiting::PublishShared);
+        }
+    }
+
+    /// PUBACK of a message for the group.
+    pub(super) fn published_shared(&mut self, dot: Dot) {
+        self.group_clients.messages.entry(dot).or_default().is_published = true;
+    }
+
+    /// A connection is given a message.
+    pub(super) fn given_shared(&mut self, socket: Socket, message: Dot) {
+        let side = self.present_to(socket.node);
+        let of = self.group_clients.messages.entry(message).or_default();
+        let known_at = of.known_at.as_ref();
+        let has_owner = known_at.is_some_and(|known_at| !known_at.is_disjoint(&side));
+        let others: Vec<Socket> = of.given.iter().copied().collect();
+        let is_new = of.given.insert(socket);
+        let is_closed = side.iter().all(|id| self.present_to(*id) == side);
+        let is_known = has_owner && is_closed;
+        if !is_new {
+            self.fail(format!("{socket:?} is given {message:?} twice"));
+        }
+        if is_known {
+            self.fail(format!("{socket:?} is given {message:?}, which is acknowledged"));
+        }
+        let since = self.group_clients.whole_since;
+        let is_settled = since.is_some_and(|since| self.now >= since + SETTLED);
+        let is_open = |other: &Socket| self.sockets.contains_key(other) && self.is_live(*other);
+        if let Some(other) = others.iter().find(|other| is_settled && is_open(other)) {
+            self.fail(format!("{socket:?} is given {message:?}, which {other:?} has"));
+        }
+        self.group_clients
+            .inboxes
+            .entry(socket)
+            .or_default()
+            .insert(message);
+    }
+
+    /// Owners of the part that has the message, by the ring of a node.
+    fn owners_of_part(&self, id: u64, message: Dot) -> BTreeSet<u64> {
+        let body = self.group_clients.messages.get(&message).map(|of| Body(of.body));
+        let part = body.and_then(part_of);
+        part.map(|part| self.owners_of(part, id)).unwrap_or_default()
+    }
+
+    fn is_live(&self, socket: Socket) -> bool {
+        let sessions = self.machines[&socket.node].sessions.as_ref();
+        sessions.is_some_and(|sessions| sessions.connections().is_live(socket.connection))
+    }
+
+    fn acknowledge_shared(&mut self, socket: Socket, most: u64) {
+        for _ in 0..most {
+            let inbox = self.group_clients.inboxes.get_mut(&socket);
+            let Some(message) = inbox.and_then(BTreeSet::pop_first) else {
+                return;
+            };
+            let owners = self.owners_of_part(socket.node, message);
+            if let Some(of) = self.group_clients.messages.get_mut(&message) {
+                of.is_taken = true;
+                of.owners = owners;
+            }
+            self.with_sessions(socket.node, |sessions, at, actions| {
+                sessions.acknowledge_shared(at, socket.connection, group(), message, actions);
+            });
+        }
+    }
+
+    /// All nodes that the connection's node sees know an acknowledgement.
+    pub(super) fn completed_shared(&mut self, socket: Socket, message: Dot) {
+        let side = self.present_to(socket.node);
+        let is_whole = self.is_whole_side(&side);
+        self.group_clients.completed += 1;
+        if let Some(of) = self.group_clients.messages.get_mut(&message) {
+            let owners = of.owners.intersection(&side).copied().collect();
+            of.known_at = of.known_at.take().or(is_whole.then_some(owners));
+            // A side without an owner that knows it may give it once more.
+            of.given.remove(&socket);
+        }
+    }
+
+    pub(super) fn drop_member(&mut self, socket: Socket) {
+        self.group_clients.inboxes.remove(&socket);
+        self.group_clients.joining.remove(&socket);
+    }
+
+    pub(super) fn drop_members_of(&mut self, id: u64) {
+        self.group_clients.inboxes.retain(|socket, _| socket.node != id);
+        self.group_clients.joining.retain(|socket, _| socket.node != id);
+        // The next process names its connections anew.
+        for message in self.group_clients.messages.values_mut() {
+            message.given.retain(|socket| socket.node != id);
+        }
+    }
+
+    /// Each client is a member, and a message is published at each node.
+    pub(super) fn join_all(&mut self) {
+        for socket in CONNECTING
+            .filter_map(|number| self.live_socket(number))
+            .collect::<Vec<_>>()
+        {
+            self.join_group(socket);
+        }
+    }
+
+    pub(super) fn publish_shared_everywhere(&mut self) {
+        (1..=self.nodes).for_each(|id| self.publish_shared(id));
+    }
+
+    /// Acknowledges all that members have.
+    pub(super) fn acknowledge_all_shared(&mut self) {
+        for number in CONNECTING {
+            if let Some(socket) = self.live_socket(number) {
+                self.acknowledge_shared(socket, u64::MAX);
+            }
+        }
+    }
+
+    /// Each message is acknowledged by a member, and nothing is left of it.
+    pub(super) fn check_group(&self) -> Result<(), String> {
+        let mut messages = self.group_clients.messages.iter();
+        let is_lost = |of: &Shared| of.is_published && !of.promised_to.is_empty() && !of.is_taken;
+        if let Some((message, of)) = messages.find(|(_, of)| is_lost(of)) {
+            return Err(format!("no member has {message:?}: {of:?}"));
+        }
+        if self.group_clients.completed == 0 {
+            return Err("no message of the group has completed".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Nothing waits that could be given, and nothing is left of what was acknowledged.
+    pub(super) fn is_group_empty(&self) -> Result<(), String> {
+        for (id, machine) in &self.machines {
+            let sessions = machine.sessions.as_ref().ok_or("it is down")?;
+            let (source, sink) = (sessions.group_source(), sessions.group_sink());
+            let (given, waiting) = (source.given() + sink.given(), source.waiting());
+            if given + waiting > 0 {
+                return Err(format!("{id}: of the group {given} are given, {waiting} wait"));
+            }
+            for slot in part_slots().iter() {
+                let kinds = [EntryKind::Message, EntryKind::Assignment];
+                let left = self.group_entries(*id, slot).into_iter();
+                let mut left = left.filter(|(entry, _)| kinds.contains(&entry.kind));
+                if let Some((entry, _)) = left.next() {
+                    return Err(format!("{id} keeps {entry:?} of the group in {slot:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Parts are read, and those who are present are connected.
+    pub(super) fn is_group_at_rest(&self) -> Result<(), String> {
+        for (id, machine) in &self.machines {
+            let sessions = machine.sessions.as_ref().ok_or("it is down")?;
+            if sessions.waiting_parts() > 0 {
+                return Err(format!("{id}: {} parts wait", sessions.waiting_parts()));
+            }
+            self.is_slot_of_group_at_rest(*id, Slot::ROUTES)?;
+            for slot in part_slots().iter() {
+                self.is_slot_of_group_at_rest(*id, slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_slot_of_group_at_rest(&self, id: u64, slot: Slot) -> Result<(), String> {
+        let of_kind = |kind: EntryKind| {
+            let entries = self.group_entries(id, slot).into_iter();
+            entries.filter(move |(entry, _)| entry.kind == kind)
+        };
+        for (entry, birth) in of_kind(EntryKind::Member) {
+            let is_session = |number: u8| self.birth_at(id, number).contains(&birth);
+            if !CONNECTING.clone().any(is_session) {
+                return Err(format!(
+                    "{id} keeps the member {entry:?} in {slot:?}, whose session has ended"
+                ));
+            }
+        }
+        let presences = of_kind(EntryKind::Presence).count();
+        let attended: usize = self
+            .machines
+            .values()
+            .filter_map(|machine| machine.sessions.as_ref())
+            .map(|sessions| sessions.group_sink().attended())
+            .sum();
+        let has_copy = self.machines[&id]
+            .plane()
+            .is_some_and(|plane| plane.copy(slot).is_some());
+        if slot != Slot::ROUTES && has_copy && presences != attended {
+            return Err(format!(
+                "{id} has {presences} presences in {slot:?} of {attended}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Births of the sessions of a client that count in the routes of a node.
+    fn birth_at(&self, id: u64, number: u8) -> Vec<Dot> {
+        let routes = self.machines[&id]
+            .plane()
+            .and_then(|plane| plane.copy(Slot::ROUTES));
+        let client = super::clients::client(number);
+        routes.map_or_else(Vec::new, |routes| {
+            let live = routes
+                .entries
+                .live(routes.covered, client.as_bytes(), EntryKind::Session);
+            live.map(|(_, entry)| entry.birth.dot).collect()
+        })
+    }
+
+    fn group_entries(&self, id: u64, slot: Slot) -> Vec<(session_plane::EntryId, Dot)> {
+        let copy = self.machines[&id].plane().and_then(|plane| plane.copy(slot));
+        let key = group();
+        let session = copy.and_then(|copy| copy.entries.session(key.key().as_bytes()));
+        let entries = session.into_iter().flat_map(|session| session.iter());
+        entries.map(|(id, entry)| (id, entry.birth.dot)).collect()
+    }
+}
