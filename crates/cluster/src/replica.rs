@@ -12,6 +12,7 @@
 //!   Message --> Persist(ticket) --> Persisted(ticket) --> Send (follower: an answer promises what is on disk)
 //! ```
 
+mod busy;
 mod changes;
 mod clock;
 mod config;
@@ -106,7 +107,9 @@ struct InFlight {
     number: u64,
     /// What may be said when it is durable.
     messages: Vec<Message>,
-    given_at: Instant,
+    bytes: usize,
+    /// From then on the disk is slow.
+    slow_from: Instant,
 }
 
 impl std::fmt::Debug for Replica {
@@ -216,6 +219,12 @@ impl Replica {
         all.filter(move |id| *id != own)
     }
 
+    /// Whether a proposal of so many bytes is taken, beside those that are not applied. One alone always is.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        let bytes = self.uncommitted_bytes + bytes as u64;
+        self.uncommitted_bytes == 0 || bytes <= self.config.uncommitted_bytes_max
+    }
+
     fn propose(&mut self, data: Bytes, actions: &mut Vec<Action>) {
         assert!(!data.is_empty(), "empty entries are Raft's own");
         let len = data.len() as u64;
@@ -223,9 +232,7 @@ impl Replica {
             Some(Refusal::NotLeader {
                 leader: self.leader(),
             })
-        } else if self.uncommitted_bytes > 0
-            && self.uncommitted_bytes + len > self.config.uncommitted_bytes_max
-        {
+        } else if !self.has_room_for(data.len()) {
             Some(Refusal::UncommittedBytesMax)
         } else {
             None
@@ -290,7 +297,8 @@ impl Replica {
         {
             let persist = self.in_flight.pop_front().expect("just seen");
             number = number.max(persist.number);
-            self.disk.wrote(self.clock.now(), persist.given_at);
+            self.disk
+                .wrote(self.clock.now(), persist.bytes, persist.slow_from);
             self.send(persist.messages, actions);
         }
         if number > 0 {
@@ -335,6 +343,9 @@ impl Replica {
             return;
         }
         let ticks = self.clock.elapsed(now, ticks_max);
+        if ticks > 0 {
+            self.wait_for_busy_followers();
+        }
         for _ in 0..ticks {
             self.raft.tick();
             self.forget_silent_leader();

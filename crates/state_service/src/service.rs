@@ -12,6 +12,7 @@ mod call;
 mod divergence;
 mod fitness;
 mod forwarding;
+mod full_entries;
 mod gathering;
 mod group_time;
 mod output;
@@ -43,6 +44,7 @@ pub use self::call::DialectChoice;
 pub use self::call::{Asker, Call, Checked, Refused, Remark, check, check_envelope};
 use self::divergence::Divergence;
 use self::forwarding::{Forwarding, ReadyRead};
+use self::full_entries::{FullEntries, FullEntry};
 use self::gathering::Gathering;
 use self::group_time::GroupTime;
 pub use self::output::Output;
@@ -106,6 +108,8 @@ pub struct StateStoreService {
     entry: Option<EntryBuilder>,
     /// How many commands are in it.
     entry_commands: usize,
+    /// Entries that are full, and wait until there is room for them among those that are not applied.
+    full: FullEntries,
     gathering: Gathering,
     time: GroupTime,
     /// A request of the open entry asks for the disk, whatever the server's durability is.
@@ -181,6 +185,7 @@ impl StateStoreService {
             store,
             entry: None,
             entry_commands: 0,
+            full: FullEntries::default(),
             gathering: Gathering::default(),
             time: GroupTime::default(),
             entry_needs_disk: false,
@@ -318,7 +323,7 @@ impl StateStoreService {
             self.reads_on_the_way.push((read, reads));
             self.replica_step(now, replica::Event::Read { read }, outputs);
         }
-        if !self.proposing && self.has_gathered(now) {
+        if !self.proposing && (!self.full.is_empty() || self.has_gathered(now)) {
             self.propose(now, outputs);
         }
         if self.replica.has_news() {
@@ -465,8 +470,8 @@ impl StateStoreService {
 
     /// Bytes of the log entry that is open, and of places for requests.
     pub(crate) fn waiting_bytes(&self) -> u64 {
-        let entry = self.entry.as_ref().map_or(0, EntryBuilder::len_bytes) as u64;
-        entry + self.pending.spare()
+        let entry = self.entry.as_ref().map_or(0, EntryBuilder::len_bytes);
+        (entry + self.full.bytes()) as u64 + self.pending.spare()
     }
 
     /// Whether a command would add to the store's bytes.
@@ -516,14 +521,31 @@ impl StateStoreService {
         }
     }
 
-    /// Adds a command to the open entry.
+    /// Adds a command to the open entry. If too much waits, it is left out: whoever keeps it gives it again.
     fn push(&mut self, now: Now, command: &Command, whose: Whose, outputs: &mut Vec<Output>) {
+        if self.full.is_at_limit() && !self.replica.is_alone() {
+            return;
+        }
         self.entry_needs_disk |= whose.needs_disk();
         let entry = self.entry.get_or_insert_default();
         entry.push(command);
         self.entry_commands += 1;
         if entry.len_bytes() >= self.config.entry_bytes_max {
+            self.close_entry();
             self.propose(now, outputs);
+        }
+    }
+
+    /// Nothing is added to the open entry any more.
+    fn close_entry(&mut self) {
+        let needs_disk = std::mem::take(&mut self.entry_needs_disk);
+        let commands = std::mem::take(&mut self.entry_commands);
+        if let Some(builder) = self.entry.take() {
+            self.full.push(FullEntry {
+                builder,
+                commands,
+                needs_disk,
+            });
         }
     }
 
@@ -532,21 +554,40 @@ impl StateStoreService {
             // It is decided by the next leader, or here if nothing comes of that; or when it is known what time it is.
             return;
         }
-        let Some(mut entry) = self.entry.take() else {
-            return;
-        };
+        self.propose_full(now, outputs);
+        if self.full.is_empty() {
+            self.close_entry();
+            self.propose_full(now, outputs);
+        }
+    }
+
+    /// Proposes the entries for which there is room. Who is alone has nobody who gives a command again, and is refused what is too much.
+    fn propose_full(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        while let Some(bytes) = self.full.first_bytes()
+            && (self.replica.is_alone() || self.replica.has_room_for(bytes))
+            && let Some(entry) = self.full.pop()
+        {
+            self.propose_entry(now, entry, outputs);
+        }
+    }
+
+    fn propose_entry(&mut self, now: Now, entry: FullEntry, outputs: &mut Vec<Output>) {
+        let FullEntry {
+            mut builder,
+            commands,
+            needs_disk,
+        } = entry;
         self.proposing = true;
         self.traced
             .each(&mut self.pending, |marks| marks.propose(now.instant));
-        self.gathering
-            .proposed(now, std::mem::take(&mut self.entry_commands));
-        if std::mem::take(&mut self.entry_needs_disk) {
+        self.gathering.proposed(now, commands);
+        if needs_disk {
             self.persist_needs_disk = true;
             if !self.replica.is_alone() {
-                entry.ask_for_disk();
+                builder.ask_for_disk();
             }
         }
-        let data = entry.finish(self.stamp(now));
+        let data = builder.finish(self.stamp(now));
         self.replica_step(now, replica::Event::Propose { data }, outputs);
     }
 

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use raft::StateRole;
 
 use super::Replica;
+use super::busy::time_for;
 use crate::NodeId;
 
-/// A disk that takes longer for a write is slow. A hundred times what a good one takes, and longer than an election.
+/// A disk that takes longer for a write is slow, if the write is small. A hundred times what a good one takes, and longer than an election.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 
 /// A disk that was slow counts as slow for so long after that, and then until it has done a write in time.
@@ -24,21 +25,30 @@ pub(super) struct Disk {
     slow_at: Option<Instant>,
     /// A write was done in time since it was slow.
     was_prompt: bool,
+    /// Bytes that are on their way to it.
+    bytes: usize,
 }
 
 impl Disk {
-    /// The oldest write that is on its way was given to the disk at this moment.
-    fn look(&mut self, now: Instant, oldest: Option<Instant>) {
-        self.is_held_up = oldest.is_some_and(|given_at| given_at + SLOW_AFTER <= now);
+    /// With the oldest write that is on its way the disk is slow from this moment on.
+    fn look(&mut self, now: Instant, slow_from: Option<Instant>) {
+        self.is_held_up = slow_from.is_some_and(|slow_from| slow_from <= now);
         if self.is_held_up {
             self.slow_at = Some(now);
             self.was_prompt = false;
         }
     }
 
-    /// A write is durable that was given to the disk at this moment.
-    pub(super) fn wrote(&mut self, now: Instant, given_at: Instant) {
-        self.was_prompt |= now < given_at + SLOW_AFTER;
+    /// A write of so many bytes is on its way, behind those before it. From when on the disk is slow with it.
+    pub(super) fn give(&mut self, now: Instant, bytes: usize) -> Instant {
+        self.bytes += bytes;
+        now + SLOW_AFTER + time_for(self.bytes)
+    }
+
+    /// A write is durable with which the disk would have been slow from this moment on.
+    pub(super) fn wrote(&mut self, now: Instant, bytes: usize, slow_from: Instant) {
+        self.bytes -= bytes;
+        self.was_prompt |= now < slow_from;
     }
 
     fn is_slow(&self, now: Instant) -> bool {
@@ -67,7 +77,7 @@ impl Replica {
     }
 
     pub(super) fn look_at_disk(&mut self, now: Instant) {
-        let oldest = self.in_flight.front().map(|persist| persist.given_at);
+        let oldest = self.in_flight.front().map(|persist| persist.slow_from);
         self.disk.look(now, oldest);
     }
 }
@@ -79,12 +89,12 @@ mod tests {
 
     /// A write that takes so long; its replica is stepped every 100 ms.
     fn write(disk: &mut Disk, now: &mut Instant, takes: Duration) {
-        let given_at = *now;
+        let (given_at, slow_from) = (*now, disk.give(*now, 0));
         while *now < given_at + takes {
             *now += Duration::from_millis(100);
-            disk.look(*now, Some(given_at));
+            disk.look(*now, Some(slow_from));
         }
-        disk.wrote(*now, given_at);
+        disk.wrote(*now, 0, slow_from);
         disk.look(*now, None);
     }
 
@@ -109,8 +119,19 @@ mod tests {
         let (now, mut disk) = (origin(), Disk::default());
         disk.look(now + 2 * SLOW_AFTER, None);
         assert!(!disk.is_held_up, "there is nothing to do");
-        disk.look(now + SLOW_AFTER, Some(now));
+        disk.look(now + SLOW_AFTER, Some(now + SLOW_AFTER));
         assert!(disk.is_held_up);
         assert!(disk.is_slow(now + SLOW_AFTER));
+    }
+
+    #[test]
+    fn what_is_given_behind_a_large_write_has_its_time_too() {
+        let (now, mut disk) = (origin(), Disk::default());
+        let large = disk.give(now, 64 << 20);
+        let small = disk.give(now, 10);
+        assert_eq!(large, now + SLOW_AFTER + Duration::from_secs(2));
+        assert!(small > large);
+        disk.wrote(now, 64 << 20, large);
+        assert!(disk.give(now, 10) < now + SLOW_AFTER + Duration::from_millis(1));
     }
 }

@@ -21,6 +21,7 @@ use raft::eraftpb::{Entry as RaftEntry, Message, MessageType};
 use super::log::{content, set_content};
 use super::members::decode_changes;
 use super::record::EntryKind;
+use crate::outbound::TAIL_MIN;
 use crate::{GroupId, NodeId, Outbound, peer_header};
 
 /// Version of the messages in this file whose entries all hold data.
@@ -116,7 +117,7 @@ pub(super) fn encode(group: GroupId, message: &Message) -> Outbound {
 }
 
 /// The message in `bytes`, checked by itself; what it says about the log is checked by the replica. The owner has looked at the
-/// header. Entries have memory of their own.
+/// header. Small entries have memory of their own; a large one shares that of the message until the log has its record.
 pub(super) fn decode(bytes: &Bytes, expected: Route) -> Result<Message, MessageError> {
     let mut fields = Fields(bytes);
     fields.take(peer_header::HEADER_LENGTH)?;
@@ -156,11 +157,16 @@ pub(super) fn decode(bytes: &Bytes, expected: Route) -> Result<Message, MessageE
     }
     let context_len = usize::from(fields.u8()?);
     message.context = fields.take(context_len)?.to_vec();
-    message.entries = entries(&mut fields, version, &message)?;
+    message.entries = entries(bytes, &mut fields, version, &message)?;
     Ok(message)
 }
 
-fn entries(fields: &mut Fields<'_>, version: u8, message: &Message) -> Result<Vec<RaftEntry>, MessageError> {
+fn entries(
+    bytes: &Bytes,
+    fields: &mut Fields<'_>,
+    version: u8,
+    message: &Message,
+) -> Result<Vec<RaftEntry>, MessageError> {
     let mut entries = Vec::new();
     let mut last = (message.index, message.log_term);
     while !fields.0.is_empty() {
@@ -174,8 +180,7 @@ fn entries(fields: &mut Fields<'_>, version: u8, message: &Message) -> Result<Ve
             EntryKind::Data
         };
         let len = usize::try_from(fields.u32()?).map_err(|_| MessageError::Truncated)?;
-        // The message lies in a buffer of its connection, which the log would hold as a whole.
-        let held = Bytes::copy_from_slice(fields.take(len)?);
+        let held = held(bytes, fields.take(len)?);
         if kind == EntryKind::Members && decode_changes(&held).is_none() {
             return Err(MessageError::Impossible);
         }
@@ -192,6 +197,16 @@ fn entries(fields: &mut Fields<'_>, version: u8, message: &Message) -> Result<Ve
         entries.push(entry);
     }
     Ok(entries)
+}
+
+/// Data of an entry. The message lies in a buffer of its connection, which small data would hold as a whole. Large data is copied once
+/// in any case, into its record; from there on the log holds that.
+fn held(message: &Bytes, data: &[u8]) -> Bytes {
+    if data.len() >= TAIL_MIN {
+        message.slice_ref(data)
+    } else {
+        Bytes::copy_from_slice(data)
+    }
 }
 
 /// Types that replicas send to each other. Proposals and reads are not forwarded, and snapshots travel elsewhere.
@@ -326,7 +341,7 @@ mod tests {
         assert_eq!(decode(&encode(ROUTE.group, &append()), ROUTE), Ok(append()));
     }
 
-    /// Large data is not copied when a message is written, and does not hold the message when it is read.
+    /// Large data is not copied when a message is written, nor when it is read.
     #[test]
     fn large_data_of_the_last_entry_is_shared() {
         let large = Bytes::from(vec![7; TAIL_MIN]);
@@ -337,8 +352,10 @@ mod tests {
 
         let bytes = outbound.into_bytes();
         let read = decode(&bytes, ROUTE).unwrap();
-        assert!(bytes.is_unique());
         assert_eq!(read, message);
+        let within = bytes.as_ptr_range();
+        assert!(within.contains(&read.entries[1].data.as_ptr()));
+        assert!(!within.contains(&read.entries[0].data.as_ptr()));
 
         message.entries.swap(0, 1);
         (message.entries[0].index, message.entries[1].index) = (11, 12);

@@ -177,11 +177,13 @@ impl Replica {
             let ticket = self.next_ticket;
             self.next_ticket = Ticket(ticket.0 + 1);
             self.recorded_with(ticket);
+            let bytes = writes.iter().map(bytes_of).sum();
             self.in_flight.push_back(InFlight {
                 ticket,
                 number,
                 messages,
-                given_at: self.clock.now(),
+                bytes,
+                slow_from: self.disk.give(self.clock.now(), bytes),
             });
             actions.push(Action::Persist { ticket, writes });
         } else if let Some(before) = self.in_flight.back_mut() {
@@ -266,5 +268,13 @@ impl Replica {
                 message: bytes,
             });
         }
+    }
+}
+
+/// What of a write can be long.
+fn bytes_of(write: &Write) -> usize {
+    match write {
+        Write::Put { value, .. } => value.len(),
+        _ => 0,
     }
 }

@@ -48,6 +48,9 @@ impl Replica {
     /// Takes note that a peer is there.
     pub(super) fn hear(&mut self, from: NodeId) {
         let raft = &mut self.raft.raft;
+        if raft.prs().get(from.0).is_some() {
+            self.heard.insert(from, self.clock.now());
+        }
         if raft.state == StateRole::Leader {
             if let Some(progress) = raft.mut_prs().get_mut(from.0) {
                 progress.recent_active = true;

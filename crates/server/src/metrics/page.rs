@@ -342,7 +342,7 @@ fn requests(store: &StateStoreFigures, page: &mut Page) {
     page.family(
         Counter,
         "statehold_log_held_up_total",
-        "Groups that this node let another one lead, since its own disk took longer than a second for what the other had on its disk.",
+        "Groups that this node let another one lead, since its own disk took longer than a second (and a second more for each 32 MiB) for what the other had on its disk.",
     )
     .sample(&[], store.held_up);
     page.family(

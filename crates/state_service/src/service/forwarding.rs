@@ -5,11 +5,11 @@
 //! too, as soon as that much is applied.
 //!
 //! Nothing is confirmed. Commands wait until they are applied, and are sent again when there is another leader, or after
-//! [`AGAIN_AFTER`], for [`SENT_AGAIN_FOR`]. The log remembers outcomes for longer ([`REMEMBERED_MIN`]), so none of them is executed twice.
+//! [`AGAIN_AFTER`] and the time that their bytes take, for [`SENT_AGAIN_FOR`]. The log remembers outcomes for longer ([`REMEMBERED_MIN`]), so none of them is executed twice.
 //!
 //! While nobody leads, requests wait for [`LEADERLESS_MAX`]; after it all are refused at once until somebody does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use mqtt::now::Now;
 use protocol::state_store::{ErrorText, Reply};
 use store::{Command, CommandAction, EntryBuilder, Stamp};
 
+use super::full_entries::FullEntries;
 use super::peers::PeerMessage;
 use super::pending::Pending;
 use super::{Output, StateStoreService, Whose, traced};
@@ -34,8 +35,12 @@ pub(super) struct Forwarding {
     has_given_up: bool,
     /// Commands of this node that are not applied yet, by request.
     waiting: BTreeMap<u64, Waiting>,
+    /// Bytes of their values and keys.
+    waiting_bytes: usize,
     /// The leader was sent them up to this one.
     sent: Option<u64>,
+    /// Those that the leader was sent, and is to be sent again.
+    due: BTreeSet<u64>,
     /// Reads that the leader was asked about.
     reads: Vec<AskedRead>,
     next_number: u64,
@@ -43,6 +48,7 @@ pub(super) struct Forwarding {
     asked: Vec<(ReadId, NodeId, u64)>,
     /// Reads that see enough, of a leader that does not know what time it is.
     untimed: Vec<ReadyRead>,
+    /// When to look whether something has to be sent again.
     again_at: Option<Instant>,
     /// The log knows of this run of the node.
     is_introduced: bool,
@@ -54,6 +60,8 @@ struct Waiting {
     whose: Whose,
     /// If it is a client's: from here on it is not sent again.
     until: Instant,
+    /// It is sent again then, unless it is applied.
+    again_at: Instant,
 }
 
 #[derive(Debug)]
@@ -74,8 +82,12 @@ pub(super) struct ReadyRead {
 /// Longer than an election takes that does not fail: two of the longest waits and a few round trips.
 const LEADERLESS_MAX: Duration = Duration::from_millis(1_500);
 
-/// What was not applied by then may have been lost on its way.
+/// What was not applied by then may have been lost on its way, and [`BYTES_A_SECOND`].
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A large command takes longer, and so does what waits behind it. Sent again too early, it would hold up the nodes that still work on
+/// it: each copy goes through the log. Three nodes that share a machine of two cores take 70 MiB a second.
+const BYTES_A_SECOND: usize = 16 << 20;
 
 /// A client's command that is not applied by then is given up: nobody knows what becomes of it. Longer than any leader is looked for
 /// ([`LEADERLESS_MAX`]) and than clients wait; this node does not hear what is decided, as it lags or its disk is slow.
@@ -98,7 +110,9 @@ impl Default for Forwarding {
             leaderless_since: None,
             has_given_up: true,
             waiting: BTreeMap::new(),
+            waiting_bytes: 0,
             sent: None,
+            due: BTreeSet::new(),
             reads: Vec::new(),
             next_number: 0,
             asked: Vec::new(),
@@ -112,19 +126,52 @@ impl Default for Forwarding {
 impl Forwarding {
     /// A command of this node is applied.
     pub(super) fn applied(&mut self, request: u64) {
-        self.waiting.remove(&request);
+        if let Some(applied) = self.waiting.remove(&request) {
+            self.waiting_bytes -= bytes_of(&applied.command.action);
+        }
     }
 
     /// Keeps a command until it is applied: it may be lost on its way.
     pub(super) fn keep(&mut self, now: Now, request: u64, command: Command, whose: Whose) {
+        self.waiting_bytes += bytes_of(&command.action);
         let until = now.instant + SENT_AGAIN_FOR;
-        let waiting = Waiting {
+        let mut waiting = Waiting {
             command,
             whose,
             until,
+            again_at: now.instant,
         };
+        waiting.put_off(now.instant, self.waiting_bytes);
+        self.look_again_at(waiting.again_at);
         self.waiting.insert(request, waiting);
-        self.again_at.get_or_insert(now.instant + AGAIN_AFTER);
+    }
+
+    fn look_again_at(&mut self, at: Instant) {
+        self.again_at = Some(self.again_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// Everything that is not applied is to be sent again.
+    fn make_all_due(&mut self, now: Instant) {
+        for waiting in self.waiting.values_mut() {
+            waiting.again_at = now;
+        }
+    }
+
+    /// The commands that are to be sent again, in their order. They have their time anew.
+    fn take_due(&mut self, now: Instant) -> BTreeSet<u64> {
+        let (mut due, mut bytes) = (BTreeSet::new(), 0);
+        self.again_at = (!self.reads.is_empty()).then(|| now + AGAIN_AFTER);
+        let mut earliest = self.again_at;
+        for (request, waiting) in &mut self.waiting {
+            bytes += bytes_of(&waiting.command.action);
+            if waiting.again_at <= now {
+                due.insert(*request);
+                waiting.put_off(now, bytes);
+            }
+            earliest = Some(earliest.map_or(waiting.again_at, |at| at.min(waiting.again_at)));
+        }
+        self.again_at = earliest;
+        due
     }
 
     /// Forgets the commands of clients of which this is true, and says which they were.
@@ -140,13 +187,25 @@ impl Forwarding {
     fn take_waiting(&mut self, is_taken: impl Fn(&Waiting) -> bool) -> Vec<u64> {
         let is_taken = |waiting: &mut Waiting| waiting.whose != Whose::Own && is_taken(waiting);
         let taken = self.waiting.extract_if(.., |_, waiting| is_taken(waiting));
-        taken.map(|(request, _)| request).collect()
+        let (mut requests, mut bytes) = (Vec::new(), 0);
+        for (request, waiting) in taken {
+            bytes += bytes_of(&waiting.command.action);
+            requests.push(request);
+        }
+        self.waiting_bytes -= bytes;
+        requests
     }
 
-    /// What the leader was not sent yet, in entries of about so many bytes.
+    /// What the leader was not sent yet, or is to be sent again, in entries of about so many bytes.
     fn take_unsent(&mut self, entry_bytes_max: usize) -> Vec<PeerMessage> {
         let after = self.sent.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut unsent = self.waiting.range((after, Bound::Unbounded)).peekable();
+        let due = std::mem::take(&mut self.due);
+        let again = due
+            .iter()
+            .filter_map(|request| self.waiting.get_key_value(request));
+        let first_time = self.waiting.range((after, Bound::Unbounded));
+        let first_time = first_time.filter(|(request, _)| !due.contains(request));
+        let mut unsent = again.chain(first_time).peekable();
         let mut messages = Vec::new();
         while unsent.peek().is_some() {
             let (mut entry, mut needs_disk) = (EntryBuilder::new(), false);
@@ -155,7 +214,7 @@ impl Forwarding {
             {
                 entry.push(&waiting.command);
                 needs_disk |= waiting.whose.needs_disk();
-                self.sent = Some(*request);
+                self.sent = self.sent.max(Some(*request));
             }
             let entry = entry.finish(Stamp::default());
             messages.push(PeerMessage::Commands { needs_disk, entry });
@@ -172,6 +231,27 @@ impl Forwarding {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let given_up_at = self.leaderless_since.map(|since| since + LEADERLESS_MAX);
         given_up_at.into_iter().chain(self.again_at).min()
+    }
+}
+
+impl Waiting {
+    /// It was sent now, behind so many bytes, its own among them.
+    fn put_off(&mut self, now: Instant, bytes: usize) {
+        let passing = Duration::from_secs_f64(bytes as f64 / BYTES_A_SECOND as f64);
+        self.again_at = now + AGAIN_AFTER + passing;
+        if self.whose != Whose::Own {
+            self.again_at = self.again_at.min(self.until);
+        }
+    }
+}
+
+/// What of a command can be long.
+fn bytes_of(action: &CommandAction) -> usize {
+    match action {
+        CommandAction::Set { key, value, .. } => key.len() + value.len(),
+        CommandAction::Delete { key, only_if, .. } => key.len() + only_if.as_ref().map_or(0, Bytes::len),
+        CommandAction::Expire { keys } => keys.iter().map(Bytes::len).sum(),
+        _ => 0,
     }
 }
 
@@ -214,6 +294,7 @@ impl StateStoreService {
             }
             PeerMessage::Office => {
                 if self.forwarding.leader == Some(from) {
+                    self.forwarding.make_all_due(now.instant);
                     self.send_again(now, outputs);
                 }
             }
@@ -245,6 +326,7 @@ impl StateStoreService {
     /// Whatever is not applied goes to the leader again, and soon.
     pub(super) fn ask_again_at_once(&mut self, now: Now) {
         let forwarding = &mut self.forwarding;
+        forwarding.make_all_due(now.instant);
         if !forwarding.waiting.is_empty() || !forwarding.reads.is_empty() {
             forwarding.again_at = Some(now.instant);
         }
@@ -374,7 +456,7 @@ impl StateStoreService {
             at: None,
             pending,
         });
-        self.forwarding.again_at.get_or_insert(now.instant + AGAIN_AFTER);
+        self.forwarding.look_again_at(now.instant + AGAIN_AFTER);
         outputs.push(self.to_peer(leader, &PeerMessage::Read { number }));
     }
 
@@ -408,6 +490,7 @@ impl StateStoreService {
         self.expiring = false;
         self.entry = None;
         self.entry_commands = 0;
+        self.full = FullEntries::default();
         self.forwarding.asked.clear();
         self.forwarding.untimed.clear();
         self.traced.forget_others();
@@ -424,6 +507,7 @@ impl StateStoreService {
         outputs.push(Output::Leader { leader, term });
         self.forwarding.leaderless_since = None;
         self.forwarding.has_given_up = false;
+        self.forwarding.make_all_due(now.instant);
         self.send_again(now, outputs);
         if self.replica.is_leader() {
             self.take_office(now, outputs);
@@ -447,16 +531,16 @@ impl StateStoreService {
         }
     }
 
-    /// Gives the leader everything that is not applied, and asks about all reads that are not answered.
+    /// Gives the leader what is due again and not applied, and asks about all reads that are not answered.
     fn send_again(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let given_up = self.forwarding.take_given_up(now.instant);
         self.leave_in_doubt(now, given_up, outputs);
         let forwarding = &mut self.forwarding;
-        let is_any = !forwarding.waiting.is_empty() || !forwarding.reads.is_empty();
-        forwarding.again_at = is_any.then(|| now.instant + AGAIN_AFTER);
+        let due = forwarding.take_due(now.instant);
         if self.replica.is_leader() {
-            let waiting = forwarding.waiting.values();
-            let commands: Vec<_> = waiting
+            let commands: Vec<_> = due
+                .iter()
+                .filter_map(|request| forwarding.waiting.get(request))
                 .map(|waiting| (waiting.command.clone(), waiting.whose))
                 .collect();
             for (command, whose) in &commands {
@@ -464,7 +548,7 @@ impl StateStoreService {
             }
             return;
         }
-        forwarding.sent = None;
+        forwarding.due.extend(due);
         if let Some(leader) = self.forwarding.leader {
             let reads = self.forwarding.reads.iter().filter(|read| read.at.is_none());
             let asked: Vec<_> = reads
@@ -551,7 +635,8 @@ mod tests {
         keep(&mut forwarding, 3..=3, false);
         assert_eq!(sent(&mut forwarding, 1_000), [(vec![3], false)]);
         forwarding.applied(1);
-        forwarding.sent = None;
+        forwarding.make_all_due(crate::epoch());
+        forwarding.due = forwarding.take_due(crate::epoch());
         assert_eq!(sent(&mut forwarding, 1_000), [(vec![2, 3], true)]);
     }
 
@@ -563,5 +648,102 @@ mod tests {
         assert!(messages.len() > 5, "{messages:?}");
         let requests: Vec<u64> = messages.into_iter().flat_map(|(requests, _)| requests).collect();
         assert_eq!(requests, (1..=100).collect::<Vec<_>>());
+    }
+
+    /// Commands on virtual time, in seconds from the start.
+    struct Story {
+        forwarding: Forwarding,
+        start: Instant,
+    }
+
+    const CLIENT: Whose = Whose::Client { needs_disk: false };
+
+    impl Story {
+        fn begin() -> Self {
+            Self {
+                forwarding: Forwarding::default(),
+                start: crate::epoch(),
+            }
+        }
+
+        fn instant(&self, seconds: f64) -> Instant {
+            self.start + Duration::from_secs_f64(seconds)
+        }
+
+        /// A command with so many bytes.
+        fn keep(&mut self, seconds: f64, request: u64, bytes: usize, whose: Whose) {
+            let now = Now {
+                instant: self.instant(seconds),
+                wall: 0,
+                system_wall: 0,
+            };
+            let mut large = command(request);
+            large.action = CommandAction::Expire {
+                keys: vec![Bytes::from(vec![0; bytes])],
+            };
+            self.forwarding.keep(now, request, large, whose);
+        }
+
+        /// What is due again, which has its time anew.
+        fn due(&mut self, seconds: f64) -> Vec<u64> {
+            let now = self.instant(seconds);
+            self.forwarding.take_due(now).into_iter().collect()
+        }
+
+        fn deadline(&self) -> Option<f64> {
+            let deadline = self.forwarding.deadline();
+            deadline.map(|deadline| (deadline - self.start).as_secs_f64())
+        }
+    }
+
+    #[test]
+    fn a_large_command_has_the_time_that_its_bytes_take() {
+        let mut story = Story::begin();
+        story.keep(0.0, 1, 10, CLIENT);
+        story.keep(0.0, 2, 4 * BYTES_A_SECOND, CLIENT);
+        story.keep(0.0, 3, 10, CLIENT);
+        assert_eq!(story.due(1.1), [1], "it was before the large one");
+        assert_eq!(story.due(4.9), [1]);
+        assert_eq!(story.due(5.1), [2, 3], "it waits behind the large one");
+        assert_eq!(story.due(6.2), [1]);
+        story.forwarding.applied(2);
+        story.keep(7.0, 4, 10, CLIENT);
+        assert_eq!(story.due(8.1), [1, 4], "nothing large is in the way any more");
+    }
+
+    #[test]
+    fn a_clients_command_is_given_up_in_time_however_large_it_is() {
+        let mut story = Story::begin();
+        story.keep(0.0, 1, 20 * BYTES_A_SECOND, CLIENT);
+        story.keep(0.0, 2, 0, Whose::Own);
+        assert_eq!(story.deadline(), Some(SENT_AGAIN_FOR.as_secs_f64()));
+        let now = story.instant(10.0);
+        assert_eq!(story.forwarding.take_given_up(now), [1]);
+        assert_eq!(story.due(10.0), []);
+        assert_eq!(story.due(21.1), [2]);
+        assert_eq!(story.deadline().map(f64::round), Some(22.0), "the bytes are gone");
+        story.keep(30.0, 3, 10, CLIENT);
+        assert_eq!(story.due(31.1), [2, 3], "nothing large is in the way");
+    }
+
+    #[test]
+    fn only_what_is_due_goes_again_to_the_leader_and_once() {
+        let mut story = Story::begin();
+        story.keep(0.0, 1, 10, CLIENT);
+        story.keep(0.0, 2, BYTES_A_SECOND, CLIENT);
+        assert_eq!(sent(&mut story.forwarding, usize::MAX), [(vec![1, 2], false)]);
+        story.keep(0.1, 3, 10, CLIENT);
+        let due = story.due(1.5);
+        story.forwarding.due.extend(due);
+        assert_eq!(sent(&mut story.forwarding, usize::MAX), [(vec![1, 3], false)]);
+        story.keep(1.6, 4, 10, CLIENT);
+        story.forwarding.make_all_due(story.start);
+        let due = story.due(1.6);
+        story.forwarding.due.extend(due);
+        assert_eq!(
+            sent(&mut story.forwarding, usize::MAX),
+            [(vec![1, 2, 3, 4], false)]
+        );
+        assert_eq!(sent(&mut story.forwarding, usize::MAX), []);
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use cluster::GroupId;
 use cluster::replica::{Recovered, ReplicaConfig};
+use protocol::hlc::Hlc;
+use protocol::state_store::Condition;
 use store::{CommandAction, Origin};
 
 use super::peers::PeerMessage;
@@ -144,4 +146,66 @@ fn what_asks_for_the_disk_is_synced_by_all_who_take_it_and_nothing_else_is() {
     assert_eq!(three.asked_for_disk, [0, 1, 2]);
     three.command(leader, 1_002, false);
     assert_eq!(three.asked_for_disk.len(), 3);
+}
+
+impl Three {
+    /// A client of another node sets a key to so many bytes; the message as it comes to the leader.
+    fn set_of(&self, leader: usize, request: u64, bytes: usize) -> (NodeId, Bytes) {
+        let from = NODES[(leader + 1) % NODES.len()];
+        let mut entry = EntryBuilder::new();
+        entry.push(&Command {
+            origin: Origin {
+                node: from.0,
+                incarnation: 1,
+                request,
+            },
+            action: CommandAction::Set {
+                key: Bytes::from(request.to_be_bytes().to_vec()),
+                value: Bytes::from(vec![7; bytes]),
+                condition: Condition::default(),
+                expires_in: None,
+                timestamp: Hlc::parse("1:0:client").expect("a timestamp"),
+                fencing: None,
+                retry: None,
+            },
+        });
+        let commands = PeerMessage::Commands {
+            needs_disk: false,
+            entry: entry.finish(store::Stamp::default()),
+        };
+        (from, commands.encode(GroupId(0)).into_bytes())
+    }
+}
+
+/// More than may be proposed and not applied waits: nobody is refused for it.
+#[test]
+fn large_commands_that_come_together_are_decided_one_after_the_other() {
+    let mut three = Three::new();
+    let leader = three.elect();
+    let keys_before = three.services[leader].store.usage().keys;
+    let mut outputs = Vec::new();
+    for request in 1_000..1_004 {
+        let (from, message) = three.set_of(leader, request, 33 << 20);
+        let now = three.now;
+        let taken = three.services[leader].message(now, from, &message, &mut outputs);
+        assert_eq!(taken, Ok(()));
+    }
+    three.settle(leader, outputs);
+    assert_eq!(three.services[leader].store.usage().keys, keys_before + 4);
+}
+
+#[test]
+fn what_is_too_much_for_the_leader_is_left_out_and_decided_when_it_comes_again() {
+    let mut three = Three::new();
+    let leader = three.elect();
+    let (from, message) = three.set_of(leader, 1_000, 10);
+    for (is_at_limit, keys) in [(true, 0), (false, 1)] {
+        three.services[leader].full.pretend(is_at_limit);
+        let mut outputs = Vec::new();
+        let now = three.now;
+        let taken = three.services[leader].message(now, from, &message, &mut outputs);
+        assert_eq!(taken, Ok(()));
+        three.settle(leader, outputs);
+        assert_eq!(three.services[leader].store.usage().keys, keys);
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use super::origin;
 use crate::replica::{Action, Event, Recovered, Replica, ReplicaConfig};
 use crate::{GroupId, NodeId};
@@ -92,7 +94,12 @@ impl Three {
 
     /// Lets `node` alone for two seconds: nothing reaches it but `event`, every 50 ms.
     fn cut_off(&mut self, node: NodeId, event: &Event) {
-        for _ in 0..40 {
+        self.cut_off_for(Duration::from_secs(2), node, event);
+    }
+
+    fn cut_off_for(&mut self, time: Duration, node: NodeId, event: &Event) {
+        let until = self.now + time;
+        while self.now < until {
             self.pass(STEP);
             self.step(node, event.clone(), false);
         }
@@ -153,4 +160,63 @@ fn a_replica_that_is_always_late_takes_its_leader_for_silent_in_the_end() {
         three.step(follower, Event::Timeout, false);
     }
     assert_eq!(three.replica(follower).leader(), None);
+}
+
+/// Followers answer nobody while they take a large entry.
+#[test]
+fn a_leader_leads_on_while_followers_are_at_work_on_a_large_entry_and_no_longer() {
+    let mut three = Three::leading();
+    let leader = three.leader().expect("it leads");
+    let data = Bytes::from(vec![7; 24 << 20]);
+    three.step(leader, Event::Propose { data }, false);
+    three.cut_off_for(Duration::from_millis(750), leader, &Event::Timeout);
+    assert!(three.replica(leader).is_leader());
+    three.cut_off(leader, &Event::Timeout);
+    assert!(!three.replica(leader).is_leader(), "nobody takes that long");
+}
+
+#[test]
+fn a_small_entry_excuses_nobody() {
+    let mut three = Three::leading();
+    let leader = three.leader().expect("it leads");
+    let data = Bytes::from(vec![7; 100]);
+    three.step(leader, Event::Propose { data }, false);
+    three.cut_off_for(Duration::from_millis(750), leader, &Event::Timeout);
+    assert!(!three.replica(leader).is_leader());
+}
+
+/// The time for the work begins when the whole entry has come.
+#[test]
+fn a_follower_works_on_a_large_entry_after_its_parts_have_come() {
+    let mut three = Three::leading();
+    let (follower, leader) = (three.follower(), three.leader().expect("it leads"));
+    let data = Bytes::from(vec![7; 24 << 20]);
+    three.step(leader, Event::Propose { data }, false);
+    three.cut_off(leader, &Event::Heard { from: follower });
+    three.cut_off_for(Duration::from_millis(750), leader, &Event::Timeout);
+    assert!(three.replica(leader).is_leader());
+}
+
+/// The others have the entry long before.
+#[test]
+fn a_disk_is_slow_in_proportion_to_what_it_was_given() {
+    let mut three = Three::leading();
+    let leader = three.leader().expect("it leads");
+    for (bytes, is_slow_after) in [(100, 1.1), (32 << 20, 2.1)] {
+        let data = Bytes::from(vec![7; bytes]);
+        let mut actions = Vec::new();
+        let now = three.now;
+        three
+            .replica(leader)
+            .step(now, Event::Propose { data }, &mut actions);
+        three.pass(Duration::from_secs_f64(is_slow_after - 0.2));
+        three.all(|_| Event::Timeout, true);
+        assert!(!three.replica(leader).is_held_up(), "{bytes} bytes");
+        three.pass(Duration::from_millis(200));
+        three.all(|_| Event::Timeout, true);
+        assert!(three.replica(leader).is_held_up(), "{bytes} bytes");
+        three.carry_out(leader, actions, true);
+        three.all(|_| Event::Timeout, true);
+        assert!(!three.replica(leader).is_held_up());
+    }
 }
