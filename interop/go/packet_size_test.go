@@ -35,9 +35,12 @@ func TestALargeValueAndALargeMessage(t *testing.T) {
 
 func TestALargeValueInACluster(t *testing.T) {
 	ctx, nodes := within(t), startCluster(t, largePackets)
-	large := strings.Repeat("x", 16<<20)
-	_, err := store(t, nodes[0].address).Set(ctx, "large", large, statestore.WithTimeout(patience))
-	require.NoError(t, err)
+	large := strings.Repeat("x", 70<<20)
+	// One of the nodes leads; the others give it the value.
+	for _, n := range nodes {
+		_, err := store(t, n.address).Set(ctx, "large", large, statestore.WithTimeout(patience))
+		require.NoError(t, err)
+	}
 	for _, n := range nodes {
 		get, err := store(t, n.address).Get(ctx, "large", statestore.WithTimeout(patience))
 		require.NoError(t, err)

@@ -107,8 +107,9 @@ struct InFlight {
     number: u64,
     /// What may be said when it is durable.
     messages: Vec<Message>,
+    /// Bytes of its values.
     bytes: usize,
-    /// From then on the disk is slow.
+    /// Moment from which on the disk is slow with it.
     slow_from: Instant,
 }
 
@@ -219,7 +220,7 @@ impl Replica {
         all.filter(move |id| *id != own)
     }
 
-    /// Whether a proposal of so many bytes is taken, beside those that are not applied. One alone always is.
+    /// Whether a proposal of so many bytes is taken beside those that are not applied. If there are none of them, any is.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let bytes = self.uncommitted_bytes + bytes as u64;
         self.uncommitted_bytes == 0 || bytes <= self.config.uncommitted_bytes_max

@@ -108,7 +108,7 @@ pub struct StateStoreService {
     entry: Option<EntryBuilder>,
     /// How many commands are in it.
     entry_commands: usize,
-    /// Entries that are full, and wait until there is room for them among those that are not applied.
+    /// Full entries, which wait until there is room for them among those that are not applied.
     full: FullEntries,
     gathering: Gathering,
     time: GroupTime,
@@ -409,7 +409,10 @@ impl StateStoreService {
             self.divergence_deadline(now),
             self.spread_deadline(),
             self.fitness_deadline(now),
-            self.gathering.deadline().filter(|_| self.entry.is_some()),
+            // Behind full entries the open one waits for an entry to be applied, and not for a moment.
+            self.gathering
+                .deadline()
+                .filter(|_| self.entry.is_some() && self.full.is_empty()),
             self.time_deadline(),
             self.scans.deadline(),
             expiry,
@@ -468,7 +471,7 @@ impl StateStoreService {
         self.pending.len() + reads
     }
 
-    /// Bytes of the log entry that is open, and of places for requests.
+    /// Bytes of log entries that are not proposed, and of places for requests.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let entry = self.entry.as_ref().map_or(0, EntryBuilder::len_bytes);
         (entry + self.full.bytes()) as u64 + self.pending.spare()
@@ -521,7 +524,7 @@ impl StateStoreService {
         }
     }
 
-    /// Adds a command to the open entry. If too much waits, it is left out: whoever keeps it gives it again.
+    /// Adds a command to the open entry. If too much waits, it is left out: the node that keeps it gives it again.
     fn push(&mut self, now: Now, command: &Command, whose: Whose, outputs: &mut Vec<Output>) {
         if self.full.is_at_limit() && !self.replica.is_alone() {
             return;
@@ -536,7 +539,7 @@ impl StateStoreService {
         }
     }
 
-    /// Nothing is added to the open entry any more.
+    /// Puts the open entry behind the full ones.
     fn close_entry(&mut self) {
         let needs_disk = std::mem::take(&mut self.entry_needs_disk);
         let commands = std::mem::take(&mut self.entry_commands);
@@ -549,6 +552,7 @@ impl StateStoreService {
         }
     }
 
+    /// Proposes the full entries, then the open one, as far as there is room.
     fn propose(&mut self, now: Now, outputs: &mut Vec<Output>) {
         if self.replica.is_handing_over() || !self.time.is_known() {
             // It is decided by the next leader, or here if nothing comes of that; or when it is known what time it is.
@@ -561,7 +565,8 @@ impl StateStoreService {
         }
     }
 
-    /// Proposes the entries for which there is room. Who is alone has nobody who gives a command again, and is refused what is too much.
+    /// Proposes the full entries for which there is room. In a group of one nobody gives a command again: all are proposed there, and
+    /// what is too much is refused.
     fn propose_full(&mut self, now: Now, outputs: &mut Vec<Output>) {
         while let Some(bytes) = self.full.first_bytes()
             && (self.replica.is_alone() || self.replica.has_room_for(bytes))

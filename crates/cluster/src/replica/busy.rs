@@ -1,10 +1,14 @@
 //! Followers that are at work on a large entry.
 //!
-//! A follower takes an entry in one step, in which it answers nobody: with 70 MiB on a machine that is busy, a second. A leader that took
-//! that for silence would step down, and the next one would give the followers as much to do.
+//! A follower takes an entry in one step, in which it answers nobody. A step with 70 MiB takes a second on a machine that is busy. A leader
+//! that took that for silence would step down, and the next leader would give the followers as much to do.
 //!
-//! So a leader waits for a follower in proportion to the first entry that it was sent and has not acknowledged. Safety does not
-//! depend on it: a leader that finds no quorum ends its term, and decides nothing without one in any case.
+//! So a leader takes a follower for present for a time after it heard it last. That time is in proportion to the first entry that the
+//! follower was sent and has not acknowledged, and at most [`WORK_MAX`]. A leader looks for its quorum once in the shortest election
+//! timeout. So one that hears no quorum steps down after that time and two such timeouts: 8.6 s with the default timeouts.
+//!
+//! Followers do not wait for a leader any longer. Safety does not depend on these times: a leader decides nothing, and answers no read,
+//! without a quorum.
 
 use std::time::Duration;
 
@@ -13,17 +17,24 @@ use raft::{Progress, StateRole};
 use super::Replica;
 use crate::{Index, NodeId};
 
-/// What a node takes of entries at least, and its disk. A leader that was cut off with an entry of 256 MiB, the largest, steps down eight
-/// seconds later.
+/// Rate at which a node and its disk take entries at least.
 const BYTES_A_SECOND: usize = 32 << 20;
 
-/// How long so many bytes may take.
+/// Longest work on one entry: as long as one of 256 MiB takes, the largest packet of MQTT.
+const WORK_MAX: Duration = Duration::from_secs(8);
+
+/// Longest time that so many bytes take.
 pub(super) fn time_for(bytes: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / BYTES_A_SECOND as f64)
 }
 
+/// Longest time in which a follower that works on an entry of so many bytes answers nobody.
+fn work_on(bytes: usize) -> Duration {
+    time_for(bytes).min(WORK_MAX)
+}
+
 impl Replica {
-    /// Takes no follower for silent that may be at work.
+    /// Takes followers that may be at work for present when the leader looks for its quorum.
     pub(super) fn wait_for_busy_followers(&mut self) {
         let raft = &self.raft.raft;
         if raft.state != StateRole::Leader {
@@ -39,15 +50,28 @@ impl Replica {
         }
     }
 
-    /// Whether a follower may be at work on the next entry since it was heard last.
+    /// Whether a follower may be at work on its next entry since it was heard last.
     fn is_busy(&self, follower: NodeId, progress: &Progress) -> bool {
         let next = Index(progress.matched + 1);
         let was_sent = next.0 < progress.next_idx || progress.is_paused();
         let Some(data) = self.raft.store().data_at(next).filter(|_| was_sent) else {
             return false;
         };
-        let works_for = time_for(data.len());
         let heard = self.heard.get(&follower);
-        heard.is_some_and(|heard| self.clock.now().saturating_duration_since(*heard) < works_for)
+        let silent_for = heard.map(|heard| self.clock.now().saturating_duration_since(*heard));
+        silent_for.is_some_and(|silent_for| silent_for < work_on(data.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_as_long_as_its_bytes_and_the_largest_entry_is_the_limit() {
+        assert_eq!(work_on(0), Duration::ZERO);
+        assert_eq!(work_on(BYTES_A_SECOND / 2), Duration::from_millis(500));
+        assert_eq!(work_on(256 << 20), WORK_MAX);
+        assert_eq!(work_on(usize::MAX), WORK_MAX);
     }
 }

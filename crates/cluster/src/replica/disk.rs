@@ -12,7 +12,8 @@ use super::Replica;
 use super::busy::time_for;
 use crate::NodeId;
 
-/// A disk that takes longer for a write is slow, if the write is small. A hundred times what a good one takes, and longer than an election.
+/// Time after which a disk is slow with a small write: a hundred times what a good one takes, and longer than an election. The time that
+/// the bytes on their way take comes on top.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 
 /// A disk that was slow counts as slow for so long after that, and then until it has done a write in time.
@@ -25,12 +26,12 @@ pub(super) struct Disk {
     slow_at: Option<Instant>,
     /// A write was done in time since it was slow.
     was_prompt: bool,
-    /// Bytes that are on their way to it.
+    /// Bytes of all writes that are on their way to it.
     bytes: usize,
 }
 
 impl Disk {
-    /// With the oldest write that is on its way the disk is slow from this moment on.
+    /// Looks whether the disk is slow with the oldest write that is on its way: it is from this moment on.
     fn look(&mut self, now: Instant, slow_from: Option<Instant>) {
         self.is_held_up = slow_from.is_some_and(|slow_from| slow_from <= now);
         if self.is_held_up {
@@ -39,13 +40,16 @@ impl Disk {
         }
     }
 
-    /// A write of so many bytes is on its way, behind those before it. From when on the disk is slow with it.
+    /// Gives the disk a write of so many bytes, behind those on their way. Returns the moment from which on the disk is slow with it.
+    ///
+    /// A replica that leads has its uncommitted bytes on their way at most, or a single entry of 256 MiB. So a disk that hangs is slow
+    /// after nine seconds at the latest.
     pub(super) fn give(&mut self, now: Instant, bytes: usize) -> Instant {
         self.bytes += bytes;
         now + SLOW_AFTER + time_for(self.bytes)
     }
 
-    /// A write is durable with which the disk would have been slow from this moment on.
+    /// Notes that a write of so many bytes is durable. The disk would have been slow with it from this moment on.
     pub(super) fn wrote(&mut self, now: Instant, bytes: usize, slow_from: Instant) {
         self.bytes -= bytes;
         self.was_prompt |= now < slow_from;

@@ -271,7 +271,7 @@ impl Replica {
     }
 }
 
-/// What of a write can be long.
+/// Bytes of a write's value. Keys are short.
 fn bytes_of(write: &Write) -> usize {
     match write {
         Write::Put { value, .. } => value.len(),

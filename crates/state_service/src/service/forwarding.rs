@@ -4,8 +4,9 @@
 //! from, when that node's replica applies them. A read asks the leader from which index on it sees everything, and is answered here,
 //! too, as soon as that much is applied.
 //!
-//! Nothing is confirmed. Commands wait until they are applied, and are sent again when there is another leader, or after
-//! [`AGAIN_AFTER`] and the time that their bytes take, for [`SENT_AGAIN_FOR`]. The log remembers outcomes for longer ([`REMEMBERED_MIN`]), so none of them is executed twice.
+//! Nothing is confirmed. Commands wait until they are applied, for [`SENT_AGAIN_FOR`]. They are sent again when there is another
+//! leader, or after [`AGAIN_AFTER`] and the time that their bytes take. The log remembers outcomes for longer
+//! ([`REMEMBERED_MIN`]), so none of them is executed twice.
 //!
 //! While nobody leads, requests wait for [`LEADERLESS_MAX`]; after it all are refused at once until somebody does.
 
@@ -35,11 +36,11 @@ pub(super) struct Forwarding {
     has_given_up: bool,
     /// Commands of this node that are not applied yet, by request.
     waiting: BTreeMap<u64, Waiting>,
-    /// Bytes of their values and keys.
+    /// Bytes of the keys and values of the commands that wait.
     waiting_bytes: usize,
     /// The leader was sent them up to this one.
     sent: Option<u64>,
-    /// Those that the leader was sent, and is to be sent again.
+    /// Commands that the leader is to be sent again.
     due: BTreeSet<u64>,
     /// Reads that the leader was asked about.
     reads: Vec<AskedRead>,
@@ -48,7 +49,7 @@ pub(super) struct Forwarding {
     asked: Vec<(ReadId, NodeId, u64)>,
     /// Reads that see enough, of a leader that does not know what time it is.
     untimed: Vec<ReadyRead>,
-    /// When to look whether something has to be sent again.
+    /// Moment of the next look for what has to be sent again.
     again_at: Option<Instant>,
     /// The log knows of this run of the node.
     is_introduced: bool,
@@ -60,7 +61,7 @@ struct Waiting {
     whose: Whose,
     /// If it is a client's: from here on it is not sent again.
     until: Instant,
-    /// It is sent again then, unless it is applied.
+    /// Moment from which on it is sent again, unless it is applied.
     again_at: Instant,
 }
 
@@ -82,12 +83,17 @@ pub(super) struct ReadyRead {
 /// Longer than an election takes that does not fail: two of the longest waits and a few round trips.
 const LEADERLESS_MAX: Duration = Duration::from_millis(1_500);
 
-/// What was not applied by then may have been lost on its way, and [`BYTES_A_SECOND`].
+/// Time after which a command that is not applied may have been lost. The time that its bytes take ([`BYTES_A_SECOND`]) comes on top.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A large command takes longer, and so does what waits behind it. Sent again too early, it would hold up the nodes that still work on
-/// it: each copy goes through the log. Three nodes that share a machine of two cores take 70 MiB a second.
+/// Rate at which commands are expected to be applied at least. A large command delays those behind it. One that is sent again too early
+/// holds up the nodes that still work on it: each copy goes through the log. Three nodes that share a machine of two cores take 70 MiB
+/// a second.
 const BYTES_A_SECOND: usize = 16 << 20;
+
+/// Shortest time between two looks for what is due again. A look costs as much as there are commands that wait, and they may be as many
+/// as requests may be pending.
+const LOOKS_APART: Duration = Duration::from_millis(100);
 
 /// A client's command that is not applied by then is given up: nobody knows what becomes of it. Longer than any leader is looked for
 /// ([`LEADERLESS_MAX`]) and than clients wait; this node does not hear what is decided, as it lags or its disk is slow.
@@ -146,22 +152,22 @@ impl Forwarding {
         self.waiting.insert(request, waiting);
     }
 
+    /// Looks at this moment, or earlier if something is due before.
     fn look_again_at(&mut self, at: Instant) {
         self.again_at = Some(self.again_at.map_or(at, |before| before.min(at)));
     }
 
-    /// Everything that is not applied is to be sent again.
+    /// Lets everything that is not applied be sent again.
     fn make_all_due(&mut self, now: Instant) {
         for waiting in self.waiting.values_mut() {
             waiting.again_at = now;
         }
     }
 
-    /// The commands that are to be sent again, in their order. They have their time anew.
+    /// Commands that are to be sent again, in their order. Each of them has its time anew.
     fn take_due(&mut self, now: Instant) -> BTreeSet<u64> {
         let (mut due, mut bytes) = (BTreeSet::new(), 0);
-        self.again_at = (!self.reads.is_empty()).then(|| now + AGAIN_AFTER);
-        let mut earliest = self.again_at;
+        let mut earliest = (!self.reads.is_empty()).then(|| now + AGAIN_AFTER);
         for (request, waiting) in &mut self.waiting {
             bytes += bytes_of(&waiting.command.action);
             if waiting.again_at <= now {
@@ -170,7 +176,7 @@ impl Forwarding {
             }
             earliest = Some(earliest.map_or(waiting.again_at, |at| at.min(waiting.again_at)));
         }
-        self.again_at = earliest;
+        self.again_at = earliest.map(|at| at.max(now + LOOKS_APART));
         due
     }
 
@@ -235,7 +241,7 @@ impl Forwarding {
 }
 
 impl Waiting {
-    /// It was sent now, behind so many bytes, its own among them.
+    /// Puts off when the command is sent again: it is given to the leader behind so many bytes, its own among them.
     fn put_off(&mut self, now: Instant, bytes: usize) {
         let passing = Duration::from_secs_f64(bytes as f64 / BYTES_A_SECOND as f64);
         self.again_at = now + AGAIN_AFTER + passing;
@@ -245,14 +251,22 @@ impl Waiting {
     }
 }
 
-/// What of a command can be long.
+/// Bytes of a command's keys and values. The rest of a command is short.
 fn bytes_of(action: &CommandAction) -> usize {
-    match action {
-        CommandAction::Set { key, value, .. } => key.len() + value.len(),
-        CommandAction::Delete { key, only_if, .. } => key.len() + only_if.as_ref().map_or(0, Bytes::len),
+    let key = action.key().map_or(0, <[u8]>::len);
+    let others = match action {
+        CommandAction::Set { value, .. } => value.len(),
+        CommandAction::Delete { only_if, .. } => only_if.as_ref().map_or(0, Bytes::len),
+        CommandAction::Reinstate { record } => record.value.len(),
         CommandAction::Expire { keys } => keys.iter().map(Bytes::len).sum(),
-        _ => 0,
-    }
+        CommandAction::Watch { .. }
+        | CommandAction::Unwatch { .. }
+        | CommandAction::EndWatches { .. }
+        | CommandAction::EndIncarnations { .. }
+        | CommandAction::Configure { .. }
+        | CommandAction::RaiseFloor { .. } => 0,
+    };
+    key + others
 }
 
 impl StateStoreService {
@@ -584,166 +598,4 @@ impl StateStoreService {
 }
 
 #[cfg(test)]
-mod tests {
-    use store::Origin;
-
-    use super::*;
-
-    fn command(request: u64) -> Command {
-        let origin = Origin {
-            node: 2,
-            incarnation: 1,
-            request,
-        };
-        let action = CommandAction::Expire {
-            keys: vec![Bytes::from_static(b"a key of some length")],
-        };
-        Command { origin, action }
-    }
-
-    fn keep(forwarding: &mut Forwarding, requests: impl IntoIterator<Item = u64>, needs_disk: bool) {
-        let now = Now {
-            instant: crate::epoch(),
-            wall: 0,
-            system_wall: 0,
-        };
-        for request in requests {
-            forwarding.keep(now, request, command(request), Whose::Client { needs_disk });
-        }
-    }
-
-    /// The requests of each message, and whether it asks for the disk.
-    fn sent(forwarding: &mut Forwarding, entry_bytes_max: usize) -> Vec<(Vec<u64>, bool)> {
-        let messages = forwarding.take_unsent(entry_bytes_max).into_iter();
-        let read = messages.map(|message| {
-            let PeerMessage::Commands { needs_disk, entry } = message else {
-                panic!("{message:?}");
-            };
-            let commands = store::decode_entry(entry).expect("as it was written").commands;
-            let requests = commands.iter().map(|command| command.origin.request);
-            (requests.collect(), needs_disk)
-        });
-        read.collect()
-    }
-
-    #[test]
-    fn what_was_sent_is_sent_again_as_it_was_until_it_is_applied() {
-        let mut forwarding = Forwarding::default();
-        keep(&mut forwarding, 1..=2, true);
-        assert_eq!(sent(&mut forwarding, 1_000), [(vec![1, 2], true)]);
-        assert_eq!(sent(&mut forwarding, 1_000), []);
-        keep(&mut forwarding, 3..=3, false);
-        assert_eq!(sent(&mut forwarding, 1_000), [(vec![3], false)]);
-        forwarding.applied(1);
-        forwarding.make_all_due(crate::epoch());
-        forwarding.due = forwarding.take_due(crate::epoch());
-        assert_eq!(sent(&mut forwarding, 1_000), [(vec![2, 3], true)]);
-    }
-
-    #[test]
-    fn many_commands_go_in_several_entries() {
-        let mut forwarding = Forwarding::default();
-        keep(&mut forwarding, 1..=100, false);
-        let messages = sent(&mut forwarding, 500);
-        assert!(messages.len() > 5, "{messages:?}");
-        let requests: Vec<u64> = messages.into_iter().flat_map(|(requests, _)| requests).collect();
-        assert_eq!(requests, (1..=100).collect::<Vec<_>>());
-    }
-
-    /// Commands on virtual time, in seconds from the start.
-    struct Story {
-        forwarding: Forwarding,
-        start: Instant,
-    }
-
-    const CLIENT: Whose = Whose::Client { needs_disk: false };
-
-    impl Story {
-        fn begin() -> Self {
-            Self {
-                forwarding: Forwarding::default(),
-                start: crate::epoch(),
-            }
-        }
-
-        fn instant(&self, seconds: f64) -> Instant {
-            self.start + Duration::from_secs_f64(seconds)
-        }
-
-        /// A command with so many bytes.
-        fn keep(&mut self, seconds: f64, request: u64, bytes: usize, whose: Whose) {
-            let now = Now {
-                instant: self.instant(seconds),
-                wall: 0,
-                system_wall: 0,
-            };
-            let mut large = command(request);
-            large.action = CommandAction::Expire {
-                keys: vec![Bytes::from(vec![0; bytes])],
-            };
-            self.forwarding.keep(now, request, large, whose);
-        }
-
-        /// What is due again, which has its time anew.
-        fn due(&mut self, seconds: f64) -> Vec<u64> {
-            let now = self.instant(seconds);
-            self.forwarding.take_due(now).into_iter().collect()
-        }
-
-        fn deadline(&self) -> Option<f64> {
-            let deadline = self.forwarding.deadline();
-            deadline.map(|deadline| (deadline - self.start).as_secs_f64())
-        }
-    }
-
-    #[test]
-    fn a_large_command_has_the_time_that_its_bytes_take() {
-        let mut story = Story::begin();
-        story.keep(0.0, 1, 10, CLIENT);
-        story.keep(0.0, 2, 4 * BYTES_A_SECOND, CLIENT);
-        story.keep(0.0, 3, 10, CLIENT);
-        assert_eq!(story.due(1.1), [1], "it was before the large one");
-        assert_eq!(story.due(4.9), [1]);
-        assert_eq!(story.due(5.1), [2, 3], "it waits behind the large one");
-        assert_eq!(story.due(6.2), [1]);
-        story.forwarding.applied(2);
-        story.keep(7.0, 4, 10, CLIENT);
-        assert_eq!(story.due(8.1), [1, 4], "nothing large is in the way any more");
-    }
-
-    #[test]
-    fn a_clients_command_is_given_up_in_time_however_large_it_is() {
-        let mut story = Story::begin();
-        story.keep(0.0, 1, 20 * BYTES_A_SECOND, CLIENT);
-        story.keep(0.0, 2, 0, Whose::Own);
-        assert_eq!(story.deadline(), Some(SENT_AGAIN_FOR.as_secs_f64()));
-        let now = story.instant(10.0);
-        assert_eq!(story.forwarding.take_given_up(now), [1]);
-        assert_eq!(story.due(10.0), []);
-        assert_eq!(story.due(21.1), [2]);
-        assert_eq!(story.deadline().map(f64::round), Some(22.0), "the bytes are gone");
-        story.keep(30.0, 3, 10, CLIENT);
-        assert_eq!(story.due(31.1), [2, 3], "nothing large is in the way");
-    }
-
-    #[test]
-    fn only_what_is_due_goes_again_to_the_leader_and_once() {
-        let mut story = Story::begin();
-        story.keep(0.0, 1, 10, CLIENT);
-        story.keep(0.0, 2, BYTES_A_SECOND, CLIENT);
-        assert_eq!(sent(&mut story.forwarding, usize::MAX), [(vec![1, 2], false)]);
-        story.keep(0.1, 3, 10, CLIENT);
-        let due = story.due(1.5);
-        story.forwarding.due.extend(due);
-        assert_eq!(sent(&mut story.forwarding, usize::MAX), [(vec![1, 3], false)]);
-        story.keep(1.6, 4, 10, CLIENT);
-        story.forwarding.make_all_due(story.start);
-        let due = story.due(1.6);
-        story.forwarding.due.extend(due);
-        assert_eq!(
-            sent(&mut story.forwarding, usize::MAX),
-            [(vec![1, 2, 3, 4], false)]
-        );
-        assert_eq!(sent(&mut story.forwarding, usize::MAX), []);
-    }
-}
+mod tests;

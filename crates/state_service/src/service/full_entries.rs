@@ -1,14 +1,17 @@
-//! Log entries that wait until the log takes them: so many bytes may be proposed and not applied, and no more.
+//! Full entries of a leader that wait until the log takes them.
+//!
+//! The log takes a limited number of bytes that are proposed and not applied. An entry beyond it waits here, the oldest first, and
+//! is proposed as soon as there is room. Beyond [`BYTES_MAX`] commands are not taken: the node that keeps one gives it again.
 
 use std::collections::VecDeque;
 
 use store::EntryBuilder;
 
-/// An entry to which nothing is added any more.
+/// Entry to which nothing is added any more.
 #[derive(Debug)]
 pub(super) struct FullEntry {
     pub(super) builder: EntryBuilder,
-    /// How many commands are in it.
+    /// Number of commands in it.
     pub(super) commands: usize,
     /// One of them asks for the disk, whatever the server's durability is.
     pub(super) needs_disk: bool,
@@ -21,7 +24,8 @@ pub(super) struct FullEntries {
     bytes: usize,
 }
 
-/// Bytes that wait at most; a command that comes then is not taken. An entry may have the largest packet of MQTT in it, of 256 MiB.
+/// Bytes that wait before no more is taken. The largest packet of MQTT, of 256 MiB, fits behind whatever is below the limit; so twice as
+/// much may wait, and counts as memory of this node.
 const BYTES_MAX: usize = 256 << 20;
 
 impl FullEntries {
@@ -36,7 +40,7 @@ impl FullEntries {
         Some(entry)
     }
 
-    /// Bytes of the one that is next.
+    /// Bytes of the entry that is next.
     pub(super) fn first_bytes(&self) -> Option<usize> {
         self.entries.front().map(|entry| entry.builder.len_bytes())
     }
@@ -50,7 +54,7 @@ impl FullEntries {
         self.entries.is_empty()
     }
 
-    /// Makes it so that no more is taken, or again.
+    /// Pretends that as much waits as is taken, or nothing.
     #[cfg(test)]
     pub(super) fn pretend(&mut self, is_at_limit: bool) {
         self.bytes = if is_at_limit { BYTES_MAX } else { 0 };

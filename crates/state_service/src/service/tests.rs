@@ -16,6 +16,8 @@ struct Three {
     now: Now,
     services: Vec<StateStoreService>,
     on_the_way: VecDeque<(NodeId, NodeId, Bytes)>,
+    /// Node that no message reaches or leaves.
+    cut_off: Option<usize>,
     /// Which nodes were asked for their disks, whatever the durability is.
     asked_for_disk: Vec<usize>,
 }
@@ -57,6 +59,7 @@ impl Three {
             now,
             services: NODES.map(service).into(),
             on_the_way: VecDeque::new(),
+            cut_off: None,
             asked_for_disk: Vec::new(),
         }
     }
@@ -82,14 +85,25 @@ impl Three {
         let now = self.now;
         self.services[node].flush(now, &mut outputs);
         self.take(node, outputs);
-        while let Some((from, to, message)) = self.on_the_way.pop_front() {
+        self.settle_below(usize::MAX);
+    }
+
+    /// Messages of so many bytes and more stay on their way.
+    fn settle_below(&mut self, bytes: usize) {
+        let is_small = |(_, _, message): &(NodeId, NodeId, Bytes)| message.len() < bytes;
+        while let Some(position) = self.on_the_way.iter().position(is_small) {
+            let (from, to, message) = self.on_the_way.remove(position).expect("just seen");
             let node = NODES.iter().position(|node| *node == to).expect("one of three");
             let mut outputs = Vec::new();
-            let taken = self.services[node].message(now, from, &message, &mut outputs);
-            assert_eq!(taken, Ok(()));
-            self.services[node].flush(now, &mut outputs);
+            self.give(node, from, &message, &mut outputs);
+            self.services[node].flush(self.now, &mut outputs);
             self.take(node, outputs);
         }
+    }
+
+    fn give(&mut self, node: usize, from: NodeId, message: &Bytes, outputs: &mut Vec<Output>) {
+        let taken = self.services[node].message(self.now, from, message, outputs);
+        assert_eq!(taken, Ok(()));
     }
 
     fn take(&mut self, node: usize, outputs: Vec<Output>) {
@@ -104,6 +118,8 @@ impl Three {
                     self.services[node].persisted(self.now, ticket, &mut more);
                     outputs.extend(more);
                 }
+                Output::ToPeer { to, .. }
+                    if self.cut_off.is_some_and(|cut| cut == node || NODES[cut] == to) => {}
                 Output::ToPeer { to, message } => {
                     self.on_the_way.push_back((NODES[node], to, message.into_bytes()));
                 }
@@ -159,21 +175,25 @@ impl Three {
                 incarnation: 1,
                 request,
             },
-            action: CommandAction::Set {
-                key: Bytes::from(request.to_be_bytes().to_vec()),
-                value: Bytes::from(vec![7; bytes]),
-                condition: Condition::default(),
-                expires_in: None,
-                timestamp: Hlc::parse("1:0:client").expect("a timestamp"),
-                fencing: None,
-                retry: None,
-            },
+            action: set_of(request, bytes),
         });
         let commands = PeerMessage::Commands {
             needs_disk: false,
             entry: entry.finish(store::Stamp::default()),
         };
         (from, commands.encode(GroupId(0)).into_bytes())
+    }
+}
+
+fn set_of(request: u64, bytes: usize) -> CommandAction {
+    CommandAction::Set {
+        key: Bytes::from(request.to_be_bytes().to_vec()),
+        value: Bytes::from(vec![7; bytes]),
+        condition: Condition::default(),
+        expires_in: None,
+        timestamp: Hlc::parse("1:0:client").expect("a timestamp"),
+        fencing: None,
+        retry: None,
     }
 }
 
@@ -186,9 +206,7 @@ fn large_commands_that_come_together_are_decided_one_after_the_other() {
     let mut outputs = Vec::new();
     for request in 1_000..1_004 {
         let (from, message) = three.set_of(leader, request, 33 << 20);
-        let now = three.now;
-        let taken = three.services[leader].message(now, from, &message, &mut outputs);
-        assert_eq!(taken, Ok(()));
+        three.give(leader, from, &message, &mut outputs);
     }
     three.settle(leader, outputs);
     assert_eq!(three.services[leader].store.usage().keys, keys_before + 4);
@@ -202,10 +220,88 @@ fn what_is_too_much_for_the_leader_is_left_out_and_decided_when_it_comes_again()
     for (is_at_limit, keys) in [(true, 0), (false, 1)] {
         three.services[leader].full.pretend(is_at_limit);
         let mut outputs = Vec::new();
-        let now = three.now;
-        let taken = three.services[leader].message(now, from, &message, &mut outputs);
-        assert_eq!(taken, Ok(()));
+        three.give(leader, from, &message, &mut outputs);
         three.settle(leader, outputs);
         assert_eq!(three.services[leader].store.usage().keys, keys);
+    }
+}
+
+/// Two of these are more than may be proposed and not applied.
+const LARGE: usize = 40 << 20;
+
+/// A leader with a large entry that is on its way, another one that waits for room, and a small command in the open entry.
+fn leader_without_room() -> (Three, usize) {
+    let mut three = Three::new();
+    let leader = three.elect();
+    for (request, bytes) in [(1_000, 10), (1_001, LARGE), (1_002, LARGE), (1_003, 10)] {
+        let (from, message) = three.set_of(leader, request, bytes);
+        let mut outputs = Vec::new();
+        three.give(leader, from, &message, &mut outputs);
+        three.services[leader].flush(three.now, &mut outputs);
+        three.take(leader, outputs);
+    }
+    three.settle_below(LARGE);
+    (three, leader)
+}
+
+/// Nothing is due while the leader waits for room: it is looked for when an entry is applied.
+#[test]
+fn an_entry_that_waits_for_room_wakes_nobody() {
+    let (mut three, leader) = leader_without_room();
+    let service = &three.services[leader];
+    assert_eq!(
+        service.store.usage().keys,
+        1,
+        "the small one is not behind the large"
+    );
+    assert_eq!(service.full.first_bytes().map(|bytes| bytes > LARGE), Some(true));
+
+    three.now.instant += Duration::from_millis(10);
+    let mut outputs = Vec::new();
+    three.services[leader].timeout(three.now, &mut outputs);
+    three.services[leader].flush(three.now, &mut outputs);
+    let deadline = three.services[leader].deadline(three.now);
+    assert!(deadline.is_some_and(|deadline| deadline > three.now.instant));
+    three.settle(leader, outputs);
+    assert_eq!(three.services[leader].store.usage().keys, 4);
+}
+
+/// Nodes that keep the commands give them to the next leader.
+#[test]
+fn a_leader_that_steps_down_forgets_the_entries_that_wait() {
+    let (mut three, leader) = leader_without_room();
+    while three.services[leader].replica.is_leader() {
+        three.now.instant += Duration::from_millis(50);
+        three.services[leader].timeout(three.now, &mut Vec::new());
+    }
+    assert!(three.services[leader].full.is_empty());
+}
+
+/// A command that the old leader was sent waits for no time to pass.
+#[test]
+fn a_new_leader_is_given_at_once_what_the_old_one_was_sent() {
+    let mut three = Three::new();
+    let old = three.elect();
+    let keeper = (old + 1) % NODES.len();
+    three.cut_off = Some(old);
+    let since = three.now.instant;
+    let mut outputs = Vec::new();
+    let service = &mut three.services[keeper];
+    let request = service.pending.push_own();
+    service.append(three.now, request, set_of(1_000, 10), Whose::Own, &mut outputs);
+    three.settle(keeper, outputs);
+    let others = [keeper, (old + 2) % NODES.len()];
+    while three.services[keeper].store.usage().keys == 0 {
+        three.now.instant += Duration::from_millis(10);
+        for node in others {
+            let mut outputs = Vec::new();
+            three.services[node].timeout(three.now, &mut outputs);
+            three.settle(node, outputs);
+        }
+        let passed = three.now.instant - since;
+        assert!(
+            passed < Duration::from_secs(1),
+            "it is not sent for the time that has passed"
+        );
     }
 }

@@ -97,6 +97,7 @@ impl Three {
         self.cut_off_for(Duration::from_secs(2), node, event);
     }
 
+    /// Lets `node` alone for some time, as [`Three::cut_off`] does for two seconds.
     fn cut_off_for(&mut self, time: Duration, node: NodeId, event: &Event) {
         let until = self.now + time;
         while self.now < until {
@@ -162,7 +163,7 @@ fn a_replica_that_is_always_late_takes_its_leader_for_silent_in_the_end() {
     assert_eq!(three.replica(follower).leader(), None);
 }
 
-/// Followers answer nobody while they take a large entry.
+/// Followers answer nobody while they take a large entry, here for 750 ms. The leader steps down two election timeouts later.
 #[test]
 fn a_leader_leads_on_while_followers_are_at_work_on_a_large_entry_and_no_longer() {
     let mut three = Three::leading();
@@ -171,8 +172,32 @@ fn a_leader_leads_on_while_followers_are_at_work_on_a_large_entry_and_no_longer(
     three.step(leader, Event::Propose { data }, false);
     three.cut_off_for(Duration::from_millis(750), leader, &Event::Timeout);
     assert!(three.replica(leader).is_leader());
-    three.cut_off(leader, &Event::Timeout);
+    three.cut_off_for(Duration::from_millis(650), leader, &Event::Timeout);
     assert!(!three.replica(leader).is_leader(), "nobody takes that long");
+}
+
+/// A leader that proposes more and more while it hears nobody is waited for no longer: what followers lack first counts.
+#[test]
+fn further_entries_do_not_prolong_the_time_of_a_leader_that_hears_nobody() {
+    let mut three = Three::leading();
+    let leader = three.leader().expect("it leads");
+    for _ in 0..15 {
+        let data = Bytes::from(vec![7; 2 << 20]);
+        three.step(leader, Event::Propose { data }, false);
+        three.cut_off_for(STEP, leader, &Event::Timeout);
+    }
+    assert!(!three.replica(leader).is_leader());
+}
+
+/// The leader alone waits: its followers take it for silent behind a large entry as soon as without one.
+#[test]
+fn a_follower_with_a_large_entry_takes_its_leader_for_silent_in_the_usual_time() {
+    let mut three = Three::leading();
+    let (follower, leader) = (three.follower(), three.leader().expect("it leads"));
+    let data = Bytes::from(vec![7; 24 << 20]);
+    three.step(leader, Event::Propose { data }, true);
+    three.cut_off_for(Duration::from_millis(650), follower, &Event::Timeout);
+    assert_eq!(three.replica(follower).leader(), None);
 }
 
 #[test]
@@ -197,7 +222,7 @@ fn a_follower_works_on_a_large_entry_after_its_parts_have_come() {
     assert!(three.replica(leader).is_leader());
 }
 
-/// The others have the entry long before.
+/// The followers have the entry long before.
 #[test]
 fn a_disk_is_slow_in_proportion_to_what_it_was_given() {
     let mut three = Three::leading();
