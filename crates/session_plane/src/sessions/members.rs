@@ -39,8 +39,10 @@ pub struct GroupConfig {
 pub(super) struct Members {
     sink: GroupSink,
     memberships: Memberships,
-    /// Memberships of sessions that do not count are to be looked for.
+    /// The routes have merged: their primary owner looks for memberships of sessions that do not count.
     orphans_are_due: bool,
+    /// This node has ended a session while its routes had a hole, and looks for them, too.
+    has_ended_sessions: bool,
 }
 
 impl Members {
@@ -56,6 +58,7 @@ impl Members {
             sink: GroupSink::new(plane.run(), limits),
             memberships: memberships.unwrap_or_default(),
             orphans_are_due: true,
+            has_ended_sessions: false,
         }
     }
 
@@ -265,8 +268,12 @@ where
 
     /// This node has changed the sessions of a client in the routes: memberships of one that has ended
     /// go.
+    ///
+    /// Routes with a hole may lack a session. They say so later.
     pub(super) fn leave_with_session(&mut self, client: &ClientId) {
-        let Some(routes) = self.plane.copy(Slot::ROUTES) else {
+        let routes = self.plane.copy(Slot::ROUTES);
+        let Some(routes) = routes.filter(|routes| routes.holes.is_empty()) else {
+            self.members.has_ended_sessions = true;
             return;
         };
         for orphan in self.members.memberships.orphans(&routes, client) {
@@ -284,10 +291,16 @@ where
         }
     }
 
-    /// Removes memberships of sessions that do not count, once this node decides about the routes.
+    /// Removes memberships of sessions that do not count, once the routes lack nothing: at their primary
+    /// owner, and where sessions were ended.
     pub(super) fn remove_orphans(&mut self) {
-        if self.members.orphans_are_due && self.plane.decides(Slot::ROUTES) {
+        let routes = self.plane.copy(Slot::ROUTES);
+        let are_whole = routes.is_some_and(|routes| routes.holes.is_empty());
+        let is_here = self.members.has_ended_sessions && self.plane.is_merged(Slot::ROUTES);
+        let is_primary = self.members.orphans_are_due && self.plane.decides(Slot::ROUTES);
+        if are_whole && (is_here || is_primary) {
             self.members.orphans_are_due = false;
+            self.members.has_ended_sessions = false;
             let clients: Vec<ClientId> = self.members.memberships.clients().cloned().collect();
             for client in clients {
                 self.leave_with_session(&client);

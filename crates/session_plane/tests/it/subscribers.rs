@@ -181,11 +181,29 @@ impl World {
                 let session = copy.and_then(|copy| copy.entries.session(id_of.as_bytes()));
                 let kind = session_plane::EntryKind::Message;
                 let mut messages = session.into_iter().flat_map(|session| session.iter());
-                if let Some((message, _)) = messages.find(|(entry, _)| entry.kind == kind) {
+                let is_queued = |entry: session_plane::EntryId| {
+                    entry.kind == kind && !self.is_decided_otherwise(number, entry.dot)
+                };
+                if let Some((message, _)) = messages.find(|(entry, _)| is_queued(*entry)) {
                     return Err(format!("{id} keeps {message:?} for {number}"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// A copy has decided that a message is not for a client: it came beside its subscription. The others
+    /// follow with the next merge.
+    fn is_decided_otherwise(&self, number: u8, dot: Dot) -> bool {
+        let id = client(number);
+        let planes = self.machines.values().filter_map(|machine| machine.plane());
+        let mut copies = planes.filter_map(|plane| plane.copy(slot(number)));
+        copies.any(|copy| {
+            let kind = session_plane::EntryKind::Message;
+            let session = copy.entries.session(id.as_bytes());
+            let has_message =
+                session.is_some_and(|session| session.get(session_plane::EntryId { kind, dot }).is_some());
+            copy.covered.covers(dot) && !has_message
+        })
     }
 }
