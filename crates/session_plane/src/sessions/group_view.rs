@@ -1,9 +1,9 @@
 //! Copies of the node as parts of shared groups read them: through the plane.
 
 use crate::groups::{GroupCopies, GroupEntry, GroupPlace, ReadEntry};
-use crate::plane::{Matching, Plane, PlaneValue};
+use crate::plane::{CopyRef, Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{Dot, EntryId, EntryKind, Matched, Run};
+use crate::{Dot, EntryId, EntryKind, GroupId, Matched, Run, Slot};
 
 /// View of the copies.
 #[derive(Debug)]
@@ -41,11 +41,27 @@ where
     }
 
     /// Parts of which the copy of a slot has entries.
-    pub(super) fn places(&self, slot: crate::Slot) -> Vec<GroupPlace> {
+    pub(super) fn places(&self, slot: Slot) -> Vec<GroupPlace> {
         let copy = self.plane.copy(slot);
         let groups = copy.as_ref().map(|copy| copy.entries.groups());
         let groups = groups.into_iter().flatten();
         groups.map(|(group, _)| GroupPlace { slot, group }).collect()
+    }
+
+    /// Members in the copy of a slot that the routes know to be removed.
+    pub(super) fn strays(&self, routes: &CopyRef<'_, V>, slot: Slot, group: &GroupId) -> Vec<Dot> {
+        let (copy, key) = (self.plane.copy(slot), group.key().as_bytes());
+        let entries = copy.and_then(|copy| copy.entries.session(key));
+        let members = entries
+            .into_iter()
+            .flat_map(|entries| entries.of_kind(EntryKind::Member));
+        let routed = routes.entries.session(key);
+        let is_stray = |dot: Dot| {
+            let kind = EntryKind::Member;
+            let is_routed = routed.is_some_and(|routed| routed.get(EntryId { kind, dot }).is_some());
+            !is_routed && routes.entries.covers(routes.covered, key, dot)
+        };
+        members.map(|(dot, _)| dot).filter(|dot| is_stray(*dot)).collect()
     }
 
     /// Message that is pending, as the group would have it.

@@ -42,6 +42,8 @@ pub(super) struct Parts {
     slots: BTreeMap<Slot, PartSlot>,
     /// Slots that are not read, or of which events are held.
     behind: BTreeSet<Slot>,
+    /// Slots that were read, and whose members are to be compared with the routes.
+    uncompared: BTreeSet<Slot>,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +58,7 @@ impl Parts {
             source: GroupSource::new(run, limits),
             slots: BTreeMap::new(),
             behind: BTreeSet::new(),
+            uncompared: BTreeSet::new(),
         }
     }
 
@@ -126,9 +129,35 @@ where
             if !is_read {
                 let places = GroupView { plane: &self.plane }.places(slot);
                 events = places.into_iter().map(SourceEvent::PartReady).collect();
+                self.parts.uncompared.insert(slot);
             }
             for event in events {
                 self.step_source_of_parts(event, queue);
+            }
+        }
+    }
+
+    /// Removes members of parts that the routes know to be removed, once the routes lack nothing.
+    ///
+    /// An event that removes a member is for the routes and all parts. If its run ends first, it may have come
+    /// to the owners of some of them only.
+    pub(super) fn remove_strays(&mut self) {
+        let routes = self.plane.copy(Slot::ROUTES);
+        let Some(routes) = routes.filter(|routes| routes.holes.is_empty()) else {
+            return;
+        };
+        let uncompared = std::mem::take(&mut self.parts.uncompared);
+        let view = GroupView { plane: &self.plane };
+        for slot in uncompared {
+            if !self.plane.is_merged(Slot::ROUTES) || !self.plane.decides(slot) {
+                self.parts.uncompared.insert(slot);
+                continue;
+            }
+            for GroupPlace { group, .. } in view.places(slot) {
+                let strays = view.strays(&routes, slot, &group);
+                if !strays.is_empty() {
+                    self.stalled.push_back(change_of_part(slot, &group, strays));
+                }
             }
         }
     }
@@ -153,6 +182,7 @@ where
         }
         self.parts.slots.clear();
         self.parts.behind.clear();
+        self.parts.uncompared.clear();
         let owned: Vec<Slot> = self.plane.owned().iter().collect();
         for slot in owned {
             self.find_parts(slot);
@@ -281,17 +311,23 @@ where
             SourceAction::Give { to, give } => self.give_message(to, give, queue, actions),
             SourceAction::EndPresence { place, presence } => {
                 let GroupPlace { slot, group } = place;
-                self.stalled.push_back(EntryWrite {
-                    connection: None,
-                    client: group.key().clone(),
-                    write: OwnWrite::Group(GroupChange {
-                        slots: SlotSet::from_iter([slot]),
-                        removes: vec![presence],
-                        adds: None,
-                        then: AfterGroup::Nothing,
-                    }),
-                });
+                self.stalled
+                    .push_back(change_of_part(slot, &group, vec![presence]));
             }
         }
+    }
+}
+
+/// Event that removes entries of a group in one slot.
+fn change_of_part<V>(slot: Slot, group: &GroupId, removes: Vec<Dot>) -> EntryWrite<V> {
+    EntryWrite {
+        connection: None,
+        client: group.key().clone(),
+        write: OwnWrite::Group(GroupChange {
+            slots: SlotSet::from_iter([slot]),
+            removes,
+            adds: None,
+            then: AfterGroup::Nothing,
+        }),
     }
 }

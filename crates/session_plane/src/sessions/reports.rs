@@ -226,6 +226,7 @@ where
         self.resume_feeds(queue);
         self.catch_up_with_parts(queue);
         self.remove_orphans();
+        self.remove_strays();
         self.end_confirmed(queue);
     }
 
