@@ -336,7 +336,7 @@ fn group_config() -> GroupConfig {
 fn feed_config() -> FeedConfig {
     FeedConfig {
         sink: SinkLimits {
-            feeds_max: 100,
+            feeds_max: 10_000,
             window: Window {
                 items: 100,
                 bytes: 1 << 20,
