@@ -60,7 +60,7 @@ impl World {
                 "{id} lacks {:?} and has taken {:?} of {slot:?}",
                 copy.holes, copy.taken
             )),
-            Some(copy) if self.publishers.are_done() && self.remembers_runs(copy.covered) => {
+            Some(copy) if !self.are_ids_used() && self.remembers_runs(copy.covered) => {
                 Err(format!("{id} remembers runs in {:?} of {slot:?}", copy.covered))
             }
             Some(copy) => {
@@ -71,6 +71,17 @@ impl World {
                 }
             }
         }
+    }
+
+    /// A packet id stands for a message: its run is not retired. A client that has asked for a Clean Start
+    /// without an answer has forgotten it.
+    fn are_ids_used(&self) -> bool {
+        let planes = self.machines.values().filter_map(|machine| machine.plane());
+        let mut uses = planes.flat_map(|plane| {
+            let clients = CONNECTING.flat_map(|number| plane.packet_uses(&client(number)));
+            clients.collect::<Vec<_>>()
+        });
+        !self.publishers.are_done() || uses.any(|entry| entry.packet_use.message.is_some())
     }
 
     /// The vector has more of a run that has ended than that it is retired.
