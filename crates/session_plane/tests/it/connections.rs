@@ -83,6 +83,16 @@ impl World {
         }
     }
 
+    /// Connects clients again that have lost their connection: a node closes one that exceeds a limit.
+    pub(super) fn connect_lost(&mut self) {
+        for number in CONNECTING {
+            if self.connecting[&number].current.is_none() {
+                let id = 1 + self.random.below(self.nodes);
+                self.connect_client(id, number);
+            }
+        }
+    }
+
     fn connecting(&mut self, number: u8) -> &mut ConnectingClient {
         self.connecting.entry(number).or_default()
     }

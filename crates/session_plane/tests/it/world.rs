@@ -151,6 +151,7 @@ impl World {
                 is_empty(self)?;
                 return Err(format!("after {REST} ms exchanges stay: {:?}", self.publishers));
             }
+            self.connect_lost();
             self.release_all();
             self.acknowledge_all();
             self.acknowledge_all_shared();
