@@ -402,7 +402,8 @@ where
         &self.connections
     }
 
-    /// Entries that wait for room in the stream; a gauge. Each connection has a few at most.
+    /// Entries that wait for room in the stream; a gauge. Each connection has a few at most, and each membership
+    /// whose session has ended one.
     pub fn stalled(&self) -> usize {
         self.stalled.len()
     }

@@ -112,17 +112,16 @@ impl View {
 
     /// The ring of both views is the same: they have the same nodes in the same states.
     pub(crate) fn has_ring_of(&self, other: &View) -> bool {
-        let placed = |view: &View| -> Vec<(NodeId, NodeState)> {
-            let nodes = view.nodes.iter();
-            nodes.map(|present| (present.run.node, present.state)).collect()
+        let is_placed_alike = |(mine, theirs): (&PresentNode, &PresentNode)| {
+            mine.run.node == theirs.run.node && mine.state == theirs.state
         };
-        placed(self) == placed(other)
+        self.nodes.len() == other.nodes.len() && self.nodes.iter().zip(&other.nodes).all(is_placed_alike)
     }
 
     /// Both views have the same runs, in the same states.
     pub(crate) fn has_runs_of(&self, other: &View) -> bool {
-        let runs = |view: &View| -> Vec<Run> { view.nodes.iter().map(|present| present.run).collect() };
-        self.has_ring_of(other) && runs(self) == runs(other)
+        let mut both = self.nodes.iter().zip(&other.nodes);
+        self.has_ring_of(other) && both.all(|(mine, theirs)| mine.run == theirs.run)
     }
 }
 

@@ -114,6 +114,15 @@ pub enum RemovedEntry {
     Other(Dot),
 }
 
+impl RemovedEntry {
+    /// Event of the entry.
+    pub fn dot(self) -> Dot {
+        match self {
+            RemovedEntry::Message { dot, .. } | RemovedEntry::Other(dot) => dot,
+        }
+    }
+}
+
 /// Reason for which a run ends itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunEnd {

@@ -33,6 +33,12 @@ where
         matched
     }
 
+    /// Pending message as it would be queued for a client, or for a shared group.
+    pub fn matched_session(&self, slot: Slot, message: Dot, client: &ClientId) -> Option<Matched<V>> {
+        let mut matched = self.matched_sessions(slot, message).into_iter();
+        matched.find(|matched| matched.client == *client)
+    }
+
     /// Pending messages of this node's copy of a slot.
     pub fn pending_keys(&self, slot: Slot) -> impl Iterator<Item = QueueKey> + '_ {
         let pending = self.holdings.copies.pending(slot);

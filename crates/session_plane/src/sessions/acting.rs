@@ -114,8 +114,8 @@ where
             for action in of_parts {
                 self.apply_part(action, &mut queue, actions);
             }
-            let blank = self.blank.clone();
             for action in of_members {
+                let blank = self.blank.clone();
                 self.apply_member(action, &blank, actions);
             }
             self.watch_routes(&mut queue);

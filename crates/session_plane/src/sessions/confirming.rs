@@ -39,12 +39,13 @@ where
         match wait {
             AllNodesWait::Number(wait) => self.tell_stored(wait, queue),
             AllNodesWait::Assignment { place, message } => {
+                let slot = place.slot;
                 let known = SourceEvent::Known {
                     place,
                     message,
                     assignment: event,
                 };
-                self.tell_assignment(known, queue);
+                self.tell_part(slot, known, queue);
             }
             AllNodesWait::Acknowledgement {
                 connection,

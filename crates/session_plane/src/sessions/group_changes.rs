@@ -2,13 +2,14 @@
 //! follows when these are made and durable.
 
 use super::acting::Queue;
+use super::entries::{EntryWrite, OwnWrite};
 use super::waits::{AllNodesWait, GroupWait};
 use super::{Sessions, SessionsAction};
 use crate::connecting::ConnectionId;
 use crate::groups::{GroupPlace, GroupWrite, SinkEvent, SourceEvent};
 use crate::plane::{Matching, NewBirth, NewEntry, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{AssignedMessage, Birth, Dot, Fact, GroupId, MadeEvent, MemberTerms, Slot, SlotSet};
+use crate::{AssignedMessage, Dot, Fact, GroupId, MadeEvent, MemberTerms, Slot, SlotSet};
 
 /// Event that changes a group's entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,33 @@ pub(super) enum AfterGroup {
     Nothing,
 }
 
+impl<V> GroupChange<V> {
+    /// Event that only removes entries.
+    pub(super) fn removing(slots: SlotSet, removes: Vec<Dot>) -> GroupChange<V> {
+        GroupChange {
+            slots,
+            removes,
+            adds: None,
+            then: AfterGroup::Nothing,
+        }
+    }
+}
+
+impl<V> EntryWrite<V> {
+    /// Change of a group, of a connection or of a primary owner.
+    pub(super) fn of_group(
+        group: &GroupId,
+        connection: Option<ConnectionId>,
+        change: GroupChange<V>,
+    ) -> EntryWrite<V> {
+        EntryWrite {
+            connection,
+            client: group.key().clone(),
+            write: OwnWrite::Group(change),
+        }
+    }
+}
+
 impl<V, M, R> Sessions<V, M, R>
 where
     V: PlaneValue<M>,
@@ -55,13 +83,6 @@ where
         write: GroupWrite,
         value: &V,
     ) -> Option<GroupChange<V>> {
-        let blank = |birth: Birth, fact: Fact| Some(self.blank(birth, fact));
-        let of_parts = |removes, adds, then| GroupChange {
-            slots: group.slots(),
-            removes,
-            adds,
-            then,
-        };
         Some(match write {
             GroupWrite::Member {
                 birth,
@@ -87,11 +108,13 @@ where
                 adds: None,
                 then: AfterGroup::Left(group.clone()),
             },
-            GroupWrite::Presence { birth } => {
-                let adds = blank(birth, Fact::Presence);
-                of_parts(Vec::new(), adds, AfterGroup::Present(group.clone()))
-            }
-            GroupWrite::Absence { presence } => of_parts(vec![presence], None, AfterGroup::Nothing),
+            GroupWrite::Presence { birth } => GroupChange {
+                slots: group.slots(),
+                removes: Vec::new(),
+                adds: Some(self.blank(birth, Fact::Presence)),
+                then: AfterGroup::Present(group.clone()),
+            },
+            GroupWrite::Absence { presence } => GroupChange::removing(group.slots(), vec![presence]),
             GroupWrite::Acknowledgement {
                 slot,
                 message,
@@ -142,12 +165,13 @@ where
                 self.await_all_nodes(dot, wait, queue);
             }
             (AfterGroup::Assigned { place, assigned }, _) => {
+                let slot = place.slot;
                 let assigned = SourceEvent::Assigned {
                     place,
                     assigned,
                     made,
                 };
-                self.tell_assignment(assigned, queue);
+                self.tell_part(slot, assigned, queue);
             }
             (_, _) => {}
         }

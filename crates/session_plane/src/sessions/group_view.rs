@@ -3,7 +3,7 @@
 use crate::groups::{GroupCopies, GroupEntry, GroupPlace, ReadEntry};
 use crate::plane::{CopyRef, Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{Dot, EntryId, EntryKind, GroupId, Matched, Run, Slot};
+use crate::{Dot, EntryId, EntryKind, Matched, Run, SessionEntries, Slot};
 
 /// View of the copies.
 #[derive(Debug)]
@@ -17,27 +17,28 @@ where
     M: TransferBytes + Clone,
     R: Matching<V, M>,
 {
-    /// Entries of a group that an event has made, in the copy of a slot.
-    pub(super) fn made_by(&self, place: &GroupPlace, dot: Dot) -> Option<GroupEntry> {
+    /// Entries of a part in its copy.
+    fn entries(&self, place: &GroupPlace) -> Option<&SessionEntries<V>> {
         let copy = self.plane.copy(place.slot)?;
-        let entries = copy.entries.session(place.group.key().as_bytes())?;
+        copy.entries.session(place.group.key().as_bytes())
+    }
+
+    /// Entry of a part that an event has made.
+    pub(super) fn made_by(&self, place: &GroupPlace, dot: Dot) -> Option<GroupEntry> {
+        let entries = self.entries(place)?;
         let kinds = [
             EntryKind::Member,
             EntryKind::Presence,
             EntryKind::Message,
             EntryKind::Assignment,
         ];
-        let mut made = kinds.iter().filter_map(|kind| {
-            let kind = *kind;
-            entries.get(EntryId { kind, dot })
-        });
-        made.find_map(GroupEntry::of)
+        let made = |kind: EntryKind| GroupEntry::of(entries.get(EntryId { kind, dot })?);
+        kinds.into_iter().find_map(made)
     }
 
-    /// The copy of a slot has entries of the group.
+    /// The copy of a part has entries of it.
     pub(super) fn has_entries(&self, place: &GroupPlace) -> bool {
-        let copy = self.plane.copy(place.slot);
-        copy.is_some_and(|copy| copy.entries.session(place.group.key().as_bytes()).is_some())
+        self.entries(place).is_some()
     }
 
     /// Parts of which the copy of a slot has entries.
@@ -48,10 +49,9 @@ where
         groups.map(|(group, _)| GroupPlace { slot, group }).collect()
     }
 
-    /// Members in the copy of a slot that the routes know to be removed.
-    pub(super) fn strays(&self, routes: &CopyRef<'_, V>, slot: Slot, group: &GroupId) -> Vec<Dot> {
-        let (copy, key) = (self.plane.copy(slot), group.key().as_bytes());
-        let entries = copy.and_then(|copy| copy.entries.session(key));
+    /// Members of a part that the routes know to be removed.
+    pub(super) fn strays(&self, routes: &CopyRef<'_, V>, place: &GroupPlace) -> Vec<Dot> {
+        let (entries, key) = (self.entries(place), place.group.key().as_bytes());
         let members = entries
             .into_iter()
             .flat_map(|entries| entries.of_kind(EntryKind::Member));
@@ -66,10 +66,7 @@ where
 
     /// Message that is pending, as the group would have it.
     fn pending(&self, place: &GroupPlace, message: Dot) -> Option<Matched<V>> {
-        let matched = self.plane.matched_sessions(place.slot, message);
-        matched
-            .into_iter()
-            .find(|matched| matched.client == *place.group.key())
+        self.plane.matched_session(place.slot, message, place.group.key())
     }
 }
 
@@ -80,12 +77,10 @@ where
     R: Matching<V, M>,
 {
     fn read(&self, place: &GroupPlace) -> Option<Vec<ReadEntry>> {
-        let copy = self
-            .plane
-            .copy(place.slot)
-            .filter(|_| self.plane.decides(place.slot))?;
-        let entries = copy.entries.session(place.group.key().as_bytes());
-        let entries = entries.into_iter().flat_map(|entries| entries.iter());
+        if !self.plane.decides(place.slot) {
+            return None;
+        }
+        let entries = self.entries(place).into_iter().flat_map(SessionEntries::iter);
         let read = entries.filter_map(|(id, entry)| {
             let (dot, entry) = (id.dot, GroupEntry::of(entry)?);
             Some(ReadEntry { dot, entry })
@@ -100,9 +95,8 @@ where
     }
 
     fn value(&self, place: &GroupPlace, message: Dot) -> Option<V> {
-        let copy = self.plane.copy(place.slot)?;
-        let entries = copy.entries.session(place.group.key().as_bytes());
         let (kind, dot) = (EntryKind::Message, message);
+        let entries = self.entries(place);
         let entry = entries.and_then(|entries| entries.get(EntryId { kind, dot }));
         let value = entry.map(|entry| entry.value.clone());
         value.or_else(|| self.pending(place, message).map(|matched| matched.value))

@@ -13,17 +13,17 @@
 use cluster::NodeId;
 
 use super::acting::Queue;
-use super::entries::{EntryWrite, OwnWrite};
-use super::group_changes::{AfterGroup, GroupChange, with_routes};
-use super::memberships::Memberships;
+use super::entries::EntryWrite;
+use super::group_changes::{GroupChange, with_routes};
+use super::memberships::{Memberships, OrphanedMember};
 use super::{Sessions, SessionsAction, SessionsMessage};
 use crate::connecting::ConnectionId;
 use crate::groups::{
     Give, GroupError, GroupMessage, SinkAction, SinkEvent, SinkLimits, SourceLimits, SubscribedGroup,
 };
-use crate::plane::{ChangedSession, Matching, Now, Plane, PlaneValue, RemovedEntry};
+use crate::plane::{ChangedSession, CopyRef, Matching, Now, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{ClientId, Dot, GroupId, GroupSink, Slot};
+use crate::{Birth, ClientId, Dot, GroupId, GroupSink, Slot};
 
 /// Limits of shared groups.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +90,13 @@ where
             return;
         };
         let mut queue = Queue::default();
-        self.open_member(connection, &mut queue);
+        self.open_if_member(connection, &mut queue);
+        if let Some(birth) = self
+            .birth(connection)
+            .filter(|_| !self.members.sink.is_open(connection))
+        {
+            self.open_member(connection, birth, Vec::new(), &mut queue);
+        }
         let mut of_members = Vec::new();
         let stepped = self
             .members
@@ -204,16 +210,18 @@ where
         };
         let groups = self.members.memberships.groups(client.client(), birth);
         if !groups.is_empty() {
-            self.open_member(connection, queue);
+            self.open_member(connection, birth, groups, queue);
         }
     }
 
-    /// Makes a connection present in the groups of its session.
-    fn open_member(&mut self, connection: ConnectionId, queue: &mut Queue<V, M>) {
-        let (Some(client), Some(birth)) = (self.clients.get(&connection), self.birth(connection)) else {
-            return;
-        };
-        let groups = self.members.memberships.groups(client.client(), birth);
+    /// Makes a connection present in groups of its session.
+    fn open_member(
+        &mut self,
+        connection: ConnectionId,
+        birth: Birth,
+        groups: Vec<GroupId>,
+        queue: &mut Queue<V, M>,
+    ) {
         if self.members.sink.is_open(connection) {
             for group in groups {
                 self.step_members(SinkEvent::Joined { connection, group }, queue);
@@ -239,8 +247,7 @@ where
         let memberships = &mut self.members.memberships;
         let added = routes.and_then(|routes| memberships.note_added(&routes, group, changed.by));
         for removed in &changed.removed {
-            let (RemovedEntry::Message { dot, .. } | RemovedEntry::Other(dot)) = *removed;
-            memberships.remove(group, dot);
+            memberships.remove(group, removed.dot());
         }
         if let Some(client) = added {
             self.open_connected(&client, queue);
@@ -271,34 +278,28 @@ where
     ///
     /// Routes with a hole may lack a session. They say so later.
     pub(super) fn leave_with_session(&mut self, client: &ClientId) {
-        let routes = self.plane.copy(Slot::ROUTES);
-        let Some(routes) = routes.filter(|routes| routes.holes.is_empty()) else {
+        let Some(routes) = self.whole_routes() else {
             self.members.has_ended_sessions = true;
             return;
         };
-        for orphan in self.members.memberships.orphans(&routes, client) {
-            let group = &orphan.group;
-            self.stalled.push_back(EntryWrite {
-                connection: None,
-                client: group.key().clone(),
-                write: OwnWrite::Group(GroupChange {
-                    slots: with_routes(group),
-                    removes: vec![orphan.dot],
-                    adds: None,
-                    then: AfterGroup::Nothing,
-                }),
-            });
+        for OrphanedMember { group, dot } in self.members.memberships.orphans(&routes, client) {
+            let change = GroupChange::removing(with_routes(&group), vec![dot]);
+            self.stalled.push_back(EntryWrite::of_group(&group, None, change));
         }
+    }
+
+    /// Routes of this node, where they lack nothing.
+    pub(super) fn whole_routes(&self) -> Option<CopyRef<'_, V>> {
+        let routes = self.plane.copy(Slot::ROUTES);
+        routes.filter(|routes| routes.holes.is_empty())
     }
 
     /// Removes memberships of sessions that do not count, once the routes lack nothing: at their primary
     /// owner, and where sessions were ended.
     pub(super) fn remove_orphans(&mut self) {
-        let routes = self.plane.copy(Slot::ROUTES);
-        let are_whole = routes.is_some_and(|routes| routes.holes.is_empty());
         let is_here = self.members.has_ended_sessions && self.plane.is_merged(Slot::ROUTES);
         let is_primary = self.members.orphans_are_due && self.plane.decides(Slot::ROUTES);
-        if are_whole && (is_here || is_primary) {
+        if (is_here || is_primary) && self.whole_routes().is_some() {
             self.members.orphans_are_due = false;
             self.members.has_ended_sessions = false;
             let clients: Vec<ClientId> = self.members.memberships.clients().cloned().collect();
@@ -322,11 +323,8 @@ where
                 write,
             } => {
                 if let Some(change) = self.group_change(connection, &group, write, value) {
-                    self.stalled.push_back(EntryWrite {
-                        connection: Some(connection),
-                        client: group.key().clone(),
-                        write: OwnWrite::Group(change),
-                    });
+                    self.stalled
+                        .push_back(EntryWrite::of_group(&group, Some(connection), change));
                 }
             }
             SinkAction::Deliver {

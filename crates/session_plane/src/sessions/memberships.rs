@@ -10,7 +10,7 @@ use cluster::session_plane::Hlc;
 
 use crate::groups::KnownMember;
 use crate::plane::CopyRef;
-use crate::{Birth, ClientId, Dot, EntryKind, Fact, GroupId};
+use crate::{Birth, ClientId, Dot, Entry, EntryId, EntryKind, Fact, GroupId};
 
 /// Members of shared groups, by client.
 #[derive(Debug, Default)]
@@ -39,10 +39,7 @@ impl Memberships {
         let mut memberships = Memberships::default();
         for (group, entries) in routes.entries.groups() {
             for (dot, entry) in entries.of_kind(EntryKind::Member) {
-                if let (Fact::Member(terms), Some(since)) = (&entry.fact, entry.member_since()) {
-                    let birth = entry.birth;
-                    memberships.add(&group, dot, &terms.client, Membership { birth, since });
-                }
+                memberships.add(&group, dot, entry);
             }
         }
         memberships
@@ -57,13 +54,7 @@ impl Memberships {
     ) -> Option<ClientId> {
         let entries = routes.entries.session(group.key().as_bytes())?;
         let kind = EntryKind::Member;
-        let entry = entries.get(crate::EntryId { kind, dot })?;
-        let Fact::Member(terms) = &entry.fact else {
-            return None;
-        };
-        let (birth, since) = (entry.birth, entry.member_since()?);
-        self.add(group, dot, &terms.client, Membership { birth, since });
-        Some(terms.client.clone())
+        self.add(group, dot, entries.get(EntryId { kind, dot })?)
     }
 
     /// Removes the membership that an event had made.
@@ -137,10 +128,17 @@ impl Memberships {
         members.collect()
     }
 
-    fn add(&mut self, group: &GroupId, dot: Dot, client: &ClientId, membership: Membership) {
+    /// Adds the membership that an entry states. Gives its client.
+    fn add<V>(&mut self, group: &GroupId, dot: Dot, entry: &Entry<V>) -> Option<ClientId> {
+        let Fact::Member(terms) = &entry.fact else {
+            return None;
+        };
+        let (client, birth, since) = (&terms.client, entry.birth, entry.member_since()?);
+        let membership = Membership { birth, since };
         let groups = self.clients.entry(client.clone()).or_default();
         groups.entry(group.clone()).or_default().insert(dot, membership);
         let entries = self.entries.entry(group.clone()).or_default();
         entries.insert(dot, client.clone());
+        Some(client.clone())
     }
 }

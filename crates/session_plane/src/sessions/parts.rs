@@ -21,13 +21,13 @@ use cluster::NodeId;
 use cluster::session_plane::Hlc;
 
 use super::acting::Queue;
-use super::entries::{EntryWrite, OwnWrite};
+use super::entries::EntryWrite;
 use super::group_changes::{AfterGroup, GroupChange};
 use super::group_view::GroupView;
 use super::waits::AllNodesWait;
 use super::{Sessions, SessionsAction};
 use crate::groups::{GroupEntry, GroupPlace, SourceAction, SourceEvent, SourceLimits};
-use crate::plane::{ChangedSession, Matching, PlaneValue, RemovedEntry};
+use crate::plane::{ChangedSession, Matching, PlaneValue};
 use crate::transfer::TransferBytes;
 use crate::{Birth, ClientId, Dot, EntryId, Fact, GroupId, GroupSource, Run, Slot, SlotSet};
 
@@ -85,7 +85,7 @@ where
     }
 
     /// Tells of a part, at once or once this node decides about its slot.
-    fn tell_part(&mut self, slot: Slot, event: SourceEvent, queue: &mut Queue<V, M>) {
+    pub(super) fn tell_part(&mut self, slot: Slot, event: SourceEvent, queue: &mut Queue<V, M>) {
         let Some(of_slot) = self.parts.slots.get_mut(&slot) else {
             return;
         };
@@ -142,24 +142,27 @@ where
     /// An event that removes a member is for the routes and all parts. If its run ends first, it may have come
     /// to the owners of some of them only.
     pub(super) fn remove_strays(&mut self) {
-        let routes = self.plane.copy(Slot::ROUTES);
-        let Some(routes) = routes.filter(|routes| routes.holes.is_empty()) else {
+        if self.parts.uncompared.is_empty() || !self.plane.is_merged(Slot::ROUTES) {
             return;
-        };
-        let uncompared = std::mem::take(&mut self.parts.uncompared);
-        let view = GroupView { plane: &self.plane };
-        for slot in uncompared {
-            if !self.plane.is_merged(Slot::ROUTES) || !self.plane.decides(slot) {
-                self.parts.uncompared.insert(slot);
-                continue;
-            }
-            for GroupPlace { group, .. } in view.places(slot) {
-                let strays = view.strays(&routes, slot, &group);
-                if !strays.is_empty() {
-                    self.stalled.push_back(change_of_part(slot, &group, strays));
+        }
+        let (mut compared, mut removed) = (Vec::new(), Vec::new());
+        if let Some(routes) = self.whole_routes() {
+            let view = GroupView { plane: &self.plane };
+            let uncompared = self.parts.uncompared.iter().copied();
+            for slot in uncompared.filter(|slot| self.plane.decides(*slot)) {
+                compared.push(slot);
+                for place in view.places(slot) {
+                    let strays = view.strays(&routes, &place);
+                    if !strays.is_empty() {
+                        removed.push(removal_of_part(&place, strays));
+                    }
                 }
             }
         }
+        for slot in compared {
+            self.parts.uncompared.remove(&slot);
+        }
+        self.stalled.extend(removed);
     }
 
     /// The slot has come to have a group, or may have.
@@ -206,10 +209,7 @@ where
             self.tell_part(slot, SourceEvent::Added { place, dot, entry }, queue);
         }
         for removed in &changed.removed {
-            let dot = match *removed {
-                RemovedEntry::Message { dot, .. } | RemovedEntry::Other(dot) => dot,
-            };
-            self.remove_of_part(&place, dot, queue);
+            self.remove_of_part(&place, removed.dot(), queue);
         }
     }
 
@@ -264,14 +264,6 @@ where
         self.step_source_of_parts(SourceEvent::LinkRenewed(node), queue);
     }
 
-    /// The event of an assignment is made, or every present node knows it.
-    pub(super) fn tell_assignment(&mut self, event: SourceEvent, queue: &mut Queue<V, M>) {
-        let (SourceEvent::Assigned { place, .. } | SourceEvent::Known { place, .. }) = &event else {
-            return;
-        };
-        self.tell_part(place.slot, event, queue);
-    }
-
     /// Does what a primary owner asks for.
     pub(super) fn apply_part(
         &mut self,
@@ -288,17 +280,14 @@ where
                 // Nobody reads the clock: an assignment counts as its message does.
                 let birth = Birth::of_group_message(assigned.message, Hlc::ZERO);
                 let fact = Fact::Assignment(Box::new(assigned));
-                let (slot, group) = (place.slot, place.group.clone());
-                self.stalled.push_back(EntryWrite {
-                    connection: None,
-                    client: group.key().clone(),
-                    write: OwnWrite::Group(GroupChange {
-                        slots: SlotSet::from_iter([slot]),
-                        removes,
-                        adds: Some(self.blank(birth, fact)),
-                        then: AfterGroup::Assigned { place, assigned },
-                    }),
-                });
+                let group = place.group.clone();
+                let change = GroupChange {
+                    slots: SlotSet::from_iter([place.slot]),
+                    removes,
+                    adds: Some(self.blank(birth, fact)),
+                    then: AfterGroup::Assigned { place, assigned },
+                };
+                self.stalled.push_back(EntryWrite::of_group(&group, None, change));
             }
             SourceAction::AwaitKnown {
                 place,
@@ -310,24 +299,14 @@ where
             }
             SourceAction::Give { to, give } => self.give_message(to, give, queue, actions),
             SourceAction::EndPresence { place, presence } => {
-                let GroupPlace { slot, group } = place;
-                self.stalled
-                    .push_back(change_of_part(slot, &group, vec![presence]));
+                self.stalled.push_back(removal_of_part(&place, vec![presence]));
             }
         }
     }
 }
 
-/// Event that removes entries of a group in one slot.
-fn change_of_part<V>(slot: Slot, group: &GroupId, removes: Vec<Dot>) -> EntryWrite<V> {
-    EntryWrite {
-        connection: None,
-        client: group.key().clone(),
-        write: OwnWrite::Group(GroupChange {
-            slots: SlotSet::from_iter([slot]),
-            removes,
-            adds: None,
-            then: AfterGroup::Nothing,
-        }),
-    }
+/// Event that removes entries of a part.
+fn removal_of_part<V>(place: &GroupPlace, removes: Vec<Dot>) -> EntryWrite<V> {
+    let slots = SlotSet::from_iter([place.slot]);
+    EntryWrite::of_group(&place.group, None, GroupChange::removing(slots, removes))
 }

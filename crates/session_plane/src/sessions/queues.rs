@@ -40,8 +40,7 @@ where
 
     /// Pending message as it would be queued for the client.
     fn pending(&self, client: &ClientId, message: Dot) -> Option<Matched<V>> {
-        let matched = self.plane.matched_sessions(slot_of(client), message);
-        matched.into_iter().find(|matched| matched.client == *client)
+        self.plane.matched_session(slot_of(client), message, client)
     }
 }
 

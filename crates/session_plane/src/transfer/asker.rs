@@ -94,18 +94,19 @@ impl Turn {
 
 /// First slot in a round that begins behind `origin`, behind the turn `early`.
 fn first_behind(slots: &BTreeSet<Slot>, origin: Option<Slot>, early: Option<Turn>) -> Option<Slot> {
-    let after = |slot: Option<Slot>| slot.map_or(Bound::Unbounded, Bound::Excluded);
-    let wrapped = early.filter(|early| early.is_wrapped).map(|early| early.slot);
-    let unwrapped = early.filter(|early| !early.is_wrapped).map(|early| early.slot);
-    let first = wrapped.is_none().then(|| {
-        let mut behind = slots.range((after(unwrapped.or(origin)), Bound::Unbounded));
-        behind.next()
-    });
-    let again = || {
-        let end = origin.filter(|origin| wrapped.is_none_or(|wrapped| wrapped < *origin))?;
-        slots.range((after(wrapped), Bound::Included(end))).next()
+    let next = |after: Option<Slot>| {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        slots.range((after, Bound::Unbounded)).next().copied()
     };
-    first.flatten().or_else(again).copied()
+    let again = |after: Option<Slot>| next(after).filter(|slot| Some(*slot) <= origin);
+    match early {
+        Some(Turn {
+            is_wrapped: true,
+            slot,
+        }) => again(Some(slot)),
+        Some(Turn { slot, .. }) => next(Some(slot)).or_else(|| again(None)),
+        None => next(origin).or_else(|| again(None)),
+    }
 }
 
 impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
