@@ -130,24 +130,28 @@ impl Three {
 
     /// Another node's command comes to the leader.
     fn command(&mut self, leader: usize, request: u64, needs_disk: bool) {
-        let from = NODES[(leader + 1) % NODES.len()];
-        let mut entry = EntryBuilder::new();
-        entry.push(&Command {
-            origin: Origin {
-                node: from.0,
-                incarnation: 1,
-                request,
-            },
-            action: CommandAction::Expire { keys: Vec::new() },
-        });
-        let commands = PeerMessage::Commands {
-            needs_disk,
-            entry: entry.finish(store::Stamp::default()),
-        };
-        let message = commands.encode(GroupId(0)).into_bytes();
+        let action = CommandAction::Expire { keys: Vec::new() };
+        let (from, message) = message_to(leader, request, action, needs_disk);
         self.on_the_way.push_back((from, NODES[leader], message));
         self.settle(leader, Vec::new());
     }
+}
+
+/// A command that another node gives to the leader, as it comes there.
+fn message_to(leader: usize, request: u64, action: CommandAction, needs_disk: bool) -> (NodeId, Bytes) {
+    let from = NODES[(leader + 1) % NODES.len()];
+    let mut entry = EntryBuilder::new();
+    let origin = Origin {
+        node: from.0,
+        incarnation: 1,
+        request,
+    };
+    entry.push(&Command { origin, action });
+    let commands = PeerMessage::Commands {
+        needs_disk,
+        entry: entry.finish(store::Stamp::default()),
+    };
+    (from, commands.encode(GroupId(0)).into_bytes())
 }
 
 #[test]
@@ -167,21 +171,7 @@ fn what_asks_for_the_disk_is_synced_by_all_who_take_it_and_nothing_else_is() {
 impl Three {
     /// A client of another node sets a key to so many bytes; the message as it comes to the leader.
     fn set_of(&self, leader: usize, request: u64, bytes: usize) -> (NodeId, Bytes) {
-        let from = NODES[(leader + 1) % NODES.len()];
-        let mut entry = EntryBuilder::new();
-        entry.push(&Command {
-            origin: Origin {
-                node: from.0,
-                incarnation: 1,
-                request,
-            },
-            action: set_of(request, bytes),
-        });
-        let commands = PeerMessage::Commands {
-            needs_disk: false,
-            entry: entry.finish(store::Stamp::default()),
-        };
-        (from, commands.encode(GroupId(0)).into_bytes())
+        message_to(leader, request, set_of(request, bytes), false)
     }
 }
 
