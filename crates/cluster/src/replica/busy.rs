@@ -5,7 +5,8 @@
 //!
 //! So a leader takes a follower for present for a time after it heard it last. That time is in proportion to the first entry that the
 //! follower was sent and has not acknowledged, and at most [`WORK_MAX`]. A leader looks for its quorum once in the shortest election
-//! timeout. So one that hears no quorum steps down after that time and two such timeouts: 8.6 s with the default timeouts.
+//! timeout. So one that hears no quorum steps down after that time and two such timeouts: 8.6 s with the default timeouts. One whose own
+//! steps are late excuses its followers besides, each time anew: it may lead on, in name, for as long as it is late.
 //!
 //! Followers do not wait for a leader any longer. Safety does not depend on these times: a leader decides nothing, and answers no read,
 //! without a quorum.
