@@ -394,6 +394,12 @@ impl Copy {
         self.note_answers();
     }
 
+    /// A node has come or gone: an answer from before says nothing about holes.
+    pub fn forget_answers(&mut self) {
+        self.asked_for = EventSet::default();
+        self.nowhere = EventSet::default();
+    }
+
     fn note_answers(&mut self) {
         if self.unanswered.is_empty() {
             self.nowhere = self.asked_for;

@@ -17,7 +17,7 @@ where
     pub fn decides(&self, slot: Slot) -> bool {
         let can_decide = self.is_primary(slot) && self.is_merged(slot);
         let copy = self.copy(slot).filter(|_| can_decide);
-        copy.is_some_and(|copy| self.transfers.has_answers_about(slot, copy.holes))
+        copy.is_some_and(|copy| self.transfers.asker.has_answers_about(slot, copy.holes))
     }
 
     /// This node is the first owner of a slot by its own ring.

@@ -11,8 +11,8 @@ use super::streams::{Receipt, ReceiptOf, Streams};
 use super::{EventContent, Matching, Now, Plane, PlaneAction, PlaneError, PlaneMessage, PlaneValue};
 use crate::membership::TransferProgress;
 use crate::transfer::{
-    Closing, ClosingLimits, CopyPlace, CopyUse, Held, PartReceived, RunPosition, TransferAction,
-    TransferBytes, TransferMessage,
+    ClosingLimits, CopyPlace, CopyUse, Held, PartReceived, RunPosition, TransferAction, TransferBytes,
+    TransferMessage,
 };
 use crate::{Interval, NodeState, Slot, SlotSet, VersionVector};
 
@@ -53,7 +53,6 @@ where
                     self.transfers.note_change();
                     self.note_garbage_of(slot);
                     self.numbers.note_copy(slot);
-                    self.note_answered(slot);
                     actions.push(PlaneAction::Merged { slot });
                 }
                 return Ok(());
@@ -162,10 +161,9 @@ where
                 HoleStep::Wait => {}
                 HoleStep::AskAgain => {
                     self.fill_holes(slot, actions);
-                    let lacking = self.numbers_lacking(slot);
-                    self.transfers.asker.ask_again(slot, lacking, &peers);
+                    let holes = self.holes(slot);
+                    self.transfers.asker.ask_again(slot, &holes, &peers);
                     self.transfers.asks_are_due = true;
-                    self.note_answered(slot);
                 }
                 HoleStep::Close => {
                     self.fill_holes(slot, actions);
@@ -175,12 +173,10 @@ where
         }
     }
 
-    /// Notes the holes that are left when all holders have answered.
-    fn note_answered(&mut self, slot: Slot) {
-        let copy = self.holdings.copies.get(slot);
-        if let Some(copy) = copy.filter(|_| self.transfers.is_merged(slot)) {
-            self.transfers.note_answered(slot, copy.holes);
-        }
+    /// Holes of a copy.
+    fn holes(&self, slot: Slot) -> VersionVector {
+        let copy = self.copy(slot);
+        copy.map_or_else(VersionVector::default, |copy| copy.holes.clone())
     }
 
     /// Closes the holes of which every peer has said that it lacks them, or asks them for that.
@@ -206,14 +202,8 @@ where
         match closed {
             Some(Ok(true)) => self.transfers.holes.forget(slot),
             Some(Ok(false)) => {
-                let holes = self.copy(slot).map(|copy| copy.holes.clone());
-                let holes = holes.unwrap_or_default();
-                let numbers = holes.qos2_numbers();
-                let closing = Closing {
-                    events: holes.minus(&numbers),
-                    numbers,
-                };
-                self.transfers.asker.begin_closing(slot, closing, peers);
+                let holes = self.holes(slot);
+                self.transfers.asker.begin_closing(slot, &holes, peers);
                 self.transfers.asks_are_due = true;
             }
             Some(Err(full)) => self.end_if_full(Err(full), actions),

@@ -1,13 +1,13 @@
 //! Transfers of a plane: both halves, the handover of copies, and the holes that stay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use cluster::NodeId;
 
 use super::holes::HoleWatch;
 use super::{Limits, Timing};
 use crate::transfer::{Asker, Handover, Holder, TransferBytes, TransferValue};
-use crate::{Slot, SlotSet, VersionVector};
+use crate::{Slot, SlotSet};
 
 /// State of all transfers of a node.
 #[derive(Debug)]
@@ -16,8 +16,6 @@ pub(super) struct Transfers<V, M> {
     pub(super) holder: Holder<V, M>,
     pub(super) handover: Handover,
     pub(super) holes: HoleWatch,
-    /// Holes of merged copies about which all holders have answered. No set is empty.
-    answered: BTreeMap<Slot, VersionVector>,
     /// Something may be asked that could not before.
     pub(super) asks_are_due: bool,
     /// Something may be answered that could not before.
@@ -31,7 +29,6 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Transfers<V, M> {
             holder: Holder::new(limits.holder),
             handover: Handover::default(),
             holes: HoleWatch::new(timing.ask_again_after, timing.close_after),
-            answered: BTreeMap::new(),
             asks_are_due: false,
             answers_are_due: false,
         }
@@ -68,21 +65,6 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Transfers<V, M> {
     /// Slots of `owned` that wait for answers: their copies are apart.
     pub(super) fn unmerged(&self, owned: &SlotSet) -> SlotSet {
         owned.iter().filter(|slot| !self.asker.is_merged(*slot)).collect()
-    }
-
-    /// All holders have answered about a copy, which has these holes still.
-    pub(super) fn note_answered(&mut self, slot: Slot, holes: &VersionVector) {
-        if holes.is_empty() {
-            self.answered.remove(&slot);
-        } else {
-            self.answered.insert(slot, holes.clone());
-        }
-    }
-
-    /// All holders have answered about these holes of a copy, and none has filled them.
-    pub(super) fn has_answers_about(&self, slot: Slot, holes: &VersionVector) -> bool {
-        let answered = self.answered.get(&slot);
-        holes.is_empty() || answered.is_some_and(|answered| holes.is_within(answered))
     }
 
     /// The copy of an owned slot may claim.

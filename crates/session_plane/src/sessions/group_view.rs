@@ -3,7 +3,7 @@
 use crate::groups::{GroupCopies, GroupEntry, GroupPlace, ReadEntry};
 use crate::plane::{CopyRef, Matching, Plane, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{Dot, EntryId, EntryKind, Matched, Run, SessionEntries, Slot};
+use crate::{Dot, Entry, EntryId, EntryKind, Matched, Run, SessionEntries, Slot};
 
 /// View of the copies.
 #[derive(Debug)]
@@ -51,23 +51,37 @@ where
 
     /// Members of a part that the routes know to be removed.
     pub(super) fn strays(&self, routes: &CopyRef<'_, V>, place: &GroupPlace) -> Vec<Dot> {
-        let (entries, key) = (self.entries(place), place.group.key().as_bytes());
-        let members = entries
-            .into_iter()
-            .flat_map(|entries| entries.of_kind(EntryKind::Member));
-        let routed = routes.entries.session(key);
-        let is_stray = |dot: Dot| {
-            let kind = EntryKind::Member;
-            let is_routed = routed.is_some_and(|routed| routed.get(EntryId { kind, dot }).is_some());
-            !is_routed && routes.entries.covers(routes.covered, key, dot)
-        };
-        members.map(|(dot, _)| dot).filter(|dot| is_stray(*dot)).collect()
+        let key = place.group.key().as_bytes();
+        let is_stray = |dot: &Dot| routes.entries.covers(routes.covered, key, *dot);
+        let beside = members_beside(self.entries(place), routes.entries.session(key));
+        beside.map(|(dot, _)| dot).filter(is_stray).collect()
+    }
+
+    /// Members that the routes have and a part lacks.
+    pub(super) fn unknown_members<'b>(
+        &self,
+        routes: &CopyRef<'b, V>,
+        place: &GroupPlace,
+    ) -> Vec<(Dot, &'b Entry<V>)> {
+        let routed = routes.entries.session(place.group.key().as_bytes());
+        members_beside(routed, self.entries(place)).collect()
     }
 
     /// Message that is pending, as the group would have it.
     fn pending(&self, place: &GroupPlace, message: Dot) -> Option<Matched<V>> {
         self.plane.matched_session(place.slot, message, place.group.key())
     }
+}
+
+/// Members among some entries of a group that others lack.
+fn members_beside<'a, V: Ord>(
+    entries: Option<&'a SessionEntries<V>>,
+    others: Option<&SessionEntries<V>>,
+) -> impl Iterator<Item = (Dot, &'a Entry<V>)> {
+    let kind = EntryKind::Member;
+    let members = entries.into_iter().flat_map(move |entries| entries.of_kind(kind));
+    let is_beside = move |dot: Dot| others.is_none_or(|others| others.get(EntryId { kind, dot }).is_none());
+    members.filter(move |(dot, _)| is_beside(*dot))
 }
 
 impl<V, M, R> GroupCopies<V> for GroupView<'_, V, M, R>

@@ -22,14 +22,14 @@ use cluster::session_plane::Hlc;
 
 use super::acting::Queue;
 use super::entries::EntryWrite;
-use super::group_changes::{AfterGroup, GroupChange};
+use super::group_changes::{AfterGroup, GroupChange, with_routes};
 use super::group_view::GroupView;
 use super::waits::AllNodesWait;
 use super::{Sessions, SessionsAction};
 use crate::groups::{GroupEntry, GroupPlace, SourceAction, SourceEvent, SourceLimits};
-use crate::plane::{ChangedSession, Matching, PlaneValue};
+use crate::plane::{ChangedSession, Matching, NewBirth, NewEntry, PlaneValue};
 use crate::transfer::TransferBytes;
-use crate::{Birth, ClientId, Dot, EntryId, Fact, GroupId, GroupSource, Run, Slot, SlotSet};
+use crate::{Birth, ClientId, Dot, Entry, EntryId, Fact, GroupId, GroupSource, Run, Slot, SlotSet};
 
 /// Events of one slot that are held at most. Beyond, its parts are read anew.
 const HELD_MAX: usize = 1_024;
@@ -137,24 +137,31 @@ where
         }
     }
 
-    /// Removes members of parts that the routes know to be removed, once the routes lack nothing.
+    /// Makes members of parts those that the routes have, once the routes lack nothing.
     ///
-    /// An event that removes a member is for the routes and all parts. If its run ends first, it may have come
-    /// to the owners of some of them only.
-    pub(super) fn remove_strays(&mut self) {
+    /// An event that makes or removes a member is for the routes and all parts. If its run ends first, it may
+    /// have come to the owners of some of them only. One that has replaced a member would leave none.
+    pub(super) fn compare_members(&mut self) {
         if self.parts.uncompared.is_empty() || !self.plane.is_merged(Slot::ROUTES) {
             return;
         }
-        let (mut compared, mut removed) = (Vec::new(), Vec::new());
+        let (mut compared, mut writes) = (Vec::new(), Vec::new());
         if let Some(routes) = self.whole_routes() {
             let view = GroupView { plane: &self.plane };
             let uncompared = self.parts.uncompared.iter().copied();
             for slot in uncompared.filter(|slot| self.plane.decides(*slot)) {
                 compared.push(slot);
                 for place in view.places(slot) {
+                    let unknown = view.unknown_members(&routes, &place);
+                    writes.extend(
+                        unknown
+                            .iter()
+                            .map(|(dot, entry)| member_anew(&place.group, *dot, entry)),
+                    );
+                    // Behind those that replace them, or messages would be for nobody.
                     let strays = view.strays(&routes, &place);
                     if !strays.is_empty() {
-                        removed.push(removal_of_part(&place, strays));
+                        writes.push(removal_of_part(&place, strays));
                     }
                 }
             }
@@ -162,7 +169,7 @@ where
         for slot in compared {
             self.parts.uncompared.remove(&slot);
         }
-        self.stalled.extend(removed);
+        self.stalled.extend(writes);
     }
 
     /// The slot has come to have a group, or may have.
@@ -303,6 +310,26 @@ where
             }
         }
     }
+}
+
+/// Event that writes a member anew, for the routes and all parts.
+fn member_anew<V: Clone>(group: &GroupId, dot: Dot, entry: &Entry<V>) -> EntryWrite<V> {
+    let mut fact = entry.fact.clone();
+    if let Fact::Member(terms) = &mut fact {
+        terms.since = entry.member_since();
+    }
+    let adds = NewEntry {
+        birth: NewBirth::Of(entry.birth),
+        fact,
+        value: entry.value.clone(),
+    };
+    let change = GroupChange {
+        slots: with_routes(group),
+        removes: vec![dot],
+        adds: Some(adds),
+        then: AfterGroup::Nothing,
+    };
+    EntryWrite::of_group(group, None, change)
 }
 
 /// Event that removes entries of a part.

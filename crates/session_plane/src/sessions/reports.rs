@@ -226,7 +226,7 @@ where
         self.resume_feeds(queue);
         self.catch_up_with_parts(queue);
         self.remove_orphans();
-        self.remove_strays();
+        self.compare_members();
         self.end_confirmed(queue);
     }
 

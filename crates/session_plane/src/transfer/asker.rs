@@ -68,7 +68,17 @@ struct OwnedSlot {
     has_merged: bool,
     /// QoS 2 numbers that have been holes for long.
     lacking: VersionVector,
+    /// Holes when all holders were asked last, as long as the same holders are present.
+    asked_for: VersionVector,
     closing: Option<Closing>,
+}
+
+impl OwnedSlot {
+    /// A node has come or gone: what holders have said about holes does not count any more.
+    fn forget_holes(&mut self) {
+        self.closing = None;
+        self.asked_for = VersionVector::default();
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,8 +144,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         let owned = OwnedSlot {
             unanswered: peers.clone(),
             has_merged: peers.is_empty(),
-            lacking: VersionVector::default(),
-            closing: None,
+            ..OwnedSlot::default()
         };
         self.unasked = None;
         self.changed.insert(slot);
@@ -160,7 +169,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         self.forget_questions(peer);
         self.changed.extend(self.slots.keys());
         for owned in self.slots.values_mut() {
-            owned.closing = None;
+            owned.forget_holes();
             owned.has_merged = false;
             owned.unanswered.insert(peer);
         }
@@ -175,7 +184,7 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         let mut asked_again = Vec::new();
         self.changed.extend(self.slots.keys());
         for (slot, owned) in &mut self.slots {
-            owned.closing = None;
+            owned.forget_holes();
             if owned.unanswered.remove(&peer) {
                 owned.unanswered.clone_from(others);
                 asked_again.push(*slot);
@@ -217,11 +226,12 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         }
     }
 
-    /// Asks all `peers` again, for a hole that does not close (rule `ask-again`). `lacking` are QoS 2
-    /// numbers among the holes.
-    pub fn ask_again(&mut self, slot: Slot, lacking: VersionVector, peers: &BTreeSet<NodeId>) {
+    /// Asks all `peers` again, for a hole that does not close (rule `ask-again`). `holes` are those of the
+    /// copy.
+    pub fn ask_again(&mut self, slot: Slot, holes: &VersionVector, peers: &BTreeSet<NodeId>) {
         if let Some(owned) = self.slots.get_mut(&slot) {
-            owned.lacking = lacking;
+            owned.lacking = holes.qos2_numbers();
+            owned.asked_for = holes.clone();
             self.changed.insert(slot);
             owned.unanswered.clone_from(peers);
             self.void_answers(slot);
@@ -231,13 +241,23 @@ impl<V: TransferValue + Ord + Clone, M: TransferBytes> Asker<V, M> {
         }
     }
 
-    /// Asks all `peers` whether anybody has the events of `closing` (rule `close-numbers`). Every
+    /// Asks all `peers` whether anybody has the events of `holes` (rule `close-numbers`). Every
     /// member of the cluster is present.
-    pub fn begin_closing(&mut self, slot: Slot, closing: Closing, peers: &BTreeSet<NodeId>) {
-        self.ask_again(slot, closing.numbers.clone(), peers);
+    pub fn begin_closing(&mut self, slot: Slot, holes: &VersionVector, peers: &BTreeSet<NodeId>) {
+        self.ask_again(slot, holes, peers);
         if let Some(owned) = self.slots.get_mut(&slot) {
-            owned.closing = Some(closing);
+            owned.closing = Some(Closing::of_holes(holes));
         }
+    }
+
+    /// All present holders have answered about these holes of a merged copy, and none has filled them.
+    ///
+    /// An answer from before a hole was known says nothing about it: its holder may have come to have the
+    /// event since. Nor does one from before a node came or went, which may have given that event away.
+    pub fn has_answers_about(&self, slot: Slot, holes: &VersionVector) -> bool {
+        let owned = self.slots.get(&slot);
+        let merged = owned.filter(|owned| owned.unanswered.is_empty());
+        merged.is_some_and(|owned| holes.is_within(&owned.asked_for))
     }
 
     /// Covers what nobody has, once all holders have answered. False where answers are awaited, or

@@ -23,6 +23,13 @@ pub struct ClosingLimits {
 }
 
 impl Closing {
+    /// All holes of a copy.
+    pub(super) fn of_holes(holes: &VersionVector) -> Closing {
+        let numbers = holes.qos2_numbers();
+        let events = holes.minus(&numbers);
+        Closing { events, numbers }
+    }
+
     /// Leaves out what `answer` does not say to be nowhere.
     pub(super) fn receive(&mut self, answer: &AnswerBegin) {
         if answer.has_merged_all {

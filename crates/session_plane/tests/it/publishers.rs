@@ -151,15 +151,11 @@ impl World {
         owners.map(|owner| owner.0).collect()
     }
 
-    /// Notes who may have stored the packet ids of exchanges.
+    /// Notes who may have stored the packet ids of exchanges. They go on at connections that a client has
+    /// left for another one, until their nodes know that.
     fn note_owners(&mut self) {
-        for number in CONNECTING {
-            let Some(socket) = self.live_socket(number) else {
-                continue;
-            };
-            if self.machines[&socket.node].sessions.is_none() {
-                continue;
-            }
+        let open: Vec<(Socket, u8)> = self.sockets.iter().map(|(socket, of)| (*socket, *of)).collect();
+        for (socket, number) in open {
             let owners = self.owners_of(slot(number), socket.node);
             for (_, exchange) in self.exchanges_of(number) {
                 if exchange.stage == Stage::Published && !exchange.owners.contains(&owners) {

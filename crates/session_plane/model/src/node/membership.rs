@@ -210,6 +210,7 @@ impl Node {
             copy.closing = None;
             if copy.owned {
                 copy.unanswered.insert(peer.node);
+                copy.forget_answers();
                 copy.has_merged = false;
             }
             copy.served.remove(peer.node);

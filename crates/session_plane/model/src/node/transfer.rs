@@ -286,6 +286,7 @@ impl Node {
     pub(super) fn end_transfers(&mut self, step: &Step<'_>, peer: NodeId) {
         let others = self.membership.peers();
         for copy in self.copies.iter_mut().flatten() {
+            copy.forget_answers();
             if step.holds(Rule::AskAllAgain) && copy.owned && copy.unanswered.has(peer) {
                 copy.ask_all(others);
             }

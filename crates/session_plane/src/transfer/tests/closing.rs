@@ -3,7 +3,7 @@
 use super::*;
 use crate::copy::tests::history::dot;
 use crate::copy::tests::vector_of;
-use crate::{Dot, VersionVector};
+use crate::{Dot, EVENT_NUMBER_MAX, VersionVector};
 
 /// Asker of one slot with holders that answer with nothing but what a test says.
 struct Scene {
@@ -11,6 +11,15 @@ struct Scene {
     copy: Sample,
     holders: BTreeMap<NodeId, Holder<Value, ()>>,
     begins: BTreeMap<NodeId, AnswerBegin>,
+}
+
+/// QoS 2 number of a run.
+fn number(run: u64, number: u64) -> Dot {
+    let dot = dot(run, number);
+    Dot {
+        number: EVENT_NUMBER_MAX + number,
+        ..dot
+    }
 }
 
 fn dots(dots: &[Dot]) -> VersionVector {
@@ -111,13 +120,9 @@ impl Scene {
         assert_eq!(actions, []);
     }
 
-    fn close(&mut self, events: &[Dot], numbers: &[Dot]) {
-        let closing = Closing {
-            events: dots(events),
-            numbers: dots(numbers),
-        };
+    fn close(&mut self, holes: &[Dot]) {
         let peers = self.peers();
-        self.asker.begin_closing(slot(SLOT), closing, &peers);
+        self.asker.begin_closing(slot(SLOT), &dots(holes), &peers);
     }
 
     fn try_close(&mut self, limits: &ClosingLimits) -> bool {
@@ -134,7 +139,7 @@ impl Scene {
 fn a_number_is_closed_when_all_have_answered_since_the_question() {
     let mut scene = Scene::new(&[dot(0, 1), dot(0, 2)]);
     let first = scene.ask();
-    scene.close(&[dot(0, 1)], &[]);
+    scene.close(&[dot(0, 1)]);
     let under_way: Vec<Action> = (2..=4).fold(first, |actions, of| scene.deliver(actions, of));
     assert_eq!(under_way, []);
     assert!(!scene.is_merged(), "the answers are to an earlier question");
@@ -148,20 +153,20 @@ fn a_number_is_closed_when_all_have_answered_since_the_question() {
 
 #[test]
 fn the_question_names_the_numbers_that_are_lacking() {
-    let mut scene = Scene::new(&[dot(0, 1), dot(1, 3)]);
-    scene.close(&[dot(0, 1)], &[dot(1, 3)]);
+    let mut scene = Scene::new(&[dot(0, 1), number(1, 3)]);
+    scene.close(&[dot(0, 1), number(1, 3)]);
     let asked = scene.ask();
     let lacking = asked.iter().map(|action| match &action.message {
         Message::AskSlot(ask) => ask.lacking.clone(),
         other => panic!("{other:?}"),
     });
-    assert_eq!(lacking.collect::<Vec<_>>(), vec![dots(&[dot(1, 3)]); 3]);
+    assert_eq!(lacking.collect::<Vec<_>>(), vec![dots(&[number(1, 3)]); 3]);
 }
 
 #[test]
 fn later_numbers_of_a_present_run_are_not_closed() {
-    let mut scene = Scene::new(&[dot(0, 1), dot(0, 2), dot(1, 5)]);
-    scene.close(&[dot(0, 1), dot(0, 2), dot(1, 5)], &[]);
+    let mut scene = Scene::new(&[dot(0, 1), dot(0, 2), number(1, 5)]);
+    scene.close(&[dot(0, 1), dot(0, 2), number(1, 5)]);
     scene.deliver_all();
     let run = dot(0, 1).run;
     let limits = ClosingLimits {
@@ -173,41 +178,81 @@ fn later_numbers_of_a_present_run_are_not_closed() {
 }
 
 #[test]
+fn holders_have_answered_about_the_holes_that_they_were_asked_for() {
+    let mut scene = Scene::new(&[dot(0, 1)]);
+    let has_answers = |scene: &Scene, holes: &[Dot]| scene.asker.has_answers_about(slot(SLOT), &dots(holes));
+    scene.deliver_all();
+    assert!(has_answers(&scene, &[]));
+    assert!(!has_answers(&scene, &[dot(0, 1)]), "nobody was asked for it");
+    scene
+        .asker
+        .ask_again(slot(SLOT), &dots(&[dot(0, 1)]), &scene.peers());
+    assert!(!has_answers(&scene, &[dot(0, 1)]), "nobody has answered");
+    scene.deliver_all();
+    assert!(has_answers(&scene, &[dot(0, 1)]));
+    assert!(
+        !has_answers(&scene, &[dot(0, 1), dot(0, 2)]),
+        "one is known since"
+    );
+}
+
+#[test]
+fn what_was_answered_before_a_node_came_or_went_says_nothing_about_holes() {
+    for is_met in [true, false] {
+        let mut scene = Scene::new(&[dot(0, 1)]);
+        scene
+            .asker
+            .ask_again(slot(SLOT), &dots(&[dot(0, 1)]), &scene.peers());
+        scene.deliver_all();
+        if is_met {
+            scene.asker.meet(node(4));
+            scene.deliver_all();
+        } else {
+            let others: BTreeSet<NodeId> = [node(2), node(3)].into();
+            scene.asker.give_up(node(4), &others);
+        }
+        assert!(scene.is_merged());
+        let holes = dots(&[dot(0, 1)]);
+        assert!(!scene.asker.has_answers_about(slot(SLOT), &holes));
+    }
+}
+
+#[test]
 fn qos_2_numbers_are_closed_by_merged_holders_only() {
     for is_merged in [true, false] {
-        let mut scene = Scene::new(&[dot(0, 1), dot(1, 3)]);
+        let mut scene = Scene::new(&[dot(0, 1), number(1, 3)]);
         if let Some(begin) = scene.begins.get_mut(&node(3)) {
             begin.has_merged_all = is_merged;
         }
-        scene.close(&[dot(0, 1)], &[dot(1, 3)]);
+        scene.close(&[dot(0, 1), number(1, 3)]);
         scene.deliver_all();
         assert!(scene.try_close(&ClosingLimits::default()));
-        let left: &[Dot] = if is_merged { &[] } else { &[dot(1, 3)] };
+        let left: &[Dot] = if is_merged { &[] } else { &[number(1, 3)] };
         assert_eq!(*scene.copy.holes(), dots(left), "merged: {is_merged}");
     }
 }
 
 #[test]
 fn reserved_numbers_stay() {
-    let mut scene = Scene::new(&[dot(1, 3), dot(1, 4), dot(1, 5)]);
+    let mut scene = Scene::new(&[number(1, 3), number(1, 4), number(1, 5)]);
     if let Some(begin) = scene.begins.get_mut(&node(4)) {
-        begin.reserved = dots(&[dot(1, 4)]);
+        begin.reserved = dots(&[number(1, 4)]);
     }
-    scene.close(&[], &[dot(1, 3), dot(1, 4), dot(1, 5)]);
+    scene.close(&[number(1, 3), number(1, 4), number(1, 5)]);
     scene.deliver_all();
     let limits = ClosingLimits {
-        reserved: dots(&[dot(1, 5)]),
+        reserved: dots(&[number(1, 5)]),
         ..ClosingLimits::default()
     };
     assert!(scene.try_close(&limits));
-    assert_eq!(*scene.copy.holes(), dots(&[dot(1, 4), dot(1, 5)]));
+    assert_eq!(*scene.copy.holes(), dots(&[number(1, 4), number(1, 5)]));
 }
 
 #[test]
 fn a_handshake_and_the_end_of_a_peer_end_the_closing() {
     for is_met in [true, false] {
         let mut scene = Scene::new(&[dot(0, 1)]);
-        scene.close(&[dot(0, 1)], &[]);
+        scene.close(&[dot(0, 1)]);
         if is_met {
             scene.asker.meet(node(4));
         } else {

@@ -92,7 +92,7 @@ impl World<'_> {
             Step::AskAgain(of) => {
                 let node = &mut self.nodes[*of];
                 node.asker
-                    .ask_again(slot(SLOT), crate::VersionVector::default(), &node.present);
+                    .ask_again(slot(SLOT), &crate::VersionVector::default(), &node.present);
             }
             Step::Offer(of, to) => self.offer(*of, id(*to)),
         }
