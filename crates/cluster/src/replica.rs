@@ -46,6 +46,7 @@ use record::{HardState, LogPoint};
 
 use crate::random::Random;
 use crate::{GroupId, Index, Keyspace, NodeId, Term, Write};
+use busy::Work;
 use clock::{Clock, TICK};
 use disk::Disk;
 use log::Log;
@@ -63,6 +64,8 @@ pub struct Replica {
     members: Members,
     /// When each other node was last heard.
     heard: BTreeMap<NodeId, Instant>,
+    /// Work of followers that were silent when this leader missed an answer.
+    work: BTreeMap<NodeId, Work>,
     clock: Clock,
     random: Random,
     /// The drawn election timeout, in ticks, and the state of Raft for which it was drawn.

@@ -74,6 +74,7 @@ impl Replica {
             raft,
             members,
             heard: BTreeMap::new(),
+            work: BTreeMap::new(),
             missing_through: recovered.missing_through,
             acknowledged_by: recovered.acknowledged_by,
             has_new_acknowledged: false,
@@ -88,15 +89,18 @@ impl Replica {
         while replica.raft.has_ready() {
             replica.handle_ready(actions);
         }
-        if replica.is_alone() {
-            replica
-                .raft
-                .campaign()
-                .expect("the only voter can always campaign");
-            replica.pin_election_timeout();
-        }
+        replica.campaign_alone();
         replica.settle(actions);
         Ok(replica)
+    }
+
+    /// Elects itself if nobody else could.
+    fn campaign_alone(&mut self) {
+        if self.is_alone() {
+            let campaigned = self.raft.campaign();
+            campaigned.expect("the only voter can always campaign");
+            self.pin_election_timeout();
+        }
     }
 }
 
