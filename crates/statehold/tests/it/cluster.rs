@@ -376,7 +376,7 @@ fn nodes_show_each_other_certificates_and_a_stranger_stays_outside() {
     let file = place.path("large");
     std::fs::write(&file, &large).expect("written");
     for _ in 0..5 {
-        two.run(&["set", "large", "--file", &file]).expect(0);
+        two.set_file("large", &file);
     }
     assert!(one.figure("statehold_peer_connections_refused_total{cause=\"tls\"}") > 0.0);
 }
@@ -391,7 +391,7 @@ fn groups_are_led_by_all_nodes_and_a_clean_stop_is_noticed_by_nobody() {
         member.set(key, "v");
     }
     for member in &members {
-        let ran = member.run(&["scan", "key*"]);
+        let ran = member.until(&["scan", "key*"]);
         let mut listed: Vec<&str> = ran.text().lines().collect();
         listed.sort_unstable();
         assert_eq!(listed, keys);

@@ -55,7 +55,7 @@ fn what_is_deleted_at_one_node_is_retained_at_none_and_rings_are_shown() {
     let operated = Operated::new();
     let members = operated.place.start_all(3);
     let retain = ["pub", "plant/1", "on", "--retain", "--qos", "1"];
-    members[0].run(&retain).expect(0);
+    members[0].until(&retain);
     for member in &members {
         ask(&operated, member, &["retained", "get", "plant/1"]).expect(0);
     }

@@ -1,6 +1,7 @@
 //! Processes that join a cluster and leave it, while clients go on.
 
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -35,6 +36,12 @@ impl Operated {
         std::fs::write(&config, before + tables).expect("written");
     }
 
+    /// Lets a node that stands still be waited for: whoever runs the tests may have other work for the processors, and a dead node is
+    /// no part of the story.
+    pub(super) fn wait_for_silent_nodes(&self) {
+        self.set("[cluster]\nsilence_max = \"60s\"\n");
+    }
+
     /// Runs `statehold cluster` by way of a node.
     pub(super) fn cluster(&self, member: &Member, arguments: &[&str]) -> Ran {
         self.cluster_at(member.at("admin"), arguments)
@@ -42,11 +49,16 @@ impl Operated {
 
     /// The same, by way of the node whose admin pages are at an address.
     pub(super) fn cluster_at(&self, admin: &str, arguments: &[&str]) -> Ran {
+        run(self.command_at(admin, arguments))
+    }
+
+    /// Command `statehold cluster` that asks the node whose admin pages are at an address.
+    pub(super) fn command_at(&self, admin: &str, arguments: &[&str]) -> Command {
         let mut command = statehold(&["cluster"]);
         let admin = format!("http://{admin}");
         command.args(arguments).args(["--admin", &admin]);
         command.env("STATEHOLD_ADMIN_TOKEN", &self.token);
-        run(command)
+        command
     }
 
     /// The same, again until it says so.
@@ -102,6 +114,7 @@ fn write_until(member: Member, is_over: &AtomicBool, written: &AtomicU64) -> Mem
 #[test]
 fn a_cluster_grows_and_shrinks_while_clients_go_on() {
     let operated = Operated::new();
+    operated.wait_for_silent_nodes();
     let place = &operated.place;
     let mut members = place.start_all(3);
     members[0].set("before", "kept");

@@ -32,7 +32,7 @@ pub(super) struct Member {
 pub(super) const TRIES: u32 = 3_000;
 
 /// Far longer than anything here takes on a machine that has much else to do.
-const HANGS_AFTER: Duration = Duration::from_secs(100);
+const HANGS_AFTER: Duration = Duration::from_secs(600);
 
 impl Place {
     pub(super) fn new() -> Self {
@@ -191,10 +191,18 @@ impl Member {
         self.until(&["get", key]).text().to_owned()
     }
 
-    fn until(&self, arguments: &[&str]) -> Ran {
+    /// Runs a command that may be repeated; again while nobody leads.
+    #[track_caller]
+    pub(super) fn until(&self, arguments: &[&str]) -> Ran {
+        self.until_code(arguments, 0)
+    }
+
+    /// The same, for one that ends with another code.
+    #[track_caller]
+    pub(super) fn until_code(&self, arguments: &[&str], code: i32) -> Ran {
         for _ in 0..TRIES {
             let ran = self.run(arguments);
-            if ran.code == Some(0) {
+            if ran.code == Some(code) {
                 return ran;
             }
         }

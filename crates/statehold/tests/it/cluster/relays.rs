@@ -50,13 +50,13 @@ fn assert_locks_and_watches(member: &Member, other: &Member) {
     let mut lock = member.begin(&["lock", "job", "--", "sh", "-c", HOLD]);
     let token = lock.line();
     assert!(token.ends_with(":StateStore"), "{token}");
-    other.run(&["lock", "job", "--wait", "0", "--", "true"]).expect(1);
+    other.until_code(&["lock", "job", "--wait", "0", "--", "true"], 1);
     other.set("key", "seen");
     assert!(watch.line().ends_with(" seen"));
     assert_eq!(watch.wait(), Some(0));
     lock.write_line("");
     assert_eq!(lock.wait(), Some(0));
-    other.run(&["lock", "job", "--wait", "0", "--", "true"]).expect(0);
+    other.until(&["lock", "job", "--wait", "0", "--", "true"]);
 }
 
 #[test]
