@@ -32,7 +32,7 @@ use state_service::Output;
 use self::arrivals::Arrivals;
 use self::callers::Callers;
 use self::deciding::Asked;
-pub(crate) use self::deciding::{Asker, answer};
+pub(crate) use self::deciding::{Asker, answer, leave_open};
 use self::messages::ControlMessage;
 pub use self::questions::{
     ClusterAnswer, ClusterChange, ClusterQuestion, ClusterStatus, CopyReport, GroupReport, GroupStatus,
@@ -386,13 +386,13 @@ impl ControlGroup {
                 replica::Action::Apply { data, .. } => self.apply(&data, outputs, actions),
                 replica::Action::Refused { request, refusal } => {
                     if let Asking::Propose { data } = request {
-                        self.refused(&data, &refusal.to_string(), outputs, actions);
+                        self.refused(&data, &refusal.to_string(), actions);
                     }
                 }
                 replica::Action::Leadership { leader, .. } => {
                     self.fitness.has_new_leader();
                     if leader != Some(self.node) {
-                        self.lose_leadership(outputs, actions);
+                        self.lose_leadership(actions);
                     }
                     self.next_look = now.instant;
                 }

@@ -57,7 +57,7 @@ impl Asked {
     pub(super) fn give_up(&mut self, now: Now, actions: &mut Vec<Action>) {
         let is_over = |_: &u64, (_, until): &mut (u64, Instant)| *until <= now.instant;
         for (_, (question, _)) in self.questions.extract_if(.., is_over) {
-            answer_here(question, Err(UNKNOWN.to_owned()), actions);
+            leave_open(Asker::Here(question), UNKNOWN, actions);
         }
     }
 }
@@ -92,8 +92,8 @@ impl ControlGroup {
     ) {
         let asked = &mut self.asked;
         if asked.questions.len() >= QUESTIONS_MAX {
-            let refused = Err("too many changes are waiting for an answer".to_owned());
-            return answer_here(question, refused, actions);
+            let why = "too many changes are waiting for an answer";
+            return leave_open(Asker::Here(question), why, actions);
         }
         let number = asked.next_number;
         asked.next_number += 1;
@@ -121,25 +121,19 @@ impl ControlGroup {
         }
     }
 
-    /// The log does not take a command.
-    pub(super) fn refused(
-        &mut self,
-        data: &[u8],
-        why: &str,
-        outputs: &mut Vec<Output>,
-        actions: &mut Vec<Action>,
-    ) {
+    /// The log does not take a command at the moment.
+    pub(super) fn refused(&mut self, data: &[u8], why: &str, actions: &mut Vec<Action>) {
         let (_, command) = decode_command(data).expect("this node wrote it");
         for asker in self.take_deciding(&command) {
-            answer(asker, Err(why.to_owned()), outputs, actions);
+            leave_open(asker, why, actions);
         }
     }
 
     /// What this leader has proposed may still be committed, or not.
-    pub(super) fn lose_leadership(&mut self, outputs: &mut Vec<Output>, actions: &mut Vec<Action>) {
+    pub(super) fn lose_leadership(&mut self, actions: &mut Vec<Action>) {
         for (_, asker) in std::mem::take(&mut self.deciding) {
             if let Some(asker) = asker {
-                answer(asker, Err(UNKNOWN.to_owned()), outputs, actions);
+                leave_open(asker, UNKNOWN, actions);
             }
         }
     }
@@ -162,6 +156,15 @@ pub(crate) fn answer(
         Asker::There(node, number) => {
             outputs.push(to_peer(node, &ControlMessage::Answer { number, answer: said }));
         }
+    }
+}
+
+/// Tells an operator at this node that a change is not decided, as far as is known. One at another node is told so there, when nobody
+/// has answered for [`ANSWER_WITHIN`].
+pub(crate) fn leave_open(asker: Asker, why: &str, actions: &mut Vec<Action>) {
+    if let Asker::Here(question) = asker {
+        let answer = ClusterAnswer::Open(why.to_owned());
+        actions.push(Action::ClusterAnswer { question, answer });
     }
 }
 

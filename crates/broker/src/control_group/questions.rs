@@ -51,8 +51,10 @@ pub enum ClusterAnswer {
     Status(Box<ClusterStatus>),
     /// It is decided; what follows takes its time.
     Taken(String),
-    /// Nothing was changed, or nobody knows whether anything was.
+    /// Nothing was changed, and the same question will be refused again while the cluster stands as it does.
     Refused(String),
+    /// Nobody decides at the moment, or nobody knows what was decided: the question may be asked again.
+    Open(String),
     /// This server is no member of a cluster.
     NoCluster,
 }

@@ -1,15 +1,20 @@
 //! What operators ask of a cluster: it is decided by the control group's leader, which looks first whether the cluster can do it.
 
+use std::collections::BTreeSet;
+
 use cluster::control::plan::{check_removal, group_name};
 use cluster::control::{CONTROL, Command, NodeStage};
 use cluster::forming::Founder;
 use cluster::replica::MemberProgress;
+use cluster::session_plane::lifecycle::NodeState;
 use cluster::{GroupId, NodeId};
 use mqtt::now::Now;
 use state_service::Groups;
 
 use super::{all_members, replica_of};
-use crate::control_group::{Asker, ClusterAnswer, ClusterChange, ClusterQuestion, ControlGroup, answer};
+use crate::control_group::{
+    Asker, ClusterAnswer, ClusterChange, ClusterQuestion, ControlGroup, answer, leave_open,
+};
 use crate::node::{Action, Node};
 
 impl Node {
@@ -44,6 +49,14 @@ impl Node {
         }
     }
 
+    /// Nodes that run in the session plane, also those that were not heard for a moment.
+    fn serving(&self) -> BTreeSet<NodeId> {
+        let standings = self.standings();
+        let is_serving = |state| !matches!(state, NodeState::Dead | NodeState::NotJoined);
+        let serving = standings.iter().filter(|standing| is_serving(standing.state));
+        serving.map(|standing| standing.node).collect()
+    }
+
     /// Decides a change if this node leads the group that has to, or lets its leader decide.
     pub(super) fn decide_change(
         &mut self,
@@ -52,10 +65,11 @@ impl Node {
         change: ClusterChange,
         actions: &mut Vec<Action>,
     ) {
+        let serving = self.serving();
         self.with_control(now, actions, |control, groups, outputs, actions| {
             let replica = control.replica();
             if replica.is_leader() {
-                return match decide(control, groups, change) {
+                return match decide(control, groups, &serving, change) {
                     Ok(Some(command)) => control.propose(now, command, Some(asker), outputs, actions),
                     Ok(None) => answer(
                         asker,
@@ -63,7 +77,8 @@ impl Node {
                         outputs,
                         actions,
                     ),
-                    Err(refused) => answer(asker, Err(refused), outputs, actions),
+                    Err(Declined::Refused(why)) => answer(asker, Err(why), outputs, actions),
+                    Err(Declined::Open(why)) => leave_open(asker, &why, actions),
                 };
             }
             match (asker, replica.leader()) {
@@ -71,24 +86,39 @@ impl Node {
                     control.ask(now, leader, question, change, outputs, actions);
                 }
                 (Asker::Here(_), None) => {
-                    let refused = format!("nobody leads {} at the moment", group_name(CONTROL));
-                    answer(asker, Err(refused), outputs, actions);
+                    let why = format!("nobody leads {} at the moment", group_name(CONTROL));
+                    leave_open(asker, &why, actions);
                 }
-                // Whoever asked finds out who leads, and asks again.
                 (Asker::There(..), _) => {
-                    let refused = format!(
-                        "this node does not lead {} any more; try again",
-                        group_name(CONTROL)
-                    );
-                    answer(asker, Err(refused), outputs, actions);
+                    let why = format!("this node does not lead {}", group_name(CONTROL));
+                    leave_open(asker, &why, actions);
                 }
             }
         });
     }
 }
 
-/// The command that makes a change; `None`: it is so already.
-fn decide(control: &ControlGroup, groups: &Groups, change: ClusterChange) -> Result<Option<Command>, String> {
+/// Change that is not made.
+enum Declined {
+    /// Because of how the cluster stands.
+    Refused(String),
+    /// Because of what passes, or is known soon.
+    Open(String),
+}
+
+impl From<String> for Declined {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+/// The command that makes a change; `None`: it is so already. `serving`: nodes that the failure detector does not take for dead.
+fn decide(
+    control: &ControlGroup,
+    groups: &Groups,
+    serving: &BTreeSet<NodeId>,
+    change: ClusterChange,
+) -> Result<Option<Command>, Declined> {
     match change {
         ClusterChange::Add(founder) => {
             let is_new = check_addition(control, &founder)?;
@@ -99,9 +129,18 @@ fn decide(control: &ControlGroup, groups: &Groups, change: ClusterChange) -> Res
             let is_active = |other: &MemberProgress, node| other.node == node && other.is_active;
             let is_there =
                 |node| node == control.node() || progress.iter().any(|other| is_active(other, node));
-            let members = all_members(control, groups);
-            check_removal(control.control(), members.into_iter(), node, is_forced, &is_there)
-                .map_err(|refused| refused.to_string())?;
+            let check = |is_there: &dyn Fn(NodeId) -> bool| {
+                let members = all_members(control, groups).into_iter();
+                check_removal(control.control(), members, node, is_forced, is_there)
+            };
+            if let Err(refused) = check(&is_there) {
+                // Silence for a moment is no reason to advise `--force`.
+                let may_answer = |node| is_there(node) || serving.contains(&node);
+                return Err(match check(&may_answer) {
+                    Ok(()) => Declined::Open(refused.to_string()),
+                    Err(refused) => Declined::Refused(refused.to_string()),
+                });
+            }
             Ok(Some(Command::Remove(node)))
         }
         ClusterChange::Transfer { group, to } => {

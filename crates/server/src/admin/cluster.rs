@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A change is answered when it is decided: 200 with `{"taken": "..."}`, or 409 with `{"refused": "..."}`. What follows takes its
-//! time, and is seen in how the cluster stands.
+//! time, and is seen in how the cluster stands. 503 with `{"refused": "..."}`: nobody decides at the moment, or nobody knows what was
+//! decided. Then the same change may be asked for again.
 
 use std::collections::BTreeSet;
 
@@ -106,6 +107,7 @@ async fn ask(pages: &Pages, asks: ClusterQuestion) -> Response {
         }
         ClusterAnswer::Taken(said) => answer(StatusCode::OK, &json!({ "taken": said })),
         ClusterAnswer::Refused(why) => refuse(StatusCode::CONFLICT, why),
+        ClusterAnswer::Open(why) => refuse(StatusCode::SERVICE_UNAVAILABLE, why),
         ClusterAnswer::NoCluster => refuse(StatusCode::NOT_FOUND, "this server is not part of a cluster"),
     }
 }

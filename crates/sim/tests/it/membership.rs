@@ -164,7 +164,7 @@ impl World {
                 self.pass(Duration::from_millis(100));
                 match self.machine(node).take_cluster_answers().pop() {
                     Some(ClusterAnswer::Taken(said)) => return Ok(said),
-                    Some(ClusterAnswer::Refused(why)) => {
+                    Some(ClusterAnswer::Refused(why) | ClusterAnswer::Open(why)) => {
                         refused = why;
                         break;
                     }

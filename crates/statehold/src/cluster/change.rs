@@ -1,8 +1,8 @@
 //! Changes of a cluster: a node comes, goes, takes the place of another one, or leads a group.
 
 use clap::Args;
-use serde_json::{Value, json};
-use server::{AdminClient, AdminClientError};
+use serde_json::json;
+use server::AdminClientError;
 
 use super::show::{Cluster, short};
 use super::wait::{GOES_ON, Look, Wait, WaitArgs};
@@ -62,9 +62,10 @@ pub(super) struct Transfer {
 impl Add {
     pub(super) async fn run(self) -> anyhow::Result<Exit> {
         let client = self.admin.client()?;
-        add(&client, &self.node).await?;
+        let mut wait = self.wait.begin(&client);
+        add(&mut wait, &self.node).await?;
         self.wait
-            .until(&client, |cluster| joining(cluster, &self.node))
+            .finish(wait, |cluster| joining(cluster, &self.node))
             .await
     }
 }
@@ -74,8 +75,9 @@ impl Remove {
         let client = self.admin.client()?;
         let before = client.get("/cluster").await?;
         let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
-        remove(&client, &node, self.force).await?;
-        self.wait.until(&client, |cluster| leaving(cluster, &node)).await
+        let mut wait = self.wait.begin(&client);
+        remove(&mut wait, &node, self.force).await?;
+        self.wait.finish(wait, |cluster| leaving(cluster, &node)).await
     }
 }
 
@@ -84,16 +86,15 @@ impl Replace {
         let client = self.admin.client()?;
         let before = client.get("/cluster").await?;
         let old = self.check(Cluster(&before))?;
-        let mut wait = self.wait.begin(&client).ok_or_else(|| {
-            UsageError(
-                "a replacement has two steps, and does not go on by itself: give it a time with --wait"
-                    .to_owned(),
-            )
-        })?;
+        if self.wait.is_none() {
+            let why = "a replacement has two steps, and does not go on by itself: give it a time with --wait";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        let mut wait = self.wait.begin(&client);
         let is_done = if Cluster(&before).is_at_address_of(&self.new, &old) {
-            self.remove_first(&client, &mut wait, &old).await?
+            self.remove_first(&mut wait, &old).await?
         } else {
-            self.add_first(&client, &mut wait, &old).await?
+            self.add_first(&mut wait, &old).await?
         };
         if is_done {
             exit::note(&format!(
@@ -127,9 +128,9 @@ impl Replace {
         Ok(old)
     }
 
-    async fn add_first(&self, client: &AdminClient, wait: &mut Wait<'_>, old: &str) -> anyhow::Result<bool> {
+    async fn add_first(&self, wait: &mut Wait<'_>, old: &str) -> anyhow::Result<bool> {
         exit::note("step 1 of 2: the new node joins");
-        add(client, &self.new).await?;
+        add(wait, &self.new).await?;
         if !wait.until(|cluster| joining(cluster, &self.new)).await? {
             exit::note(&format!(
                 "the new node has not joined yet, and node {} is not removed: run the same command again",
@@ -138,7 +139,7 @@ impl Replace {
             return Ok(false);
         }
         exit::note("step 2 of 2: the old node is removed");
-        remove(client, old, self.force).await?;
+        remove(wait, old, self.force).await?;
         let both = |cluster: Cluster<'_>| match (leaving(cluster, old), joining(cluster, &self.new)) {
             (Look::Done(_), waits @ Look::Waits(_)) => waits,
             (gone, _) => gone,
@@ -150,14 +151,9 @@ impl Replace {
         Ok(is_done)
     }
 
-    async fn remove_first(
-        &self,
-        client: &AdminClient,
-        wait: &mut Wait<'_>,
-        old: &str,
-    ) -> anyhow::Result<bool> {
+    async fn remove_first(&self, wait: &mut Wait<'_>, old: &str) -> anyhow::Result<bool> {
         exit::note("step 1 of 2: the old node is removed, since the new one has its address");
-        remove(client, old, self.force).await?;
+        remove(wait, old, self.force).await?;
         if !wait.until(|cluster| leaving(cluster, old)).await? {
             exit::note(&format!(
                 "the old node is not gone yet, and nothing is added: `statehold cluster add {}` when it is",
@@ -166,7 +162,7 @@ impl Replace {
             return Ok(false);
         }
         exit::note("step 2 of 2: the new node joins");
-        add(client, &self.new).await?;
+        add(wait, &self.new).await?;
         let is_done = wait.until(|cluster| joining(cluster, &self.new)).await?;
         if !is_done {
             exit::note(GOES_ON);
@@ -189,9 +185,10 @@ impl Transfer {
         let before = client.get("/cluster").await?;
         let node = Cluster(&before).find(&self.node).map_err(UsageError)?;
         let asked = json!({ "group": group, "to": node });
-        say(&client.post("/cluster/transfer", &asked).await?);
+        let mut wait = self.wait.begin(&client);
+        wait.ask("/cluster/transfer", &asked, |_| None).await?;
         self.wait
-            .until(&client, |cluster| {
+            .finish(wait, |cluster| {
                 if cluster.leads(&node, &group) {
                     Look::Done(format!("node {} leads group {}", short(&node), self.group))
                 } else {
@@ -203,16 +200,16 @@ impl Transfer {
 }
 
 /// Asks for a node to be added. From then on it is among the nodes, under its id.
-async fn add(client: &AdminClient, node: &str) -> anyhow::Result<()> {
-    say(&client.post("/cluster/add", &json!({ "node": node })).await?);
-    Ok(())
+async fn add(wait: &mut Wait<'_>, node: &str) -> anyhow::Result<()> {
+    let joins = |cluster: Cluster<'_>| cluster.joins(node);
+    wait.ask("/cluster/add", &json!({ "node": node }), joins).await
 }
 
 /// Asks for a node to be removed.
-async fn remove(client: &AdminClient, node: &str, force: bool) -> anyhow::Result<()> {
+async fn remove(wait: &mut Wait<'_>, node: &str, force: bool) -> anyhow::Result<()> {
     let asked = json!({ "node": node, "force": force });
-    say(&client.post("/cluster/remove", &asked).await?);
-    Ok(())
+    let leaves = |cluster: Cluster<'_>| cluster.leaves(node);
+    wait.ask("/cluster/remove", &asked, leaves).await
 }
 
 /// Looks how far a node is that joins.
@@ -237,12 +234,5 @@ fn leaving(cluster: Cluster<'_>, node: &str) -> Look {
     match cluster.shortfall() {
         Some(text) => Look::Waits(format!("node {} is removed; {text}", short(node))),
         None => Look::Done(cluster.farewell(node)),
-    }
-}
-
-/// Shows what the server has decided.
-fn say(answer: &Value) {
-    if let Some(text) = answer["taken"].as_str() {
-        exit::note(text);
     }
 }

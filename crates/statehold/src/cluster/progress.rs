@@ -22,6 +22,18 @@ impl<'a> Cluster<'a> {
         found.is_some_and(|found| found["leader"] == node && found["last"].is_u64())
     }
 
+    /// Says that a node was let in, if it was. It waits until then.
+    pub(crate) fn joins(self, who: &str) -> Option<String> {
+        let node = self.find(who).ok().filter(|_| !self.waits(who))?;
+        Some(format!("node {node} joins"))
+    }
+
+    /// Says that the removal of a node was decided, if it was.
+    pub(crate) fn leaves(self, node: &str) -> Option<String> {
+        let leaves = self.stage(node).is_none_or(|stage| stage == "leaving");
+        leaves.then(|| format!("node {node} leaves"))
+    }
+
     /// How far a node is that joins.
     pub(crate) fn joining(self, node: &str) -> String {
         let groups: Vec<_> = list(&self.0["groups"]).collect();
@@ -162,6 +174,30 @@ mod tests {
         assert_eq!(
             Cluster(&cluster).leaving(node),
             "node 00000000: votes in 0 groups, learns in 1, does not answer: its sessions go on at the nodes with copies"
+        );
+    }
+
+    #[test]
+    fn a_change_whose_answer_was_lost_is_seen() {
+        let mut cluster = cluster();
+        let node = "00000000000000b2";
+        assert_eq!(Cluster(&cluster).leaves(node), None);
+        cluster["nodes"][1]["stage"] = json!("leaving");
+        let leaves = Some("node 00000000000000b2 leaves".to_owned());
+        assert_eq!(Cluster(&cluster).leaves(node), leaves);
+        assert!(
+            Cluster(&cluster).leaves("00000000000000c3").is_some(),
+            "it is gone"
+        );
+
+        let joins = Some("node 00000000000000b2 joins".to_owned());
+        assert_eq!(Cluster(&cluster).joins("10.0.0.2:7000"), joins);
+        assert_eq!(Cluster(&cluster).joins("10.0.0.9:7000"), None);
+        cluster["waiting"][0]["address"] = json!("10.0.0.2:7000");
+        assert_eq!(
+            Cluster(&cluster).joins("10.0.0.2:7000"),
+            None,
+            "another one had the address"
         );
     }
 

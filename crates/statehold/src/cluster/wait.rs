@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde_json::Value;
 use server::{AdminClient, AdminClientError, clock};
 
 use super::show::Cluster;
@@ -38,26 +39,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 pub(super) const GOES_ON: &str = "it is not done yet, and goes on without this command";
 
 impl WaitArgs {
-    /// Begins to wait; `None`: nobody wants to.
-    pub(super) fn begin<'a>(&self, client: &'a AdminClient) -> Option<Wait<'a>> {
-        let wait = Wait {
+    /// Whether the command ends as soon as its change is decided.
+    pub(super) fn is_none(&self) -> bool {
+        self.wait.is_zero()
+    }
+
+    /// Begins to wait.
+    pub(super) fn begin<'a>(&self, client: &'a AdminClient) -> Wait<'a> {
+        Wait {
             client,
             until: clock::instant() + self.wait,
             said: String::new(),
-        };
-        (!self.wait.is_zero()).then_some(wait)
+        }
     }
 
     /// Waits for one change, which goes on by itself.
-    pub(super) async fn until(
+    pub(super) async fn finish(
         &self,
-        client: &AdminClient,
+        mut wait: Wait<'_>,
         look: impl Fn(Cluster<'_>) -> Look,
     ) -> anyhow::Result<Exit> {
-        let Some(mut wait) = self.begin(client) else {
-            return Ok(Exit::Done);
-        };
-        if wait.until(look).await? {
+        if self.is_none() || wait.until(look).await? {
             return Ok(Exit::Done);
         }
         exit::note(GOES_ON);
@@ -66,6 +68,40 @@ impl WaitArgs {
 }
 
 impl Wait<'_> {
+    /// Asks for a change; again while nobody decides, as it is between two leaders. `taken` sees in the cluster that the change was
+    /// decided and the answer was lost, and says so.
+    ///
+    /// # Errors
+    /// If the change is refused, or the time is over.
+    pub(super) async fn ask(
+        &mut self,
+        path: &str,
+        asked: &Value,
+        taken: impl Fn(Cluster<'_>) -> Option<String>,
+    ) -> anyhow::Result<()> {
+        loop {
+            let error = match self.client.post(path, asked).await {
+                Ok(answer) => {
+                    // What the server has decided.
+                    answer["taken"].as_str().into_iter().for_each(exit::note);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            let is_passing = matches!(error, AdminClientError::Refused { status: 503, .. });
+            if !is_passing || clock::instant() >= self.until {
+                return Err(error.into());
+            }
+            self.say(format!("{error}; trying again"));
+            tokio::time::sleep(LOOK_EVERY).await;
+            let cluster = self.client.get("/cluster").await;
+            if let Some(text) = cluster.ok().and_then(|cluster| taken(Cluster(&cluster))) {
+                exit::note(&text);
+                return Ok(());
+            }
+        }
+    }
+
     /// Looks until it is done, and says what has changed meanwhile. False: the time is over.
     pub(super) async fn until(&mut self, look: impl Fn(Cluster<'_>) -> Look) -> anyhow::Result<bool> {
         loop {

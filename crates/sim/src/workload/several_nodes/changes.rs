@@ -332,7 +332,10 @@ fn status(machine: &mut Machine) -> Option<ClusterStatus> {
     let mut answers = machine.take_cluster_answers().into_iter();
     answers.find_map(|answer| match answer {
         ClusterAnswer::Status(status) => Some(*status),
-        ClusterAnswer::Taken(_) | ClusterAnswer::Refused(_) | ClusterAnswer::NoCluster => None,
+        ClusterAnswer::Taken(_)
+        | ClusterAnswer::Refused(_)
+        | ClusterAnswer::Open(_)
+        | ClusterAnswer::NoCluster => None,
     })
 }
 

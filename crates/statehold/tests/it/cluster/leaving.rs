@@ -59,11 +59,67 @@ fn assert_said(ran: &Ran, texts: &[&str]) {
     }
 }
 
+/// Between two leaders nobody decides: the command asks again.
+#[test]
+fn a_change_that_nobody_decides_is_asked_for_again() {
+    let operated = Operated::new();
+    operated.wait_for_silent_nodes();
+    let place = &operated.place;
+    let members = place.start_all(3);
+    for member in &members[1..] {
+        member.signal("STOP");
+    }
+    let nobody_leads = |status: &Value| {
+        let mut groups = status["groups"].as_array().into_iter().flatten();
+        groups.any(|group| group["group"] == "control" && group["leader"].is_null())
+    };
+    let is_so = (0..TRIES).any(|_| nobody_leads(&operated.status(&members[0])));
+    assert!(is_so, "{}", operated.status(&members[0]));
+    let transfer = ["transfer", "0", &place.peer(1)];
+    let at_once = [&transfer[..], &["--wait", "0s"]].concat();
+    let open = operated.cluster(&members[0], &at_once);
+    assert_eq!(open.code, Some(4), "{}", open.stderr);
+
+    let mut transferring = Member::spawn(operated.command_at(members[0].at("admin"), &transfer));
+    transferring.logged(&["nobody leads the control group", "trying again"]);
+    for member in &members[1..] {
+        member.signal("CONT");
+    }
+    transferring.logged(&["leads group 0"]);
+    assert_eq!(transferring.wait(), Some(0));
+}
+
+/// A node that is not dead may answer soon: nobody is told to remove it by force.
+#[test]
+fn the_removal_of_a_node_that_is_silent_waits_until_it_answers() {
+    let operated = Operated::new();
+    operated.wait_for_silent_nodes();
+    let place = &operated.place;
+    let members = place.start_all(3);
+    for member in &members {
+        until_states(&operated, member, ["RUNNING"; 3]);
+    }
+    lead_all(&operated, &members[0]);
+    let id = node_at(&operated, &members[0], &place.peer(2));
+    members[2].signal("STOP");
+    operated.until_all(&members[0], |group| {
+        let mut replicas = group["replicas"].as_array().into_iter().flatten();
+        replicas.any(|replica| replica["node"] == *id && replica["active"] == false)
+    });
+    let remove = ["remove", &place.peer(2)];
+    let mut removing = Member::spawn(operated.command_at(members[0].at("admin"), &remove));
+    removing.logged(&["cannot be reached", "trying again"]);
+    members[2].signal("CONT");
+    removing.logged(&["leaves"]);
+    removing.logged(&["is removed, and has said that it has handed over"]);
+    assert_eq!(removing.wait(), Some(0));
+}
+
 /// The others can do without the node, and do not know whether it is done.
 #[test]
 fn a_removal_lasts_until_the_node_itself_has_handed_over() {
     let operated = Operated::new();
-    operated.set("[cluster]\nsilence_max = \"60s\"\n");
+    operated.wait_for_silent_nodes();
     let place = &operated.place;
     let members = place.start_all(3);
     for member in &members {
@@ -99,6 +155,7 @@ fn a_removal_lasts_until_the_node_itself_has_handed_over() {
 #[test]
 fn sessions_of_a_node_that_is_removed_go_on_at_the_others() {
     let operated = Operated::new();
+    operated.wait_for_silent_nodes();
     let place = &operated.place;
     let mut members = place.start_all(3);
     for member in &members {
@@ -126,6 +183,7 @@ fn sessions_of_a_node_that_is_removed_go_on_at_the_others() {
 #[test]
 fn a_node_through_which_it_is_removed_itself_says_so() {
     let operated = Operated::new();
+    operated.wait_for_silent_nodes();
     let place = &operated.place;
     let members = place.start_all(3);
     lead_all(&operated, &members[0]);
@@ -137,6 +195,7 @@ fn a_node_through_which_it_is_removed_itself_says_so() {
 #[test]
 fn a_replacement_lasts_until_the_new_node_has_everything_and_the_old_one_is_gone() {
     let operated = Operated::new();
+    operated.wait_for_silent_nodes();
     let place = &operated.place;
     let members = place.start_all(3);
     let value = place.path("value");

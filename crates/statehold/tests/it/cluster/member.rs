@@ -223,6 +223,11 @@ impl Member {
         self.child.wait().expect("the node ends");
     }
 
+    /// Waits for its end; its exit code.
+    pub(super) fn wait(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+
     pub(super) fn signal(&self, name: &str) {
         signal(&self.child, name);
     }
