@@ -11,6 +11,7 @@
 pub mod client_id;
 pub mod connecting;
 pub mod copy;
+pub mod delivering;
 mod dirty;
 pub mod dot;
 pub mod ended;
@@ -47,6 +48,7 @@ pub use copy::{
     ClaimError, ClientDot, ClientEntry, CopyParts, CopyPartsError, Matched, Pending, PendingMessage,
     SlotCopy, TakeError,
 };
+pub use delivering::Delivering;
 pub use dot::{Dot, EVENT_NUMBER_MAX, Run};
 pub use ended::{Ended, EndedError};
 pub use entry::{AssignedMessage, Birth, Entry, EntryId, EntryKind, Fact, MemberTerms, WillTerms};

@@ -10,7 +10,7 @@ use cluster::session_plane::Hlc;
 
 use crate::Dot;
 
-/// Packet id of a client's PUBLISH, as the client has chosen it.
+/// Packet id of a PUBLISH, as its sender has chosen it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PacketId(pub NonZeroU16);
 

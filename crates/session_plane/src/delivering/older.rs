@@ -1,0 +1,182 @@
+//! Deliveries that older connections have left, and that this connection has not replaced.
+//!
+//! *Invariants*: each is known by its event and its packet id, and by its message unless a group gave
+//! that. As many as the feed tells of at most:
+//! [`SinkLimits::deliveries_max`](crate::feed::SinkLimits::deliveries_max).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::delivery::{DeliveryStage, PacketDelivery, Precedence};
+use crate::Dot;
+use crate::feed::FeedDelivery;
+use crate::publishing::PacketId;
+
+/// Deliveries of older connections.
+#[derive(Debug, Default)]
+pub(super) struct OlderDeliveries {
+    known: BTreeMap<Dot, OlderDelivery>,
+    by_id: BTreeMap<PacketId, BTreeSet<Precedence>>,
+    /// Those of messages of the queue.
+    by_message: BTreeMap<Dot, BTreeSet<Precedence>>,
+}
+
+/// Delivery of an older connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OlderDelivery {
+    pub(super) message: Dot,
+    pub(super) value: PacketDelivery,
+    /// The message is gone.
+    pub(super) is_gone: bool,
+}
+
+impl OlderDelivery {
+    pub(super) fn of(told: &FeedDelivery<PacketDelivery>) -> OlderDelivery {
+        OlderDelivery {
+            message: told.known.message,
+            value: told.value,
+            is_gone: told.known.is_gone,
+        }
+    }
+
+    /// The client has the message, which is one of the session's queue.
+    pub(super) fn is_received(&self) -> bool {
+        self.value.stage == DeliveryStage::Released && !self.value.is_of_group
+    }
+
+    fn precedence(&self, entry: Dot) -> Precedence {
+        let connection_clock = self.value.connection_clock;
+        Precedence {
+            connection_clock,
+            entry,
+        }
+    }
+}
+
+impl OlderDeliveries {
+    pub(super) fn add(&mut self, entry: Dot, older: OlderDelivery) {
+        self.remove(entry);
+        let precedence = older.precedence(entry);
+        let of_id = self.by_id.entry(older.value.packet_id).or_default();
+        of_id.insert(precedence);
+        if !older.value.is_of_group {
+            let of_message = self.by_message.entry(older.message).or_default();
+            of_message.insert(precedence);
+        }
+        self.known.insert(entry, older);
+    }
+
+    pub(super) fn remove(&mut self, entry: Dot) {
+        let Some(older) = self.known.remove(&entry) else {
+            return;
+        };
+        let precedence = older.precedence(entry);
+        forget(&mut self.by_id, &older.value.packet_id, precedence);
+        forget(&mut self.by_message, &older.message, precedence);
+    }
+
+    /// Forgets the deliveries of a packet id; gives their events.
+    pub(super) fn take_id(&mut self, id: PacketId) -> Vec<Dot> {
+        let of_id = self.by_id.get(&id).cloned().unwrap_or_default();
+        let entries: Vec<Dot> = of_id.into_iter().map(|at| at.entry).collect();
+        for entry in &entries {
+            self.remove(*entry);
+        }
+        entries
+    }
+
+    /// A message is gone: its packet ids are released.
+    pub(super) fn lose_message(&mut self, message: Dot) {
+        let of_message = self.by_message.get(&message).into_iter().flatten();
+        for at in of_message {
+            if let Some(older) = self.known.get_mut(&at.entry) {
+                older.is_gone = true;
+            }
+        }
+    }
+
+    /// The message of one delivery is gone.
+    pub(super) fn lose_message_of(&mut self, entry: Dot) {
+        if let Some(older) = self.known.get_mut(&entry) {
+            older.is_gone = true;
+        }
+    }
+
+    pub(super) fn get(&self, entry: Dot) -> Option<OlderDelivery> {
+        self.known.get(&entry).copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// A delivery uses the packet id.
+    pub(super) fn uses(&self, id: PacketId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// Event of the delivery of a packet id that counts: the later connection's.
+    pub(super) fn counting_entry(&self, id: PacketId) -> Option<Dot> {
+        let last = self.by_id.get(&id)?.last()?;
+        Some(last.entry)
+    }
+
+    /// Delivery of a packet id that counts.
+    pub(super) fn counting(&self, id: PacketId) -> Option<OlderDelivery> {
+        self.get(self.counting_entry(id)?)
+    }
+
+    /// Events of the deliveries of a packet id that say that the client has a message.
+    pub(super) fn received_at(&self, id: PacketId) -> Vec<Dot> {
+        let of_id = self.by_id.get(&id).into_iter().flatten();
+        let entries = of_id.map(|at| at.entry);
+        let is_received = |entry: &Dot| self.known.get(entry).is_some_and(OlderDelivery::is_received);
+        entries.filter(is_received).collect()
+    }
+
+    /// A delivery says that the client has the message.
+    pub(super) fn is_received(&self, message: Dot) -> bool {
+        let mut of_message = self.of_message(message);
+        of_message.any(|(_, older)| older.is_received())
+    }
+
+    /// Messages of the queue that have the packet id.
+    pub(super) fn messages_at(&self, id: PacketId) -> BTreeSet<Dot> {
+        let of_id = self.by_id.get(&id).into_iter().flatten();
+        let known = of_id.filter_map(|at| self.known.get(&at.entry));
+        let of_queue = known.filter(|older| !older.value.is_of_group);
+        of_queue.map(|older| older.message).collect()
+    }
+
+    /// Packet ids of a message of the queue.
+    pub(super) fn ids_of(&self, message: Dot) -> BTreeSet<PacketId> {
+        let of_message = self.of_message(message);
+        of_message.map(|(_, older)| older.value.packet_id).collect()
+    }
+
+    /// Packet id under which a message is sent again: of several the later connection's. Those that
+    /// `is_taken` are used by this connection.
+    pub(super) fn sent_under(&self, message: Dot, is_taken: impl Fn(PacketId) -> bool) -> Option<PacketId> {
+        let mut of_message = self.of_message(message).rev();
+        let found = of_message.find(|(entry, older)| {
+            let id = older.value.packet_id;
+            let is_sent = matches!(older.value.stage, DeliveryStage::Sent(_)) && !older.is_gone;
+            is_sent && self.counting_entry(id) == Some(*entry) && !is_taken(id)
+        });
+        found.map(|(_, older)| older.value.packet_id)
+    }
+
+    /// Deliveries of a message of the queue, the later connection's last.
+    fn of_message(&self, message: Dot) -> impl DoubleEndedIterator<Item = (Dot, &OlderDelivery)> + '_ {
+        let of_message = self.by_message.get(&message).into_iter().flatten();
+        of_message.filter_map(|at| self.known.get(&at.entry).map(|older| (at.entry, older)))
+    }
+}
+
+fn forget<K: Ord>(index: &mut BTreeMap<K, BTreeSet<Precedence>>, key: &K, precedence: Precedence) {
+    if let Some(of_key) = index.get_mut(key) {
+        of_key.remove(&precedence);
+        if of_key.is_empty() {
+            index.remove(key);
+        }
+    }
+}
