@@ -8,7 +8,7 @@ use super::action::{DeliveringAction, DeliveryViolation};
 use super::connection::OpenConnection;
 use super::delivery::DeliveryQos;
 use super::event::DeliveryAnswer;
-use super::in_flight::{Phase, Source};
+use super::in_flight::Phase;
 use crate::publishing::PacketId;
 
 impl<V> OpenConnection<V> {
@@ -25,14 +25,14 @@ impl<V> OpenConnection<V> {
         };
         match (answer, phase, qos) {
             (DeliveryAnswer::Puback, Phase::Published, DeliveryQos::AtLeastOnce)
-            | (DeliveryAnswer::PubrecError, Phase::Published, DeliveryQos::ExactlyOnce)
+            | (DeliveryAnswer::Discarded, Phase::Published, _) => self.finish(packet_id, actions),
+            (DeliveryAnswer::PubrecError, Phase::Published, DeliveryQos::ExactlyOnce)
             | (DeliveryAnswer::Pubcomp, Phase::Released, _) => self.complete(packet_id, actions),
             (DeliveryAnswer::Pubrec, Phase::Published, DeliveryQos::ExactlyOnce) => {
                 self.receive(packet_id, actions);
             }
             // PUBREC comes again [MQTT-4.3.3-4].
             (DeliveryAnswer::Pubrec, Phase::Released, _) => actions.push(self.pubrel(packet_id, true)),
-            (DeliveryAnswer::Discarded, Phase::Published, _) => self.discard(packet_id, actions),
             // PUBCOMP may answer a PUBREL with 0x92 before it.
             (DeliveryAnswer::Pubcomp, ..) => {}
             (_, Phase::Published, _) => {
@@ -68,19 +68,5 @@ impl<V> OpenConnection<V> {
             self.outgoing.pubrels.push_back(packet_id);
             self.write(packet_id, actions);
         }
-    }
-
-    /// The node has not sent PUBLISH, and the message is done. If the client may know the packet id of an
-    /// older connection, it is released.
-    fn discard(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
-        if !self.may_be_at_client(packet_id) {
-            return self.complete(packet_id, actions);
-        }
-        let source = self.in_flight.get(&packet_id).map(|of| of.source.clone());
-        if let Some(Source::Queue(message)) = source {
-            self.older.lose_message(message);
-            self.remove(Some(message), Vec::new(), actions);
-        }
-        self.free(packet_id, actions);
     }
 }

@@ -9,7 +9,7 @@ use cluster::session_plane::Hlc;
 
 use super::DeliveringLimits;
 use super::action::{DeliveringAction, DeliveryViolation, RemovedDelivery, WrittenDelivery};
-use super::delivery::PacketDelivery;
+use super::delivery::{DeliveryQos, DeliveryStage, PacketDelivery};
 use super::event::OpenedReceiver;
 use super::in_flight::{InFlight, Phase, Source};
 use super::older::OlderDeliveries;
@@ -185,7 +185,33 @@ impl<V> OpenConnection<V> {
         Some((in_flight.source, deliveries))
     }
 
-    /// Ends a delivery whose message goes with it.
+    /// Ends a delivery whose message is done, and releases its packet id if the client may keep it.
+    pub(super) fn finish(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
+        if !self.is_kept_by_client(packet_id) {
+            return self.complete(packet_id, actions);
+        }
+        let connection = self.id;
+        match self.in_flight.get(&packet_id).map(|of| of.source.clone()) {
+            Some(Source::Queue(message)) => {
+                self.older.lose_message(message);
+                self.remove(Some(message), Vec::new(), actions);
+            }
+            Some(Source::Group(message)) => {
+                actions.push(DeliveringAction::AcknowledgeGroup { connection, message });
+            }
+            Some(Source::Freed { .. }) | None => {}
+        }
+        self.free(packet_id, actions);
+    }
+
+    /// The client may keep the packet id until PUBREL, as an older connection has told it.
+    pub(super) fn is_kept_by_client(&self, packet_id: PacketId) -> bool {
+        let in_flight = self.in_flight.get(&packet_id);
+        let is_resumed = in_flight.is_some_and(|of| of.is_resumed && of.qos == DeliveryQos::ExactlyOnce);
+        is_resumed || self.older.is_kept_by_client(packet_id)
+    }
+
+    /// Ends a delivery whose message goes with it. The client keeps nothing of it.
     pub(super) fn complete(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
         let is_published = self
             .in_flight
@@ -242,9 +268,13 @@ impl<V> OpenConnection<V> {
     /// Writes a packet id and its stage, in the place of all entries of it (rules `stage-first` and
     /// `stage-anew`).
     pub(super) fn write(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
-        let mut removes = self.older.take_id(packet_id);
         let Some(in_flight) = self.in_flight.get_mut(&packet_id) else {
             return;
+        };
+        let mut removes = match in_flight.stage() {
+            // What the client may keep is released behind PUBACK.
+            DeliveryStage::Sent(DeliveryQos::AtLeastOnce) => self.older.take_at_least_once(packet_id),
+            _ => self.older.take_id(packet_id),
         };
         removes.extend(in_flight.entry.take());
         actions.push(DeliveringAction::Write(WrittenDelivery {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::delivery::{DeliveryStage, PacketDelivery, Precedence};
+use super::delivery::{DeliveryQos, DeliveryStage, PacketDelivery, Precedence};
 use crate::Dot;
 use crate::feed::FeedDelivery;
 use crate::publishing::PacketId;
@@ -43,6 +43,11 @@ impl OlderDelivery {
         self.value.stage == DeliveryStage::Released && !self.value.is_of_group
     }
 
+    /// The client may keep the packet id until PUBREL.
+    fn is_kept_by_client(&self) -> bool {
+        self.value.stage != DeliveryStage::Sent(DeliveryQos::AtLeastOnce)
+    }
+
     fn precedence(&self, entry: Dot) -> Precedence {
         let connection_clock = self.value.connection_clock;
         Precedence {
@@ -76,12 +81,22 @@ impl OlderDeliveries {
 
     /// Forgets the deliveries of a packet id; gives their events.
     pub(super) fn take_id(&mut self, id: PacketId) -> Vec<Dot> {
-        let of_id = self.by_id.get(&id).cloned().unwrap_or_default();
-        let entries: Vec<Dot> = of_id.into_iter().map(|at| at.entry).collect();
-        for entry in &entries {
+        self.take_some(id, |_| true)
+    }
+
+    /// Forgets the QoS 1 deliveries of a packet id; gives their events.
+    pub(super) fn take_at_least_once(&mut self, id: PacketId) -> Vec<Dot> {
+        self.take_some(id, |older| !older.is_kept_by_client())
+    }
+
+    fn take_some(&mut self, id: PacketId, is_taken: impl Fn(&OlderDelivery) -> bool) -> Vec<Dot> {
+        let entries = self.entries_of(id).map(|(entry, older)| (entry, is_taken(older)));
+        let taken = entries.filter(|(_, is_taken)| *is_taken);
+        let taken: Vec<Dot> = taken.map(|(entry, _)| entry).collect();
+        for entry in &taken {
             self.remove(*entry);
         }
-        entries
+        taken
     }
 
     /// A message is gone: its packet ids are released.
@@ -125,12 +140,15 @@ impl OlderDeliveries {
         self.get(self.counting_entry(id)?)
     }
 
+    /// A delivery says that the client may keep the packet id until PUBREL.
+    pub(super) fn is_kept_by_client(&self, id: PacketId) -> bool {
+        self.entries_of(id).any(|(_, older)| older.is_kept_by_client())
+    }
+
     /// Events of the deliveries of a packet id that say that the client has a message.
     pub(super) fn received_at(&self, id: PacketId) -> Vec<Dot> {
-        let of_id = self.by_id.get(&id).into_iter().flatten();
-        let entries = of_id.map(|at| at.entry);
-        let is_received = |entry: &Dot| self.known.get(entry).is_some_and(OlderDelivery::is_received);
-        entries.filter(is_received).collect()
+        let received = self.entries_of(id).filter(|(_, older)| older.is_received());
+        received.map(|(entry, _)| entry).collect()
     }
 
     /// A delivery says that the client has the message.
@@ -141,10 +159,8 @@ impl OlderDeliveries {
 
     /// Messages of the queue that have the packet id.
     pub(super) fn messages_at(&self, id: PacketId) -> BTreeSet<Dot> {
-        let of_id = self.by_id.get(&id).into_iter().flatten();
-        let known = of_id.filter_map(|at| self.known.get(&at.entry));
-        let of_queue = known.filter(|older| !older.value.is_of_group);
-        of_queue.map(|older| older.message).collect()
+        let of_queue = self.entries_of(id).filter(|(_, older)| !older.value.is_of_group);
+        of_queue.map(|(_, older)| older.message).collect()
     }
 
     /// Packet ids of a message of the queue.
@@ -163,6 +179,12 @@ impl OlderDeliveries {
             is_sent && self.counting_entry(id) == Some(*entry) && !is_taken(id)
         });
         found.map(|(_, older)| older.value.packet_id)
+    }
+
+    /// Deliveries of a packet id, the one that counts last.
+    fn entries_of(&self, id: PacketId) -> impl Iterator<Item = (Dot, &OlderDelivery)> + '_ {
+        let of_id = self.by_id.get(&id).into_iter().flatten();
+        of_id.filter_map(|at| self.known.get(&at.entry).map(|older| (at.entry, older)))
     }
 
     /// Deliveries of a message of the queue, the later connection's last.

@@ -197,8 +197,8 @@ impl<V> OpenConnection<V> {
         match qos {
             _ if has_it && !is_of_group && self.waiting.contains(message) => WayOn::Resend,
             _ if has_it && !is_of_group => WayOn::Wait,
-            DeliveryQos::ExactlyOnce => WayOn::Release,
-            DeliveryQos::AtLeastOnce => WayOn::Drop,
+            DeliveryQos::AtLeastOnce if !self.older.is_kept_by_client(packet_id) => WayOn::Drop,
+            DeliveryQos::AtLeastOnce | DeliveryQos::ExactlyOnce => WayOn::Release,
         }
     }
 

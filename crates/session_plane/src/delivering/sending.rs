@@ -210,17 +210,11 @@ impl<V> OpenConnection<V> {
     /// A message left its queue before PUBLISH. An older connection may have told the client of its packet
     /// id, which is released then.
     fn end_withdrawn(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
-        if self.may_be_at_client(packet_id) {
+        if self.is_kept_by_client(packet_id) {
             self.free(packet_id, actions);
         } else {
             self.drop_untold(packet_id, actions);
         }
-    }
-
-    /// An older connection may have told the client of the packet id, and the client keeps it.
-    pub(super) fn may_be_at_client(&self, packet_id: PacketId) -> bool {
-        let in_flight = self.in_flight.get(&packet_id);
-        in_flight.is_some_and(|of| of.is_resumed && of.qos == DeliveryQos::ExactlyOnce)
     }
 
     fn send_pubrel(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {

@@ -146,6 +146,35 @@ fn a_delivery_that_was_beaten_may_end_before() {
     assert_does(next, [acknowledge(901, &[]), resumed]);
 }
 
+/// The client keeps nothing of a QoS 1 message, but what an older connection has sent under its packet id.
+#[test]
+fn a_packet_id_of_qos_1_that_an_older_connection_has_used_is_released() {
+    let (mut node, id) = (Node::new(), id_of(60));
+    node.queue(60, LEAST);
+    node.tell(&[older(1, 10, id.0.get(), 99, SENT)]);
+    let freed = [acknowledge(60, &[]), write(id, 60, Freeing, &[entry(1)])];
+    assert_does(node.answer(id, Puback), freed);
+    assert_does(node.store(id), [pubrel(id)]);
+    let of_freed = node.last();
+    assert_does(node.answer(id, Pubcomp), [remove(&[of_freed])]);
+    let least = DeliveryStage::Sent(LEAST);
+    for both in orders(&older(9, 10, 7, 60, SENT), &older(1, 20, 7, 61, least)) {
+        let (mut node, _) = Node::resumed(&both);
+        let resumed = write(packet_id(7), 61, least, &[entry(1)]);
+        assert_does(node.queue(61, LEAST), [resumed]);
+        node.store(packet_id(7));
+        let stored = node.last();
+        let freed = [
+            acknowledge(61, &[]),
+            write(packet_id(7), 61, Freeing, &[entry(9), stored]),
+        ];
+        assert_does(node.answer(packet_id(7), Puback), freed);
+        let (_, begun) = Node::resumed(&both.map(gone));
+        let freed = write(packet_id(7), 61, Freeing, &[entry(9), entry(1)]);
+        assert_does(begun, [freed]);
+    }
+}
+
 /// A merge tells of the deliveries of another side while the connection is open.
 #[test]
 fn a_late_delivery_of_a_message_under_way_is_released_or_goes_with_it() {
