@@ -53,16 +53,17 @@ pub struct DeliveringLimits {
     /// Packet ids at most that one connection uses at once, whatever its Receive Maximum. Further
     /// messages, and further packet ids of older connections, wait.
     pub in_flight_max: NonZeroU16,
-    /// Messages of one connection at most that wait for a packet id. A connection that is passed on one
-    /// more is closed with 0x97, Quota exceeded. Not below the window of a feed and what groups may give.
+    /// Messages of one connection at most that wait for a packet id. A connection that is passed on
+    /// one more is closed with 0x97, Quota exceeded. Not below the window of a feed with what groups may
+    /// give.
     pub waiting_max: usize,
 }
 
 /// Deliveries of the connections of one node.
 ///
-/// An event costs O(log n) for each message and packet id that it names. Older deliveries are bounded by
-/// [`SinkLimits::deliveries_max`](crate::feed::SinkLimits::deliveries_max). Messages in flight whose
-/// content has left take about 200 bytes.
+/// An event costs O(log n) for each message and packet id that it names. Older deliveries are bounded
+/// by [`SinkLimits::deliveries_max`](crate::feed::SinkLimits::deliveries_max). A message in flight whose
+/// content has left takes about 200 bytes.
 #[derive(Debug)]
 pub struct Delivering<V> {
     limits: DeliveringLimits,

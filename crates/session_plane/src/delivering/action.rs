@@ -57,9 +57,9 @@ pub struct RemovedDelivery {
 /// Action of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveringAction<V> {
-    /// Makes an event that adds a [`Fact::Delivery`](crate::Fact::Delivery), and removes older ones. The
-    /// node tells [`Stored`](super::DeliveringEvent::Stored) when it is durable, and tells the feed that
-    /// the removed ones have ended.
+    /// Makes an event that adds a [`Fact::Delivery`](crate::Fact::Delivery), and removes older ones.
+    /// The node tells [`Stored`](super::DeliveringEvent::Stored) when it is durable, and tells the feed
+    /// that the removed ones have ended.
     Write(WrittenDelivery),
     /// Makes an event that removes a message and deliveries, and tells the feed. The node tells
     /// [`Removed`](super::DeliveringEvent::Removed) of the message when it is durable.

@@ -44,9 +44,9 @@ impl<V> OpenConnection<V> {
 
     /// Answers PUBREC of a packet id that nobody uses, so that the client forgets it [MQTT-4.3.3-4].
     ///
-    /// A packet id that older deliveries use is not unknown. With 0x92 the client would forget what it has,
-    /// and would take the PUBLISH that follows for another message. What an owner may still tell is not
-    /// unknown, either.
+    /// A packet id that older deliveries use is not unknown. With 0x92 the client would forget what it
+    /// has, and would take the PUBLISH that follows for another message. What an owner may still tell is
+    /// not unknown, either.
     fn answer_unknown(
         &self,
         packet_id: PacketId,
@@ -59,7 +59,8 @@ impl<V> OpenConnection<V> {
         }
     }
 
-    /// PUBREC: PUBLISH is not sent again [MQTT-4.3.3-6]. PUBREL follows when the stage is at the owners.
+    /// Takes PUBREC: PUBLISH is not sent again [MQTT-4.3.3-6]. PUBREL follows when the stage is at the
+    /// owners.
     fn receive(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
         let order = self.take_order();
         if let Some(in_flight) = self.in_flight.get_mut(&packet_id) {

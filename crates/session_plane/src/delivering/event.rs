@@ -75,7 +75,7 @@ pub enum DeliveryAnswer {
     Pubrec,
     /// PUBREC with a reason code from 0x80 on: the client is done with the message.
     PubrecError,
-    /// PUBCOMP. Reason code 0x92 says that the client did not know the packet id, which is free as well.
+    /// PUBCOMP. Reason code 0x92 says that the client did not know the packet id, which is free, too.
     Pubcomp,
     /// The node has not sent PUBLISH: the message has expired, or is larger than the client takes.
     Discarded,
@@ -131,8 +131,8 @@ pub enum DeliveringEvent<V> {
         /// The event.
         entry: Dot,
     },
-    /// The event of [`Remove`](super::DeliveringAction::Remove) is durable at the owners: no feed passes
-    /// the message on any more.
+    /// The event of [`Remove`](super::DeliveringAction::Remove) is durable at the owners: no feed
+    /// passes the message on any more.
     Removed {
         /// Connection.
         connection: ConnectionId,

@@ -1,10 +1,13 @@
 //! Message under way to a client, under a packet id of this connection.
 //!
 //! ```text
-//!             stored       in turn            PUBREC               stored                        in turn
-//!   Storing ---------> Ready ----> Published -------> StoringPubrel -----> ReadyForPubrel ----> Released
-//!                                                           |                ^
-//!                                        stored, of a group '-> Acknowledging' every node knows it
+//!            stored       in turn           PUBREC
+//!   Storing -------> Ready ----> Published -------> StoringPubrel
+//!                                                     |       | stored, of a group
+//!                                              stored |       '------> Acknowledging
+//!                                                     v                      |
+//!                            Released <---- ReadyForPubrel <-----------------'
+//!                                    in turn                 every node knows it
 //! ```
 
 use super::delivery::{DeliveryQos, DeliveryStage};

@@ -2,10 +2,11 @@
 //!
 //! | older delivery | how its packet id goes on |
 //! |---|---|
-//! | Released | PUBREL |
-//! | Sent, and the message is in the queue | PUBLISH with DUP, once the feed has passed the message on |
-//! | Sent, and the message is gone, goes under another packet id, or was of a group | PUBREL, as Freeing. Of QoS 1: free at once |
-//! | Freeing | PUBREL |
+//! | Sent | with PUBLISH and DUP, once the feed has passed the message on |
+//! | Released, Freeing | with PUBREL |
+//!
+//! A Sent delivery goes on with PUBREL, too, as Freeing, where its message is gone, goes under another
+//! packet id, or was given by a group. The packet id of a QoS 1 message is free then.
 //!
 //! A packet id has one delivery and a message has one, unless sides of a split gave it theirs. Of
 //! several deliveries of a message one that is Released counts first, then the later connection's. Of
@@ -48,6 +49,9 @@ impl<V> OpenConnection<V> {
         self.is_fed = true;
         self.change_older(deliveries, actions);
         for message in messages {
+            if self.is_closing() {
+                return;
+            }
             self.queue(message, actions);
         }
     }

@@ -24,11 +24,11 @@ impl<V> OpenConnection<V> {
 
     /// Gives the next message its packet id. False: no message waits, or all packet ids are in use.
     pub(super) fn begin_new(&mut self, actions: &mut Vec<DeliveringAction<V>>) -> bool {
-        let packet_id = self
-            .waiting
-            .next()
-            .and_then(|message| self.ids.for_message(message));
-        let Some((packet_id, next)) = packet_id.zip(self.waiting.take_next()) else {
+        let free_id = self.waiting.next().and_then(|next| self.ids.for_message(next));
+        let Some(packet_id) = free_id else {
+            return false;
+        };
+        let Some(next) = self.waiting.take_next() else {
             return false;
         };
         let (in_flight, has_entry) = self.new_in_flight(packet_id, next);
@@ -45,8 +45,8 @@ impl<V> OpenConnection<V> {
 
     /// Use of a packet id by a message that has none, and whether it has an entry.
     ///
-    /// A QoS 1 message has one if its packet id does not follow from its event. One of a group has none: it
-    /// is not gone on with.
+    /// A QoS 1 message has one if its packet id does not follow from its event. One of a group has
+    /// none: it is not gone on with.
     fn new_in_flight(&mut self, packet_id: PacketId, next: NextMessage<V>) -> (InFlight<V>, bool) {
         let (source, qos, value, is_dup) = match next {
             NextMessage::Queued(QueuedMessage { key, qos, value }) => {
@@ -207,8 +207,8 @@ impl<V> OpenConnection<V> {
         actions.extend(published.map(DeliveringAction::SendPublish));
     }
 
-    /// A message left its queue before PUBLISH. An older connection may have told the client of its packet
-    /// id, which is released then.
+    /// A message left its queue before PUBLISH. An older connection may have told the client of its
+    /// packet id, which is released then.
     fn end_withdrawn(&mut self, packet_id: PacketId, actions: &mut Vec<DeliveringAction<V>>) {
         if self.is_kept_by_client(packet_id) {
             self.free(packet_id, actions);

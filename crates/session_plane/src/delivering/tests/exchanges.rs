@@ -229,6 +229,19 @@ fn what_is_withdrawn_before_publish_is_not_sent() {
 }
 
 #[test]
+fn a_message_waits_while_all_packet_ids_are_in_use() {
+    let ids = (1..=u16::MAX).map(|id| older(u64::from(id), 10, id, 100_000 + u64::from(id), SENT));
+    let (mut node, begun) = Node::resumed(&ids.collect::<Vec<_>>());
+    assert_does(begun, []);
+    assert_does(node.queue(60, ONCE), []);
+    assert_does(node.give(61, LEAST), []);
+    let begun = node.tell_ended(&[7]);
+    assert_does(begun, [write(packet_id(7), 60, SENT, &[])]);
+    let begun = node.tell_ended(&[8]);
+    assert_does(begun, [publish(packet_id(8), 61, LEAST, false)]);
+}
+
+#[test]
 fn a_connection_that_is_passed_on_too_much_is_closed() {
     let limits = DeliveringLimits {
         waiting_max: 1,
@@ -240,6 +253,6 @@ fn a_connection_that_is_passed_on_too_much_is_closed() {
     assert_does(node.give(61, ONCE), [too_many()]);
     assert_does(node.give(62, ONCE), []);
     let mut node = Node::unfed(limits);
-    let messages = vec![queued(60, ONCE), queued(61, ONCE)];
+    let messages = [60, 61, 62].map(|number| queued(number, ONCE)).to_vec();
     assert_does(node.feed(DeliveryChanges::default(), messages), [too_many()]);
 }
