@@ -109,6 +109,14 @@ impl OlderDeliveries {
         }
     }
 
+    /// The message of a delivery is acknowledged: the entry says that the client may keep the packet id,
+    /// and nothing of the message.
+    pub(super) fn acknowledge(&mut self, entry: Dot) {
+        if let Some(older) = self.known.get_mut(&entry) {
+            older.value.stage = DeliveryStage::Freeing;
+        }
+    }
+
     /// The message of one delivery is gone.
     pub(super) fn lose_message_of(&mut self, entry: Dot) {
         if let Some(older) = self.known.get_mut(&entry) {

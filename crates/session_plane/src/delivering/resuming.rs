@@ -146,7 +146,8 @@ impl<V> OpenConnection<V> {
         }
     }
 
-    /// Acknowledges messages that the client has, and whose packet id is another delivery's.
+    /// Acknowledges messages that the client has, and whose packet id is another delivery's. Their
+    /// entries go with the next one of the packet id: the client may keep it.
     fn acknowledge_beaten(
         &mut self,
         packet_id: PacketId,
@@ -160,10 +161,10 @@ impl<V> OpenConnection<V> {
                 continue;
             };
             self.touch_message(older.message, changed);
-            self.older.remove(entry);
+            self.older.acknowledge(entry);
             self.older.lose_message(older.message);
             self.withdraw_message(older.message);
-            self.remove(Some(older.message), vec![entry], actions);
+            self.remove(Some(older.message), Vec::new(), actions);
         }
     }
 

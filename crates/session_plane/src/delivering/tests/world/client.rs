@@ -1,7 +1,7 @@
 //! Clients of the world: each keeps what it has of QoS 2 messages until PUBREL, over connections.
 
 use super::feed::Feed;
-use super::{Payload, RECEIVE_MAXIMUM, World};
+use super::{CLOCK_SKEW, NODES, Payload, RECEIVE_MAXIMUM, World};
 use crate::delivering::tests::*;
 
 /// Connection of a client.
@@ -157,7 +157,7 @@ impl World {
                 client: client_id(client),
                 clock,
                 receive_maximum: NonZeroU16::new(RECEIVE_MAXIMUM).expect("no zero"),
-                sent_before: Some(clock),
+                sent_before: Some(Hlc::at(self.clock + NODES as u64 * CLOCK_SKEW)),
             }),
         );
     }
@@ -177,7 +177,7 @@ impl World {
             return;
         };
         while side.contains(&node) && self.machines[node].has_undurable(client) {
-            for other in 0..super::NODES {
+            for other in 0..NODES {
                 self.deliver(node, other);
                 self.deliver(other, node);
             }
@@ -192,7 +192,9 @@ impl World {
         };
         let is_least = self.qos_of(message) == DeliveryQos::AtLeastOnce;
         let Client { place, feed, .. } = &self.clients[client];
-        let Some(place) = place else { return };
+        let Some(place) = place.as_ref().filter(|place| !place.ids.contains_key(&id)) else {
+            return self.assert_used_for(node, connection, id, message);
+        };
         let sent = self.clients[client].sent.get(&message);
         let original = sent.map(|sent| sent.packet_id).filter(|original| *original != id);
         if let Some(original) = original.filter(|_| is_least && !message.is_of_group) {
@@ -204,9 +206,20 @@ impl World {
                 "{message:?} leaves {original:?} for {id:?}"
             );
         }
-        let place = self.clients[client].place.as_mut().expect("it is connected");
-        let used = *place.ids.entry(id).or_insert(message);
-        assert_eq!(used, message, "{id:?} is used for two messages");
+        let Client { place, sent, .. } = &mut self.clients[client];
+        if let Some(sent) = sent.get_mut(&message) {
+            sent.packet_id = id;
+        }
+        if let Some(place) = place {
+            place.ids.insert(id, message);
+        }
+    }
+
+    #[track_caller]
+    fn assert_used_for(&mut self, node: usize, connection: ConnectionId, id: PacketId, message: Payload) {
+        let place = self.place_at(node, connection);
+        let used = place.and_then(|place| place.ids.get(&id).copied());
+        assert_eq!(used, Some(message), "{id:?} is used for two messages");
     }
 
     /// Entries of packet ids are removed, or a message without one.

@@ -6,6 +6,8 @@ use crate::delivering::tests::*;
 
 /// Messages of a client at once that it has not acknowledged.
 const WINDOW: usize = 6;
+/// Messages that an owner sends at once.
+const BATCH: usize = 2;
 
 /// Message of a feed.
 #[derive(Debug, Clone)]
@@ -61,7 +63,7 @@ impl Source {
 
     /// Next messages of the queue. `held` are at the receiver.
     fn send(&mut self, copy: &Copy, held: usize) -> Vec<QueueKey> {
-        let room = WINDOW.saturating_sub(held + self.under_way);
+        let room = WINDOW.saturating_sub(held + self.under_way).min(BATCH);
         let queue: BTreeSet<QueueKey> = copy.messages().collect();
         let messages: Vec<QueueKey> = queue.difference(&self.sent).copied().take(room).collect();
         self.sent.extend(&messages);
