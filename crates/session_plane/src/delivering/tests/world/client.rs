@@ -207,9 +207,9 @@ impl World {
             );
         }
         let Client { place, sent, .. } = &mut self.clients[client];
-        if let Some(sent) = sent.get_mut(&message) {
-            sent.packet_id = id;
-        }
+        // The next PUBLISH is the first one under this packet id.
+        sent.extract_if(.., |of, sent| *of == message && is_least && sent.packet_id != id)
+            .for_each(drop);
         if let Some(place) = place {
             place.ids.insert(id, message);
         }

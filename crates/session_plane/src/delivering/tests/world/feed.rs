@@ -83,6 +83,10 @@ impl World {
             return;
         }
         let feed = &mut self.clients[client].feed;
+        let is_up = |source: &Source| self.machines[source.owner].is_up;
+        if !feed.source.as_ref().is_some_and(is_up) {
+            return;
+        }
         let (own_after, held) = (feed.own_after, feed.held.len());
         let Some(source) = &mut feed.source else { return };
         let is_answer = !std::mem::replace(&mut source.has_answered, true);

@@ -35,8 +35,9 @@ impl World {
 
     /// Every node knows an acknowledgement of a connection of this node.
     pub(super) fn group_knows(&mut self, node: usize) {
-        let Some(GroupAcknowledgement { connection, message }) = self.machines[node].of_groups.pop_front()
-        else {
+        let machine = &mut self.machines[node];
+        let acknowledged = machine.of_groups.pop_front().filter(|_| machine.is_up);
+        let Some(GroupAcknowledgement { connection, message }) = acknowledged else {
             return;
         };
         if let Some(place) = self.place_at(node, connection) {
