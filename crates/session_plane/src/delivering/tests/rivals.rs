@@ -231,3 +231,33 @@ fn a_packet_id_of_qos_1_whose_message_before_was_released_is_released() {
         assert_does(node.answer(packet_id(7), Puback), freed);
     }
 }
+
+/// The release of the second packet id waits for its turn, and is decided upon again meanwhile.
+#[test]
+fn a_second_packet_id_is_released_though_its_message_was_completed_before() {
+    let mut node = Node::unfed(DeliveringLimits {
+        in_flight_max: NonZeroU16::new(2).unwrap(),
+        ..LIMITS
+    });
+    node.feed(
+        DeliveryChanges::default(),
+        vec![queued(60, ONCE), queued(61, LEAST)],
+    );
+    let first = gone(older(1, 10, 8, 99, SENT));
+    assert_does(node.tell(&[first, older(2, 10, 7, 60, SENT)]), []);
+    node.store(id_of(60));
+    node.answer(id_of(60), Pubrec);
+    node.store(id_of(60));
+    let of_message = node.last();
+    let next = [
+        acknowledge(60, &[of_message]),
+        write(packet_id(8), 99, Freeing, &[entry(1)]),
+    ];
+    assert_does(node.answer(id_of(60), Pubcomp), next);
+    assert_does(node.tell(&[older(3, 9, 7, 98, SENT)]), []);
+    let next = [
+        acknowledge(61, &[]),
+        write(packet_id(7), 60, Freeing, &[entry(3), entry(2)]),
+    ];
+    assert_does(node.answer(id_of(61), Puback), next);
+}
