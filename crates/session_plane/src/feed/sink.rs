@@ -97,7 +97,8 @@ pub enum SinkEvent<V> {
 pub enum SinkAction<V> {
     /// Sends a message to an owner.
     Send(FeedAction<V>),
-    /// Passes packet ids and messages on to a session, in this order and after those before.
+    /// Passes packet ids and messages on to a session, in this order and after those before. The first ones of an
+    /// owner are passed on even if there are none: the node knows then which packet ids the session has.
     Deliver {
         /// Client of the session.
         client: ClientId,
@@ -244,11 +245,13 @@ impl FeedSink {
         let Some(session) = self.sessions.get_mut(&place) else {
             return Ok(());
         };
+        let is_answer = items.number == 0;
         let Received {
             removed: keys,
             deliveries,
         } = session.receive(from, &mut items, self.limits)?;
-        if !items.items.is_empty() || !deliveries.is_empty() {
+        // An empty answer says that the session has no packet ids.
+        if is_answer || !items.items.is_empty() || !deliveries.is_empty() {
             let (client, items) = (place.client.clone(), items.items);
             actions.push(SinkAction::Deliver {
                 client,

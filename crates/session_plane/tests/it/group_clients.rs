@@ -7,13 +7,16 @@ use session_plane::{Dot, EntryKind, GroupId, Slot, SlotSet};
 
 use super::clients::Waiting;
 use super::connections::{CLEAN, CONNECTING, Socket};
-use super::machine::{Body, Value};
+use super::machine::{Body, SILENCE_MAX, Value};
 use super::world::World;
 
 /// First body of the group's messages.
 const FIRST_SHARED: u32 = 1_000_000;
 /// Milliseconds after which nodes that see each other know the same.
 const SETTLED: u64 = 2_000;
+/// Milliseconds after which nothing arrives any more that was sent before nodes saw each other. A process that
+/// stands still for longer is given up.
+const ARRIVED: u64 = SILENCE_MAX + 100;
 
 const TOPICS: [&[u8]; 2] = [b"plant/7/cmd", b"plant/8/cmd"];
 
@@ -46,8 +49,8 @@ struct Shared {
     known_at: Option<BTreeSet<u64>>,
     /// Owners of its part when it was acknowledged.
     owners: BTreeSet<u64>,
-    /// Connections that have it, and have not completed it.
-    given: BTreeSet<Socket>,
+    /// Connections that have it, and have not completed it, and since when.
+    given: BTreeMap<Socket, u64>,
 }
 
 /// Members of the group, and its messages.
@@ -164,8 +167,8 @@ impl World {
         let of = self.group_clients.messages.entry(message).or_default();
         let known_at = of.known_at.as_ref();
         let has_owner = known_at.is_some_and(|known_at| !known_at.is_disjoint(&side));
-        let others: Vec<Socket> = of.given.iter().copied().collect();
-        let is_new = of.given.insert(socket);
+        let others: Vec<(Socket, u64)> = of.given.iter().map(|(other, since)| (*other, *since)).collect();
+        let is_new = of.given.insert(socket, self.now).is_none();
         let is_closed = side.iter().all(|id| self.present_to(*id) == side);
         let is_known = has_owner && is_closed;
         if !is_new {
@@ -174,17 +177,24 @@ impl World {
         if is_known {
             self.fail(format!("{socket:?} is given {message:?}, which is acknowledged"));
         }
-        let since = self.group_clients.whole_since;
-        let is_settled = since.is_some_and(|since| self.now >= since + SETTLED);
-        let is_open = |other: &Socket| self.sockets.contains_key(other) && self.is_live(*other);
-        if let Some(other) = others.iter().find(|other| is_settled && is_open(other)) {
-            self.fail(format!("{socket:?} is given {message:?}, which {other:?} has"));
+        let is_open = |other: Socket| self.sockets.contains_key(&other) && self.is_live(other);
+        let has_it = |other: &&(Socket, u64)| self.are_together_since(other.1) && is_open(other.0);
+        if let Some((other, since)) = others.iter().find(has_it) {
+            self.fail(format!(
+                "{socket:?} is given {message:?}, which {other:?} has since {since}"
+            ));
         }
         self.group_clients
             .inboxes
             .entry(socket)
             .or_default()
             .insert(message);
+    }
+
+    /// All nodes that run see each other, and know what was given at a time, or would have known it then.
+    fn are_together_since(&self, given: u64) -> bool {
+        let whole_since = self.group_clients.whole_since;
+        whole_since.is_some_and(|since| self.now >= since + SETTLED || given >= since + ARRIVED)
     }
 
     /// Owners of the part that has the message, by the ring of a node.
@@ -239,7 +249,7 @@ impl World {
         self.group_clients.joining.retain(|socket, _| socket.node != id);
         // The next process names its connections anew.
         for message in self.group_clients.messages.values_mut() {
-            message.given.retain(|socket| socket.node != id);
+            message.given.retain(|socket, _| socket.node != id);
         }
     }
 

@@ -77,6 +77,18 @@ fn an_owner_that_refuses_is_not_asked_again_at_once() {
 }
 
 #[test]
+fn the_first_answer_is_passed_on_even_if_it_is_empty() {
+    let mut front = Front::new();
+    let answered = SinkAction::Deliver {
+        client: client(0),
+        deliveries: DeliveryChanges::default(),
+        items: Vec::new(),
+    };
+    assert_eq!(front.receive(of(0, &[])), Ok(vec![answered]));
+    assert_eq!(front.receive(of(1, &[])), Ok(Vec::new()), "nothing has changed");
+}
+
+#[test]
 fn more_is_granted_when_half_of_the_window_is_free() {
     let mut front = Front::new();
     front.receive(of(0, &[1, 2])).expect("within the window");
