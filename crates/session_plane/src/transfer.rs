@@ -28,7 +28,7 @@ mod size;
 mod staging;
 
 pub use asker::{Asker, AskerLimits, PartReceived};
-pub use closing::{Closing, ClosingLimits};
+pub use closing::ClosingLimits;
 pub use digest::{Digest, EntryCheck, TransferBytes, TransferValue};
 pub use error::{AskError, PartError};
 pub use handover::{CopyPlace, CopyUse, Handover};

@@ -90,8 +90,7 @@ impl OlderDeliveries {
     }
 
     fn take_some(&mut self, id: PacketId, is_taken: impl Fn(&OlderDelivery) -> bool) -> Vec<Dot> {
-        let entries = self.entries_of(id).map(|(entry, older)| (entry, is_taken(older)));
-        let taken = entries.filter(|(_, is_taken)| *is_taken);
+        let taken = self.entries_of(id).filter(|(_, older)| is_taken(older));
         let taken: Vec<Dot> = taken.map(|(entry, _)| entry).collect();
         for entry in &taken {
             self.remove(*entry);

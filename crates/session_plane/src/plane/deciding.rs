@@ -15,8 +15,7 @@ where
     /// This node is the primary owner of a slot, its copy has merged with all present holders, and all of
     /// them have answered about the holes that it has.
     pub fn decides(&self, slot: Slot) -> bool {
-        let can_decide = self.is_primary(slot) && self.is_merged(slot);
-        let copy = self.copy(slot).filter(|_| can_decide);
+        let copy = self.copy(slot).filter(|_| self.is_primary(slot));
         copy.is_some_and(|copy| self.transfers.asker.has_answers_about(slot, copy.holes))
     }
 

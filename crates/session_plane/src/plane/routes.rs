@@ -151,7 +151,7 @@ where
     /// Fills holes of a copy from packet ids that count in copies of this node (rule
     /// `fill-from-received`).
     pub(super) fn fill_holes(&mut self, slot: Slot, actions: &mut Vec<PlaneAction<V, M>>) {
-        let lacking = self.numbers_lacking(slot);
+        let lacking = self.holes(slot).qos2_numbers();
         let (copies, asker) = (&self.holdings.copies, &self.transfers.asker);
         let filled = self.numbers.fill(copies, &lacking, |slot| asker.is_merged(slot));
         let slots: SlotSet = [slot].into_iter().collect();
@@ -165,12 +165,6 @@ where
             let taken = self.take_number(message.message.number, effects, &slots);
             self.end_if_full(taken, actions);
         }
-    }
-
-    /// QoS 2 numbers that a copy lacks.
-    pub(super) fn numbers_lacking(&self, slot: Slot) -> VersionVector {
-        let copy = self.copy(slot);
-        copy.map_or_else(VersionVector::default, |copy| copy.holes.qos2_numbers())
     }
 }
 

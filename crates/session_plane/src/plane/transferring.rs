@@ -174,7 +174,7 @@ where
     }
 
     /// Holes of a copy.
-    fn holes(&self, slot: Slot) -> VersionVector {
+    pub(super) fn holes(&self, slot: Slot) -> VersionVector {
         let copy = self.copy(slot);
         copy.map_or_else(VersionVector::default, |copy| copy.holes.clone())
     }

@@ -6,11 +6,11 @@ use crate::{Interval, VectorFull, VersionVector};
 
 /// Holes of a copy that are closed if no answer fills them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Closing {
+pub(super) struct Closing {
     /// Holes of ordinary events.
-    pub events: VersionVector,
+    events: VersionVector,
     /// Holes of QoS 2 numbers. Only a holder whose copies have all merged says that none has them.
-    pub numbers: VersionVector,
+    numbers: VersionVector,
 }
 
 /// Events that are not closed, whatever the answers say.

@@ -15,11 +15,7 @@ struct Scene {
 
 /// QoS 2 number of a run.
 fn number(run: u64, number: u64) -> Dot {
-    let dot = dot(run, number);
-    Dot {
-        number: EVENT_NUMBER_MAX + number,
-        ..dot
-    }
+    dot(run, EVENT_NUMBER_MAX + number)
 }
 
 fn dots(dots: &[Dot]) -> VersionVector {
@@ -120,6 +116,15 @@ impl Scene {
         assert_eq!(actions, []);
     }
 
+    fn ask_again(&mut self, holes: &[Dot]) {
+        let peers = self.peers();
+        self.asker.ask_again(slot(SLOT), &dots(holes), &peers);
+    }
+
+    fn has_answers_about(&self, holes: &[Dot]) -> bool {
+        self.asker.has_answers_about(slot(SLOT), &dots(holes))
+    }
+
     fn close(&mut self, holes: &[Dot]) {
         let peers = self.peers();
         self.asker.begin_closing(slot(SLOT), &dots(holes), &peers);
@@ -165,8 +170,8 @@ fn the_question_names_the_numbers_that_are_lacking() {
 
 #[test]
 fn later_numbers_of_a_present_run_are_not_closed() {
-    let mut scene = Scene::new(&[dot(0, 1), dot(0, 2), number(1, 5)]);
-    scene.close(&[dot(0, 1), dot(0, 2), number(1, 5)]);
+    let mut scene = Scene::new(&[dot(0, 1), dot(0, 2), dot(1, 5)]);
+    scene.close(&[dot(0, 1), dot(0, 2), dot(1, 5)]);
     scene.deliver_all();
     let run = dot(0, 1).run;
     let limits = ClosingLimits {
@@ -180,29 +185,22 @@ fn later_numbers_of_a_present_run_are_not_closed() {
 #[test]
 fn holders_have_answered_about_the_holes_that_they_were_asked_for() {
     let mut scene = Scene::new(&[dot(0, 1)]);
-    let has_answers = |scene: &Scene, holes: &[Dot]| scene.asker.has_answers_about(slot(SLOT), &dots(holes));
     scene.deliver_all();
-    assert!(has_answers(&scene, &[]));
-    assert!(!has_answers(&scene, &[dot(0, 1)]), "nobody was asked for it");
-    scene
-        .asker
-        .ask_again(slot(SLOT), &dots(&[dot(0, 1)]), &scene.peers());
-    assert!(!has_answers(&scene, &[dot(0, 1)]), "nobody has answered");
+    assert!(scene.has_answers_about(&[]));
+    assert!(!scene.has_answers_about(&[dot(0, 1)]), "nobody was asked for it");
+    scene.ask_again(&[dot(0, 1)]);
+    assert!(!scene.has_answers_about(&[dot(0, 1)]), "nobody has answered");
     scene.deliver_all();
-    assert!(has_answers(&scene, &[dot(0, 1)]));
-    assert!(
-        !has_answers(&scene, &[dot(0, 1), dot(0, 2)]),
-        "one is known since"
-    );
+    assert!(scene.has_answers_about(&[dot(0, 1)]));
+    let later = [dot(0, 1), dot(0, 2)];
+    assert!(!scene.has_answers_about(&later), "one is known since");
 }
 
 #[test]
 fn what_was_answered_before_a_node_came_or_went_says_nothing_about_holes() {
     for is_met in [true, false] {
         let mut scene = Scene::new(&[dot(0, 1)]);
-        scene
-            .asker
-            .ask_again(slot(SLOT), &dots(&[dot(0, 1)]), &scene.peers());
+        scene.ask_again(&[dot(0, 1)]);
         scene.deliver_all();
         if is_met {
             scene.asker.meet(node(4));
@@ -212,8 +210,7 @@ fn what_was_answered_before_a_node_came_or_went_says_nothing_about_holes() {
             scene.asker.give_up(node(4), &others);
         }
         assert!(scene.is_merged());
-        let holes = dots(&[dot(0, 1)]);
-        assert!(!scene.asker.has_answers_about(slot(SLOT), &holes));
+        assert!(!scene.has_answers_about(&[dot(0, 1)]));
     }
 }
 

@@ -161,12 +161,11 @@ fn backup_while_writing(operated: &Operated, members: &[Member], file: &str) -> 
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut count = 0;
-            while !is_over.load(Ordering::Relaxed) {
+            while count == 0 || !is_over.load(Ordering::Relaxed) {
                 let mut set = statehold(&["set", &format!("busy-{}", count % 10), &format!("{count}")]);
                 set.env("STATEHOLD_HOST", host).env("STATEHOLD_PORT", port);
-                // Nobody may lead just now.
-                run(set);
-                count += 1;
+                // Nobody may lead just now: the next one tries again.
+                count += u32::from(run(set).code == Some(0));
             }
         });
         let made = backup(operated, members, &["create", file, "--json"]);

@@ -42,6 +42,16 @@ impl Operated {
         self.set("[cluster]\nsilence_max = \"60s\"\n");
     }
 
+    /// Starts three nodes, and waits until each says that all run.
+    #[track_caller]
+    pub(super) fn start_running(&self) -> Vec<Member> {
+        let members = self.place.start_all(3);
+        for member in &members {
+            until_states(self, member, ["RUNNING"; 3]);
+        }
+        members
+    }
+
     /// Runs `statehold cluster` by way of a node.
     pub(super) fn cluster(&self, member: &Member, arguments: &[&str]) -> Ran {
         self.cluster_at(member.at("admin"), arguments)
@@ -316,7 +326,7 @@ fn states(operated: &Operated, member: &Member) -> Vec<String> {
     states
 }
 
-pub(super) fn until_states(operated: &Operated, member: &Member, expected: [&str; 3]) {
+fn until_states(operated: &Operated, member: &Member, expected: [&str; 3]) {
     let is_so = (0..TRIES).any(|_| states(operated, member) == expected);
     assert!(is_so, "{:?}", operated.cluster(member, &["status"]));
 }
@@ -324,10 +334,7 @@ pub(super) fn until_states(operated: &Operated, member: &Member, expected: [&str
 #[test]
 fn everybody_knows_which_nodes_run_and_which_are_dead() {
     let operated = Operated::new();
-    let mut members = operated.place.start_all(3);
-    for member in &members {
-        until_states(&operated, member, ["RUNNING"; 3]);
-    }
+    let mut members = operated.start_running();
     members.pop().expect("a third one").kill();
     until_states(&operated, &members[0], ["DEAD", "RUNNING", "RUNNING"]);
     members[0].logged(&["a node is in another state", "to=DEAD"]);

@@ -6,7 +6,7 @@ use client::protocol::ReasonCode;
 use client::protocol::packet::{Packet, QoS};
 use serde_json::Value;
 
-use super::growing::{CARRIED_MAX, Operated, narrow, node_at, until_states};
+use super::growing::{CARRIED_MAX, Operated, narrow, node_at};
 use super::member::{Member, TRIES};
 use crate::harness::Ran;
 use crate::raw::{Raw, connect_durably};
@@ -95,10 +95,7 @@ fn the_removal_of_a_node_that_is_silent_waits_until_it_answers() {
     let operated = Operated::new();
     operated.wait_for_silent_nodes();
     let place = &operated.place;
-    let members = place.start_all(3);
-    for member in &members {
-        until_states(&operated, member, ["RUNNING"; 3]);
-    }
+    let members = operated.start_running();
     lead_all(&operated, &members[0]);
     let id = node_at(&operated, &members[0], &place.peer(2));
     members[2].signal("STOP");
@@ -121,10 +118,7 @@ fn a_removal_lasts_until_the_node_itself_has_handed_over() {
     let operated = Operated::new();
     operated.wait_for_silent_nodes();
     let place = &operated.place;
-    let members = place.start_all(3);
-    for member in &members {
-        until_states(&operated, member, ["RUNNING"; 3]);
-    }
+    let members = operated.start_running();
     lead_all(&operated, &members[0]);
     let id = node_at(&operated, &members[0], &place.peer(2));
 
@@ -157,10 +151,7 @@ fn sessions_of_a_node_that_is_removed_go_on_at_the_others() {
     let operated = Operated::new();
     operated.wait_for_silent_nodes();
     let place = &operated.place;
-    let mut members = place.start_all(3);
-    for member in &members {
-        until_states(&operated, member, ["RUNNING"; 3]);
-    }
+    let mut members = operated.start_running();
     let mut client = Raw::connect(members[2].at("mqtt"), connect_durably("mover"));
     client.subscribe("t", QoS::AtLeastOnce);
     let removed = operated.until(&members[0], &["remove", &place.peer(2)], "is removed");
