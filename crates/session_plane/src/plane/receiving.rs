@@ -119,7 +119,6 @@ where
         let bytes = event.payload.content.bytes();
         let stream = self.streams.of_peer_mut(from.node)?;
         let received = stream.receive_welcome(event.clone(), bytes)?;
-        self.streams.set_welcomed(from.node);
         let Received::Begun { gained } = received else {
             return Ok(());
         };

@@ -45,8 +45,6 @@ pub(super) struct Streams<C> {
 #[derive(Debug)]
 struct Peer<C> {
     run: Run,
-    /// The Welcome of the present stay has come. Before, the stream is that of an earlier stay.
-    is_welcomed: bool,
     /// Numbers between which a copy of this node has refused an event.
     refused: Option<NumberRange>,
     incoming: IncomingStream<EventPayload<C>>,
@@ -121,12 +119,11 @@ impl<C> Streams<C> {
         let before = before.and_then(|index| self.ended.remove(index));
         let mut peer = before.unwrap_or_else(|| Peer {
             run,
-            is_welcomed: false,
             refused: None,
             incoming: IncomingStream::new(self.run.node, run, self.limits),
         });
-        (peer.is_welcomed, peer.refused) = (false, None);
-        peer.incoming.restart_connection();
+        peer.refused = None;
+        peer.incoming.begin_stay();
         self.present.insert(run.node, peer);
     }
 
@@ -155,16 +152,9 @@ impl<C> Streams<C> {
         }
     }
 
-    /// The Welcome of the present stay has come.
-    pub(super) fn set_welcomed(&mut self, node: NodeId) {
-        if let Some(peer) = self.present.get_mut(&node) {
-            peer.is_welcomed = true;
-        }
-    }
-
     /// Position of a present peer's stream that is durable here. None before its Welcome.
     pub(super) fn durable(&self, node: NodeId) -> Option<u64> {
-        let peer = self.present.get(&node).filter(|peer| peer.is_welcomed)?;
+        let peer = self.present.get(&node).filter(|peer| peer.incoming.is_begun())?;
         Some(peer.incoming.durable())
     }
 
@@ -207,7 +197,10 @@ impl<C> Streams<C> {
     /// each has sent one.
     pub(super) fn owner_since(&self, slot: Slot) -> Option<Vec<RunPosition>> {
         let since = self.present.values().map(|peer| {
-            let number = peer.incoming.owner_since(slot).filter(|_| peer.is_welcomed)?;
+            let number = peer
+                .incoming
+                .owner_since(slot)
+                .filter(|_| peer.incoming.is_begun())?;
             let run = peer.run;
             Some(RunPosition { run, number })
         });
@@ -220,7 +213,10 @@ impl<C> Streams<C> {
         let mut owned = SlotSet::default();
         for peer in self.present.values() {
             let next = peer.incoming.position() + 1;
-            let by_peer = peer.incoming.owned_at(next).filter(|_| peer.is_welcomed)?;
+            let by_peer = peer
+                .incoming
+                .owned_at(next)
+                .filter(|_| peer.incoming.is_begun())?;
             owned = owned.union(by_peer);
         }
         Some(owned)
@@ -270,7 +266,8 @@ impl<C> Streams<C> {
         for peer in self.present.values_mut() {
             peer.refused = still_lacks(peer.run, peer.refused);
         }
-        let received = self.present.values().map(|peer| RunPosition {
+        let begun = self.present.values().filter(|peer| peer.incoming.is_begun());
+        let received = begun.map(|peer| RunPosition {
             run: peer.run,
             number: before(peer.refused, peer.incoming.position()),
         });
@@ -296,7 +293,7 @@ impl<C> Streams<C> {
             };
             let before = peer.incoming.durable();
             peer.incoming.persisted(number);
-            if peer.incoming.durable() > before && peer.is_welcomed {
+            if peer.incoming.durable() > before && peer.incoming.is_begun() {
                 persisted.streams.push(run.node);
             }
         }

@@ -40,6 +40,8 @@ pub struct IncomingStream<P> {
     run: Run,
     /// Marker that began the stream; 0 before the first.
     begin: u64,
+    /// The Welcome of the present stay has come.
+    is_begun: bool,
     position: u64,
     durable: u64,
     /// Last stable position that the sender has sent in this stream.
@@ -77,6 +79,7 @@ impl<P> IncomingStream<P> {
             node,
             run,
             begin: 0,
+            is_begun: false,
             position: 0,
             durable: 0,
             stable: 0,
@@ -86,13 +89,20 @@ impl<P> IncomingStream<P> {
         }
     }
 
+    /// Begins a stay of the run: its Welcome begins the stream.
+    pub fn begin_stay(&mut self) {
+        self.is_begun = false;
+        self.heard = 0;
+    }
+
     /// Begins a new connection, over which the sender may repeat what it sent before.
     pub fn restart_connection(&mut self) {
         self.heard = 0;
     }
 
     /// Begins the stream with a Welcome. A later Welcome of the same run follows a new handshake,
-    /// and begins the stream anew.
+    /// and begins the stream anew. That goes back where a flush has brought what the run made since: the
+    /// flush may lack what is for this node alone.
     ///
     /// # Errors
     ///
@@ -108,13 +118,15 @@ impl<P> IncomingStream<P> {
         self.check_view(number, &routing)?;
         self.check_new(number)?;
         if number == self.begin {
-            self.heard = number;
+            (self.is_begun, self.heard) = (true, number);
             return Ok(Received::Again);
         }
-        if number <= self.position {
-            return Err(self.goes_back(self.position, number));
+        let last = if self.is_begun { self.position } else { self.begin };
+        if number <= last {
+            return Err(self.goes_back(last, number));
         }
         let before = number - 1;
+        self.is_begun = true;
         (self.begin, self.position, self.heard) = (number, number, number);
         // Other nodes may lack what came before this stream, so the stable position may be lower.
         (self.durable, self.stable) = (before, 0);
@@ -198,6 +210,11 @@ impl<P> IncomingStream<P> {
     pub fn persisted(&mut self, number: u64) {
         assert!(number <= self.position, "what is persisted was received");
         self.durable = self.durable.max(number);
+    }
+
+    /// The Welcome of the present stay has come.
+    pub fn is_begun(&self) -> bool {
+        self.is_begun
     }
 
     /// Position that this node confirms.
@@ -308,7 +325,7 @@ impl<P> IncomingStream<P> {
 
     fn check_next(&self, at: StreamPosition) -> Result<(), ReceiveError> {
         let (run, expected, found) = (self.run, self.position, at.after);
-        if self.begin == 0 {
+        if !self.is_begun {
             return Err(ReceiveError::NotBegun { run });
         }
         self.check_range(at.number)?;

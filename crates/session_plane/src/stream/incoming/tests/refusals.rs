@@ -180,6 +180,44 @@ fn a_new_connection_may_repeat_what_came_before() {
     assert_unchanged(&mut stream);
 }
 
+/// The run is present to another node earlier than to this one. When it stops, that one may pass on what came
+/// after the Welcome for this one.
+#[test]
+fn a_stay_begins_with_its_welcome_also_where_a_flush_has_brought_more() {
+    let mut stream = begun();
+    let taken = stream.receive_flush(&flush(), |_| 1);
+    assert!(taken.is_ok_and(|taken| !taken.parts.is_empty()));
+    assert_eq!(stream.position(), 12);
+    assert_eq!(stream.receive_welcome(marker(10, &[1, 2]), 1), {
+        let (run, position, number) = (run(OWN), 12, 10);
+        Err(ReceiveError::GoesBack {
+            run,
+            position,
+            number,
+        })
+    });
+
+    stream.begin_stay();
+    let run = run(OWN);
+    let early = stream.receive_event(12, change(13), 1);
+    assert_eq!(early, Err(ReceiveError::NotBegun { run }));
+    let back = stream.receive_welcome(marker(4, &[1, 2]), 1);
+    let (position, number) = (5, 4);
+    let goes_back = ReceiveError::GoesBack {
+        run,
+        position,
+        number,
+    };
+    assert_eq!(back, Err(goes_back));
+    let begun = stream.receive_welcome(marker(10, &[1, 2]), 1);
+    assert!(matches!(begun, Ok(Received::Begun { gained }) if gained.len() == 4_098));
+    assert_eq!((stream.position(), stream.durable()), (10, 9));
+    let numbers = NumberRange { first: 11, last: 11 };
+    let gained = SlotSet::default();
+    let taken = stream.receive_event(10, change(11), 1);
+    assert_eq!(taken, Ok(Received::Taken { numbers, gained }));
+}
+
 /// Flush of the numbers 8 to 12, with the event 9.
 fn flush() -> ReceivedFlush<()> {
     ReceivedFlush {

@@ -89,6 +89,7 @@ impl World {
                 self.give_up(RECEIVER);
                 self.mark(None);
                 self.welcome(RECEIVER);
+                self.receiver.begin_stay();
                 self.break_connection();
             }
             Step::Flush(from) => {

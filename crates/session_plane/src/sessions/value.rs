@@ -1,0 +1,9 @@
+//! Values of entries, as far as sessions read them.
+
+use crate::delivering::DeliveryValue;
+use crate::plane::PlaneValue;
+
+/// Value of the entries of sessions.
+pub trait SessionsValue<M>: PlaneValue<M> + DeliveryValue {}
+
+impl<V, M> SessionsValue<M> for V where V: PlaneValue<M> + DeliveryValue {}
